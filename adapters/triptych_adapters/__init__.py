@@ -1,0 +1,1 @@
+"""What faces people and agents."""

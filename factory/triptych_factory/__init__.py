@@ -1,0 +1,1 @@
+"""Settings to a wired Service."""

@@ -1,0 +1,1 @@
+"""Triptych, a layered knowledge base."""
