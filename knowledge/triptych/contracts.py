@@ -1,0 +1,400 @@
+"""Every contract of Triptych, in one file.
+
+A backend implements `DocumentRepo`, `ChunkRepo` and `LayerRepo`; one object may be all
+three. The small Protocols below them are optional powers, looked for once, when a Service
+is wired: a backend that lacks one leaves its methods out. `triptych.testing` ships the
+conformance kit that holds a backend to all of this.
+
+Throughout:
+
+- Absence is not an error for a repository: readers return None or nothing, deletes are
+  idempotent. The Service turns absence into `NotFoundError` where a caller named a thing.
+- Names are compared by code point; lists of names are in that order.
+- A method that writes is atomic: when it raises, nothing has changed; when it returns, the
+  change survives the process (memory excepted) and every later read, in any process on the
+  same store, sees it.
+- Drivers' errors are mapped to `StoreError` and its children, ``raise … from``.
+- All methods may be called from any thread.
+- Arguments have been validated by the Service; a repository does not judge them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Literal, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from triptych.chunking.specs import Chunker
+from triptych.records import (
+    Candidate,
+    ChunkQuery,
+    DatasetConfig,
+    DatasetStats,
+    DerivedChunk,
+    DerivedLayer,
+    DerivedSig,
+    DocumentInfo,
+    Found,
+    Layer,
+    LayerQuery,
+    NewDocument,
+    PutOutcome,
+    RebuildReport,
+    RebuildScope,
+    SourceDocument,
+    Vector,
+)
+
+__all__ = [
+    "BulkChunkRepo",
+    "BulkDocumentRepo",
+    "ChunkRepo",
+    "ChunkSigReader",
+    "Chunker",
+    "Closeable",
+    "CoverageEmbedder",
+    "DocLevelSearcher",
+    "DocVectorSearcher",
+    "DocumentRepo",
+    "Embedder",
+    "Eraser",
+    "LayerRepo",
+    "Rebuilder",
+    "StatsReader",
+    "VectorReader",
+]
+
+
+class DocumentRepo(Protocol):
+    """Keeps source documents: lossless, versioned, the single truth."""
+
+    def put(self, dataset_id: str, document: NewDocument) -> SourceDocument:
+        """Store ``document`` and return what is stored, which is authoritative.
+
+        The version is strictly greater than every version the name ever had, and than every
+        version ever deleted in the dataset, under any number of threads and processes.
+        Identical content and metadata change nothing and return the stored document. The
+        dataset comes into being with its first document.
+
+        Raises:
+            ConflictError: ``document.if_version`` is given and is not the stored version
+                (0 when there is no document). Nothing was stored.
+        """
+        ...
+
+    def load(self, document: SourceDocument) -> None:
+        """Store ``document`` exactly as it is, version and time included: for copies.
+
+        Raises:
+            ConflictError: the name has, or had, this version or a greater one, or one as
+                great was deleted in the dataset; but an identical document is left as it is.
+        """
+        ...
+
+    def get(self, dataset_id: str, name: str) -> SourceDocument | None:
+        """The document, its content as it was put, or None."""
+        ...
+
+    def get_info(self, dataset_id: str, name: str) -> DocumentInfo | None:
+        """The document without its content, or None."""
+        ...
+
+    def list(
+        self,
+        dataset_id: str,
+        *,
+        prefix: str = "",
+        after: str = "",
+        limit: int | None = None,
+    ) -> Sequence[DocumentInfo]:
+        """A page of documents, ordered by name: those that start with ``prefix`` and come
+        behind ``after``, at most ``limit``. Empty for an unknown dataset."""
+        ...
+
+    def list_datasets(self) -> Sequence[str]:
+        """Every dataset that has come into being and was not deleted since, ordered by id."""
+        ...
+
+    def delete(self, dataset_id: str, name: str) -> bool:
+        """Remove the document; whether there was one. Its version is never used again."""
+        ...
+
+    def delete_dataset(self, dataset_id: str) -> bool:
+        """Remove the dataset with all its documents and its configuration; whether there
+        was one. The versions stay used up, should a dataset of this id ever come again."""
+        ...
+
+
+@runtime_checkable
+class BulkDocumentRepo(Protocol):
+    """Power: many documents in one transaction."""
+
+    def put_many(self, dataset_id: str, documents: Sequence[NewDocument]) -> Sequence[PutOutcome]:
+        """`DocumentRepo.put` for each, in order, as one atomic write.
+
+        A conflict is that document's outcome and holds up no other. A name that comes twice
+        is put twice.
+        """
+        ...
+
+
+@runtime_checkable
+class ChunkSigReader(Protocol):
+    """Required of every `ChunkRepo`: what a document's chunk set was made from."""
+
+    def get_doc_sig(self, dataset_id: str, doc_name: str) -> DerivedSig | None:
+        """The signature the set was stored with, None when the document has no set.
+
+        A document may have a set of zero chunks: empty text derives to nothing, freshly.
+        """
+        ...
+
+    def get_doc_sigs(self, dataset_id: str, doc_names: Sequence[str]) -> Mapping[str, DerivedSig]:
+        """The signatures of those of ``doc_names`` that have a set."""
+        ...
+
+
+class ChunkRepo(ChunkSigReader, Protocol):
+    """Keeps chunk sets with their vectors, and finds chunks.
+
+    A dataset's configuration (`DatasetConfig`) lives here: sets of another configuration
+    are refused, so that no process can swap it behind the dataset's back.
+    """
+
+    def config(self, dataset_id: str) -> DatasetConfig | None:
+        """The dataset's configuration, None before `configure`."""
+        ...
+
+    def configure(
+        self, dataset_id: str, config: DatasetConfig, *, expected: DatasetConfig | None
+    ) -> bool:
+        """Set the configuration if it still is ``expected``; whether it was.
+
+        The dataset need not exist yet. Sets made under the old one keep serving, and are
+        told stale by their signatures; vectors of another embedding space are no longer
+        searched.
+        """
+        ...
+
+    def replace(
+        self, dataset_id: str, doc_name: str, chunks: Sequence[DerivedChunk], *, sig: DerivedSig
+    ) -> bool:
+        """Swap in a document's whole chunk set, vectors included; whether it was done.
+
+        Atomic: a reader sees the old set or the new one, never a mixture. Compare-and-set:
+        it is done only while the document exists at version ``sig.source_version`` and
+        ``sig``'s chunker and embedder are the dataset's. Otherwise nothing changes and the
+        answer is False: an older derivation never overwrites a newer one, nor brings back a
+        deleted document. Chunks come in index order from 0.
+        """
+        ...
+
+    def restamp(self, dataset_id: str, doc_name: str, sig: DerivedSig) -> bool:
+        """Move a set that is fresh under ``sig`` to ``sig.source_version``; whether it was done.
+
+        Done only if the set's input, chunker and embedder signatures equal those of ``sig``
+        and the document is at that version. No chunk is written.
+        """
+        ...
+
+    def delete_by_doc(self, dataset_id: str, doc_name: str) -> None:
+        """Remove the document's chunk set, its vectors and its index entries. Idempotent."""
+        ...
+
+    def delete_by_dataset(self, dataset_id: str) -> None:
+        """Remove all chunk sets of the dataset, and its configuration. Idempotent."""
+        ...
+
+    def search(self, query: ChunkQuery) -> Sequence[Candidate]:
+        """One lane: the best ``query.top_k`` chunks that pass ``query.filter``.
+
+        ``query.mode`` BM25 scores by Lucene's formula with statistics pooled over
+        ``query.dataset_ids``, and returns only chunks that hold a query term. VECTOR scores
+        by the dot product of unit vectors and returns chunks that have a vector in
+        ``query.embed_sig``. Scores are rounded to 1e-6; ties come in order of document
+        name, chunk index, dataset. The filter acts before the cut: the answer has
+        min(top_k, matches) entries. Unknown datasets hold nothing.
+        """
+        ...
+
+    def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, Found]:
+        """What the candidates' keys stand for, all read in one snapshot.
+
+        Keys whose unit has been replaced or deleted since are left out. Vectors are not
+        included.
+        """
+        ...
+
+    def iter_chunks(
+        self, dataset_id: str, doc_name: str | None = None, *, vectors: bool = False
+    ) -> Iterator[DerivedChunk]:
+        """The chunks of a document or of the whole dataset, by document name and index."""
+        ...
+
+
+@runtime_checkable
+class BulkChunkRepo(Protocol):
+    """Power: many chunk sets in one transaction."""
+
+    def replace_many(
+        self,
+        dataset_id: str,
+        sets: Sequence[tuple[str, Sequence[DerivedChunk], DerivedSig]],
+    ) -> Sequence[bool]:
+        """`ChunkRepo.replace` for each (name, chunks, sig), as one atomic write.
+
+        The answers are per set: a refused one holds up no other.
+        """
+        ...
+
+
+@runtime_checkable
+class VectorReader(Protocol):
+    """Power: vectors by the digest of what was embedded, so that nothing is embedded twice."""
+
+    def known_vectors(
+        self, dataset_id: str, embed_sig: str, input_sigs: Sequence[str]
+    ) -> Mapping[str, Vector]:
+        """The vectors that the dataset holds in this space for these digests."""
+        ...
+
+
+@runtime_checkable
+class DocLevelSearcher(Protocol):
+    """Power: BM25 over whole documents, with statistics of documents."""
+
+    def search_docs(self, query: ChunkQuery) -> Sequence[Candidate]:
+        """The best ``top_k`` documents by their full text; the rules of `ChunkRepo.search`.
+
+        ``index`` is `NO_CHUNK`.
+        """
+        ...
+
+    def fetch_docs(self, keys: Sequence[Hashable]) -> Mapping[Hashable, Found]:
+        """What document keys stand for, in one snapshot; ``opening`` is filled in."""
+        ...
+
+
+@runtime_checkable
+class DocVectorSearcher(Protocol):
+    """Power: vector search over whole documents."""
+
+    def search_docs_by_vector(self, query: ChunkQuery) -> Sequence[Candidate]:
+        """The best ``top_k`` documents by the nearest of all their chunks.
+
+        The keys are those of `DocLevelSearcher.fetch_docs`.
+        """
+        ...
+
+
+class LayerRepo(Protocol):
+    """Keeps layers of documents, folders ("name/") and datasets (""), and finds them."""
+
+    def put(self, layer: DerivedLayer) -> bool:
+        """Store the layer in place of the old one; whether it was done.
+
+        For a document's layer it is done only while the document exists at version
+        ``layer.sig.source_version``; layers of folders and datasets are always stored.
+        """
+        ...
+
+    def get(self, dataset_id: str, doc_name: str, layer: Layer) -> DerivedLayer | None:
+        """The layer, or None. Vectors are not included."""
+        ...
+
+    def list(self, dataset_id: str, *, layer: Layer | None = None) -> Sequence[DerivedLayer]:
+        """All layers of the dataset, by name and layer, without vectors."""
+        ...
+
+    def delete_by_doc(self, dataset_id: str, doc_name: str) -> None:
+        """Remove the layers under this name with their vectors and index entries. Idempotent."""
+        ...
+
+    def delete_by_dataset(self, dataset_id: str) -> None:
+        """Remove all layers of the dataset, its own included. Idempotent."""
+        ...
+
+    def search(self, query: LayerQuery) -> Sequence[Candidate]:
+        """One lane over layers of one kind; the rules of `ChunkRepo.search`."""
+        ...
+
+    def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, Found]:
+        """What layer keys stand for; the rules of `ChunkRepo.fetch`."""
+        ...
+
+
+@runtime_checkable
+class StatsReader(Protocol):
+    """Power: counts without reading everything."""
+
+    def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
+        """The dataset's counts, None if it does not exist. Sets of other signatures than
+        these count as stale (an empty ``embed_sig``: don't care)."""
+        ...
+
+
+@runtime_checkable
+class Eraser(Protocol):
+    """Power: make what was deleted unrecoverable from the store's own files."""
+
+    def erase(self) -> None:
+        """Overwrite free pages, logs and index files. May take long; idempotent."""
+        ...
+
+
+@runtime_checkable
+class Closeable(Protocol):
+    """Power: holds resources until closed."""
+
+    def close(self) -> None:
+        """Release everything. Idempotent; any later call raises `StoreError`."""
+        ...
+
+
+EmbedKind = Literal["document", "query"]
+
+
+class Embedder(Protocol):
+    """Turns texts into unit vectors of one embedding space."""
+
+    @property
+    def signature(self) -> str:
+        """The embedding space: model, revision, dimension, prefix rules."""
+        ...
+
+    @property
+    def dimension(self) -> int | None:
+        """The vectors' width, None while unknown."""
+        ...
+
+    def embed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
+        """Float32 of shape (len(texts), dimension), rows of unit length, in order.
+
+        Raises:
+            ProviderError: the model could not answer.
+        """
+        ...
+
+
+@runtime_checkable
+class CoverageEmbedder(Protocol):
+    """Power: an embedder that knows how much of a text its vocabulary covers."""
+
+    @property
+    def coverage_floor(self) -> float:
+        """Below this share a text gets no vector, as a document or as a query."""
+        ...
+
+    def coverage(self, text: str) -> float:
+        """The share of ``text``, 0 to 1, that the model's vocabulary covers."""
+        ...
+
+
+class Rebuilder(Protocol):
+    """The consumer of change events: the Service, and a directory sync, are Rebuilders."""
+
+    def rebuild(self, scope: RebuildScope) -> RebuildReport:
+        """Bring everything in ``scope`` up to date; failures are in the report."""
+        ...

@@ -1,0 +1,91 @@
+"""Deadlines and cancellation, carried by a context variable instead of an argument.
+
+``with triptych.deadline(30):`` around any call bounds it. Long calls ask `check` between
+batches; what was committed before the deadline stays. Nested deadlines only tighten.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from triptych.errors import CancelledError, ValidationError
+
+__all__ = ["CancelScope", "check", "deadline", "remaining"]
+
+
+class CancelScope:
+    """One ``with deadline(...)`` block; `cancel` may be called from any thread."""
+
+    __slots__ = ("_cancelled", "_expires", "_outer")
+
+    def __init__(self, expires: float, outer: CancelScope | None) -> None:
+        self._expires = expires
+        self._outer = outer
+        self._cancelled = threading.Event()
+
+    def cancel(self) -> None:
+        """End the calls inside this block at their next check."""
+        self._cancelled.set()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether `cancel` was called here or on a block around this one."""
+        outer = self._outer
+        return self._cancelled.is_set() or (outer is not None and outer.cancelled)
+
+    @property
+    def remaining(self) -> float:
+        """Seconds left; infinity without a deadline, never below zero."""
+        left = self._expires - time.monotonic()
+        if self._outer is not None:
+            left = min(left, self._outer.remaining)
+        return max(left, 0.0)
+
+
+_current: ContextVar[CancelScope | None] = ContextVar("triptych_deadline", default=None)
+
+
+@contextmanager
+def deadline(seconds: float | None = None) -> Iterator[CancelScope]:
+    """Bound the calls inside the block to ``seconds`` from now (None: only cancellable).
+
+    Raises:
+        ValidationError: ``seconds`` is negative or not a number.
+    """
+    if seconds is not None and not seconds >= 0:
+        raise ValidationError(f"a deadline is a number of seconds from 0 up, not {seconds!r}")
+    expires = math.inf if seconds is None else time.monotonic() + seconds
+    scope = CancelScope(expires, _current.get())
+    token = _current.set(scope)
+    try:
+        yield scope
+    finally:
+        _current.reset(token)
+
+
+def check(doing: str = "the call") -> None:
+    """Raise `CancelledError` when the deadline around this call has passed or was cancelled."""
+    scope = _current.get()
+    if scope is None:
+        return
+    if scope.cancelled:
+        raise CancelledError(f"{doing} was cancelled; what was committed stays")
+    if scope.remaining <= 0:
+        raise CancelledError(
+            f"the deadline passed during {doing}; what was committed stays: "
+            "call again to go on, or allow more seconds"
+        )
+
+
+def remaining() -> float | None:
+    """Seconds left before the deadline around this call, None when there is none."""
+    scope = _current.get()
+    if scope is None:
+        return None
+    left = scope.remaining
+    return None if math.isinf(left) else left

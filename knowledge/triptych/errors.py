@@ -1,0 +1,150 @@
+"""The errors of Triptych: one root, one tree.
+
+    TriptychError
+    ├── ValidationError         what was asked for cannot be meant (also a ValueError)
+    ├── NotFoundError           the named thing is not there (also a LookupError)
+    ├── ConflictError           somebody else changed it first
+    ├── NotAvailableError       this installation or backend has no such power
+    ├── ModelMismatchError      the store was filled with another embedding model
+    ├── StoreError              the store could not do it
+    │   ├── CorruptStoreError   what is stored fails its check
+    │   ├── StoreLockedError    another writer held the store longer than the wait
+    │   └── SchemaVersionError  the store was written by another version of Triptych
+    ├── ProviderError           a model provider failed
+    │   ├── RateLimitedError
+    │   └── ProviderTimeoutError
+    ├── DerivationError         the source is stored; chunks, vectors or layers are not
+    ├── BudgetExceededError     a ceiling on calls, tokens or cost was reached
+    └── CancelledError          a deadline passed or the caller cancelled
+
+A message says what was wrong, with which input, and what to do next. A secret never
+appears in one. Drivers' own errors never leave a backend: they are the ``__cause__``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from triptych.records import SourceDocument
+
+__all__ = [
+    "BudgetExceededError",
+    "CancelledError",
+    "ConflictError",
+    "CorruptStoreError",
+    "DerivationError",
+    "ModelMismatchError",
+    "NotAvailableError",
+    "NotFoundError",
+    "ProviderError",
+    "ProviderTimeoutError",
+    "RateLimitedError",
+    "SchemaVersionError",
+    "StoreError",
+    "StoreLockedError",
+    "TriptychError",
+    "ValidationError",
+]
+
+
+class TriptychError(Exception):
+    """The root: ``except TriptychError`` catches all that Triptych raises on purpose."""
+
+
+class ValidationError(TriptychError, ValueError):
+    """An argument cannot be meant; nothing was read or written."""
+
+
+class NotFoundError(TriptychError, LookupError):
+    """The dataset or document that was named does not exist."""
+
+
+class ConflictError(TriptychError):
+    """The stored state is not the one the caller named with ``if_version``.
+
+    ``expected`` is the version the caller named, ``actual`` the stored one (0: no document).
+    """
+
+    def __init__(
+        self, message: str, *, expected: int | None = None, actual: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.expected = expected
+        self.actual = actual
+
+
+class NotAvailableError(TriptychError):
+    """This installation, backend or configuration has no such power."""
+
+
+class ModelMismatchError(TriptychError):
+    """The dataset holds vectors of ``stored``; this process embeds with ``configured``."""
+
+    def __init__(self, message: str, *, stored: str = "", configured: str = "") -> None:
+        super().__init__(message)
+        self.stored = stored
+        self.configured = configured
+
+
+class StoreError(TriptychError):
+    """The store could not do what was asked.
+
+    ``errors`` holds every failure when several steps of one call failed, else nothing.
+    """
+
+    def __init__(self, message: str, *, errors: Sequence[Exception] = ()) -> None:
+        super().__init__(message)
+        self.errors = tuple(errors)
+
+
+class CorruptStoreError(StoreError):
+    """Stored bytes fail their check, or are not what Triptych writes."""
+
+
+class StoreLockedError(StoreError):
+    """Another process held the store's write lock for longer than the configured wait."""
+
+
+class SchemaVersionError(StoreError):
+    """The store's schema is newer than this version of Triptych, or cannot be migrated."""
+
+
+class ProviderError(TriptychError):
+    """A model provider answered with an error, or not at all."""
+
+
+class RateLimitedError(ProviderError):
+    """The provider refused for now; ``retry_after`` is in seconds, None when it did not say."""
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class ProviderTimeoutError(ProviderError):
+    """The provider did not answer in time."""
+
+
+class DerivationError(TriptychError):
+    """Deriving failed after the source was stored; old derived data keeps serving.
+
+    ``document`` is the committed source (None when no single one is meant); ``partial``
+    is what a generator had made before it failed.
+    """
+
+    def __init__(
+        self, message: str, *, document: SourceDocument | None = None, partial: Any = None
+    ) -> None:
+        super().__init__(message)
+        self.document = document
+        self.partial = partial
+
+
+class BudgetExceededError(TriptychError):
+    """A ceiling on calls, tokens or cost was reached; what was done is kept."""
+
+
+class CancelledError(TriptychError):
+    """A deadline passed or the caller cancelled; what was committed stays."""

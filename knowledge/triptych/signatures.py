@@ -1,0 +1,65 @@
+"""Signatures: digests that say from what, and with what, a derived thing was made.
+
+Pure functions. A digest is the first 32 hex digits (128 bits) of SHA-256 over the parts,
+each preceded by its length, so that no two lists of parts run together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+
+from triptych.chunking.kinds import kind_of
+from triptych.records import DocumentSummary
+
+__all__ = [
+    "content_sha256",
+    "digest",
+    "document_input_sig",
+    "embedding_input_sig",
+    "prompt_sig",
+    "summaries_input_sig",
+]
+
+
+def content_sha256(content: str) -> str:
+    """The hex SHA-256 of ``content`` in UTF-8: a document's fingerprint."""
+    return hashlib.sha256(content.encode("utf-8")).hexdigest()
+
+
+def digest(*parts: str) -> str:
+    """128 bits of SHA-256 over ``parts``, as hex."""
+    state = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8")
+        state.update(b"%d:" % len(data))
+        state.update(data)
+    return state.hexdigest()[:32]
+
+
+def document_input_sig(name: str, content_digest: str, metadata: Mapping[str, str]) -> str:
+    """The digest of all that chunking and embedding read of a document.
+
+    That is its content, its explicit title and its kind; a rename or other metadata changes
+    nothing that was derived.
+    """
+    return digest("chunks", content_digest, metadata.get("title", ""), kind_of(name, metadata))
+
+
+def embedding_input_sig(text: str) -> str:
+    """The digest of one text as it goes to the embedder: what its vector is stored under."""
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()[:32]
+
+
+def prompt_sig(prompt: str, model: str) -> str:
+    """The signature of a layer's maker: its prompt (or algorithm) and its model."""
+    return digest("prompt", prompt, model)
+
+
+def summaries_input_sig(summaries: Iterable[DocumentSummary]) -> str:
+    """The digest of the children's abstracts that a dataset's layers are made from.
+
+    The order does not count.
+    """
+    parts = sorted(digest(summary.name, summary.abstract) for summary in summaries)
+    return digest("summaries", *parts)
