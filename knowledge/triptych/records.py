@@ -45,6 +45,7 @@ __all__ = [
     "Query",
     "RebuildReport",
     "RebuildScope",
+    "ResolvedQuery",
     "Result",
     "Scope",
     "SourceDocument",
@@ -413,6 +414,30 @@ class Filter:
     def is_trivial(self) -> bool:
         """Whether everything passes."""
         return self == Filter()
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class ResolvedQuery:
+    """A query that `Service.search` has judged: what a `Retriever` works from.
+
+    ``dataset_ids`` exist; ``vector_dataset_ids`` are those whose vectors live in
+    ``embed_sig``, the embedder's space. ``limit`` is how deep each lane should reach (lanes
+    over-fetch: it is ``top_k`` or more). ``vector`` is the embedded text when the caller
+    has it already.
+    """
+
+    text: str
+    dataset_ids: tuple[str, ...]
+    vector_dataset_ids: tuple[str, ...] = ()
+    embed_sig: str = ""
+    mode: Mode
+    layer: Layer
+    top_k: int
+    limit: int
+    threshold: float | None = None
+    min_scores: Mapping[str, float] = attrs.field(factory=dict)
+    filter: Filter = attrs.field(factory=Filter)
+    vector: Vector | None = attrs.field(default=None, eq=_vector, repr=False)
 
 
 @attrs.frozen(kw_only=True, slots=True)
