@@ -54,7 +54,7 @@ class Deriver:
     def __init__(self, chunks: ChunkRepo, chunkers: ChunkerSet, embedder: Embedder | None) -> None:
         self._chunks = chunks
         self._chunkers = chunkers
-        self._embedder = embedder
+        self.embedder = embedder
         self.embed_sig = "" if embedder is None else embedder.signature
         self.chunker_sig = chunkers.signature
 
@@ -81,10 +81,10 @@ class Deriver:
         """
         drafts = [self._draft(document) for document in documents]
         texts: dict[str, str] = {}
-        if self._embedder is not None:
+        if self.embedder is not None:
             for draft in drafts:
                 for input_sig, text in zip(draft.input_sigs, draft.texts, strict=True):
-                    if input_sig not in texts and covered(self._embedder, text):
+                    if input_sig not in texts and covered(self.embedder, text):
                         texts[input_sig] = text
         known = self._known(dataset_id, texts)
         fresh, errors = self._embed(texts, known, drafts)
@@ -155,9 +155,9 @@ class Deriver:
         self, sigs: Sequence[str], texts: Mapping[str, str]
     ) -> tuple[dict[str, Vector], Exception | None]:
         deadlines.check("embedding")
-        assert self._embedder is not None  # there are no texts without one
+        assert self.embedder is not None  # there are no texts without one
         try:
-            rows = embed(self._embedder, [texts[sig] for sig in sigs], kind="document")
+            rows = embed(self.embedder, [texts[sig] for sig in sigs], kind="document")
         except CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 - an embedder may fail in any way
