@@ -8,8 +8,7 @@ code points; a line of Unicode whitespace is blank.
 
 import re
 from collections.abc import Iterator
-from enum import IntEnum
-from typing import NamedTuple
+from typing import TypeAlias
 
 from triptych.chunking.boundaries import trimmed_end
 
@@ -18,27 +17,15 @@ HEADING_LIMIT = 200
 FRONT_MATTER_LIMIT = 65_536
 
 
-class Kind(IntEnum):
-    """What a block is; a heading's kind is its level."""
+# What a block is: plain integers, for there is one a paragraph. A heading's kind is its level.
+PARAGRAPH = 0
+HEADINGS = range(1, 7)
+LIST_ITEM = 7
+LINES = 8  # code, HTML, block quotes: split at line ends when too large
+FRONT_MATTER = 9
 
-    PARAGRAPH = 0
-    HEADING_1 = 1
-    HEADING_2 = 2
-    HEADING_3 = 3
-    HEADING_4 = 4
-    HEADING_5 = 5
-    HEADING_6 = 6
-    LIST_ITEM = 7
-    LINES = 8  # code, HTML, block quotes: split at line ends when too large
-    FRONT_MATTER = 9
-
-
-class Block(NamedTuple):
-    """A block's kind and its span in code points, without surrounding blank lines."""
-
-    kind: int
-    start: int
-    end: int
+# A block's kind and its span in code points, without surrounding blank lines.
+Block: TypeAlias = tuple[int, int, int]
 
 
 _HTML_NAMES = (
@@ -98,16 +85,16 @@ _HTML_CLOSE = (("<!--", "-->"), ("<?", "?>"), ("<![CDATA[", "]]>"), ("<!", ">"))
 _RAW_TEXT_CLOSE = re.compile(r"</(?:script|pre|style|textarea)>", re.IGNORECASE)
 
 
-_KINDS: dict[str, int] = {
-    "atx": Kind.HEADING_1,
-    "fence": Kind.LINES,
-    "html": Kind.LINES,
-    "rule": Kind.PARAGRAPH,
-    "item": Kind.LIST_ITEM,
-    "code": Kind.LINES,
-    "quote": Kind.LINES,
-    "tag": Kind.LINES,
-    "paragraph": Kind.PARAGRAPH,
+_KINDS = {
+    "atx": 1,
+    "fence": LINES,
+    "html": LINES,
+    "rule": PARAGRAPH,
+    "item": LIST_ITEM,
+    "code": LINES,
+    "quote": LINES,
+    "tag": LINES,
+    "paragraph": PARAGRAPH,
 }
 
 
@@ -144,19 +131,20 @@ def scan(text: str) -> Iterator[Block]:
     front_matter = _FRONT_MATTER.match(text, 0, FRONT_MATTER_LIMIT)
     if front_matter is not None:
         position = front_matter.end()
-        yield Block(Kind.FRONT_MATTER, front_matter.start("body"), position)
+        yield FRONT_MATTER, front_matter.start("body"), position
     match = _BLOCK.match
     while (found := match(text, position)) is not None:
-        group = found.lastgroup
+        group = found.lastgroup or "end"
         position = found.end()
         if group == "end":
             return
+        kind: int
         if group == "underline":
             start = found.start("paragraph")
             if position - start <= HEADING_LIMIT:
-                kind = Kind.HEADING_1 if found["underline"][0] == "=" else Kind.HEADING_2
+                kind = 1 if found["underline"][0] == "=" else 2
             else:
-                kind = Kind.PARAGRAPH
+                kind = PARAGRAPH
         else:
             start = found.start(group)
             kind = _KINDS[group]
@@ -166,4 +154,4 @@ def scan(text: str) -> Iterator[Block]:
                 position = _fence_end(text, found["fence"].lstrip(), position)
             elif group == "html":
                 position = _html_end(text, found["html"].lstrip(), position)
-        yield Block(kind, start, trimmed_end(text, start, position))
+        yield kind, start, trimmed_end(text, start, position)

@@ -2,7 +2,7 @@
 
 import re
 
-from triptych.chunking.blocks import HEADING_LIMIT, Kind, scan
+from triptych.chunking.blocks import HEADING_LIMIT, HEADINGS, scan
 from triptych.chunking.normalize import unify_line_ends
 
 # Most first headings are in the first lines; the rest of a large document is read only if not.
@@ -35,7 +35,7 @@ def heading_text(text: str, start: int, end: int) -> str:
 
 def _first_heading(text: str) -> tuple[str | None, int]:
     for kind, start, end in scan(text):
-        if Kind.HEADING_1 <= kind <= Kind.HEADING_6:
+        if kind in HEADINGS:
             title = heading_text(text, start, end)
             if title:
                 return title, end

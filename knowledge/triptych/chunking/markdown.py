@@ -5,7 +5,14 @@ from collections.abc import Iterator
 
 import attrs
 
-from triptych.chunking.blocks import Block, Kind, scan
+from triptych.chunking.blocks import (
+    FRONT_MATTER,
+    HEADINGS,
+    LIST_ITEM,
+    PARAGRAPH,
+    Block,
+    scan,
+)
 from triptych.chunking.boundaries import align_left, next_visible, sentences, trimmed_end, windows
 from triptych.chunking.headings import heading_text
 from triptych.chunking.normalize import unify_line_ends
@@ -22,8 +29,7 @@ _INSIDE_BLOCK = 3  # before another line, or anywhere
 
 _WORD = re.compile(r"\w")
 _MARK_LENGTH = 16
-_LINE = re.compile(r"[^\n]*\S[^\n]*")
-_GAP = re.compile(r"\n[^\S\n]*\n")
+_LINE = re.compile(r"[^\n]+")
 _NESTED_ITEM = re.compile(r"[^\S\n]*(?:[-+*]|\d{1,9}[.)])[ \t]")
 _TABLE = re.compile(r"[^\n]*\n[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\||$)", re.MULTILINE)
 _COLONS = (":", "：")
@@ -57,7 +63,7 @@ class MarkdownChunker:
     path. A leading byte order mark is in no chunk.
     """
 
-    size: int = 1000
+    size: int = 800
     overlap: int = 0
 
     def __attrs_post_init__(self) -> None:
@@ -89,7 +95,7 @@ def _sections(text: str) -> Iterator[_Section]:
     above: list[tuple[int, str]] = []
     for block in scan(text):
         kind, start, end = block
-        if Kind.HEADING_1 <= kind <= Kind.HEADING_6:
+        if kind in HEADINGS:
             # A bare heading is carried into its first subsection only: it must stay a prefix
             # of the path.
             carried = section.lead_end >= 0 and not section.blocks and kind > above[-1][0]
@@ -103,7 +109,7 @@ def _sections(text: str) -> Iterator[_Section]:
                 section.start if carried else start,
                 end,
             )
-        elif kind == Kind.FRONT_MATTER:
+        elif kind == FRONT_MATTER:
             yield _Section((), start, -1, [block])
         else:
             if section.start < 0:
@@ -114,7 +120,7 @@ def _sections(text: str) -> Iterator[_Section]:
 
 
 def _spans(text: str, section: _Section, size: int) -> list[tuple[int, int]]:
-    end = section.blocks[-1].end if section.blocks else section.lead_end
+    end = section.blocks[-1][2] if section.blocks else section.lead_end
     if end - section.start <= size:
         return [(section.start, end)]
     units = _units(text, section, size)
@@ -125,29 +131,23 @@ def _units(text: str, section: _Section, size: int) -> list[Unit]:
     units: list[Unit] = []
     lead = section.start if section.lead_end >= 0 else -1
     if lead >= 0 and section.lead_end - lead > size // 2:
-        for span in windows(text, lead, section.lead_end, size):
-            units.append(Unit(*span, _INSIDE_BLOCK))
+        spans = windows(text, lead, section.lead_end, size)
+        units.extend(Unit(*span, _INSIDE_BLOCK) for span in spans)
         lead = -1
     tier = _BETWEEN_BLOCKS
     before: Block | None = None
     for block in section.blocks:
         kind, start, end = block
-        if (
-            before is not None
-            and end - start <= _MARK_LENGTH
-            and not _WORD.search(text, start, end)
-        ):
-            # A rule, or the end of a container: never what a chunk begins with.
-            if end - units[-1].start <= size:
-                units[-1] = units[-1]._replace(end=end)
-                continue
+        if before is not None and end - units[-1].start <= size and _is_mark(text, start, end):
+            units[-1] = units[-1]._replace(end=end)
+            continue
         if before is not None:
-            listed = kind == before.kind == Kind.LIST_ITEM
-            tier = _INSIDE_THOUGHT if listed or text.endswith(_COLONS, 0, before.end) else 0
+            listed = kind == before[0] == LIST_ITEM
+            tier = _INSIDE_THOUGHT if listed or text.endswith(_COLONS, 0, before[2]) else 0
         room = size if lead < 0 else size - (start - lead)
         if end - start <= room:
             units.append(Unit(start, end, tier))
-        elif end - start <= size and kind != Kind.PARAGRAPH:
+        elif end - start <= size and kind != PARAGRAPH:
             # Whole blocks matter more than a heading that stands alone.
             units.append(Unit(lead, section.lead_end, tier))
             units.append(Unit(start, end, _INSIDE_THOUGHT))
@@ -163,22 +163,31 @@ def _units(text: str, section: _Section, size: int) -> list[Unit]:
     return units
 
 
+def _is_mark(text: str, start: int, end: int) -> bool:
+    """Whether a block is a rule or the end of a container: never what a chunk begins with."""
+    return end - start <= _MARK_LENGTH and not _WORD.search(text, start, end)
+
+
 def _pieces(text: str, block: Block, tier: int, size: int) -> Iterator[Unit]:
     """Cut a block that is too large: sentences or lines, and at the limit what is left."""
     kind, start, end = block
-    by_lines = kind != Kind.PARAGRAPH or _TABLE.match(text, start, end) is not None
+    by_lines = kind != PARAGRAPH or _TABLE.match(text, start, end) is not None
     if by_lines:
         spans = [found.span() for found in _LINE.finditer(text, start, end)]
     else:
         spans = sentences(text, start, end)
+    before = start
     for first, last in spans:
+        if text[first:last].isspace():
+            continue
         if first > start:
             at_gap = (
                 not by_lines
-                or _GAP.search(text, max(start, first - 2), first) is not None
-                or (kind == Kind.LIST_ITEM and _NESTED_ITEM.match(text, first) is not None)
+                or first - before > 1
+                or (kind == LIST_ITEM and _NESTED_ITEM.match(text, first) is not None)
             )
             tier = _INSIDE_BLOCK_AT_GAP if at_gap else _INSIDE_BLOCK
+        before = last
         if last - first <= size:
             yield Unit(first, trimmed_end(text, first, last), tier)
             continue
