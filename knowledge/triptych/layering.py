@@ -24,13 +24,11 @@ from triptych.records import (
     Layer,
     StaleReason,
     Vector,
-    enum_of,
+    to_layer,
 )
 from triptych.signatures import summaries_input_sig
 
 __all__ = ["LayerDesk", "layer_stale_reason", "summaries_of"]
-
-_layer = enum_of(Layer)
 
 
 def summaries_of(layers: LayerRepo, dataset_id: str) -> list[DocumentSummary]:
@@ -187,7 +185,7 @@ class LayerDesk:
 
 
 def _summary_layer(layer: Layer | str) -> Layer:
-    kind = _layer(layer)
+    kind = to_layer(layer)
     if kind is Layer.DETAIL:
         raise ValidationError("L2 is the chunks themselves: layers are 'L0' and 'L1'")
     return kind

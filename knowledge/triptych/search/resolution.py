@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from triptych.errors import ValidationError
-from triptych.records import Filter, Layer, Mode, Query, Scope, check_text, enum_of
+from triptych.records import Filter, Query, Scope, check_text, to_layer, to_mode, to_scope
 
 __all__ = ["LANES", "MAX_TOP_K", "judge", "over_fetch"]
 
@@ -17,8 +17,6 @@ LANES = ("bm25", "vector")
 MAX_TOP_K = 10_000
 _MAX_QUERY = 100_000
 _LEAST_DEPTH = 100  # candidates a lane brings to fusion at least
-
-_layer, _mode, _scope = enum_of(Layer), enum_of(Mode), enum_of(Scope)
 
 
 def judge(query: Query) -> tuple[Query, Filter]:
@@ -39,9 +37,9 @@ def judge(query: Query) -> tuple[Query, Filter]:
         )
     judged = attrs.evolve(
         query,
-        layer=_layer(query.layer),
-        mode=None if query.mode is None else _mode(query.mode),
-        scope=_scope(query.scope),
+        layer=to_layer(query.layer),
+        mode=None if query.mode is None else to_mode(query.mode),
+        scope=to_scope(query.scope),
         top_k=_top_k(query.top_k),
         threshold=None if query.threshold is None else _number(query.threshold, "threshold"),
         min_scores=_min_scores(query.min_scores),
