@@ -83,7 +83,7 @@ class Dataset:
         """`Service.search_documents`."""
         return self.service.search_documents(query, dataset_id=self.dataset_id, **fields)
 
-    def search_many(self, queries: Iterable[Query | str], **fields: Any) -> list[Result]:
+    def search_many(self, queries: Iterable[Query | str], **fields: Any) -> Sequence[Result]:
         """`Service.search_many`."""
         return self.service.search_many(queries, dataset_id=self.dataset_id, **fields)
 

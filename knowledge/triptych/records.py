@@ -101,7 +101,7 @@ _E = TypeVar("_E", bound=StrEnum)
 
 def _member(kind: type[_E], value: object) -> _E:
     try:
-        return kind(value)
+        return kind(str(value))
     except ValueError:
         choices = ", ".join(repr(str(member)) for member in kind)
         raise ValidationError(

@@ -364,7 +364,7 @@ class _Tally:
 
 
 def _new_documents(
-    documents: Iterable[NewDocument] | Mapping[str, str], tally: _Tally
+    documents: Iterable[object] | Mapping[str, str], tally: _Tally
 ) -> Iterator[NewDocument]:
     """The documents that can be stored; those that cannot are told to the tally."""
     if not isinstance(documents, Mapping):
