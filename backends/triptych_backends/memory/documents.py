@@ -63,8 +63,9 @@ class MemoryDocuments:
             return PutOutcome(name=document.name, change="failed", error=error)
         if after.version == before:
             return PutOutcome(name=document.name, change="unchanged", document=after)
-        change = "updated" if before else "added"
-        return PutOutcome(name=document.name, change=change, document=after)
+        return PutOutcome(
+            name=document.name, change="updated" if before else "added", document=after
+        )
 
     def load(self, document: SourceDocument) -> None:
         with self._truth as truth:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 
 import attrs
-from triptych.records import Candidate, DerivedLayer, Found, Layer, LayerQuery
+from triptych.records import NO_CHUNK, Candidate, DerivedLayer, Found, Layer, LayerQuery
 
 from triptych_backends.memory.searching import Searching
 from triptych_backends.memory.truth import FIELDS, Truth
@@ -60,10 +60,9 @@ class MemoryLayers:
         with self._truth as truth:
             found = {}
             for key in keys:
-                place = truth.places.get(key)
-                if place is None or not isinstance(place[2], Layer):
+                dataset_id, name, kind = truth.places.get(key, ("", "", NO_CHUNK))
+                if not isinstance(kind, Layer):
                     continue
-                dataset_id, name, kind = place
                 dataset = truth.read(dataset_id)
                 layer = attrs.evolve(dataset.layers[name, kind].layer, vector=None)
                 stored = dataset.documents.get(name)

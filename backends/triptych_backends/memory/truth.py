@@ -226,7 +226,9 @@ class Truth:
         dataset = self.write(layer.dataset_id)
         place = (layer.doc_name, layer.layer)
         old = dataset.layers.get(place)
-        own = attrs.evolve(layer, stale=None, vector=_frozen(layer.vector))
+        own = attrs.evolve(layer, stale=None)
+        if own.vector is not None:
+            own = attrs.evolve(own, vector=_frozen(own.vector))
         dataset.layers[place] = StoredLayer(self._place(layer.dataset_id, *place), own)
         if old is not None:
             del self.places[old.key]
@@ -296,9 +298,7 @@ def _info(document: SourceDocument) -> DocumentInfo:
     )
 
 
-def _frozen(vector: Vector | None) -> Vector | None:
-    if vector is None:
-        return None
+def _frozen(vector: Vector) -> Vector:
     own = np.array(vector, dtype=np.float32)
     own.flags.writeable = False
     return own
