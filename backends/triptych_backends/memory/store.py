@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from triptych.text import get_analyzer
 from triptych_backends.index.local import LocalIndex
 from triptych_backends.memory.chunks import MemoryChunks
 from triptych_backends.memory.documents import MemoryDocuments
@@ -21,7 +22,7 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._truth = Truth()
-        self._index = LocalIndex(MemoryFeed(self._truth), None)
+        self._index = LocalIndex(MemoryFeed(self._truth), None, analyzers=get_analyzer)
         searching = Searching(self._truth, self._index)
         self.documents = MemoryDocuments(self._truth)
         self.chunks = MemoryChunks(self._truth, searching)
