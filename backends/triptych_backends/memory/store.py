@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from triptych.text import get_analyzer
+
 from triptych_backends.index.local import LocalIndex
 from triptych_backends.memory.chunks import MemoryChunks
 from triptych_backends.memory.documents import MemoryDocuments

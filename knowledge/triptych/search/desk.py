@@ -9,7 +9,6 @@ import attrs
 from triptych import deadlines
 from triptych.contracts import (
     ChunkRepo,
-    CoverageEmbedder,
     DocLevelSearcher,
     DocumentRepo,
     LayerRepo,
@@ -44,6 +43,27 @@ _ATTEMPTS = 2
 _SPARE = 3  # the second attempt reads this many times top_k, to fill up what vanishes
 
 
+@attrs.define(kw_only=True)
+class _Asked:
+    """One query on its way: what was resolved, and what is worked out once for all its hits."""
+
+    query: ResolvedQuery
+    warnings: Sequence[str]
+    languages: Mapping[str, str]
+    inputs: dict[str, str] = attrs.field(factory=dict)  # digest of the abstracts, by dataset
+    terms: dict[str, list[str]] = attrs.field(factory=dict)  # the query's, by language
+
+    def snippet(self, dataset_id: str, content: str) -> str:
+        """The part of ``content`` that holds most of the query's terms."""
+        if len(content) <= _SNIPPET:
+            return content
+        language = self.languages.get(dataset_id, "english")
+        if language not in self.terms:
+            self.terms[language] = get_analyzer(language).analyze_query(self.query.text)
+        start, end = snippet(content, self.terms[language], length=_SNIPPET)
+        return content[start:end]
+
+
 class SearchDesk:
     """The Service's search methods."""
 
@@ -63,61 +83,48 @@ class SearchDesk:
 
     def search(self, query: Query) -> Result:
         """Chunks or layers."""
-        resolved, warnings = self._resolve(query)
-        return self._run(resolved, warnings)
+        return self._run(self._ask(query))
 
     def search_documents(self, query: Query) -> Result:
         """Whole documents."""
-        resolved, warnings = self._resolve(attrs.evolve(query, layer=Layer.DETAIL))
+        asked = self._ask(attrs.evolve(query, layer=Layer.DETAIL))
         if not isinstance(self._chunks, DocLevelSearcher):
             raise NotAvailableError(
                 f"{type(self._chunks).__name__} cannot search whole documents: use search(), "
                 "or another backend"
             )
-        return self._answer(
-            "document", resolved, warnings, self._chunks.fetch_docs, self._document_hit
-        )
+        return self._answer("document", asked, self._chunks.fetch_docs, self._document_hit)
 
     def search_many(self, queries: Sequence[Query]) -> list[Result]:
         """`search` for each, with one call to the embedder."""
-        resolved = [self._resolve(query) for query in queries]
+        asked = [self._ask(query) for query in queries]
         embedder = self._deriver.embedder
         if embedder is not None:
-            floor = embedder.coverage_floor if isinstance(embedder, CoverageEmbedder) else 0.0
             need = [
-                at
-                for at, (query, _) in enumerate(resolved)
-                if query.mode is not Mode.BM25
-                and query.vector_dataset_ids
-                and (
-                    not isinstance(embedder, CoverageEmbedder)
-                    or embedder.coverage(query.text) >= floor
-                )
+                each
+                for each in asked
+                if each.query.mode is not Mode.BM25
+                and each.query.vector_dataset_ids
+                and covered(embedder, each.query.text)
             ]
             if need:
-                rows = embed(embedder, [resolved[at][0].text for at in need], kind="query")
-                for at, row in zip(need, rows, strict=True):
-                    query, warnings = resolved[at]
-                    resolved[at] = attrs.evolve(query, vector=row), warnings
+                rows = embed(embedder, [each.query.text for each in need], kind="query")
+                for each, row in zip(need, rows, strict=True):
+                    each.query = attrs.evolve(each.query, vector=row)
         results = []
-        for query, warnings in resolved:
+        for each in asked:
             deadlines.check("search_many")
-            results.append(self._run(query, warnings))
+            results.append(self._run(each))
         return results
 
     # The way of one query
 
-    def _run(self, query: ResolvedQuery, warnings: Sequence[str]) -> Result:
-        if query.layer is Layer.DETAIL:
-            return self._answer("chunk", query, warnings, self._chunks.fetch, self._chunk_hit)
-        inputs: dict[str, str] = {}  # a dataset's abstracts are digested once a search
+    def _run(self, asked: _Asked) -> Result:
+        if asked.query.layer is Layer.DETAIL:
+            return self._answer("chunk", asked, self._chunks.fetch, self._chunk_hit)
+        return self._answer("layer", asked, self._layers.fetch, self._layer_hit)
 
-        def hit(query: ResolvedQuery, candidate: Candidate, found: Found) -> Hit | None:
-            return self._layer_hit(query, candidate, found, inputs)
-
-        return self._answer("layer", query, warnings, self._layers.fetch, hit)
-
-    def _resolve(self, query: Query) -> tuple[ResolvedQuery, list[str]]:
+    def _ask(self, query: Query) -> _Asked:
         query, filter_ = judge(query)
         assert isinstance(query.layer, Layer)  # judged
         warnings: list[str] = []
@@ -128,8 +135,8 @@ class SearchDesk:
         else:
             dataset_ids = (query.dataset_id,)
         with_vectors, others = [], []
-        for dataset_id in dataset_ids:
-            config = self._chunks.config(dataset_id)
+        configs = {dataset_id: self._chunks.config(dataset_id) for dataset_id in dataset_ids}
+        for dataset_id, config in configs.items():
             if config is None and query.scope is Scope.SINGLE:
                 self._require(dataset_id)
             if config is not None and config.embed_sig == embed_sig:
@@ -150,8 +157,8 @@ class SearchDesk:
         if query.fresh_only:
             filter_ = attrs.evolve(filter_, fresh=self._fresh(query.layer))
         single = mode is not Mode.HYBRID
-        return (
-            ResolvedQuery(
+        return _Asked(
+            query=ResolvedQuery(
                 text=query.text,
                 dataset_ids=dataset_ids,
                 vector_dataset_ids=tuple(with_vectors) if embedder else (),
@@ -164,7 +171,8 @@ class SearchDesk:
                 min_scores=query.min_scores,
                 filter=filter_,
             ),
-            warnings,
+            warnings=warnings,
+            languages={name: c.language for name, c in configs.items() if c is not None},
         )
 
     def _fresh(self, layer: Layer) -> DerivedSig:
@@ -180,12 +188,12 @@ class SearchDesk:
     def _answer(
         self,
         tier: Tier,
-        query: ResolvedQuery,
-        warnings: Sequence[str],
+        asked: _Asked,
         fetch: Callable[[Sequence[Hashable]], Mapping[Hashable, Found]],
-        hit_of: Callable[[ResolvedQuery, Candidate, Found], Hit | None],
+        hit_of: Callable[[_Asked, Candidate, Found], Hit | None],
     ) -> Result:
         """Recall and hydrate; once more when something vanished between the two."""
+        query = asked.query
         for attempt in range(1, _ATTEMPTS + 1):
             deadlines.check("the search")
             recall = self._engine.recall(tier, query)
@@ -200,25 +208,25 @@ class SearchDesk:
             hits = []
             for candidate in head:
                 if candidate.key in found:
-                    hit = hit_of(query, candidate, found[candidate.key])
+                    hit = hit_of(asked, candidate, found[candidate.key])
                     if hit is not None:
                         hits.append(hit)
             if len(hits) >= min(query.top_k, len(above)):
                 break
         return Result(
             hits=tuple(hits[: query.top_k]),
-            warnings=(*warnings, *recall.warnings),
+            warnings=(*asked.warnings, *recall.warnings),
             exhausted=recall.exhausted and len(above) <= query.top_k,
         )
 
     # Hits
 
-    def _chunk_hit(self, query: ResolvedQuery, candidate: Candidate, found: Found) -> Hit | None:
+    def _chunk_hit(self, asked: _Asked, candidate: Candidate, found: Found) -> Hit | None:
         chunk, document = found.chunk, found.document
         if chunk is None or document is None:
             return None
         stale = found.sig.stale_reason(self._deriver.want(document))
-        if stale and query.filter.fresh is not None:
+        if stale and asked.query.filter.fresh is not None:
             return None
         return Hit(
             dataset_id=chunk.dataset_id,
@@ -238,18 +246,16 @@ class SearchDesk:
             locator=chunk.locator,
             window_start=chunk.window_start,
             window_end=chunk.window_end,
-            snippet=self._snippet(query, candidate.dataset_id, chunk.content),
+            snippet=asked.snippet(candidate.dataset_id, chunk.content),
             stale=stale,
         )
 
-    def _layer_hit(
-        self, query: ResolvedQuery, candidate: Candidate, found: Found, inputs: dict[str, str]
-    ) -> Hit | None:
+    def _layer_hit(self, asked: _Asked, candidate: Candidate, found: Found) -> Hit | None:
         layer = found.layer
         if layer is None:
             return None
-        stale = self._layer_stale(found, inputs)
-        if stale and query.filter.fresh is not None:
+        stale = self._layer_stale(asked, found)
+        if stale and asked.query.filter.fresh is not None:
             return None
         return Hit(
             dataset_id=layer.dataset_id,
@@ -261,18 +267,19 @@ class SearchDesk:
             metadata={} if found.document is None else found.document.metadata,
             scores=candidate.scores,
             end=len(layer.content),
-            snippet=self._snippet(query, candidate.dataset_id, layer.content),
+            snippet=asked.snippet(candidate.dataset_id, layer.content),
             stale=stale,
         )
 
-    def _layer_stale(self, found: Found, inputs: dict[str, str]) -> StaleReason | None:
+    def _layer_stale(self, asked: _Asked, found: Found) -> StaleReason | None:
         assert found.layer is not None  # checked by the caller
         dataset_id = found.layer.dataset_id
 
         def digest() -> str:
-            if dataset_id not in inputs:
-                inputs[dataset_id] = summaries_input_sig(summaries_of(self._layers, dataset_id))
-            return inputs[dataset_id]
+            if dataset_id not in asked.inputs:
+                below = summaries_of(self._layers, dataset_id)
+                asked.inputs[dataset_id] = summaries_input_sig(below)
+            return asked.inputs[dataset_id]
 
         return layer_stale_reason(found.sig, found.document, self._deriver.embed_sig, digest)
 
@@ -281,7 +288,7 @@ class SearchDesk:
         if document is None:
             return None
         stale = found.sig.stale_reason(self._deriver.want(document))
-        if stale and query.filter.fresh is not None:
+        if stale and asked.query.filter.fresh is not None:
             return None
         return Hit(
             dataset_id=document.dataset_id,
@@ -294,14 +301,6 @@ class SearchDesk:
             metadata=document.metadata,
             scores=candidate.scores,
             end=len(found.opening),
-            snippet=self._snippet(query, candidate.dataset_id, found.opening),
+            snippet=asked.snippet(candidate.dataset_id, found.opening),
             stale=stale,
         )
-
-    def _snippet(self, query: ResolvedQuery, dataset_id: str, content: str) -> str:
-        if len(content) <= _SNIPPET:
-            return content
-        config = self._chunks.config(dataset_id)
-        analyzer = get_analyzer(config.language if config else "english")
-        start, end = snippet(content, analyzer.analyze_query(query.text), length=_SNIPPET)
-        return content[start:end]
