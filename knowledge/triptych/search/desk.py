@@ -7,14 +7,9 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 import attrs
 
 from triptych import deadlines
-from triptych.contracts import (
-    ChunkRepo,
-    DocLevelSearcher,
-    DocumentRepo,
-    LayerRepo,
-)
+from triptych.contracts import ChunkRepo, DocLevelSearcher, DocumentRepo, LayerRepo
 from triptych.derivation import Deriver
-from triptych.embedding import embed
+from triptych.embedding import covered, embed
 from triptych.errors import ModelMismatchError, NotAvailableError, NotFoundError
 from triptych.layering import layer_stale_reason, summaries_of
 from triptych.records import (
@@ -283,7 +278,7 @@ class SearchDesk:
 
         return layer_stale_reason(found.sig, found.document, self._deriver.embed_sig, digest)
 
-    def _document_hit(self, query: ResolvedQuery, candidate: Candidate, found: Found) -> Hit | None:
+    def _document_hit(self, asked: _Asked, candidate: Candidate, found: Found) -> Hit | None:
         document = found.document
         if document is None:
             return None
