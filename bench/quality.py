@@ -20,7 +20,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
-
 import triptych
 from triptych import NewDocument, Progress, WeightedRanker
 
@@ -78,7 +77,7 @@ def main() -> None:
     queries = sorted(qrels)[: options.queries]
 
     ranker = WeightedRanker() if options.ranker == "minmax" else None
-    with triptych.open(options.store, embedder=options.embedder, ranker=ranker) as kb:
+    with triptych.open(options.store, embedder=options.embedder) as kb:
         if "collection" not in kb.list_datasets():
             began = time.perf_counter()
             report = kb.put_documents(
