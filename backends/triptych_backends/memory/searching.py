@@ -8,9 +8,11 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 from triptych.records import NO_CHUNK, Candidate, ChunkQuery, DerivedSig, LayerQuery, Mode
+from triptych.text import get_analyzer
 
 from triptych_backends.index.feed import Field, Scored
 from triptych_backends.index.local import LocalIndex
+from triptych_backends.memory.feed import MemoryFeed
 from triptych_backends.memory.truth import Dataset, Truth
 
 __all__ = ["Searching", "fresh_sig"]
@@ -19,9 +21,16 @@ __all__ = ["Searching", "fresh_sig"]
 class Searching:
     """One lane over one field. The index is asked outside the truth's lock, for it takes it."""
 
-    def __init__(self, truth: Truth, index: LocalIndex) -> None:
+    def __init__(self, truth: Truth) -> None:
         self._truth = truth
-        self._index = index
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin with an empty index, which fills itself when it is asked."""
+        self._index = LocalIndex(MemoryFeed(self._truth), analyzers=get_analyzer)
+
+    def close(self) -> None:
+        self._index.close()
 
     def search(self, query: ChunkQuery, field: Field) -> Sequence[Candidate]:
         datasets, owners = self._within(query)
@@ -106,7 +115,7 @@ def _owners(query: ChunkQuery, state: Dataset) -> NDArray[np.int64]:
             if sig is None or sig.is_stale(fresh_sig(state, name, query.filter.fresh)):
                 continue
         passing.append(owner)
-    return np.array(passing, dtype=np.int64)
+    return np.array(sorted(passing), dtype=np.int64)
 
 
 def fresh_sig(dataset: Dataset, name: str, configuration: DerivedSig) -> DerivedSig:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from triptych.text import get_analyzer
-
-from triptych_backends.index.local import LocalIndex
 from triptych_backends.memory.chunks import MemoryChunks
 from triptych_backends.memory.documents import MemoryDocuments
-from triptych_backends.memory.feed import MemoryFeed
 from triptych_backends.memory.layers import MemoryLayers
 from triptych_backends.memory.searching import Searching
 from triptych_backends.memory.truth import Truth
@@ -23,19 +19,16 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._truth = Truth()
-        self._index = LocalIndex(MemoryFeed(self._truth), None, analyzers=get_analyzer)
-        searching = Searching(self._truth, self._index)
+        self._searching = Searching(self._truth)
         self.documents = MemoryDocuments(self._truth)
-        self.chunks = MemoryChunks(self._truth, searching)
-        self.layers = MemoryLayers(self._truth, searching)
+        self.chunks = MemoryChunks(self._truth, self._searching)
+        self.layers = MemoryLayers(self._truth, self._searching)
 
     def erase(self) -> None:
         """Drop the index, which may still hold what was deleted; it is replayed when asked."""
-        with self._truth as truth:
-            datasets = list(truth.datasets)
-        for dataset in datasets:
-            self._index.drop(dataset)
+        with self._truth:
+            self._searching.renew()
 
     def close(self) -> None:
         self._truth.close()
-        self._index.close()
+        self._searching.close()
