@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import subprocess
 import sys
 import threading
 import time
@@ -14,6 +16,28 @@ from triptych_backends.embedders import HashEmbedder, LocalEmbedder, Multilingua
 from triptych_backends.embedders.installed import package_file, require, verified_bytes
 from triptych_backends.embedders.lazy import Lazy
 from triptych_backends.embedders.workers import TextWorkers
+
+FORK = """
+import os, threading
+from triptych_backends.embedders.lazy import Lazy
+making, go_on = threading.Event(), threading.Event()
+def make():
+    making.set()
+    return go_on.wait(30) and os.getpid()
+ready, busy = Lazy(os.getpid), Lazy(make)
+ready.get()
+thread = threading.Thread(target=busy.get)
+thread.start()
+making.wait()
+child = os.fork()  # while the thread holds the lock of busy
+go_on.set()
+if child == 0:
+    os._exit(0 if ready.get() == busy.get() == os.getpid() else 3)
+thread.join()
+_, status = os.waitpid(child, 0)
+assert ready.get() == busy.get() == os.getpid()
+raise SystemExit(os.waitstatus_to_exitcode(status))
+"""
 
 EMBEDDERS = [HashEmbedder, LocalEmbedder, MultilingualEmbedder]
 
@@ -131,6 +155,14 @@ def test_lazy_tries_again_after_a_failure_and_after_close():
     lazy.close()
     assert disposed == ["first"]
     assert lazy.get() == "second"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_lazy_starts_empty_in_a_forked_child_whoever_held_its_lock():
+    # A process of its own: forking the test runner's threads is no business of this test.
+    ran = subprocess.run([sys.executable, "-c", FORK], timeout=60, capture_output=True, text=True)
+
+    assert ran.returncode == 0, ran.stderr
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])

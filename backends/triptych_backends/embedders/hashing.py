@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,11 @@ __all__ = ["HashEmbedder"]
 # Runs of word characters, but each ideograph, kana and syllable (U+2E80 up) by itself.
 _TOKEN = re.compile(r"[^\W\u2e80-\U0010ffff]+|\w")
 _ROWS_AT_ONCE = 1024
+
+
+@lru_cache(maxsize=1 << 15)
+def _code(token: str) -> int:
+    return int.from_bytes(blake2b(token.encode(), digest_size=8).digest(), "little")
 
 
 class HashEmbedder:
@@ -75,15 +81,15 @@ class HashEmbedder:
         for row, text in enumerate(texts):
             base = row * dimension
             for token in _TOKEN.findall(text.casefold()):
-                code = int.from_bytes(blake2b(token.encode(), digest_size=8).digest(), "little")
+                code = _code(token)
                 cells.append(base + 1 + (code >> 1) % (dimension - 1))
                 signs.append(1 if code & 1 else -1)
         size = len(texts) * dimension
-        sums = np.bincount(np.array(cells, np.int64), np.array(signs, np.float64), size)
+        sums = np.bincount(np.array(cells, dtype=np.intp), weights=signs, minlength=size)
         counts = sums.reshape(len(texts), dimension)
         # Sums of whole numbers are exact in any order, so the rounding is the same everywhere.
         squares = (counts * counts).sum(axis=1)
-        counts[squares == 0, 0] = 1.0
-        squares[squares == 0] = 1.0
+        empty = squares == 0
+        counts[empty, 0] = squares[empty] = 1.0
         unit: NDArray[np.float64] = counts / np.sqrt(squares)[:, np.newaxis]
         return unit

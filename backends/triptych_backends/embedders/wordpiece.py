@@ -80,12 +80,13 @@ class WordPieces:
         ids = np.array(encoding.ids[:_ROOM], dtype=np.int64)
         counts = np.bincount(self._kinds[ids], minlength=3)
         known, foreign = int(counts[_KNOWN]), int(counts[_FOREIGN])
-        unknown = np.flatnonzero(ids == _UNKNOWN)
-        for position in unknown:
-            start, end = encoding.offsets[position]
-            foreign += any(c.isalpha() for c in text[start:end])
+        unknown = np.flatnonzero(ids == _UNKNOWN).tolist()
+        if unknown:
+            offsets = encoding.offsets
+            words = [text[slice(*offsets[position])] for position in unknown]
+            foreign += sum(any(map(str.isalpha, word)) for word in words)
         if known + foreign == 0:
-            return 0.0 if len(unknown) else 1.0
+            return 0.0 if unknown else 1.0
         return known / (known + foreign)
 
     def _encode(self, text: str) -> Any:
