@@ -45,8 +45,8 @@ def _is_regional_indicator(character: str) -> bool:
 def splits_character(content: str, position: int) -> bool:
     """Whether a cut at `position` parts a CRLF pair, a combining sequence, an emoji or a flag.
 
-    A cheap subset of Unicode's grapheme cluster boundaries (UAX 29): conjoining Hangul jamo are
-    not joined, and of a run of flags only the nearest 64 letters are looked at.
+    A cheap subset of Unicode's grapheme cluster boundaries (UAX 29): conjoining Hangul jamo and
+    Indic conjuncts are not joined, and of a run of flags only the nearest 64 letters are seen.
     """
     if position <= 0 or position >= len(content):
         return False

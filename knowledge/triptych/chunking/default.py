@@ -36,10 +36,16 @@ def chunk_text(content: str, config: ChunkConfig) -> list[ChunkSpec]:
         else:
             # Past the overlap, or the next window would not start after this one.
             cut = break_before(text, max(limit - size // 4, start + overlap + 1), limit)
-        specs.append(ChunkSpec(index=len(specs), start=start, end=trimmed_end(text, start, cut)))
-        start = next_visible(text, cut)
-        if overlap and start >= 0:
-            start = next_visible(text, align_left(text, cut - overlap, specs[-1].start + 1))
+        end = trimmed_end(text, start, cut)
+        following = next_visible(text, cut)
+        if specs and end <= specs[-1].end:
+            # A wide gap: the window holds nothing that the last chunk does not.
+            start = following
+            continue
+        specs.append(ChunkSpec(index=len(specs), start=start, end=end))
+        if overlap and following >= 0:
+            following = next_visible(text, align_left(text, cut - overlap, start + 1))
+        start = following
     return specs
 
 

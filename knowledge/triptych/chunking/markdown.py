@@ -13,7 +13,13 @@ from triptych.chunking.blocks import (
     Block,
     scan,
 )
-from triptych.chunking.boundaries import align_left, next_visible, sentences, trimmed_end, windows
+from triptych.chunking.boundaries import (
+    next_visible,
+    sentences,
+    splits_character,
+    trimmed_end,
+    windows,
+)
 from triptych.chunking.headings import heading_text
 from triptych.chunking.normalize import unify_line_ends
 from triptych.chunking.packing import Unit, pack
@@ -27,6 +33,7 @@ _INSIDE_THOUGHT = 1  # between the items of a list, or after a paragraph that en
 _INSIDE_BLOCK_AT_GAP = 2  # before a sentence, a nested item, or after a blank line in code
 _INSIDE_BLOCK = 3  # before another line, or anywhere
 
+_SPACE = re.compile(r"\s")
 _WORD = re.compile(r"\w")
 _MARK_LENGTH = 16
 _LINE = re.compile(r"[^\n]+")
@@ -82,11 +89,12 @@ class MarkdownChunker:
         for section in _sections(text):
             least = section.start
             for start, end in _spans(text, section, limit):
-                if self.overlap and start > least:
+                if self.overlap and start > section.start:
                     start = _overlap_start(text, max(least, start - self.overlap), start)
                 specs.append(
                     ChunkSpec(index=len(specs), start=start, end=end, heading_path=section.path)
                 )
+                least = start + 1
         return specs
 
 
@@ -197,8 +205,14 @@ def _pieces(text: str, block: Block, tier: int, size: int) -> Iterator[Unit]:
 
 
 def _overlap_start(text: str, earliest: int, start: int) -> int:
-    """Return the start of the first word at or after `earliest`, at most `start`."""
+    """Return the start of the first word at or after `earliest`, at most `start`.
+
+    Where there is no space before `start`, as in Chinese, the first whole character.
+    """
     if earliest > 0 and not text[earliest - 1].isspace():
-        space = next((at for at in range(earliest, start) if text[at].isspace()), -1)
-        earliest = align_left(text, earliest, 0) if space < 0 else space
+        space = _SPACE.search(text, earliest, start)
+        if space is not None:
+            earliest = space.start()
+    while earliest < start and splits_character(text, earliest):
+        earliest += 1
     return min(next_visible(text, earliest), start)
