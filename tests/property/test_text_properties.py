@@ -59,6 +59,7 @@ def test_encode_is_analyze_numbered(text: str, analyzer: object) -> None:
         vocabulary = dict(start)
         assert analyzer.encode(text, vocabulary) == expected
         assert vocabulary == expected_vocabulary
+        assert analyzer.encode(text, vocabulary) == expected
 
 
 @relaxed

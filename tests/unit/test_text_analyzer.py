@@ -98,6 +98,7 @@ def test_a_query_of_one_or_two_characters_finds_every_text_that_holds_it(query: 
 def test_english_is_stemmed() -> None:
     assert ENGLISH.analyze("Relational databases' running") == ["relat", "databas", "run"]
     assert ENGLISH.analyze("the dog's") == ["the", "dog"]
+    assert ENGLISH.analyze("getUserNames") == ["getusernam", "get", "user", "name"]
     assert get_analyzer("porter").analyze("this") == ["thi"]
 
 
@@ -148,12 +149,23 @@ def test_an_analyzer_is_made_once() -> None:
         "aB" * 500_000,
         "a1" * 500_000,
         "a." * 500_000,
+        ".".join(["a" * 300] * 50),
         "_" * 1_000_000,
         "+" * 1_000_000,
         "a" + "\u0301\u0323" * 500_000,
         "\ufdfa" * 20_000,
     ],
-    ids=["letters", "camel", "digits", "dots", "underscores", "plus", "marks", "expanding"],
+    ids=[
+        "letters",
+        "camel",
+        "digits",
+        "dots",
+        "pieces",
+        "underscores",
+        "plus",
+        "marks",
+        "expanding",
+    ],
 )
 def test_a_word_without_end_gives_bounded_terms_in_bounded_time(text: str) -> None:
     terms = PLAIN.analyze(text)
