@@ -85,8 +85,14 @@ def main(chunks: int, folder: Path) -> None:
 
     def searches() -> None:
         word(index, "w1")
-        show("bm25, 8 terms by Zipf, top 10", [milliseconds(lambda q=q: word(index, q)) for q in queries])
-        show("bm25, 8 rarer terms, top 10", [milliseconds(lambda q=q: word(index, q)) for q in uniform])
+        show(
+            "bm25, 8 terms by Zipf, top 10",
+            [milliseconds(lambda q=q: word(index, q)) for q in queries],
+        )
+        show(
+            "bm25, 8 rarer terms, top 10",
+            [milliseconds(lambda q=q: word(index, q)) for q in uniform],
+        )
         show(
             "bm25, 8 terms by Zipf, top 100",
             [milliseconds(lambda q=q: word(index, q, 100)) for q in queries],
@@ -121,10 +127,7 @@ def main(chunks: int, folder: Path) -> None:
         )
         show(
             "documents by vector, top 10",
-            [
-                milliseconds(lambda v=v: index.document_vector(["x"], v, limit=10))
-                for v in vectors
-            ],
+            [milliseconds(lambda v=v: index.document_vector(["x"], v, limit=10)) for v in vectors],
         )
 
     searches()
