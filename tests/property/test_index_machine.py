@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import tempfile
 from pathlib import Path
@@ -36,7 +37,23 @@ def row(seed: int | None) -> np.ndarray | None:
     return (vector / np.linalg.norm(vector)).astype(np.float32)
 
 
+class Complaints(logging.Handler):
+    """Keeps what is logged: an index that heals itself must not have had to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append(record.getMessage())
+
+
 class IndexMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.complaints = Complaints()
+        logging.getLogger("triptych.index").addHandler(self.complaints)
+
     @initialize()
     def begin(self) -> None:
         self.folder = Path(tempfile.mkdtemp())
@@ -49,6 +66,8 @@ class IndexMachine(RuleBasedStateMachine):
         return LocalIndex(self.feed, self.folder, analyzers=WordAnalyzer)
 
     def teardown(self) -> None:
+        logging.getLogger("triptych.index").removeHandler(self.complaints)
+        assert self.complaints.messages == []
         if hasattr(self, "feed"):
             compact.FAN_IN = self.fan_in
             for index in self.indexes:
