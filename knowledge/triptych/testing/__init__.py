@@ -14,9 +14,22 @@ Needs pytest and Hypothesis, which Triptych itself does not install.
 
 import pytest
 
-_GROUPS = ("chunks", "deletes", "documents", "filters", "layers", "search")
-for _group in _GROUPS:
-    pytest.register_assert_rewrite(f"{__name__}.{_group}")
+_ASSERTING = (
+    "chunks",
+    "concurrency",
+    "crash",
+    "deletes",
+    "documents",
+    "filters",
+    "layers",
+    "making",
+    "operations",
+    "reopening",
+    "search",
+    "stateful",
+)
+for _module in _ASSERTING:
+    pytest.register_assert_rewrite(f"{__name__}.{_module}")
 
 from triptych.testing.conformance import BackendConformance  # noqa: E402  # rewriting comes first
 from triptych.testing.harness import Child, Contents, Harness, Store  # noqa: E402  # as above

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from triptych.testing.chunks import ChunkTests
+from triptych.testing.concurrency import ConcurrencyTests
+from triptych.testing.crash import CrashTests
 from triptych.testing.deletes import DeleteTests
 from triptych.testing.documents import DocumentTests
 from triptych.testing.filters import FilterTests
 from triptych.testing.layers import LayerTests
+from triptych.testing.reopening import ReopeningTests
 from triptych.testing.search import SearchTests
 
 __all__ = ["BackendConformance"]
@@ -19,5 +22,8 @@ class BackendConformance(
     FilterTests,
     LayerTests,
     DeleteTests,
+    ConcurrencyTests,
+    ReopeningTests,
+    CrashTests,
 ):
     """The whole kit. Subclass it and give it a fixture named ``harness``."""
