@@ -11,6 +11,7 @@ from triptych.testing.filters import FilterTests
 from triptych.testing.layers import LayerTests
 from triptych.testing.reopening import ReopeningTests
 from triptych.testing.search import SearchTests
+from triptych.testing.stateful import StatefulTests
 
 __all__ = ["BackendConformance"]
 
@@ -25,5 +26,6 @@ class BackendConformance(
     ConcurrencyTests,
     ReopeningTests,
     CrashTests,
+    StatefulTests,
 ):
     """The whole kit. Subclass it and give it a fixture named ``harness``."""
