@@ -14,14 +14,30 @@ Needs pytest and Hypothesis, which Triptych itself does not install.
 
 import pytest
 
-_GROUPS = ("documents", "chunks", "search")
-for _group in _GROUPS:
-    pytest.register_assert_rewrite(f"{__name__}.{_group}")
+_ASSERTING = (
+    "chunks",
+    "concurrency",
+    "crash",
+    "deletes",
+    "documents",
+    "filters",
+    "layers",
+    "making",
+    "operations",
+    "reopening",
+    "search",
+    "stateful",
+)
+for _module in _ASSERTING:
+    pytest.register_assert_rewrite(f"{__name__}.{_module}")
 
-from triptych.testing.chunks import ChunkTests  # noqa: E402  # after the rewriting is set up
-from triptych.testing.documents import DocumentTests
-from triptych.testing.search import SearchTests  # noqa: E402
-from triptych.testing.harness import Child, Contents, Harness  # noqa: E402
+from triptych.testing.conformance import BackendConformance  # noqa: E402  # rewriting comes first
+from triptych.testing.harness import Child, Contents, Harness, Store  # noqa: E402  # as above
 
-class BackendConformance(DocumentTests, ChunkTests, SearchTests):
-    """x"""
+__all__ = [
+    "BackendConformance",
+    "Child",
+    "Contents",
+    "Harness",
+    "Store",
+]

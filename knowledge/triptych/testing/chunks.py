@@ -178,9 +178,7 @@ class ChunkTests(HarnessTests):
         after = list(store.chunks.iter_chunks("d", vectors=True))
         assert [chunk.sig.source_version for chunk in after] == [sig.source_version] * 2
         assert after == [
-            attrs.evolve(
-                chunk, sig=attrs.evolve(chunk.sig, source_version=sig.source_version)
-            )
+            attrs.evolve(chunk, sig=attrs.evolve(chunk.sig, source_version=sig.source_version))
             for chunk in before
         ]
 
@@ -234,9 +232,7 @@ class ChunkTests(HarnessTests):
                     torn.append(read_set)
                 candidates = store.chunks.search(keyword_query("old new", "d", top_k=20))
                 found = store.chunks.fetch([candidate.key for candidate in candidates])
-                words = {
-                    item.chunk.content.split()[0] for item in found.values() if item.chunk
-                }
+                words = {item.chunk.content.split()[0] for item in found.values() if item.chunk}
                 if len(words) > 1:
                     torn.append(words)
                 reads[0] += 1
@@ -301,13 +297,16 @@ class ChunkTests(HarnessTests):
         assert np.array_equal(read.vector, vector_of("text"))
         if read.vector.flags.writeable:
             read.vector[:] = 0
-            (read,) = store.chunks.iter_chunks("d", vectors=True)
-            assert np.array_equal(read.vector, vector_of("text"))
+            (again,) = store.chunks.iter_chunks("d", vectors=True)
+            assert again.vector is not None
+            assert np.array_equal(again.vector, vector_of("text"))
 
     def test_stats_count_what_is_there(self, store: Store) -> None:
         reader = power(store, StatsReader)
 
-        def stats(chunker: str = CONFIG.chunker_sig, space: str = CONFIG.embed_sig) -> tuple[int, ...]:
+        def stats(
+            chunker: str = CONFIG.chunker_sig, space: str = CONFIG.embed_sig
+        ) -> tuple[int, ...]:
             counts = reader.stats("d", chunker_sig=chunker, embed_sig=space)
             assert counts is not None
             return (counts.documents, counts.chunks, counts.vectors, counts.stale, counts.size)

@@ -19,10 +19,10 @@ __all__ = [
     "layer_entries",
 ]
 
-WORDS = (
+VOCABULARY = (
     "harbour lighthouse keeper storm signal lantern tide ferry captain anchor the of and is "
     "running runs run HTTPServer parse_json_file naïve café 灯塔 港口 今天天气 東京タワー 서울"
-).split()
+)
 
 QUERIES = (
     "lighthouse",
@@ -52,7 +52,7 @@ def contents(dataset_id: str) -> dict[str, str]:
     for name in ("guide/a.md", "guide/b.md", "notes.txt", "log/1", "log/10", "log/2"):
         blocks = []
         for number in range(6):
-            words = " ".join(chance.choices(WORDS, k=chance.randint(1, 14)))
+            words = " ".join(chance.choices(VOCABULARY.split(), k=chance.randint(1, 14)))
             blocks.append(f"# Part {number % 3}\n{words}" if number % 2 == 0 else words)
         made[name] = "\n\n".join([*blocks, "~the ferry is late", "the tide"])
     made["same"] = "the lighthouse keeper\n\nthe lighthouse keeper\n\nstorm"

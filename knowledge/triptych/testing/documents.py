@@ -30,7 +30,18 @@ CONTENTS = {
 }
 """Texts that careless code changes."""
 
-AWKWARD_NAMES = ["a b/c.md", "..", "../up", "C:\\x", "%2F_%", "é", "e\u0301", "名前", "🦉", "' OR 1"]
+AWKWARD_NAMES = [
+    "a b/c.md",
+    "..",
+    "../up",
+    "C:\\x",
+    "%2F_%",
+    "é",
+    "e\u0301",
+    "名前",
+    "🦉",
+    "' OR 1",
+]
 
 
 class DocumentTests(HarnessTests):
@@ -127,9 +138,7 @@ class DocumentTests(HarnessTests):
         stored = put(store, "d", "a", "one")
         for version in (0, stored.version + 1):
             with pytest.raises(ConflictError) as caught:
-                store.documents.put(
-                    "d", NewDocument(name="a", content=content, if_version=version)
-                )
+                store.documents.put("d", NewDocument(name="a", content=content, if_version=version))
             assert (caught.value.expected, caught.value.actual) == (version, stored.version)
         assert store.documents.get("d", "a") == stored
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import attrs
 import pytest
@@ -91,9 +91,9 @@ class HarnessTests:
         store.close()
 
 
-def power(store: Store, protocol: type[P]) -> P:
+def power(store: Store, protocol: Callable[..., P]) -> P:
     """The part of the store that has an optional power; skips the test if none has."""
     for part in (store.chunks, store.documents, store.layers, store):
-        if isinstance(part, protocol):
-            return part
+        if isinstance(part, cast(type, protocol)):
+            return cast(P, part)
     pytest.skip(f"the backend has no {protocol.__name__}")

@@ -61,9 +61,7 @@ def put(store: Store, dataset_id: str, name: str, content: str, **metadata: str)
     )
 
 
-def sig_of(
-    store: Store, dataset_id: str, name: str, config: DatasetConfig = CONFIG
-) -> DerivedSig:
+def sig_of(store: Store, dataset_id: str, name: str, config: DatasetConfig = CONFIG) -> DerivedSig:
     """The signature of a set made now, from the document as it is stored."""
     info = store.documents.get_info(dataset_id, name)
     assert info is not None, f"{name!r} is not in {dataset_id!r}"

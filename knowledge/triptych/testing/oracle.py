@@ -74,8 +74,7 @@ def dot_products(
         attrs.evolve(
             entry,
             score=math.fsum(
-                float(left) * float(right)
-                for left, right in zip(entry.vector, vector, strict=True)
+                float(left) * float(right) for left, right in zip(entry.vector, vector, strict=True)
             ),
         )
         for entry in corpus

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
+
 import attrs
 import numpy as np
 import pytest
 
 from triptych.contracts import DocLevelSearcher, DocVectorSearcher
-from triptych.records import NO_CHUNK, ChunkQuery, DatasetConfig, Vector
+from triptych.records import NO_CHUNK, Candidate, DatasetConfig, Vector
 from triptych.testing.corpus import (
     DATASETS,
     QUERIES,
@@ -30,9 +32,9 @@ from triptych.testing.making import (
     vector_of,
     vector_query,
 )
-from triptych.testing.oracle import best_documents, bm25, dot_products, entries
+from triptych.testing.oracle import Entry, best_documents, bm25, dot_products, entries
 
-__all__ = ["SearchTests"]
+__all__ = ["SearchTests", "assert_same_ranking"]
 
 LIMITS = (1, 3, 10, 1000)
 
@@ -62,7 +64,7 @@ class SearchTests(HarnessTests):
             for top_k in LIMITS:
                 found = store.chunks.search(vector_query(vector, *datasets, top_k=top_k))
                 wanted = dot_products(corpus, vector, top_k=top_k)
-                _assert_same_ranking(found, wanted)
+                assert_same_ranking(found, wanted)
 
     def test_statistics_follow_every_change(self, store: Store) -> None:
         fill_corpus(store)
@@ -95,12 +97,12 @@ class SearchTests(HarnessTests):
             for index in range(12)
             for dataset_id in ("first", "second")
         ]
-        for make in (
-            lambda top_k: keyword_query("words", "second", "first", top_k=top_k),
-            lambda top_k: vector_query(vector_of("q"), "second", "first", top_k=top_k),
+        for query in (
+            keyword_query("words", "second", "first"),
+            vector_query(vector_of("q"), "second", "first"),
         ):
             for top_k in (1, 7, 25, 120):
-                found = store.chunks.search(make(top_k))
+                found = store.chunks.search(attrs.evolve(query, top_k=top_k))
                 order = [(c.doc_name, c.index, c.dataset_id) for c in found]
                 assert order == wanted[:top_k]
 
@@ -134,7 +136,10 @@ class SearchTests(HarnessTests):
     def test_datasets_are_apart(self, store: Store) -> None:
         fill(store, "mine", {"a": "secret harbour"})
         fill(store, "yours", {"a": "open harbour"})
-        for query in (keyword_query("secret harbour", "yours"), vector_query(vector_of("q"), "yours")):
+        for query in (
+            keyword_query("secret harbour", "yours"),
+            vector_query(vector_of("q"), "yours"),
+        ):
             assert {candidate.dataset_id for candidate in store.chunks.search(query)} == {"yours"}
 
     def test_vectors_of_another_space_are_never_compared(self, store: Store) -> None:
@@ -170,9 +175,7 @@ class SearchTests(HarnessTests):
         german = attrs.evolve(CONFIG, language="german")
         set_config(store, "d", german)
         found = store.chunks.search(keyword_query("Haus", "d"))
-        assert entries(found) == bm25(
-            chunk_entries(store, "d"), "Haus", top_k=5, language="german"
-        )
+        assert entries(found) == bm25(chunk_entries(store, "d"), "Haus", top_k=5, language="german")
         assert ids(found) == [("a", 0)]
 
     def test_searches_see_every_write_that_was_answered(self, store: Store) -> None:
@@ -217,7 +220,7 @@ class SearchTests(HarnessTests):
                 assert item.layer is None
 
     def test_fetch_leaves_out_what_was_replaced_or_deleted(self, store: Store) -> None:
-        fill(store, "d", {name: "fish\n\nfish" for name in ("kept", "replaced", "deleted", "gone")})
+        fill(store, "d", dict.fromkeys(("kept", "replaced", "deleted", "gone"), "fish\n\nfish"))
         keys = {c.doc_name: c.key for c in store.chunks.search(keyword_query("fish", "d", top_k=8))}
         assert len(keys) == 4
         put(store, "d", "replaced", "fish\n\nfish!")
@@ -252,13 +255,13 @@ class SearchTests(HarnessTests):
                 for top_k in LIMITS:
                     query = vector_query(vector, *datasets, top_k=top_k)
                     found = searcher.search_docs_by_vector(query)
-                    _assert_same_ranking(found, best_documents(every, top_k=top_k))
+                    assert_same_ranking(found, best_documents(every, top_k=top_k))
                     assert all(candidate.index == NO_CHUNK for candidate in found)
 
     def test_document_keys_stand_for_documents(self, store: Store) -> None:
         searcher = power(store, DocLevelSearcher)
         fill(store, "d", {"a": "fish " * 500, "b": "fish"})
-        keys: list[object] = []
+        keys: list[Hashable] = []
         for found in _document_lanes(store, searcher):
             got = searcher.fetch_docs([candidate.key for candidate in found])
             for candidate in found:
@@ -273,24 +276,22 @@ class SearchTests(HarnessTests):
         for name in ("a", "b"):
             store.documents.delete("d", name)
             store.chunks.delete_by_doc("d", name)
-        assert dict(searcher.fetch_docs(keys)) == {}  # type: ignore[arg-type]  # keys are hashable
+        assert dict(searcher.fetch_docs(keys)) == {}
 
 
-def _document_lanes(store: Store, searcher: DocLevelSearcher) -> list[list[object]]:
-    lanes = [list(searcher.search_docs(keyword_query("fish", "d")))]
+def _document_lanes(store: Store, searcher: DocLevelSearcher) -> list[Sequence[Candidate]]:
+    lanes = [searcher.search_docs(keyword_query("fish", "d"))]
     if isinstance(searcher, DocVectorSearcher):
-        lanes.append(list(searcher.search_docs_by_vector(vector_query(vector_of("fish"), "d"))))
+        lanes.append(searcher.search_docs_by_vector(vector_query(vector_of("fish"), "d")))
     return lanes
 
 
-def _assert_same_ranking(found, wanted) -> None:
+def assert_same_ranking(found: Sequence[Candidate], wanted: Sequence[Entry]) -> None:
     """Equal, but for a dot product that float32 sums put on the other side of a rounding."""
     assert [(e.dataset_id, e.name, e.index) for e in entries(found)] == [
         (e.dataset_id, e.name, e.index) for e in wanted
     ]
-    assert [e.score for e in entries(found)] == pytest.approx(
-        [e.score for e in wanted], abs=1.5e-6
-    )
+    assert [e.score for e in entries(found)] == pytest.approx([e.score for e in wanted], abs=1.5e-6)
 
 
 def _at_angle(angle: float) -> Vector:
