@@ -48,8 +48,8 @@ _UNDERLINE = r"(?:=++|-++)[ \t]*$"
 # What ends a paragraph without a blank line before it. The look at one character comes first:
 # most lines start with a letter.
 _INTERRUPT = (
-    rf"(?:{_BLANK}|[ ]{{0,3}}(?=[\#`~>\-+*1=<])(?:{_HEADING}|{_FENCE}|>|[-+*][ \t]+\S"
-    rf"|1[.)][ \t]+\S|{_UNDERLINE}|{_HTML_OPEN}|{_HTML_TAG}))"
+    rf"(?:{_BLANK}|[ ]{{0,3}}(?=[\#`~>\-+*_1=<])(?:{_HEADING}|{_FENCE}|>|[-+*][ \t]+\S"
+    rf"|1[.)][ \t]+\S|{_RULE}|{_UNDERLINE}|{_HTML_OPEN}|{_HTML_TAG}))"
 )
 _ITEM_INTERRUPT = (
     rf"(?:{_BLANK}|[ ]?(?=[\#`~>\-+*_\d=<!?])"
@@ -68,7 +68,7 @@ _BLOCK = re.compile(
       (?:\n(?!{_ITEM_INTERRUPT})[^\n]*+
         |\n(?:[^\S\n]*+\n)*+(?:[ ]{{2}}|\t)[^\n]*+)*+
     | (?P<code>[ ]{{4}}|[ ]{{0,3}}\t)[^\n]*+(?:\n(?:[^\S\n]*+\n)*+(?:[ ]{{4}}|\t)[^\n]*+)*+
-    | (?P<quote>[ ]{{0,3}}>)[^\n]*+(?:\n(?:[ ]{{0,3}}>|(?!{_INTERRUPT}))[^\n]*+)*+
+    | (?P<quote>[ ]{{0,3}}>)[^\n]*+(?:\n(?:[ ]{{0,3}}(?:>|=++[ \t]*$)|(?!{_INTERRUPT}))[^\n]*+)*+
     | (?P<tag>[ ]{{0,3}}(?:{_HTML_TAG}|{_HTML_ALONE}))[^\n]*+(?:\n(?!{_BLANK})[^\n]*+)*+
     | (?P<paragraph>[^\n]++)(?:\n(?!{_INTERRUPT})[^\n]*+)*+
       (?:\n[ ]{{0,3}}(?P<underline>=++|-++)[ \t]*$)?
