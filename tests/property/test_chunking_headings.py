@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 from triptych.chunking import line_starts
 from triptych.chunking.blocks import HEADINGS, scan
 
-# Without empty list items and lines indented by two spaces or a tab, where list items own more than in CommonMark.
+# Without empty list items and lines indented by two spaces, where the scanner departs.
 LINES = """
 # one|## two ##|###### six|####### seven|#tag|text|more text|```|~~~|````|``` x`y|``` py|    code
 - item|* item|+ item|1. one|2. two|> quote|<!-- open|-->|<!-- closed -->|<div>|</div>|<b>|<pre>

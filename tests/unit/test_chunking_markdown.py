@@ -1,6 +1,7 @@
 """What the Markdown chunker takes for a heading, and what it keeps together."""
 
 import itertools
+from typing import Any
 
 import pytest
 from triptych.chunking import ChunkSpec, MarkdownChunker, first_heading
@@ -261,6 +262,6 @@ def test_chunks_of_one_document_are_pinned_by_the_signature() -> None:
         {"index": 0, "start": 2, "end": 3, "window_start": 3, "window_end": 4},
     ],
 )
-def test_a_spec_with_contradicting_spans_is_refused(fields: dict[str, int]) -> None:
+def test_a_spec_with_contradicting_spans_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         ChunkSpec(**fields)
