@@ -13,6 +13,7 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
+from triptych.text import get_analyzer
 
 from . import bm25
 from .dataset import DatasetIndex
@@ -20,7 +21,7 @@ from .feed import ChangeFeed, Field, Scored, TextAnalyzer
 from .folder import Folder
 from .nearest import VanishedError, checked, nearest, nearest_documents
 from .ranking import Found, parts_of, rank
-from .select import best
+from .select import lowest_of_best
 from .snapshot import Snapshot, Stats, stats
 from .vectors import Cores
 
@@ -46,7 +47,7 @@ class LocalIndex:
         feed: ChangeFeed,
         path: Path | None = None,
         *,
-        analyzers: Callable[[str], TextAnalyzer],
+        analyzers: Callable[[str], TextAnalyzer] = get_analyzer,
     ) -> None:
         self._feed = feed
         self._path = path
@@ -78,24 +79,29 @@ class LocalIndex:
             for snapshot in snapshots.values()
         }
         terms = sorted({term for counted in repeats.values() for term in counted})
-        views = [view for snapshot in snapshots.values() for view in snapshot.views(field)]
-        if limit <= 0 or not terms or not views:
+        if limit <= 0 or not terms:
             return []
         folded = _folded(headings)
         with self._cores.one():
-            statistics = bm25.statistics(views, terms)
-            found = []
+            views = [view for snapshot in snapshots.values() for view in snapshot.views(field)]
+            numbers = bm25.find(views, terms)
+            statistics = bm25.statistics(views, numbers)
+            known = dict(zip(map(id, views), numbers, strict=True))
+            found: list[Found] = []
+            bar = 0.0
             for dataset, snapshot in snapshots.items():
                 weights = bm25.weigh(statistics, repeats[snapshot.language])
                 for part in parts_of(dataset, snapshot.views(field), owners, folded):
-                    scores = bm25.score(part.view, weights)
-                    if part.allowed is None:
-                        units = best(scores, limit, floor=0.0)
-                        found.append(Found(part, units, scores[units]))
-                    else:
-                        scores = scores[part.allowed]
-                        places = best(scores, limit, floor=0.0)
-                        found.append(Found(part, part.allowed[places], scores[places]))
+                    units, scores = bm25.top(
+                        part.view,
+                        known[id(part.view)],
+                        weights,
+                        limit,
+                        allowed=part.allowed,
+                        bar=bar,
+                    )
+                    found.append(Found(part, units, scores))
+                    bar = max(bar, lowest_of_best([one.scores for one in found], limit))
             return rank(found, limit)
 
     def vector(
