@@ -96,7 +96,9 @@ class Deriver:
         """Chunk one document, and write down what each chunk's vector is made from."""
         content = document.content
         specs = self._chunkers.for_document(document.name, document.metadata).chunk(content)
-        title = title_of(content, document.metadata)
+        # A title that is a heading is in the heading paths of its own section already: before
+        # every chunk of the document it would make each of them depend on one heading's words.
+        title = document.metadata.get("title")
         texts = [
             embedding_text(title, spec.heading_path, content[spec.start : spec.end])
             for spec in specs
