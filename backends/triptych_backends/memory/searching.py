@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 import attrs
 import numpy as np
 from numpy.typing import NDArray
-from triptych.records import NO_CHUNK, Candidate, ChunkQuery, DerivedSig, LayerQuery, Mode
+from triptych.records import NO_CHUNK, Candidate, ChunkQuery, DerivedSig, Filter, LayerQuery, Mode
 from triptych.text import get_analyzer
 
 from triptych_backends.index.feed import Field, Scored
 from triptych_backends.index.local import LocalIndex
 from triptych_backends.memory.feed import MemoryFeed
-from triptych_backends.memory.truth import Dataset, Truth
+from triptych_backends.memory.truth import ChunkSet, Dataset, Truth
 
 __all__ = ["Searching", "fresh_sig"]
 
@@ -33,9 +33,10 @@ class Searching:
         self._index.close()
 
     def search(self, query: ChunkQuery, field: Field) -> Sequence[Candidate]:
-        datasets, owners = self._within(query)
+        datasets, owners = self._within(query, field)
         found: Sequence[Scored]
-        limit, headings = query.top_k, query.filter.headings
+        limit = query.top_k
+        headings = query.filter.headings if field == "chunk" else None
         if query.mode is Mode.BM25:
             found = self._index.bm25(
                 datasets, field, query.text, limit=limit, owners=owners, headings=headings
@@ -51,7 +52,7 @@ class Searching:
         return self._candidates(found, query.mode, documents=field == "document")
 
     def _within(
-        self, query: ChunkQuery
+        self, query: ChunkQuery, field: Field
     ) -> tuple[list[str], Mapping[str, NDArray[np.int64]] | None]:
         """The datasets to ask, and which owners in each pass the filter (None: all do).
 
@@ -65,9 +66,12 @@ class Searching:
                     for name, state in states.items()
                     if state.config and state.config.embed_sig == query.embed_sig
                 }
-            if attrs.evolve(query.filter, headings=None).is_trivial:
+            by_owner = query.filter
+            if field == "chunk":
+                by_owner = attrs.evolve(by_owner, headings=None)
+            if by_owner.is_trivial:
                 return list(states), None
-            owners = {name: _owners(query, state) for name, state in states.items()}
+            owners = {name: _owners(query, by_owner, state) for name, state in states.items()}
             return list(states), owners
 
     def _candidates(
@@ -98,28 +102,41 @@ class Searching:
         ]
 
 
-def _owners(query: ChunkQuery, state: Dataset) -> NDArray[np.int64]:
-    """The owners in this dataset that pass the filter (headings aside)."""
+def _owners(query: ChunkQuery, where: Filter, state: Dataset) -> NDArray[np.int64]:
+    """The owners in this dataset that pass; under a heading are those with a chunk there."""
     passing = []
     for name, owner in state.owners.items():
         stored = state.documents.get(name)
-        if not query.filter.admits(name, stored.document.metadata if stored else {}):
+        if not where.admits(name, stored.document.metadata if stored else {}):
             continue
-        if query.filter.fresh is not None:
-            if isinstance(query, LayerQuery):
-                made = state.layers.get((name, query.layer))
-                sig = made.layer.sig if made else None
-            else:
-                chunks = state.sets.get(name)
-                sig = chunks.sig if chunks else None
-            if sig is None or sig.is_stale(fresh_sig(state, name, query.filter.fresh)):
-                continue
-        passing.append(owner)
+        if where.headings is not None and not _under(where.headings, state.sets.get(name)):
+            continue
+        if where.fresh is None or _is_fresh(query, where.fresh, state, name):
+            passing.append(owner)
     return np.array(sorted(passing), dtype=np.int64)
 
 
+def _under(headings: frozenset[str], chunks: ChunkSet | None) -> bool:
+    wanted = {heading.casefold() for heading in headings}
+    return chunks is not None and any(
+        heading.casefold() in wanted for chunk in chunks.chunks for heading in chunk.heading_path
+    )
+
+
+def _is_fresh(query: ChunkQuery, want: DerivedSig, state: Dataset, name: str) -> bool:
+    """Whether the name's chunk set, or its layer that is searched, is there and fresh."""
+    want = fresh_sig(state, name, want)
+    if not isinstance(query, LayerQuery):
+        chunks = state.sets.get(name)
+        return chunks is not None and not chunks.sig.is_stale(want)
+    if stored := state.documents.get(name):
+        want = attrs.evolve(want, input_sig=stored.info.content_sha256)
+    made = state.layers.get((name, query.layer))
+    return made is not None and not made.layer.sig.is_stale(want)
+
+
 def fresh_sig(dataset: Dataset, name: str, configuration: DerivedSig) -> DerivedSig:
-    """What a fresh artifact of this name carries; a folder's input is not known here."""
+    """What a fresh chunk set of this name carries; a folder's input is not known here."""
     stored = dataset.documents.get(name)
     if stored is None:
         return configuration

@@ -154,7 +154,7 @@ def layer_of(
             source_version=info.version if info else 0,
             prompt_sig=prompt_sig,
             embed_sig=CONFIG.embed_sig,
-            input_sig=info.input_sig if info else "summaries",
+            input_sig=info.content_sha256 if info else "summaries",
         ),
         vector=vector_of(content),
     )

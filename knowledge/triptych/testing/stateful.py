@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 
 import attrs
@@ -50,6 +51,9 @@ CONTENTS = st.lists(
 ).map("\n\n".join)
 METADATA = st.dictionaries(st.sampled_from(["lang", "title"]), st.sampled_from(["", "x"]))
 LAYERS = st.sampled_from([Layer.ABSTRACT, Layer.OVERVIEW])
+EXAMPLES = int(os.environ.get("TRIPTYCH_EXAMPLES", "15"))
+"""How many histories are tried; raise it for a longer run."""
+
 WHEN = datetime(2020, 1, 1, tzinfo=UTC)
 
 
@@ -345,7 +349,7 @@ def _entry(chunk: DerivedChunk) -> Entry:
     )
 
 
-def run_stateful(harness: Harness, *, examples: int = 25, steps: int = 25) -> None:
+def run_stateful(harness: Harness, *, examples: int = EXAMPLES, steps: int = 25) -> None:
     """Compare the backend with plain dicts over ``examples`` random histories.
 
     Raises:
