@@ -100,7 +100,7 @@ class ExtractiveSummarizer:
             sections,
             found,
             title="" if repeated else named,
-            heading_terms=[frozenset(self._analyze(section.title)) for section in sections],
+            analyze=self._analyze,
             max_tokens=self.overview_tokens,
         )
         return DocumentContext(abstract=abstract, overview=overview or abstract)

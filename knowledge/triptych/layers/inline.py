@@ -10,7 +10,12 @@ __all__ = ["visible_text"]
 
 _CONTROL: Final = regex.compile(r"[\p{Cc}\p{Zl}\p{Zp}]+", regex.V1)
 _SPACE: Final = regex.compile(r"\s+", regex.V1)
-_CODE: Final = regex.compile(r"``[^`](?:[^`]|`(?!`)){0,400}``|`[^`]{1,800}`", regex.V1)
+# Code spans and escaped signs: no mark-up is looked for in them.
+_LITERAL: Final = regex.compile(
+    r"``[^`](?:[^`]|`(?!`)){0,400}``|`[^`]{1,800}`"
+    r"|\\([!\"\#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~])",
+    regex.V1,
+)
 _KEPT: Final = regex.compile(r"\x00(\d+)\x00", regex.V1)
 
 # Brackets nest one deep in a link's text and in its target; whatever is stranger stays as it is.
@@ -47,7 +52,6 @@ _UNDERSCORES: Final = regex.compile(
     r"(?<!\w)(_{1,3}+)(?=\S)((?:[^_]|(?<=\w)_+(?=\w)){1,500}+)(?<=\S)\1(?!\w)", regex.V1
 )
 _STRIKE: Final = regex.compile(r"~~(?=\S)([^~]{1,500}+)~~", regex.V1)
-_ESCAPE: Final = regex.compile(r"\\([!\"\#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~])", regex.V1)
 _ENTITIES: Final = {"&nbsp;": " ", "&lt;": "<", "&gt;": ">", "&quot;": '"', "&amp;": "&"}
 _ENTITY: Final = regex.compile("|".join(_ENTITIES), regex.V1)
 
@@ -64,11 +68,11 @@ def visible_text(markdown: str) -> str:
     spans: list[str] = []
 
     def keep(found: regex.Match[str]) -> str:
-        spans.append(found[0])
+        spans.append(found[1] or found[0])
         return f"\x00{len(spans) - 1}\x00"
 
-    if "`" in text:
-        text = _CODE.sub(keep, text)
+    if "`" in text or "\\" in text:
+        text = _LITERAL.sub(keep, text)
     if "<!--" in text:
         text = _COMMENT.sub(" ", text)
     if "[" in text:
@@ -88,8 +92,6 @@ def visible_text(markdown: str) -> str:
             text = _UNDERSCORES.sub(r"\2", text)
     if "~~" in text:
         text = _STRIKE.sub(r"\1", text)
-    if "\\" in text:
-        text = _ESCAPE.sub(r"\1", text)
     if "&" in text:
         text = _ENTITY.sub(lambda found: _ENTITIES[found[0]], text)
     if spans:

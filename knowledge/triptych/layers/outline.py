@@ -93,16 +93,22 @@ _LONGEST_FRONT_MATTER: Final = 400
 _LONGEST_LINE: Final = 20_000
 """Code points of one line that are read; what lies behind is data rather than prose."""
 
+_MOST_BLOCKS: Final = 100_000
+_MOST_LINES: Final = 300_000
+
 
 def read_outline(content: str) -> tuple[Section, ...]:
     """The sections of ``content`` in order; those without heading and blocks are left out.
 
     Left out of all blocks: front matter, fenced and indented code, comments, scripts, styles,
-    link definitions, rules, directives and tables of contents.
+    link definitions, rules, directives and tables of contents. Reading ends behind
+    300,000 lines or 100,000 headings and blocks.
     """
     reader = _Reader()
-    for line in _lines(content):
+    for number, line in enumerate(_lines(content)):
         reader.feed(line)
+        if number > _MOST_LINES or reader.size > _MOST_BLOCKS:
+            break
     return reader.finish()
 
 
@@ -128,6 +134,7 @@ class _Reader:
     """The state between two lines."""
 
     def __init__(self) -> None:
+        self.size = 0
         self._sections: list[Section] = []
         self._level = 0
         self._title = ""
@@ -143,6 +150,11 @@ class _Reader:
     def feed(self, line: str) -> None:
         """Read one line."""
         if self._skipped(line):
+            return
+        if line[:1].isalpha():
+            # No mark-up begins with a letter; most lines do.
+            after_blank, self._after_blank = self._after_blank, False
+            self._prose(line, quoted=False, after_blank=after_blank)
             return
         quote = _QUOTE.match(line)
         if quote is not None:
@@ -175,6 +187,9 @@ class _Reader:
         self._prose(line, quoted=quote is not None, after_blank=after_blank)
 
     def _prose(self, line: str, *, quoted: bool, after_blank: bool) -> None:
+        if self._pending and line[0].isalpha():
+            self._pending.append(line.strip())
+            return
         item = _ITEM.match(line)
         if item is not None:
             self._flush()
@@ -248,6 +263,7 @@ class _Reader:
 
     def _open_section(self, level: int, raw_title: str) -> None:
         self._end_section()
+        self.size += 1
         title = raw_title
         for _ in range(2):
             title = _CLOSING_MARKS.sub("", title)
@@ -271,6 +287,7 @@ class _Reader:
         if not self._pending:
             return
         lines, self._pending = self._pending, []
+        self.size += 1
         text = "\n".join(lines)
         if _ONLY_LINKS.match(text):
             self._blocks += [Block(kind=BlockKind.POINTER, text=line) for line in lines]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from triptych.layers.outline import BlockKind, Section
@@ -28,14 +28,13 @@ def write_overview(
     found: Sequence[Passage],
     *,
     title: str,
-    heading_terms: Sequence[frozenset[str]],
+    analyze: Callable[[str], list[str]],
     max_tokens: int,
 ) -> str:
     """Markdown of at most ``max_tokens``: headings in document order, sentences under them.
 
     Headings come in by level, the upper ones first, then every section's best sentence, then
-    further ones by their standing, as long as there is room. ``heading_terms`` are those of
-    each section's title.
+    further ones by their standing, as long as there is room.
     """
     headings = _headings(sections, title)
     left = max_tokens
@@ -52,25 +51,30 @@ def write_overview(
         left -= cost
 
     home = _homes(sections, shown)
-    chosen: list[frozenset[str]] = []
-    for passage in _by_standing(sections, found, heading_terms, home):
-        cost = _cost(passage.ranked.text)
-        if cost > left or is_redundant(passage.ranked.terms, chosen):
+    chosen: dict[str, frozenset[str]] = {}
+    first, others = _by_standing(sections, found, analyze, home)
+    for number, passage in enumerate(first + others):
+        text, terms = passage.ranked.text, passage.ranked.terms
+        cost = _cost(text)
+        if cost > left or text in chosen:
+            continue
+        if number >= len(first) and is_redundant(terms, chosen.values()):
             continue
         left -= cost
-        chosen.append(passage.ranked.terms)
+        chosen[text] = terms
         shown[home[passage.section]].append(passage)
 
-    text = ""
+    written = ""
     was_bare = False
     for index in sorted(shown):
         lines = ([headings[index]] if index in headings else []) + _prose(shown[index])
         if lines:
             # Headings without sentences under them stand close, as a list does.
             bare = len(lines) == 1 and index in headings
-            text += ("" if not text else "\n" if bare and was_bare else "\n\n") + "\n".join(lines)
+            gap = "" if not written else "\n" if bare and was_bare else "\n\n"
+            written += gap + "\n".join(lines)
             was_bare = bare
-    return text
+    return written
 
 
 def _cost(line: str) -> int:
@@ -99,34 +103,45 @@ def _headings(sections: Sequence[Section], title: str) -> dict[int, str]:
 
 
 def _homes(sections: Sequence[Section], shown: dict[int, list[Passage]]) -> dict[int, int]:
-    """For each section the shown one that its sentences go to: itself, or the nearest above."""
+    """For each section the shown one that its sentences go to: itself, or, where headings of
+    its level are not shown at all, the one above. What did not fit has none."""
+    levels = {sections[index].level for index in shown if index >= 0}
     homes: dict[int, int] = {}
-    open_sections: list[int] = []
+    above: list[tuple[int, int | None]] = []
     for index, section in enumerate(sections):
-        while open_sections and sections[open_sections[-1]].level >= section.level:
-            open_sections.pop()
+        while above and above[-1][0] >= section.level:
+            above.pop()
+        home: int | None = None
         if index in shown:
-            open_sections.append(index)
-        if open_sections:
-            homes[index] = open_sections[-1]
+            home = index
+        elif section.level not in levels and above:
+            home = above[-1][1]
+        above.append((section.level, home))
+        if home is not None:
+            homes[index] = home
     return homes
 
 
 def _by_standing(
     sections: Sequence[Section],
     found: Sequence[Passage],
-    heading_terms: Sequence[frozenset[str]],
+    analyze: Callable[[str], list[str]],
     home: dict[int, int],
-) -> list[Passage]:
+) -> tuple[list[Passage], list[Passage]]:
     """What may be shown, in the order in which it gets room: the best of each section by level
-    and place, then all the others that a section may show by their standing."""
+    and place, and all the others that a section may show by their standing."""
     gathered: dict[int, list[tuple[float, Passage]]] = {}
+    title_terms: dict[int, frozenset[str]] = {}
     for passage in found:
         if passage.section not in home:
             continue
         entries = gathered.setdefault(home[passage.section], [])
+        if not entries:
+            title_terms[home[passage.section]] = frozenset(
+                analyze(sections[home[passage.section]].title)
+            )
         worth = standing(
-            passage, position=len(entries), title_terms=heading_terms[home[passage.section]]
+            passage, position=len(entries), title_terms=title_terms[home[passage.section]]
         )
         entries.append((worth, passage))
     first: list[tuple[int, int, Passage]] = []
@@ -145,7 +160,7 @@ def _by_standing(
         ]
     first.sort(key=lambda entry: entry[:2])
     others.sort(key=lambda entry: entry[:2])
-    return [passage for *_, passage in first] + [passage for *_, passage in others]
+    return [passage for *_, passage in first], [passage for *_, passage in others]
 
 
 def _prose(chosen: list[Passage]) -> list[str]:

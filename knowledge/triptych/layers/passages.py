@@ -15,9 +15,11 @@ from triptych.layers.sentences import clip, split_sentences
 
 __all__ = ["Passage", "passages", "standing"]
 
-_MAX_CHARACTERS: Final = 400_000
+_MAX_CHARACTERS: Final = 200_000
 """Raw code points that are read as sentences; bounds the work on huge documents."""
 _MAX_BLOCK: Final = 8_000
+_LEAST_BLOCK: Final = 50
+"""What the shortest block counts for, so that their number is bounded too."""
 _KIND_WEIGHT: Final = {
     BlockKind.PARAGRAPH: 1.0,
     BlockKind.ITEM: 0.6,
@@ -68,7 +70,8 @@ def passages(
     read: list[tuple[int, int]] = []
     characters = 0
     for place, index in places:
-        characters += min(len(sections[index].blocks[place].text), _MAX_BLOCK)
+        length = len(sections[index].blocks[place].text)
+        characters += max(_LEAST_BLOCK, min(length, _MAX_BLOCK))
         if read and characters > _MAX_CHARACTERS:
             break
         read.append((index, place))

@@ -20,7 +20,7 @@ _END: Final = regex.compile(
 _ABBREVIATION: Final = regex.compile(
     r"(?:\b(?:e\.g|i\.e|etc|vs|cf|al|approx|Mr|Mrs|Ms|Dr|Prof|Sr|Jr|St|Fig|Figs|Eq|No|Nos|Vol|Ch"
     r"|Sec|Ed|Inc|Ltd|Co|Corp|bzw|z\.B|d\.h|usw|Nr|Art|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov"
-    r"|Dec)|(?:^|[\s(])\p{Lu})\.\s+\Z",
+    r"|Dec)|(?<![\w.])\p{Lu})\.\s+\Z",
     regex.V1,
 )
 _CLAUSE: Final = regex.compile(r"[,;:—–)]\s|[，、；：）]", regex.V1)
@@ -62,4 +62,5 @@ def clip(sentence: str, max_tokens: int) -> str:
     else:
         space = room.rfind(" ")
         cut = space if space >= low // 2 else low
-    return room[:cut].rstrip(" ,;:—–，、；：([（") + "…"
+    kept = room[:cut].rstrip(" ,;:—–，、；：([（")
+    return (kept or room[:cut].rstrip()) + "…"
