@@ -1,0 +1,35 @@
+"""A bar on stderr while somebody is watching, nothing otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from triptych_adapters.cli.output import Output
+
+if TYPE_CHECKING:
+    from triptych.progress import Progress, ProgressCallback
+
+__all__ = ["shown"]
+
+
+@contextmanager
+def shown(output: Output) -> Iterator[ProgressCallback | None]:
+    """A callback that moves a bar, one per phase; None when nobody is watching."""
+    if not output.shows_progress:
+        yield None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Bars(*columns, TimeElapsedColumn(), console=output.stderr, transient=True) as bars:
+        tasks = {}
+
+        def move(progress: Progress) -> None:
+            if progress.phase not in tasks:
+                tasks[progress.phase] = bars.add_task(progress.phase, total=progress.total)
+            bars.update(tasks[progress.phase], completed=progress.done, total=progress.total)
+
+        yield move
