@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from triptych.errors import NotAvailableError, NotFoundError, ValidationError
 from triptych_factory.backends import BUILDERS, open_store
 from triptych_factory.embedders import BUILDERS as EMBEDDERS
@@ -104,5 +103,5 @@ def test_an_unknown_embedder_names_the_known_ones() -> None:
 
 
 def test_a_provider_is_told_to_come_later() -> None:
-    with pytest.raises(NotAvailableError, match="'ollama'.*later version"):
+    with pytest.raises(NotAvailableError, match=r"'ollama'.*later version"):
         build_embedder("ollama:nomic-embed-text")

@@ -6,12 +6,13 @@ import re
 from pathlib import Path
 
 import pytest
-
 from triptych.errors import TriptychError, ValidationError
 from triptych_factory.settings import Settings, find_file, unknown_variables
 
 
-def resolve(directory: Path, environ: dict[str, str] | None = None, **arguments: object) -> Settings:
+def resolve(
+    directory: Path, environ: dict[str, str] | None = None, **arguments: object
+) -> Settings:
     return Settings.resolve(arguments, environ=environ or {}, directory=directory)
 
 

@@ -39,9 +39,9 @@ MEANINGS = {
 
 
 def describe() -> str:
-    """The table of exit codes, one paragraph a line, for a help page's end."""
-    lines = [f"{code:d}  {meaning}" for code, meaning in MEANINGS.items()]
-    return "\n\n".join(["Exit codes:", *lines])
+    """The table of exit codes, for a help page's end."""
+    lines = [f"{code:<3d} {meaning}" for code, meaning in MEANINGS.items()]
+    return "\n".join(["Exit codes:", *lines])
 
 
 def exit_for(error: BaseException) -> Exit:

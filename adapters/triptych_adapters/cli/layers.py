@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from triptych_adapters.cli.exits import Exit
 from triptych_adapters.cli.search import LayerChoice
 from triptych_adapters.cli.session import Session, command, examples
 
@@ -39,6 +40,7 @@ def show(
 ) -> None:
     """Show the abstract and the overview of a document or of a whole dataset."""
     from triptych.errors import NotFoundError, ValidationError
+
     from triptych_adapters.cli.schema import layer_json
 
     if (name is None) is not dataset_layer:
@@ -75,9 +77,19 @@ def fill(
     Abstracts and overviews are extracted from the documents' own sentences and headings.
     """
     from triptych.layers import fill_layers
+
     from triptych_adapters.cli.progress import shown
     from triptych_adapters.cli.schema import failure_json
 
-    with session.service() as service, shown(session.output) as progress:
+    with session.service() as service, shown(session.output, "layers") as progress:
         report = fill_layers(service, dataset, progress=progress)
-    raise NotImplementedError
+    output = session.output
+    counts = {"made": report.made, "fresh": report.fresh, "failed": len(report.failed)}
+    for failure in report.failed:
+        output.warn(f"{failure.name}: {failure.error}")
+    if output.as_json:
+        failures = [failure_json(failure) for failure in report.failed]
+        output.emit({"dataset": dataset, "counts": counts, "failures": failures})
+    elif not output.quiet:
+        output.table(("layers", dataset), list(counts.items()))
+    return Exit.PARTIAL if report.failed else Exit.OK

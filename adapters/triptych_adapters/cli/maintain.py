@@ -42,13 +42,14 @@ def rebuild(
     What is fresh is left alone; unchanged text is not embedded again.
     """
     from triptych.errors import ValidationError
+
     from triptych_adapters.cli.progress import shown
     from triptych_adapters.cli.schema import failure_json
 
     if everything and doc:
         raise ValidationError("--doc names a document of one dataset: leave out --all")
     scope = "" if everything else dataset
-    with session.service() as service, shown(session.output) as progress:
+    with session.service() as service, shown(session.output, "rebuilding") as progress:
         report = service.rebuild(dataset_id=scope, doc_name=doc, progress=progress)
     output = session.output
     counts = {
@@ -102,16 +103,14 @@ def delete(
             if not yes and not _confirmed(f"Delete the dataset {dataset!r} and all in it?"):
                 output.note("nothing was deleted")
                 return Exit.FAILED
-            service.delete_dataset(dataset)
-            if purge:
-                service.purge(dataset)
-            deleted, missing = [], []
+            remove_all = service.purge if purge else service.delete_dataset
+            remove_all(dataset)
+            found = {}
         else:
-            found = {name: service.delete_document(dataset, name) for name in names}
-            deleted = [name for name, there in found.items() if there]
-            missing = [name for name, there in found.items() if not there]
-            for name in deleted if purge else ():
-                service.purge(dataset, name)
+            remove = service.purge if purge else service.delete_document
+            found = {name: remove(dataset, name) for name in names}
+    deleted = [name for name, there in found.items() if there]
+    missing = [name for name, there in found.items() if not there]
     if missing and not deleted:
         raise NotFoundError(
             f"dataset {dataset!r} has no document " + ", ".join(repr(name) for name in missing)
@@ -137,5 +136,7 @@ def _confirmed(question: str) -> bool:
     from triptych.errors import ValidationError
 
     if not sys.stdin.isatty():
-        raise ValidationError("deleting a dataset asks first, and nobody is here to answer: add --yes")
+        raise ValidationError(
+            "deleting a dataset asks first, and nobody is here to answer: add --yes"
+        )
     return typer.confirm(question, err=True)

@@ -86,7 +86,9 @@ class Output:
         cells = [[visible(str(cell)) for cell in row] for row in rows]
         if not self.stdout.is_terminal:
             for row in cells:
-                self.stdout.print(Text("\t".join(cell.replace("\t", " ") for cell in row)), soft_wrap=True)
+                self.stdout.print(
+                    Text("\t".join(cell.replace("\t", " ") for cell in row)), soft_wrap=True
+                )
             return
         table = Table(title=title or None, title_justify="left", header_style="bold", box=None)
         for index, column in enumerate(columns):

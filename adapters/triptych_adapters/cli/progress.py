@@ -15,8 +15,13 @@ __all__ = ["shown"]
 
 
 @contextmanager
-def shown(output: Output) -> Iterator[ProgressCallback | None]:
-    """A callback that moves a bar, one per phase; None when nobody is watching."""
+def shown(
+    output: Output, phase: str, *, total: int | None = None
+) -> Iterator[ProgressCallback | None]:
+    """A callback that moves a bar per phase; None when nobody is watching.
+
+    The first ``phase`` and its ``total`` are shown from the start.
+    """
     if not output.shows_progress:
         yield None
         return
@@ -25,11 +30,13 @@ def shown(output: Output) -> Iterator[ProgressCallback | None]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Bars(*columns, TimeElapsedColumn(), console=output.stderr, transient=True) as bars:
-        tasks = {}
+        totals = {phase: total}
+        tasks = {phase: bars.add_task(phase, total=total)}
 
         def move(progress: Progress) -> None:
+            known = totals.setdefault(progress.phase, progress.total)
             if progress.phase not in tasks:
-                tasks[progress.phase] = bars.add_task(progress.phase, total=progress.total)
-            bars.update(tasks[progress.phase], completed=progress.done, total=progress.total)
+                tasks[progress.phase] = bars.add_task(progress.phase, total=known)
+            bars.update(tasks[progress.phase], completed=progress.done, total=known)
 
         yield move

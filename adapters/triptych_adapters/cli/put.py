@@ -87,9 +87,7 @@ def put(
     def documents() -> Iterator[NewDocument]:
         if from_stdin:
             text = decode(sys.stdin.buffer.read(), "standard input")
-            yield NewDocument(
-                name=name, content=text, metadata=extra, if_version=if_version
-            )
+            yield NewDocument(name=name, content=text, metadata=extra, if_version=if_version)
         for file in files:
             try:
                 yield NewDocument(
@@ -106,7 +104,10 @@ def put(
     incoming: Iterator[NewDocument] = iter(list(documents())) if alone else documents()
     if alone and unread:
         raise unread[0].error
-    with session.service(create=True) as service, shown(session.output) as progress:
+    with (
+        session.service(create=True) as service,
+        shown(session.output, "documents", total=len(files) or None) as progress,
+    ):
         report = service.put_documents(dataset, incoming, progress=progress)
     failed = (*unread, *report.failed)
     if alone and failed:
@@ -125,9 +126,7 @@ def _metadata(values: list[str]) -> Mapping[str, str]:
     return {key: several[0] for key, several in found.items()}
 
 
-def _tell(
-    session: Session, dataset: str, report: PutReport, failed: tuple[Failure, ...]
-) -> None:
+def _tell(session: Session, dataset: str, report: PutReport, failed: tuple[Failure, ...]) -> None:
     from triptych_adapters.cli.schema import failure_json
 
     output = session.output

@@ -11,7 +11,6 @@ from triptych_adapters.cli.session import Session, command, examples, pairs
 
 if TYPE_CHECKING:
     from rich.text import Text
-
     from triptych.records import Hit
 
 
@@ -102,7 +101,9 @@ def search(
         layer=str(layer),
         top_k=top_k,
         threshold=threshold,
-        where={key: values[0] if len(values) == 1 else values for key, values in conditions.items()},
+        where={
+            key: values[0] if len(values) == 1 else values for key, values in conditions.items()
+        },
         fresh_only=fresh_only,
     )
     with session.service() as service:

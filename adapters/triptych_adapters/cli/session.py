@@ -10,7 +10,7 @@ import inspect
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -24,7 +24,17 @@ if TYPE_CHECKING:
     from triptych.service import Service
     from triptych_factory import Settings
 
-__all__ = ["GLOBAL_OPTIONS", "Globals", "Session", "command", "error_json", "examples", "pairs"]
+__all__ = [
+    "GLOBAL_OPTIONS",
+    "Globals",
+    "Session",
+    "command",
+    "error_json",
+    "examples",
+    "pairs",
+    "prose",
+    "take_options",
+]
 
 PANEL = "Global options"
 
@@ -60,9 +70,7 @@ GLOBAL_OPTIONS: dict[str, tuple[Any, Any]] = {
     "as_json": (
         Annotated[
             bool,
-            typer.Option(
-                "--json", help="Print one JSON object on stdout.", rich_help_panel=PANEL
-            ),
+            typer.Option("--json", help="Print one JSON object on stdout.", rich_help_panel=PANEL),
         ],
         False,
     ),
@@ -132,7 +140,7 @@ class Session:
 
 def examples(*lines: str) -> str:
     """A help page's end that shows how the command is used."""
-    return "\n\n".join(["Examples:", *(f"  {line}" for line in lines)])
+    return "\n".join(["Examples:", *(f"$ {line}" for line in lines)])
 
 
 def command(
@@ -154,28 +162,37 @@ def command(
 
         hints = get_type_hints(function, include_extras=True)
         own = list(inspect.signature(function).parameters.values())[1:]
-        parameters = [
-            inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
-            *(
-                parameter.replace(
-                    kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[parameter.name]
-                )
-                for parameter in own
-            ),
-            *(
-                inspect.Parameter(
-                    option, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default
-                )
-                for option, (kind, default) in GLOBAL_OPTIONS.items()
-            ),
-        ]
-        # Typer reads both; together they are the command's options followed by the global ones.
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # a function takes any
-        run.__annotations__ = {each.name: each.annotation for each in parameters}
-        app.command(name, epilog=epilog or None)(run)
+        options = {each.name: (hints[each.name], each.default) for each in own}
+        take_options(run, {**options, **GLOBAL_OPTIONS})
+        app.command(name, help=prose(function.__doc__ or ""), epilog=epilog or None)(run)
         return function
 
     return register
+
+
+def take_options(function: Callable[..., None], options: Mapping[str, tuple[Any, Any]]) -> None:
+    """Give ``function(ctx, **options)`` a signature that names the options, for Typer to read.
+
+    ``options`` maps a name to its annotation and default.
+    """
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [
+        inspect.Parameter("ctx", keyword, annotation=typer.Context),
+        *(
+            inspect.Parameter(name, keyword, annotation=annotation, default=default)
+            for name, (annotation, default) in options.items()
+        ),
+    ]
+    # Typer reads both, the one for order and defaults, the other for types.
+    signature = inspect.Signature(parameters)
+    function.__signature__ = signature  # type: ignore[attr-defined]  # any function takes it
+    function.__annotations__ = {each.name: each.annotation for each in parameters}
+
+
+def prose(text: str) -> str:
+    """``text`` with each paragraph on one line, for the terminal's width to wrap."""
+    paragraphs = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
 def _run(
@@ -193,7 +210,7 @@ def _run(
         return Exit.BROKEN_PIPE
     except typer.Abort:
         return _report(KeyboardInterrupt(), output)
-    except (Exception, KeyboardInterrupt) as error:
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - nobody else would tell
         return _report(error, output)
     return Exit.OK if ended is None else ended
 
