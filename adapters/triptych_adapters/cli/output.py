@@ -71,7 +71,10 @@ class Output:
     def write(self, text: str) -> None:
         """Print ``text`` on stdout exactly, in UTF-8."""
         sys.stdout.flush()
-        sys.stdout.buffer.write(text.encode("utf-8"))
+        left = memoryview(text.encode("utf-8"))
+        while left:
+            # Unbuffered (PYTHONUNBUFFERED=1), a write may take a part and tell of no error.
+            left = left[sys.stdout.buffer.write(left) :]
         sys.stdout.buffer.flush()
 
     def say(self, text: str | Text) -> None:
@@ -85,10 +88,9 @@ class Output:
         """Print rows: a table on a terminal, tab-separated lines without a head elsewhere."""
         cells = [[visible(str(cell)) for cell in row] for row in rows]
         if not self.stdout.is_terminal:
-            for row in cells:
-                self.stdout.print(
-                    Text("\t".join(cell.replace("\t", " ") for cell in row)), soft_wrap=True
-                )
+            # Written as it is: rich would turn the tabs into spaces.
+            lines = ("\t".join(" ".join(cell.split()) for cell in row) for row in cells)
+            self.write("".join(f"{line}\n" for line in lines))
             return
         table = Table(title=title or None, title_justify="left", header_style="bold", box=None)
         for index, column in enumerate(columns):
