@@ -20,7 +20,6 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 from triptych.errors import NotFoundError, TriptychError
-from triptych.layers import fill_layers
 
 from triptych_adapters.cli.exits import Exit, exit_for
 from triptych_adapters.cli.files import find_files, read_text
@@ -94,6 +93,8 @@ def read_documents(folder: Path | None) -> dict[str, str]:
 
 def run(console: Console, documents: dict[str, str], *, store: str, embedder: str) -> None:
     """The tour itself, over ``documents`` (name to content)."""
+    from triptych.layers import fill_layers
+
     with triptych.open(store, embedder=embedder) as kb:
         docs = kb.dataset(DATASET)
         used = kb.options.embedder

@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
 def show(
     session: Session,
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="The document.", show_default=False)
+        str | None, typer.Argument(metavar="NAME", help="The document.", show_default=False)
     ] = None,
     dataset_layer: Annotated[
         bool, typer.Option("--dataset-layer", help="Show the dataset's own layers instead.")

@@ -75,7 +75,7 @@ def delete(
     session: Session,
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="Documents to delete.", show_default=False),
+        typer.Argument(metavar="NAME", help="Documents to delete.", show_default=False),
     ] = None,
     dataset: Annotated[str, typer.Option("--dataset", "-d", help="Their dataset.")] = "default",
     dataset_wide: Annotated[

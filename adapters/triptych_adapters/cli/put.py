@@ -36,7 +36,7 @@ def put(
     paths: Annotated[
         list[Path],
         typer.Argument(
-            metavar="PATH...",
+            metavar="PATH",
             help="Files, directories, or - for standard input.",
             show_default=False,
             allow_dash=True,

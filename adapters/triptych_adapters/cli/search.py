@@ -48,7 +48,7 @@ def search(
     session: Session,
     query: Annotated[
         list[str],
-        typer.Argument(metavar="QUERY...", help="A question, or some words.", show_default=False),
+        typer.Argument(metavar="QUERY", help="A question, or some words.", show_default=False),
     ],
     dataset: Annotated[
         str, typer.Option("--dataset", "-d", help="The dataset to search.")

@@ -47,7 +47,7 @@ GLOBAL_OPTIONS: dict[str, tuple[Any, Any]] = {
                 "-s",
                 metavar="URL",
                 help="The knowledge base: a path such as ./kb.db, sqlite:///PATH or memory://. "
-                "[default: ./kb.db]",
+                "By default ./kb.db.",
                 show_default=False,
                 rich_help_panel=PANEL,
             ),
@@ -60,7 +60,7 @@ GLOBAL_OPTIONS: dict[str, tuple[Any, Any]] = {
             typer.Option(
                 "--embedder",
                 metavar="NAME",
-                help="local, local-multilingual, hash or none. [default: local if installed]",
+                help="local, local-multilingual, hash or none. By default local, where installed.",
                 show_default=False,
                 rich_help_panel=PANEL,
             ),
