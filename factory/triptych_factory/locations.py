@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import attrs
-
 from triptych.errors import NotAvailableError, ValidationError
 
 __all__ = ["Location", "parse_location", "relative_to"]

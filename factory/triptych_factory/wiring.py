@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from triptych.chunking import ChunkConfig, ChunkerSet, MarkdownChunker, default_chunkers
 from triptych.contracts import Embedder
 from triptych.errors import ValidationError
 from triptych.service import Service, ServiceOptions
+
 from triptych_factory.backends import open_store
 from triptych_factory.embedders import build_embedder
 from triptych_factory.locations import parse_location
@@ -58,9 +60,21 @@ def wire(settings: Settings, *, embedder: Embedder | None = None, create: bool =
     location = parse_location(settings.url)
     # The embedder comes first: a misspelt one must not leave an empty store behind.
     chosen = build_embedder(settings.embedder) if embedder is None else embedder
-    options = ServiceOptions(embedder=chosen, language=settings.language)
+    options = ServiceOptions(
+        chunkers=_chunkers(settings), embedder=chosen, language=settings.language
+    )
     store = open_store(location, settings, create=create)
-    return Service(store.documents, store.chunks, store.layers, options=options)
+    return Service(store.documents, store.chunks, store.layers, options=options, close=store.close)
+
+
+def _chunkers(settings: Settings) -> ChunkerSet:
+    """The set that ships, with the sizes that ``settings`` give for every chunker of it."""
+    given = {
+        key: value
+        for key, value in (("size", settings.chunk_size), ("overlap", settings.chunk_overlap))
+        if value is not None
+    }
+    return default_chunkers(ChunkConfig(**given), MarkdownChunker(**given))
 
 
 def _text_of(url: str | os.PathLike[str] | None) -> str | None:
