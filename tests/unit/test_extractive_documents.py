@@ -193,3 +193,15 @@ def test_options_that_cannot_be_meant_are_refused(options: dict[str, object]) ->
 )
 def test_token_estimates(text: str, tokens: int) -> None:
     assert estimate_tokens(text) == tokens
+
+
+@pytest.mark.parametrize("limit", [64, 200, 1000])
+def test_a_long_document_s_overview_fills_its_room_and_keeps_to_it(limit: int) -> None:
+    text = "".join(
+        f"## Part {part}\n\n"
+        + "".join(f"Word{part}x{n} meets other{n}y{part} in place{n * part}. " for n in range(9))
+        + "\n\n"
+        for part in range(80)
+    )
+    made = ExtractiveSummarizer(overview_tokens=limit).summarize_document(text)
+    assert limit // 2 < estimate_tokens(made.overview) <= limit
