@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 
 import attrs
@@ -36,7 +37,7 @@ def summaries_of(layers: LayerRepo, dataset_id: str) -> list[DocumentSummary]:
     return [
         DocumentSummary(name=layer.doc_name, abstract=layer.content)
         for layer in layers.list(dataset_id, layer=Layer.ABSTRACT)
-        if layer.doc_name and not layer.doc_name.endswith("/")
+        if not _is_folder(layer.doc_name)
     ]
 
 
@@ -80,12 +81,18 @@ class LayerDesk:
     def get(self, dataset_id: str, name: str, layer: Layer | str) -> DerivedLayer | None:
         """One layer with its freshness."""
         stored = self._layers.get(dataset_id, name, _summary_layer(layer))
-        return None if stored is None else self._judged(stored)
+        if stored is None:
+            return None
+        info = None if _is_folder(name) else self._documents.get_info(dataset_id, name)
+        return self._judged(stored, info, self._inputs(dataset_id))
 
     def list(self, dataset_id: str, layer: Layer | str | None) -> list[DerivedLayer]:
         """All layers with their freshness."""
         kind = None if layer is None else _summary_layer(layer)
-        return [self._judged(stored) for stored in self._layers.list(dataset_id, layer=kind)]
+        stored = self._layers.list(dataset_id, layer=kind)
+        infos = {info.name: info for info in self._documents.list(dataset_id)} if stored else {}
+        inputs = self._inputs(dataset_id)
+        return [self._judged(each, infos.get(each.doc_name), inputs) for each in stored]
 
     def put_document_layer(
         self,
@@ -171,17 +178,20 @@ class LayerDesk:
             ) from error
         return row
 
-    def _judged(self, stored: DerivedLayer) -> DerivedLayer:
-        info = None
-        if stored.doc_name and not stored.doc_name.endswith("/"):
-            info = self._documents.get_info(stored.dataset_id, stored.doc_name)
-        reason = layer_stale_reason(
-            stored.sig,
-            info,
-            self._deriver.embed_sig,
-            lambda: summaries_input_sig(summaries_of(self._layers, stored.dataset_id)),
-        )
+    def _judged(
+        self, stored: DerivedLayer, info: DocumentInfo | None, inputs: Callable[[], str]
+    ) -> DerivedLayer:
+        reason = layer_stale_reason(stored.sig, info, self._deriver.embed_sig, inputs)
         return attrs.evolve(stored, stale=reason)
+
+    def _inputs(self, dataset_id: str) -> Callable[[], str]:
+        """The digest of the dataset's abstracts, worked out once, when it is asked for."""
+        return functools.cache(lambda: summaries_input_sig(summaries_of(self._layers, dataset_id)))
+
+
+def _is_folder(name: str) -> bool:
+    """Whether a layer of this name belongs to the dataset or a folder, not to a document."""
+    return not name or name.endswith("/")
 
 
 def _summary_layer(layer: Layer | str) -> Layer:
