@@ -9,8 +9,9 @@ from typing import Any
 
 import attrs
 import pytest
-from triptych_adapters.cli.app import app
 from typer.testing import CliRunner
+
+from triptych_adapters.cli.app import app
 
 __all__ = ["Ran", "Shell", "fresh_shell"]
 

@@ -15,13 +15,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import triptych
 from rich.console import Console
 from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
-from triptych.errors import NotFoundError, TriptychError
 
+import triptych
+from triptych.errors import NotFoundError, TriptychError
 from triptych_adapters.cli.exits import Exit, exit_for
 from triptych_adapters.cli.files import find_files, read_text
 from triptych_adapters.cli.output import visible

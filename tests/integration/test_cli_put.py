@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from cli_run import Shell, fresh_shell
 
 GUIDE = "# Guide\n\nRetries back off.\n\n## Limits\n\nTen per second.\n"

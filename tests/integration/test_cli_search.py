@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from cli_run import Shell, fresh_shell
 
 GUIDE = "# Guide\n\nRetries back off.\n\n## Limits\n\nTen requests per second.\n"

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from cli_run import Shell, fresh_shell
 from triptych import errors
 from triptych_adapters.cli.exits import Exit, exit_for

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from triptych.errors import NotFoundError
 from triptych_adapters.demo import ADDED, edit_one_paragraph, excerpt, main, read_documents
 

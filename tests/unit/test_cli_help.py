@@ -11,12 +11,13 @@ import re
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
 from triptych.records import Layer, Mode
 from triptych_adapters.cli.app import app
 from triptych_adapters.cli.exits import MEANINGS, Exit
 from triptych_adapters.cli.search import LayerChoice, ModeChoice
 from triptych_factory import Settings
-from typer.testing import CliRunner
 
 SNAPSHOTS = Path(__file__).with_name("cli_help")
 COMMANDS = (

@@ -40,7 +40,6 @@ def show(
 ) -> None:
     """Show the abstract and the overview of a document or of a whole dataset."""
     from triptych.errors import NotFoundError, ValidationError
-
     from triptych_adapters.cli.schema import layer_json
 
     if (name is None) is not dataset_layer:
@@ -78,7 +77,6 @@ def fill(
     Layers that a person or a model wrote are kept.
     """
     from triptych.layers import fill_layers
-
     from triptych_adapters.cli.progress import shown
     from triptych_adapters.cli.schema import failure_json
 

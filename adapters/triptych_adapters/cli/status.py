@@ -28,12 +28,11 @@ def register(app: typer.Typer) -> None:
 def status(session: Session) -> None:
     """Show the store, the embedder, every setting with its source, and each dataset's health."""
     from triptych.errors import NotFoundError
+    from triptych_adapters.cli.schema import stats_json
     from triptych_factory import wire
     from triptych_factory.embedders import build_embedder
     from triptych_factory.locations import parse_location
     from triptych_factory.settings import unknown_variables
-
-    from triptych_adapters.cli.schema import stats_json
 
     settings = session.settings()
     location = parse_location(settings.url)
