@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import attrs
-from triptych_adapters.cli.app import app
+import pytest
 from typer.testing import CliRunner
 
-__all__ = ["Ran", "Shell"]
+from triptych_adapters.cli.app import app
+
+__all__ = ["Ran", "Shell", "fresh_shell"]
 
 
 @attrs.frozen
@@ -51,3 +54,12 @@ class Shell:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
         return path
+
+
+def fresh_shell(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """A prompt in ``directory`` with the hashing embedder and no other setting."""
+    for variable in [name for name in os.environ if name.startswith("TRIPTYCH_")]:
+        monkeypatch.delenv(variable)
+    monkeypatch.setenv("TRIPTYCH_EMBEDDER", "hash")
+    monkeypatch.chdir(directory)
+    return Shell(directory)

@@ -7,6 +7,7 @@ then edits one paragraph (in memory: no file is touched) and shows what that cos
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 import tempfile
 import time
@@ -14,13 +15,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import triptych
 from rich.console import Console
 from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
-from triptych.errors import NotFoundError, TriptychError
 
+import triptych
+from triptych.errors import NotFoundError, TriptychError
 from triptych_adapters.cli.exits import Exit, exit_for
 from triptych_adapters.cli.files import find_files, read_text
 from triptych_adapters.cli.output import visible
@@ -47,6 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, help="another folder of text files to use")
     parser.add_argument("--embedder", default="auto", help="default: local where it is installed")
     options = parser.parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal that lacks a character shows a replacement rather than a failure.
+        sys.stdout.reconfigure(errors="replace")
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console = Console(highlight=False, markup=False, width=110)
@@ -190,6 +194,17 @@ def edit_one_paragraph(content: str) -> str:
     )
 
 
+def excerpt(text: str, question: str, *, width: int = 160) -> str:
+    """At most ``width`` characters of ``text``, from near the first word of ``question`` on."""
+    line = " ".join(visible(text).split())
+    lowered = line.lower()
+    words = [word for word in question.lower().split() if len(word) > 3]
+    found = [at for at in (lowered.find(word) for word in words) if at >= 0]
+    start = max(0, min(min(found, default=0) - width // 4, len(line) - width))
+    before, after = "…" if start else "", "…" if start + width < len(line) else ""
+    return before + line[start : start + width].strip() + after
+
+
 @contextmanager
 def _store(named: str | None) -> Iterator[str]:
     if named is not None:
@@ -233,14 +248,13 @@ def _hits(console: Console, question: str, result: triptych.Result) -> None:
     table.add_column("text", ratio=5)
     for hit in result.hits:
         scores = (f"{hit.scores[lane]:.2f}" if lane in hit.scores else "" for lane in lanes)
-        snippet = " ".join(visible(hit.snippet or hit.content).split())
         cells = (
             f"{hit.doc_name}:{hit.start_line}",
             " > ".join(hit.heading_path),
             f"{hit.score:.4f}",
             *scores,
             "yes" if hit.stale is None else hit.stale,
-            snippet if len(snippet) <= 160 else snippet[:159] + "…",
+            excerpt(hit.snippet or hit.content, question),
         )
         table.add_row(*(Text(visible(cell)) for cell in cells))
     console.print()

@@ -7,7 +7,6 @@ from typing import Protocol
 
 from triptych.contracts import ChunkRepo, DocumentRepo, LayerRepo
 from triptych.errors import NotFoundError
-
 from triptych_factory.locations import Location
 from triptych_factory.settings import Settings
 

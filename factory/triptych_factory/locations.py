@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import attrs
+
 from triptych.errors import NotAvailableError, ValidationError
 
 __all__ = ["Location", "parse_location", "relative_to"]

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from triptych.errors import ValidationError
 
+from triptych.errors import ValidationError
 from triptych_factory.locations import relative_to
 
 __all__ = ["FILE_NAME", "PREFIX", "Setting", "Settings", "debug_requested"]

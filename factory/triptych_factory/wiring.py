@@ -9,7 +9,6 @@ from triptych.chunking import ChunkConfig, ChunkerSet, MarkdownChunker, default_
 from triptych.contracts import Embedder
 from triptych.errors import ValidationError
 from triptych.service import Service, ServiceOptions
-
 from triptych_factory.backends import open_store
 from triptych_factory.embedders import build_embedder
 from triptych_factory.locations import parse_location

@@ -6,18 +6,15 @@ import os
 from pathlib import Path
 
 import pytest
-from cli_run import Shell
+
+from cli_run import Shell, fresh_shell
 
 GUIDE = "# Guide\n\nRetries back off.\n\n## Limits\n\nTen per second.\n"
 
 
 @pytest.fixture
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    for variable in [name for name in os.environ if name.startswith("TRIPTYCH_")]:
-        monkeypatch.delenv(variable)
-    monkeypatch.setenv("TRIPTYCH_EMBEDDER", "hash")
-    monkeypatch.chdir(tmp_path)
-    return Shell(tmp_path)
+    return fresh_shell(tmp_path, monkeypatch)
 
 
 def names(shell: Shell, *options: str) -> list[str]:

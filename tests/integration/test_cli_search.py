@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
-from cli_run import Shell
+
+from cli_run import Shell, fresh_shell
 
 GUIDE = "# Guide\n\nRetries back off.\n\n## Limits\n\nTen requests per second.\n"
 
 
 @pytest.fixture
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    for variable in [name for name in os.environ if name.startswith("TRIPTYCH_")]:
-        monkeypatch.delenv(variable)
-    monkeypatch.setenv("TRIPTYCH_EMBEDDER", "hash")
-    monkeypatch.chdir(tmp_path)
-    shell = Shell(tmp_path)
+    shell = fresh_shell(tmp_path, monkeypatch)
     shell.write("docs/guide.md", GUIDE)
     shell.write("docs/other.md", "# Other\n\nNothing of the kind.\n")
     shell.write("more/extra.md", "# Extra\n\nRetries elsewhere.\n")
@@ -135,6 +131,7 @@ def test_layers_are_filled_and_shown(shell: Shell) -> None:
     assert shell("search", "retries", "--layer", "L0", "--json").json["hits"][0]["layer"] == "L0"
     again = shell("layers", "fill", "--json").json
     assert again["command"] == "layers fill"
+    assert (again["counts"]["fresh"], again["counts"]["written"]) == (2, 0)
 
 
 def test_a_layer_tells_that_its_document_has_changed(shell: Shell) -> None:

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_run import Shell
+
+from cli_run import Shell, fresh_shell
 from triptych import errors
 from triptych_adapters.cli.exits import Exit, exit_for
 
@@ -18,11 +19,7 @@ COMMAND = [sys.executable, "-c", "from triptych_adapters.cli import main; main()
 
 @pytest.fixture
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    for variable in [name for name in os.environ if name.startswith("TRIPTYCH_")]:
-        monkeypatch.delenv(variable)
-    monkeypatch.setenv("TRIPTYCH_EMBEDDER", "hash")
-    monkeypatch.chdir(tmp_path)
-    shell = Shell(tmp_path)
+    shell = fresh_shell(tmp_path, monkeypatch)
     shell.write("docs/a.md", "# A\n\nApples.\n")
     shell.write("docs/b.md", "# B\n\nBread.\n")
     assert shell("put", "docs").code == 0
@@ -47,6 +44,8 @@ def test_status_tells_of_another_embedder_and_of_none(
     problems = shell("status", "--embedder", "none", "--json").json["problems"]
     assert len(problems) == 1
     assert "searched by keyword alone" in problems[0]
+    shell("put", "docs", "--dataset", "no model", "--embedder", "none")
+    assert "rebuild --dataset 'no model'`" in shell("status", "--json").json["problems"][0]
     monkeypatch.setenv("TRIPTYCH_EMBEDER", "local")
     ran = shell("status")
     assert "TRIPTYCH_EMBEDER names no setting" in ran.err

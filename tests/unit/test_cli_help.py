@@ -11,11 +11,13 @@ import re
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
 from triptych.records import Layer, Mode
 from triptych_adapters.cli.app import app
 from triptych_adapters.cli.exits import MEANINGS, Exit
 from triptych_adapters.cli.search import LayerChoice, ModeChoice
-from typer.testing import CliRunner
+from triptych_factory import Settings
 
 SNAPSHOTS = Path(__file__).with_name("cli_help")
 COMMANDS = (
@@ -86,3 +88,12 @@ def test_every_exit_code_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_choices_are_those_of_the_library() -> None:
     assert [str(each) for each in ModeChoice] == [str(each) for each in Mode]
     assert sorted(map(str, LayerChoice)) == sorted(map(str, Layer))
+
+
+def test_the_reference_page_has_the_same_exit_codes_and_settings() -> None:
+    reference = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
+    text = reference.read_text(encoding="utf-8")
+    for code, meaning in MEANINGS.items():
+        assert f"| {code:d} | {meaning} |" in text
+    for setting in Settings().explain():
+        assert f"| `{setting.name}` | `TRIPTYCH_{setting.name.upper()}` | " in text

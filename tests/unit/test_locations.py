@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from triptych.errors import NotAvailableError, NotFoundError, ValidationError
 from triptych_factory.backends import BUILDERS, open_store
 from triptych_factory.embedders import BUILDERS as EMBEDDERS

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from triptych.errors import TriptychError, ValidationError
 from triptych_factory.settings import Settings, find_file, unknown_variables
 

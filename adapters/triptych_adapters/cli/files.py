@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 import attrs
+
 from triptych.errors import NotFoundError, ValidationError
 
 __all__ = ["ENDINGS", "FileToPut", "find_files", "read_text"]

@@ -40,7 +40,6 @@ def show(
 ) -> None:
     """Show the abstract and the overview of a document or of a whole dataset."""
     from triptych.errors import NotFoundError, ValidationError
-
     from triptych_adapters.cli.schema import layer_json
 
     if (name is None) is not dataset_layer:
@@ -75,21 +74,37 @@ def fill(
     """Make the layers that are missing or stale, without a language model.
 
     Abstracts and overviews are extracted from the documents' own sentences and headings.
+    Layers that a person or a model wrote are kept.
     """
     from triptych.layers import fill_layers
-
     from triptych_adapters.cli.progress import shown
     from triptych_adapters.cli.schema import failure_json
 
     with session.service() as service, shown(session.output, "layers") as progress:
         report = fill_layers(service, dataset, progress=progress)
     output = session.output
-    counts = {"made": report.made, "fresh": report.fresh, "failed": len(report.failed)}
+    counts = {
+        "checked": report.checked,
+        "fresh": report.fresh,
+        "written": report.written,
+        "kept": len(report.kept),
+        "failed": len(report.failed),
+    }
+    for name in report.kept:
+        output.warn(f"{name}: a layer that another hand wrote is stale; it is kept")
     for failure in report.failed:
-        output.warn(f"{failure.name}: {failure.error}")
+        output.warn(f"{failure.name or 'the dataset itself'}: {failure.error}")
     if output.as_json:
         failures = [failure_json(failure) for failure in report.failed]
-        output.emit({"dataset": dataset, "counts": counts, "failures": failures})
+        output.emit(
+            {
+                "dataset": dataset,
+                "dataset_written": report.dataset_written,
+                "counts": counts,
+                "kept": list(report.kept),
+                "failures": failures,
+            }
+        )
     elif not output.quiet:
         output.table(("layers", dataset), list(counts.items()))
     return Exit.PARTIAL if report.failed else Exit.OK

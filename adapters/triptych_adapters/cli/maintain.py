@@ -42,7 +42,6 @@ def rebuild(
     What is fresh is left alone; unchanged text is not embedded again.
     """
     from triptych.errors import ValidationError
-
     from triptych_adapters.cli.progress import shown
     from triptych_adapters.cli.schema import failure_json
 

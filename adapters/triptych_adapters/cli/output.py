@@ -6,6 +6,7 @@ holds one JSON object and nothing else.
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import sys
@@ -50,7 +51,7 @@ class Output:
 
     def __attrs_post_init__(self) -> None:
         for stream in (sys.stdout, sys.stderr):
-            if hasattr(stream, "reconfigure"):
+            if isinstance(stream, io.TextIOWrapper):
                 # A terminal that lacks a character shows a replacement rather than a failure.
                 stream.reconfigure(errors="replace")
         no_color = None if self.color else True

@@ -14,7 +14,6 @@ from triptych_adapters.cli.session import Session, command, examples, pairs
 
 if TYPE_CHECKING:
     from triptych.records import Failure, NewDocument, PutReport
-
     from triptych_adapters.cli.files import FileToPut
 
 
@@ -69,7 +68,6 @@ def put(
     """
     from triptych.errors import ValidationError
     from triptych.records import Failure, NewDocument
-
     from triptych_adapters.cli.files import decode, find_files, read_text
     from triptych_adapters.cli.progress import shown
 

@@ -11,6 +11,7 @@ from triptych_adapters.cli.session import Session, command, examples, pairs
 
 if TYPE_CHECKING:
     from rich.text import Text
+
     from triptych.records import Hit
 
 
@@ -89,7 +90,6 @@ def search(
     is an answer: the exit code is 0.
     """
     from triptych.records import Query, Scope
-
     from triptych_adapters.cli.schema import hit_json
 
     conditions = pairs(where or [], "--where")

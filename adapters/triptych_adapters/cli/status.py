@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -27,12 +28,11 @@ def register(app: typer.Typer) -> None:
 def status(session: Session) -> None:
     """Show the store, the embedder, every setting with its source, and each dataset's health."""
     from triptych.errors import NotFoundError
+    from triptych_adapters.cli.schema import stats_json
     from triptych_factory import wire
     from triptych_factory.embedders import build_embedder
     from triptych_factory.locations import parse_location
     from triptych_factory.settings import unknown_variables
-
-    from triptych_adapters.cli.schema import stats_json
 
     settings = session.settings()
     location = parse_location(settings.url)
@@ -117,9 +117,14 @@ def find_problems(datasets: Sequence[DatasetStats], embedder: Embedder | None) -
                 f"dataset {each.dataset_id!r} has vectors of {stored}, not of "
                 f"{embedder.signature}: use that embedder, or rebuild the dataset"
             )
+        elif not stored and embedder is not None and each.chunks:
+            problems.append(
+                f"dataset {each.dataset_id!r} was made without an embedder: "
+                f"`triptych rebuild --dataset {quote(each.dataset_id)}` adds vectors"
+            )
         if each.stale:
             problems.append(
                 f"{each.stale} of {each.documents} documents in dataset {each.dataset_id!r} are "
-                f"stale: `triptych rebuild --dataset {each.dataset_id}` brings them up to date"
+                f"stale: `triptych rebuild --dataset {quote(each.dataset_id)}` mends them"
             )
     return problems
