@@ -1,0 +1,23 @@
+"""The local search index: segments replayed from the truth, exact BM25, vectors.
+
+Built like a log-structured merge tree (O'Neil et al., 1996). A *segment* is an immutable set of
+units of one field of one dataset: postings, lengths, int8 vectors, memory-mapped from a file or in
+memory. What changed in the truth since the files were written is the *delta*: a few small segments
+in memory. A search takes a snapshot, a tuple of segments each with its dead units, and needs no
+lock; a change swaps in a new one. Nothing here is the truth: the folder can be deleted at any time.
+"""
+
+from .feed import Change, ChangeFeed, Field, Head, Profile, Scored, TextAnalyzer, Unit
+from .local import LocalIndex
+
+__all__ = [
+    "Change",
+    "ChangeFeed",
+    "Field",
+    "Head",
+    "LocalIndex",
+    "Profile",
+    "Scored",
+    "TextAnalyzer",
+    "Unit",
+]

@@ -1,0 +1,256 @@
+"""From units to a segment: one sort for all postings of a batch."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from triptych.errors import ValidationError
+
+from .feed import Unit
+from .segment import (
+    IntArray,
+    Inverted,
+    Segment,
+    SharedVocabulary,
+    SortedVocabulary,
+    Vocabulary,
+    pack,
+)
+from .vectors import quantise
+
+# A batch ends at whichever comes first; together they bound the memory of building to ~250 MB.
+MAX_UNITS = 65_536
+MAX_TOKENS = 6_000_000
+VECTOR_BATCH = 2_048
+
+
+class Words:
+    """The dictionaries of a delta: of its terms and of its folded headings."""
+
+    __slots__ = ("headings", "terms")
+
+    def __init__(self) -> None:
+        self.terms: dict[str, int] = {}
+        self.headings: dict[str, int] = {}
+
+
+class SegmentBuilder:
+    """Collects units, then makes them a segment.
+
+    With `words` the segment shares those dictionaries (a delta); without, it gets vocabularies of
+    its own. Not thread-safe.
+    """
+
+    def __init__(
+        self, encode: Callable[[str, dict[str, int]], list[int]], words: Words | None = None
+    ) -> None:
+        self._encode = encode
+        self._shared = words
+        self._words = words or Words()
+        self._tokens = array("i")
+        self._lengths: list[int] = []
+        self._headings = array("i")
+        self._heading_units = array("i")
+        self._keys: list[int] = []
+        self._indexes: list[int] = []
+        self._groups: list[tuple[str, int, int]] = []  # name, owner, first unit
+        self._vector_units = array("i")
+        self._vectors: list[NDArray[np.float32]] = []
+        self._quantised: list[tuple[NDArray[np.int8], NDArray[np.float32]]] = []
+        self._width = 0
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @property
+    def full(self) -> bool:
+        """True when the batch has to be finished before the next owner is added."""
+        return len(self._keys) >= MAX_UNITS or len(self._tokens) >= MAX_TOKENS
+
+    def begins_owner(self, unit: Unit) -> bool:
+        """True unless `unit` has the same owner as the unit added last."""
+        return not self._groups or self._groups[-1][1] != unit.owner
+
+    def add(self, unit: Unit) -> None:
+        """Add one unit. An owner's units come one after the other.
+
+        Raises ValidationError when its vector is not as wide as the others.
+        """
+        ordinal = len(self._keys)
+        if self.begins_owner(unit):
+            self._groups.append((unit.name, unit.owner, ordinal))
+        numbers = self._encode(unit.text, self._words.terms)
+        self._tokens.extend(numbers)
+        self._lengths.append(len(numbers))
+        self._keys.append(unit.key)
+        self._indexes.append(unit.index)
+        if unit.headings:
+            known = self._words.headings
+            for heading in {heading.casefold() for heading in unit.headings}:
+                self._headings.append(known.setdefault(heading, len(known)))
+                self._heading_units.append(ordinal)
+        if unit.vector is not None:
+            self._add_vector(ordinal, unit)
+
+    def _add_vector(self, ordinal: int, unit: Unit) -> None:
+        vector = unit.vector
+        assert vector is not None
+        if not self._width:
+            self._width = vector.shape[-1]
+        if vector.shape != (self._width,):
+            raise ValidationError(
+                f"the vector of {unit.name!r}, unit {unit.index}, has shape {vector.shape}; the "
+                f"others are {self._width} wide: embed the dataset again with one model"
+            )
+        self._vector_units.append(ordinal)
+        self._vectors.append(vector)
+        if len(self._vectors) == VECTOR_BATCH:
+            self._quantise()
+
+    def _quantise(self) -> None:
+        self._quantised.append(quantise(np.stack(self._vectors)))
+        self._vectors = []
+
+    def finish(self) -> Segment:
+        """The segment of all units added. The builder must not be used again."""
+        count = len(self._keys)
+        order, groups, starts = self._ordered()
+        rank = np.empty(count, np.int64)
+        rank[order] = np.arange(count)
+        lengths = np.array(self._lengths, np.int64)
+        if self._vectors:
+            self._quantise()
+        rows = rank[np.frombuffer(self._vector_units, np.int32)] if self._vector_units else None
+        codes, scales, row_units = _sorted_rows(self._quantised, rows)
+        name_blob, name_offsets = pack([name.encode() for name, _, _ in groups])
+        owners = np.array([owner for _, owner, _ in groups], np.int64)
+        return Segment(
+            starts=starts,
+            owners=owners,
+            owner_order=np.argsort(owners).astype(np.int32),
+            name_blob=name_blob,
+            name_offsets=name_offsets,
+            keys=np.array(self._keys, np.int64)[order],
+            indexes=np.array(self._indexes, np.int32)[order],
+            lengths=lengths[order].astype(np.uint32),
+            text=self._invert(self._words.terms, self._tokens, np.repeat(rank, lengths), count),
+            headings=self._invert(
+                self._words.headings,
+                self._headings,
+                rank[np.array(self._heading_units, np.int64)],
+                count,
+            ),
+            row_units=row_units,
+            codes=codes,
+            scales=scales,
+        )
+
+    def _ordered(
+        self,
+    ) -> tuple[NDArray[np.int64], list[tuple[str, int, int]], NDArray[np.int32]]:
+        """Units by (name, owner, index): their order, the groups in order, the groups' starts."""
+        ends = [first for _, _, first in self._groups[1:]] + [len(self._keys)]
+        indexes = self._indexes
+        pieces: list[Sequence[int]] = []
+        places = sorted(range(len(self._groups)), key=self._groups.__getitem__)
+        for place in places:
+            run = range(self._groups[place][2], ends[place])
+            pieces.append(sorted(run, key=indexes.__getitem__))
+        starts = np.zeros(len(places) + 1, np.int32)
+        np.cumsum([len(piece) for piece in pieces], out=starts[1:])
+        flat = [unit for piece in pieces for unit in piece]
+        return np.array(flat, np.int64), [self._groups[place] for place in places], starts
+
+    def _invert(
+        self, words: dict[str, int], numbers: array[int], units: IntArray, count: int
+    ) -> Inverted:
+        flat = np.frombuffer(numbers, np.int32) if numbers else np.empty(0, np.int32)
+        if self._shared is not None:
+            return invert(flat, units, None, count, lambda kept: SharedVocabulary(words, kept))
+        ordered = sorted(words)
+        ranks = np.empty(len(ordered), np.int32)
+        ranks[[words[word] for word in ordered]] = np.arange(len(ordered))
+        return invert(
+            ranks[flat],
+            units,
+            None,
+            count,
+            lambda kept: SortedVocabulary.of([ordered[number] for number in kept.tolist()]),
+        )
+
+
+def invert(
+    terms: IntArray,
+    units: IntArray,
+    counts: NDArray[np.unsignedinteger[Any]] | None,
+    unit_count: int,
+    vocabulary: Callable[[NDArray[np.int32]], Vocabulary],
+) -> Inverted:
+    """Postings of (term, unit, count) triples in any order.
+
+    Without `counts` the triples are occurrences, and are counted. Term, unit and count share one
+    64-bit number, so that a plain sort of numbers, the fastest there is, does all the work.
+    `vocabulary` is given the term numbers that occur, ascending.
+    """
+    unit_bits = max(unit_count - 1, 0).bit_length()
+    key = terms.astype(np.int64)
+    key <<= unit_bits
+    key |= units
+    if counts is None:
+        key.sort()
+        first = np.flatnonzero(_changes(key))
+        found = np.diff(first, append=len(key))
+        key = key[first]
+    else:
+        count_bits = int(counts.max(initial=0)).bit_length()
+        key <<= count_bits
+        key |= counts
+        key.sort()
+        found = key & ((1 << count_bits) - 1)
+        key >>= count_bits
+    ids = (key & ((1 << unit_bits) - 1)).astype(np.int32)
+    key >>= unit_bits
+    starts = np.flatnonzero(_changes(key))
+    kept = key[starts].astype(np.int32)
+    return Inverted(
+        vocabulary(kept),
+        np.append(starts, len(key)).astype(np.int64),
+        ids,
+        found.astype(np.min_scalar_type(int(found.max(initial=1)))),
+    )
+
+
+def _changes(values: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """True where a sorted array has a value for the first time."""
+    changes = np.ones(len(values), np.bool_)
+    np.not_equal(values[1:], values[:-1], out=changes[1:])
+    return changes
+
+
+def _sorted_rows(
+    quantised: Sequence[tuple[NDArray[np.int8], NDArray[np.float32]]],
+    units: NDArray[np.int64] | None,
+) -> tuple[NDArray[np.int8], NDArray[np.float32], NDArray[np.int32]]:
+    """Vector rows in the order of their units."""
+    if units is None:
+        return np.empty((0, 0), np.int8), np.empty(0, np.float32), np.empty(0, np.int32)
+    order = np.argsort(units)
+    codes = np.concatenate([codes for codes, _ in quantised])[order]
+    scales = np.concatenate([scales for _, scales in quantised])[order]
+    return codes, scales, units[order].astype(np.int32)
+
+
+def build(
+    units: Iterable[Unit],
+    encode: Callable[[str, dict[str, int]], list[int]],
+    words: Words | None = None,
+) -> Segment:
+    """A segment of `units`."""
+    builder = SegmentBuilder(encode, words)
+    for unit in units:
+        builder.add(unit)
+    return builder.finish()

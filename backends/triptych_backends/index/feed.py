@@ -1,0 +1,132 @@
+"""What the truth offers to its search index: a change log, and the units behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal, Protocol
+
+import numpy as np
+from attrs import field, frozen
+from numpy.typing import NDArray
+
+Field = Literal["chunk", "document", "abstract", "overview"]
+FIELDS: tuple[Field, ...] = ("chunk", "document", "abstract", "overview")
+
+
+@frozen(kw_only=True)
+class Head:
+    """The newest entry of the truth's change log.
+
+    `nonce` names the log itself and is renewed when a log is lost or replaced; `seq` is the
+    greatest sequence number committed, over all datasets.
+    """
+
+    nonce: str
+    seq: int
+
+
+@frozen(kw_only=True)
+class Change:
+    """One owner's units of one field changed at `seq`.
+
+    `field` None means that everything the dataset had is void.
+    """
+
+    seq: int
+    field: Field | None
+    owner: int
+
+
+@frozen(kw_only=True)
+class Profile:
+    """How a dataset is indexed: analyzer language, embedding space ("" when it has none).
+
+    A dataset's profile never changes without an entry in the change log.
+    """
+
+    language: str
+    space: str
+
+
+@frozen(kw_only=True, eq=False)
+class Unit:
+    """One searchable text: a chunk, a whole document or a layer.
+
+    `owner` is the truth's id of the document or layer, `key` its id of this very state of the
+    unit, never used again. `index` is the chunk's index, -1 for what is not a chunk. `vector` is
+    a float32 row of unit length, shape (dimension,), or None.
+    """
+
+    owner: int
+    key: int
+    name: str
+    index: int
+    text: str
+    headings: tuple[str, ...] = ()
+    vector: NDArray[np.float32] | None = field(default=None, repr=False)
+
+
+class ChangeFeed(Protocol):
+    """The truth as its search index sees it. All methods are thread-safe."""
+
+    def head(self) -> Head:
+        """The newest sequence number. Called before every search: tens of microseconds.
+
+        Sequence numbers are committed in order: once `seq` is visible, nothing at or below it
+        appears later.
+        """
+        ...
+
+    def changes(self, dataset: str, after: int) -> Sequence[Change]:
+        """The dataset's changes with `seq > after`, ascending, at most one a (field, owner).
+
+        `after=0` gives every live owner. An unknown dataset has none.
+        """
+        ...
+
+    def units(self, dataset: str, field: Field, owners: Sequence[int]) -> Iterator[Unit]:
+        """The current units of `owners`; an owner that is gone yields nothing.
+
+        The units of one owner come together and from one state. They may be newer than the
+        change that named the owner: a later change then repeats it.
+        """
+        ...
+
+    def vectors(
+        self, dataset: str, field: Field, keys: Sequence[int]
+    ) -> dict[int, NDArray[np.float32]]:
+        """Exact vectors by unit key; keys that are gone or have none are left out."""
+        ...
+
+    def profile(self, dataset: str) -> Profile:
+        """How the dataset is indexed now."""
+        ...
+
+
+class TextAnalyzer(Protocol):
+    """Turns text into index terms; the same for indexing and for queries."""
+
+    @property
+    def signature(self) -> str:
+        """Names everything that decides which terms a text has."""
+        ...
+
+    def analyze_query(self, text: str) -> list[str]:
+        """Terms of a query, repeats included."""
+        ...
+
+    def encode(self, text: str, vocabulary: dict[str, int]) -> list[int]:
+        """Terms of a text as numbers; a new term gets `len(vocabulary)` as its number."""
+        ...
+
+
+@frozen(kw_only=True)
+class Scored:
+    """One ranked unit. `score` is rounded to 1e-6; `name` is the document's name."""
+
+    dataset: str
+    owner: int
+    key: int
+    name: str
+    index: int
+    score: float

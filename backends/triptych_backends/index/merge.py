@@ -1,0 +1,126 @@
+"""From several segments to one, without what has died."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .build import invert
+from .segment import (
+    IntArray,
+    Inverted,
+    Segment,
+    SharedVocabulary,
+    SortedVocabulary,
+    View,
+    Vocabulary,
+    pack,
+    ranges,
+)
+
+
+def merge(views: Sequence[View], *, shared: bool = False) -> Segment:
+    """One segment of the live units of all views, among which every owner is live once at most.
+
+    With `shared` the views' segments share one dictionary, and so does the result; else it gets
+    vocabularies of its own.
+    """
+    segments = [view.segment for view in views]
+    bases = np.cumsum([0] + [len(segment) for segment in segments])
+    groups = sorted(entry for at, view in enumerate(views) for entry in _live_groups(at, view))
+    first = [int(bases[at] + segments[at].starts[group]) for _, _, at, group in groups]
+    last = [int(bases[at] + segments[at].starts[group + 1]) for _, _, at, group in groups]
+    order = ranges(np.array(first, np.int64), np.array(last, np.int64))
+    places = np.full(bases[-1], -1, np.int64)
+    places[order] = np.arange(len(order))
+    remaps = [places[bases[at] : bases[at + 1]] for at in range(len(segments))]
+    owners = np.array([owner for _, owner, _, _ in groups], np.int64)
+    name_blob, name_offsets = pack([name.encode() for name, _, _, _ in groups])
+    row_units, codes, scales = _rows(segments, remaps)
+    return Segment(
+        starts=np.concatenate(([0], np.cumsum(np.subtract(last, first)))).astype(np.int32),
+        owners=owners,
+        owner_order=np.argsort(owners).astype(np.int32),
+        name_blob=name_blob,
+        name_offsets=name_offsets,
+        keys=np.concatenate([segment.keys for segment in segments])[order],
+        indexes=np.concatenate([segment.indexes for segment in segments])[order],
+        lengths=np.concatenate([segment.lengths for segment in segments])[order],
+        text=_postings([segment.text for segment in segments], remaps, len(order), shared),
+        headings=_postings([segment.headings for segment in segments], remaps, len(order), shared),
+        row_units=row_units,
+        codes=codes,
+        scales=scales,
+    )
+
+
+def _live_groups(at: int, view: View) -> list[tuple[str, int, int, int]]:
+    """(name, owner, `at`, group) of the groups that are live: a group lives or dies as a whole."""
+    segment = view.segment
+    live = np.ones(len(segment.owners), np.bool_)
+    live[segment.group_numbers(view.dead)] = False
+    names, owners = segment.names(), segment.owners.tolist()
+    return [(names[group], owners[group], at, group) for group in np.flatnonzero(live).tolist()]
+
+
+def _postings(
+    parts: Sequence[Inverted], remaps: Sequence[NDArray[np.int64]], count: int, shared: bool
+) -> Inverted:
+    numberings, words = _number(parts, shared)
+    terms: list[IntArray] = []
+    units: list[IntArray] = []
+    counts = []
+    for part, remap, numbering in zip(parts, remaps, numberings, strict=True):
+        moved = remap[part.ids]
+        live = moved >= 0
+        terms.append(np.repeat(numbering, np.diff(part.offsets))[live])
+        units.append(moved[live])
+        counts.append(part.counts[live])
+
+    def vocabulary(kept: NDArray[np.int32]) -> Vocabulary:
+        if isinstance(words, dict):
+            return SharedVocabulary(words, kept)
+        return SortedVocabulary.of([words[number] for number in kept.tolist()])
+
+    return invert(
+        np.concatenate(terms), np.concatenate(units), np.concatenate(counts), count, vocabulary
+    )
+
+
+def _number(
+    parts: Sequence[Inverted], shared: bool
+) -> tuple[list[NDArray[np.int32]], dict[str, int] | list[str]]:
+    """One numbering of all words: for each part the numbers of its words; and the words."""
+    if shared:
+        vocabularies = [part.vocabulary for part in parts]
+        assert all(isinstance(one, SharedVocabulary) for one in vocabularies)
+        numbers = [one.numbers for one in vocabularies if isinstance(one, SharedVocabulary)]
+        first = vocabularies[0]
+        assert isinstance(first, SharedVocabulary)
+        return numbers, first.shared
+    lists = [part.vocabulary.words() for part in parts]
+    words = sorted(set().union(*lists))
+    number = {word: at for at, word in enumerate(words)}
+    return [np.array([number[word] for word in one], np.int32) for one in lists], words
+
+
+def _rows(
+    segments: Sequence[Segment], remaps: Sequence[NDArray[np.int64]]
+) -> tuple[NDArray[np.int32], NDArray[np.int8], NDArray[np.float32]]:
+    """The live vector rows of all segments in the order of their new units."""
+    units = [remap[segment.row_units] for segment, remap in zip(segments, remaps, strict=True)]
+    live = [moved >= 0 for moved in units]
+    kept = np.concatenate([moved[mask] for moved, mask in zip(units, live, strict=True)])
+    order = np.argsort(kept)
+    parts = [
+        (segment.codes[mask], segment.scales[mask])
+        for segment, mask in zip(segments, live, strict=True)
+        if segment.dimension
+    ]
+    if not parts:
+        return kept.astype(np.int32), np.empty((0, 0), np.int8), np.empty(0, np.float32)
+    codes = np.concatenate([codes for codes, _ in parts])[order]
+    scales = np.concatenate([scales for _, scales in parts])[order]
+    return kept[order].astype(np.int32), codes, scales

@@ -1,0 +1,85 @@
+"""From scored units of many segments to one ranked list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from attrs import frozen
+from numpy.typing import NDArray
+
+from .feed import Scored
+from .segment import IntArray, View
+from .select import DECIMALS
+
+
+@frozen(eq=False)
+class Part:
+    """One segment as a query sees it. `allowed`: the only ordinals that count, ascending."""
+
+    dataset: str
+    view: View
+    allowed: NDArray[np.int32] | None
+
+
+@frozen(eq=False)
+class Found:
+    """Units of one part, by ordinal, with their scores."""
+
+    part: Part
+    units: IntArray
+    scores: NDArray[np.float64]
+
+
+def parts_of(
+    dataset: str,
+    views: Sequence[View],
+    owners: Mapping[str, NDArray[np.int64]] | None,
+    headings: Sequence[str] | None,
+) -> list[Part]:
+    """The views of a dataset, restricted by the filters; those left with nothing are left out."""
+    found = []
+    wanted = None if owners is None else owners.get(dataset, np.empty(0, np.int64))
+    for view in views:
+        allowed = None if wanted is None else view.segment.units_of(wanted)
+        if headings is not None:
+            under = view.segment.units_under(headings)
+            allowed = (
+                under if allowed is None else np.intersect1d(allowed, under, assume_unique=True)
+            )
+        if allowed is None or len(allowed):
+            found.append(Part(dataset, view, allowed))
+    return found
+
+
+def rank(found: Sequence[Found], limit: int) -> list[Scored]:
+    """The `limit` best: by score rounded to 1e-6, name, index, dataset."""
+    found = [one for one in found if len(one.units)]
+    if not found:
+        return []
+    rounded = [np.round(one.scores, DECIMALS) for one in found]
+    every = np.concatenate(rounded)
+    if len(every) > limit:
+        bar = np.partition(every, len(every) - limit)[len(every) - limit]
+    else:
+        bar = every.min()
+    hits = []
+    for one, scores in zip(found, rounded, strict=True):
+        segment = one.part.view.segment
+        kept = scores >= bar
+        units = one.units[kept]
+        groups = segment.group_numbers(units)
+        for group, index, key, owner, score in zip(
+            groups.tolist(),
+            segment.indexes[units].tolist(),
+            segment.keys[units].tolist(),
+            segment.owners[groups].tolist(),
+            scores[kept].tolist(),
+            strict=True,
+        ):
+            hits.append((-score, segment.name(group), index, one.part.dataset, owner, key))
+    hits.sort()
+    return [
+        Scored(dataset=dataset, owner=owner, key=key, name=name, index=index, score=-negative)
+        for negative, name, index, dataset, owner, key in hits[:limit]
+    ]

@@ -1,0 +1,326 @@
+"""An immutable set of indexed units, and what is found in it.
+
+Units are ordered by (document name, owner, index). That order is also the order in which equal
+scores rank, so that within a segment a tie is broken by the smaller ordinal, and the units of one
+owner are one contiguous run.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from attrs import define, field, frozen
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.signedinteger[Any]]
+EMPTY_ORDINALS: NDArray[np.int32] = np.empty(0, np.int32)
+
+
+class Vocabulary(Protocol):
+    """The distinct words of one segment, numbered from 0 in the order of its postings."""
+
+    def find(self, words: Sequence[str]) -> list[int]:
+        """The number of each word, -1 where the segment does not have it."""
+        ...
+
+    def words(self) -> list[str]:
+        """All words in the order of their numbers."""
+        ...
+
+    def __len__(self) -> int: ...
+
+
+@frozen(eq=False)
+class SortedVocabulary:
+    """Words as one sorted blob of UTF-8 bytes.
+
+    `prefixes` holds each word's first eight bytes as a big-endian number: one vectorised
+    bisection finds all words of a query but for those that share their first eight bytes.
+    """
+
+    blob: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+    prefixes: NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, words: Sequence[str]) -> SortedVocabulary:
+        """`words` sorted by code point, which is the order of their UTF-8 bytes."""
+        encoded = [word.encode() for word in words]
+        blob, offsets = pack(encoded)
+        padded = np.frombuffer(b"".join([word[:8].ljust(8, b"\0") for word in encoded]), ">u8")
+        return cls(blob, offsets, padded.astype(np.uint64))
+
+    def __len__(self) -> int:
+        return len(self.prefixes)
+
+    def find(self, words: Sequence[str]) -> list[int]:
+        encoded = [word.encode("utf-8", "surrogatepass") for word in words]
+        probes = np.array(
+            [int.from_bytes(word[:8].ljust(8, b"\0"), "big") for word in encoded], np.uint64
+        )
+        first = self.prefixes.searchsorted(probes).tolist()
+        last = self.prefixes.searchsorted(probes, "right").tolist()
+        return [
+            self._bisect(word, low, high)
+            for word, low, high in zip(encoded, first, last, strict=True)
+        ]
+
+    def _bisect(self, word: bytes, low: int, high: int) -> int:
+        end = high
+        while low < high:
+            middle = (low + high) // 2
+            if self._word(middle) < word:
+                low = middle + 1
+            else:
+                high = middle
+        return low if low < end and self._word(low) == word else -1
+
+    def _word(self, number: int) -> bytes:
+        return self.blob[self.offsets[number] : self.offsets[number + 1]].tobytes()
+
+    def words(self) -> list[str]:
+        return unpack(self.blob, self.offsets)
+
+
+@frozen(eq=False)
+class SharedVocabulary:
+    """Words of a delta segment: numbers of a dictionary that grows with the delta.
+
+    `numbers` are the dictionary's numbers of this segment's words, ascending. Segments that share
+    a dictionary merge without looking at a word.
+    """
+
+    shared: dict[str, int]
+    numbers: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def find(self, words: Sequence[str]) -> list[int]:
+        wanted = [self.shared.get(word, -1) for word in words]
+        if not len(self.numbers):
+            return [-1] * len(wanted)
+        places = np.minimum(self.numbers.searchsorted(wanted), len(self.numbers) - 1)
+        found = self.numbers[places] == wanted
+        return [
+            place if hit else -1 for place, hit in zip(places.tolist(), found.tolist(), strict=True)
+        ]
+
+    def words(self) -> list[str]:
+        every = list(self.shared)
+        return [every[number] for number in self.numbers.tolist()]
+
+
+def pack(encoded: Sequence[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Byte strings as one blob and len + 1 offsets."""
+    offsets = np.zeros(len(encoded) + 1, np.int64)
+    np.cumsum([len(one) for one in encoded], out=offsets[1:])
+    return np.frombuffer(b"".join(encoded), np.uint8), offsets
+
+
+def unpack(blob: NDArray[np.uint8], offsets: NDArray[np.int64]) -> list[str]:
+    """The strings that `pack` took."""
+    data, ends = blob.tobytes(), offsets.tolist()
+    return [data[start:end].decode() for start, end in itertools.pairwise(ends)]
+
+
+@frozen(eq=False)
+class Inverted:
+    """Postings: for each word of the vocabulary the ordinals of the units that have it.
+
+    Word i's postings are `ids[offsets[i]:offsets[i + 1]]`, ascending; `counts` beside them are
+    term frequencies, in the narrowest unsigned type that holds them all.
+    """
+
+    vocabulary: Vocabulary
+    offsets: NDArray[np.int64]
+    ids: NDArray[np.int32]
+    counts: NDArray[np.unsignedinteger[Any]]
+
+
+@define(eq=False, kw_only=True)
+class Segment:
+    """Units of one field of one dataset. Nothing in it changes but its caches.
+
+    A group is the run of units of one owner: group g is `starts[g]:starts[g + 1]`.
+    `owner_order` sorts the groups by owner. `row_units` are the units that have a vector,
+    ascending; row r is approximately `codes[r] * scales[r]`.
+    """
+
+    starts: NDArray[np.int32]
+    owners: NDArray[np.int64]
+    owner_order: NDArray[np.int32]
+    name_blob: NDArray[np.uint8]
+    name_offsets: NDArray[np.int64]
+    keys: NDArray[np.int64]
+    indexes: NDArray[np.int32]
+    lengths: NDArray[np.uint32]
+    text: Inverted
+    headings: Inverted
+    row_units: NDArray[np.int32]
+    codes: NDArray[np.int8]
+    scales: NDArray[np.float32]
+    file: str | None = None
+    total_length: int = field(init=False)
+    _norms: tuple[float, NDArray[np.float64]] | None = field(init=False, default=None)
+    _sorted_owners: NDArray[np.int64] | None = field(init=False, default=None)
+
+    def __attrs_post_init__(self) -> None:
+        self.total_length = int(self.lengths.sum(dtype=np.int64))
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @property
+    def dimension(self) -> int:
+        """Width of the vectors, 0 when no unit has one."""
+        return self.codes.shape[1] if len(self.row_units) else 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the large arrays."""
+        return sum(
+            array.nbytes
+            for array in (self.keys, self.lengths, self.text.ids, self.text.counts, self.codes)
+        )
+
+    def groups_of(self, owners: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Groups of those `owners` that are here, ascending. `owners` are sorted and unique."""
+        known = self._sorted_owners
+        if known is None:
+            known = self._sorted_owners = self.owners[self.owner_order]
+        if not len(known):
+            return EMPTY_ORDINALS
+        if len(owners) > 8 * len(known):
+            owners, known = known, owners
+            places = np.minimum(known.searchsorted(owners), len(known) - 1)
+            hits = np.flatnonzero(known[places] == owners)
+        else:
+            places = np.minimum(known.searchsorted(owners), len(known) - 1)
+            hits = places[known[places] == owners]
+        groups: NDArray[np.int32] = np.sort(self.owner_order[hits])
+        return groups
+
+    def units_of(self, owners: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Ordinals of the units of `owners` (sorted, unique), ascending."""
+        groups = self.groups_of(owners)
+        return ranges(self.starts[groups], self.starts[groups + 1])
+
+    def units_under(self, headings: Sequence[str]) -> NDArray[np.int32]:
+        """Ordinals of the units that have any of these case-folded headings, ascending."""
+        found = [number for number in self.headings.vocabulary.find(headings) if number >= 0]
+        if not found:
+            return EMPTY_ORDINALS
+        bounds = self.headings.offsets
+        lists = [self.headings.ids[bounds[number] : bounds[number + 1]] for number in found]
+        return lists[0] if len(lists) == 1 else np.unique(np.concatenate(lists))
+
+    def group_numbers(self, units: IntArray) -> NDArray[np.int64]:
+        """The group of each unit."""
+        return self.starts.searchsorted(units, "right") - 1
+
+    def name(self, group: int) -> str:
+        """A group's document name."""
+        start, end = self.name_offsets[group], self.name_offsets[group + 1]
+        return self.name_blob[start:end].tobytes().decode()
+
+    def names(self) -> list[str]:
+        """All groups' document names."""
+        return unpack(self.name_blob, self.name_offsets)
+
+    def norms(self, slope: float, base: float) -> NDArray[np.float64]:
+        """`base + slope * length` of each unit: the length part of BM25's denominator.
+
+        The last one is kept: it changes only when the corpus does.
+        """
+        kept = self._norms
+        if kept is None or kept[0] != slope:
+            values = self.lengths.astype(np.float64)
+            values *= slope
+            values += base
+            kept = self._norms = (slope, values)
+        return kept[1]
+
+
+def ranges(starts: IntArray, ends: IntArray) -> NDArray[np.int32]:
+    """All integers of the half-open ranges, one range after the other."""
+    if len(starts) == 1:
+        return np.arange(starts[0], ends[0], dtype=np.int32)
+    sizes = ends - starts
+    total = int(sizes.sum())
+    if not total:
+        return EMPTY_ORDINALS
+    shift = np.repeat(starts - np.concatenate(([0], np.cumsum(sizes)[:-1])), sizes)
+    return (shift + np.arange(total)).astype(np.int32)
+
+
+@define(eq=False)
+class View:
+    """A segment as one snapshot sees it: without the units that have died since.
+
+    `dead` are the ordinals of the dead units, ascending.
+    """
+
+    segment: Segment
+    dead: NDArray[np.int32] = field(factory=lambda: EMPTY_ORDINALS)
+    live_count: int = field(init=False)
+    live_length: int = field(init=False)
+    _frequencies: dict[int, int] = field(init=False, factory=dict)
+    _dead_rows: NDArray[np.int64] | None = field(init=False, default=None)
+
+    def __attrs_post_init__(self) -> None:
+        segment = self.segment
+        self.live_count = len(segment) - len(self.dead)
+        self.live_length = segment.total_length
+        if len(self.dead):
+            self.live_length -= int(segment.lengths[self.dead].sum(dtype=np.int64))
+
+    def without(self, owners: NDArray[np.int64]) -> View:
+        """This view with the units of `owners` (sorted, unique) dead as well; self if none are."""
+        gone = self.segment.units_of(owners)
+        if not len(gone):
+            return self
+        dead = gone if not len(self.dead) else np.union1d(self.dead, gone)
+        return self if len(dead) == len(self.dead) else View(self.segment, dead)
+
+    def document_frequency(self, word: int) -> int:
+        """How many live units have the word of this number."""
+        offsets = self.segment.text.offsets
+        start, end = int(offsets[word]), int(offsets[word + 1])
+        if not len(self.dead):
+            return end - start
+        known = self._frequencies.get(word)
+        if known is None:
+            ids = self.segment.text.ids[start:end]
+            known = self._frequencies[word] = len(ids) - count_common(ids, self.dead)
+        return known
+
+    def dead_rows(self) -> NDArray[np.int64]:
+        """Vector rows of the dead units."""
+        if self._dead_rows is None:
+            self._dead_rows = common_places(self.segment.row_units, self.dead)
+        return self._dead_rows
+
+    def live_mask(self) -> NDArray[np.bool_]:
+        """True for each live unit."""
+        mask = np.ones(len(self.segment), np.bool_)
+        mask[self.dead] = False
+        return mask
+
+
+def common_places(where: IntArray, which: IntArray) -> NDArray[np.int64]:
+    """Places in `where` of those values of `which` that it has. Both are ascending and unique."""
+    if not len(where) or not len(which):
+        return np.empty(0, np.int64)
+    places = np.minimum(where.searchsorted(which), len(where) - 1)
+    found: NDArray[np.int64] = places[where[places] == which]
+    return found
+
+
+def count_common(one: IntArray, other: IntArray) -> int:
+    """How many values two ascending unique arrays share."""
+    short, long = (one, other) if len(one) < len(other) else (other, one)
+    return len(common_places(long, short))

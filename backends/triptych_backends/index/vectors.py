@@ -1,0 +1,110 @@
+"""Vector search: a scan of int8 rows finds the candidates, exact float32 vectors rank them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import BoundedSemaphore
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .segment import EMPTY_ORDINALS, IntArray, View, common_places
+
+# Below this a second thread costs more than it saves.
+SPLIT_BYTES = 8 << 20
+
+
+class Cores:
+    """A gate that lets as many scans run as there are cores, and splits a large one over idle ones.
+
+    simsimd releases the interpreter's lock, so threads do run side by side.
+    """
+
+    def __init__(self, count: int | None = None) -> None:
+        self.count = count or os.cpu_count() or 1
+        self._free = BoundedSemaphore(self.count)
+        self._pool: ThreadPoolExecutor | None = None
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Wait for a core."""
+        with self._free:
+            yield
+
+    def dot(self, codes: NDArray[np.int8], query: NDArray[np.int8]) -> NDArray[np.float32]:
+        """The dot product of each row of `codes` with `query`, shape (rows,)."""
+        with self._free:
+            if codes.nbytes < SPLIT_BYTES or not self._free.acquire(blocking=False):
+                return dot(codes, query)
+            try:
+                if self._pool is None:
+                    self._pool = ThreadPoolExecutor(self.count, "triptych-scan")
+                half = len(codes) // 2
+                other = self._pool.submit(dot, codes[half:], query)
+                return np.concatenate((dot(codes[:half], query), other.result()))
+            finally:
+                self._free.release()
+
+    def close(self) -> None:
+        """End the helper threads; they start again when needed."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+
+def dot(codes: NDArray[np.int8], query: NDArray[np.int8]) -> NDArray[np.float32]:
+    """Dot products of int8 rows with an int8 query; whole numbers below 2**24 are exact."""
+    # simsimd takes 3 ms to import and only searches with vectors need it.
+    import simsimd
+
+    found = simsimd.cdist(query[None], codes, metric="dot", out_dtype="float32")
+    products: NDArray[np.float32] = np.asarray(found, dtype=np.float32).reshape(len(codes))
+    return products
+
+
+def quantise(rows: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """Rows as int8 and a scale each: `rows` is about `codes * scales[:, None]`."""
+    peak = np.abs(rows).max(axis=1, initial=0.0)
+    scales = np.where(peak > 0, peak / 127, 1).astype(np.float32)
+    codes = np.rint(rows / scales[:, None]).astype(np.int8)
+    return codes, scales
+
+
+def approximate(
+    view: View, query: NDArray[np.float32], allowed: IntArray | None, cores: Cores
+) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    """Approximate scores of the live units that have a vector, and these units' ordinals.
+
+    `allowed` are the only ordinals that count, ascending. A dead unit's score is -inf.
+    """
+    segment = view.segment
+    if not segment.dimension:
+        return np.empty(0, np.float32), EMPTY_ORDINALS
+    codes, scale = quantise(query[None])
+    row_codes, scales, units = segment.codes, segment.scales, segment.row_units
+    if allowed is not None:
+        rows = common_places(units, _without(allowed, view.dead))
+        row_codes, scales, units = row_codes[rows], scales[rows], units[rows]
+    scores = cores.dot(row_codes, codes[0])
+    scores *= scales
+    scores *= scale[0]
+    if allowed is None and len(view.dead):
+        scores[view.dead_rows()] = -np.inf
+    return scores, units
+
+
+def exact(query: NDArray[np.float32], vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Dot products in float64, the same for a row whichever rows stand beside it."""
+    found: NDArray[np.float64] = np.einsum(
+        "ij,j->i", vectors.astype(np.float64), query.astype(np.float64)
+    )
+    return found
+
+
+def _without(ordinals: IntArray, dead: IntArray) -> IntArray:
+    if not len(dead) or not len(ordinals):
+        return ordinals
+    return np.delete(ordinals, common_places(ordinals, dead))

@@ -1,0 +1,5 @@
+"""The memory backend: dicts under one lock. The reference for what a backend does."""
+
+from triptych_backends.memory.store import MemoryStore
+
+__all__ = ["MemoryStore"]

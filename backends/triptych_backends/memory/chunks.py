@@ -1,0 +1,191 @@
+"""Chunk sets in memory, and whole documents as search finds them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+
+from triptych.records import (
+    NO_CHUNK,
+    Candidate,
+    ChunkQuery,
+    DatasetConfig,
+    DatasetStats,
+    DerivedChunk,
+    DerivedSig,
+    Found,
+    Layer,
+    Vector,
+)
+
+from triptych_backends.memory.searching import Searching, fresh_sig
+from triptych_backends.memory.truth import Truth
+
+__all__ = ["MemoryChunks"]
+
+OPENING = 400
+"""Code points of a document that `fetch_docs` returns as its opening."""
+
+
+class MemoryChunks:
+    """`ChunkRepo` and its powers: bulk, vectors by digest, whole documents, counts."""
+
+    def __init__(self, truth: Truth, searching: Searching) -> None:
+        self._truth = truth
+        self._searching = searching
+
+    def config(self, dataset_id: str) -> DatasetConfig | None:
+        with self._truth as truth:
+            return truth.read(dataset_id).config
+
+    def configure(
+        self, dataset_id: str, config: DatasetConfig, *, expected: DatasetConfig | None
+    ) -> bool:
+        with self._truth as truth:
+            if truth.read(dataset_id).config != expected:
+                return False
+            truth.write(dataset_id).config = config
+            truth.reset(dataset_id)
+            return True
+
+    def get_doc_sig(self, dataset_id: str, doc_name: str) -> DerivedSig | None:
+        return self.get_doc_sigs(dataset_id, [doc_name]).get(doc_name)
+
+    def get_doc_sigs(self, dataset_id: str, doc_names: Sequence[str]) -> Mapping[str, DerivedSig]:
+        with self._truth as truth:
+            sets = truth.read(dataset_id).sets
+            return {name: sets[name].sig for name in doc_names if name in sets}
+
+    def replace(
+        self, dataset_id: str, doc_name: str, chunks: Sequence[DerivedChunk], *, sig: DerivedSig
+    ) -> bool:
+        with self._truth as truth:
+            dataset = truth.read(dataset_id)
+            config = dataset.config
+            if (
+                config is None
+                or (config.chunker_sig, config.embed_sig) != (sig.chunker_sig, sig.embed_sig)
+                or doc_name not in dataset.documents
+                or dataset.version(doc_name) != sig.source_version
+            ):
+                return False
+            truth.store_set(dataset_id, doc_name, chunks, sig)
+            return True
+
+    def replace_many(
+        self,
+        dataset_id: str,
+        sets: Sequence[tuple[str, Sequence[DerivedChunk], DerivedSig]],
+    ) -> Sequence[bool]:
+        with self._truth:
+            return [self.replace(dataset_id, name, chunks, sig=sig) for name, chunks, sig in sets]
+
+    def restamp(self, dataset_id: str, doc_name: str, sig: DerivedSig) -> bool:
+        with self._truth as truth:
+            dataset = truth.read(dataset_id)
+            old = dataset.sets.get(doc_name)
+            if (
+                old is None
+                or dataset.version(doc_name) != sig.source_version
+                or (old.sig.input_sig, old.sig.chunker_sig, old.sig.embed_sig)
+                != (sig.input_sig, sig.chunker_sig, sig.embed_sig)
+            ):
+                return False
+            truth.restamp(dataset_id, doc_name, sig)
+            return True
+
+    def delete_by_doc(self, dataset_id: str, doc_name: str) -> None:
+        with self._truth as truth:
+            truth.remove_set(dataset_id, doc_name)
+
+    def delete_by_dataset(self, dataset_id: str) -> None:
+        with self._truth as truth:
+            for name in list(truth.read(dataset_id).sets):
+                truth.remove_set(dataset_id, name)
+            if truth.read(dataset_id).config is not None:
+                truth.write(dataset_id).config = None
+                truth.reset(dataset_id)
+
+    def search(self, query: ChunkQuery) -> Sequence[Candidate]:
+        return self._searching.search(query, "chunk")
+
+    def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, Found]:
+        with self._truth as truth:
+            found = {}
+            for key in keys:
+                dataset_id, name, what = truth.places.get(key, ("", "", NO_CHUNK))
+                if isinstance(what, Layer) or what == NO_CHUNK:
+                    continue
+                dataset = truth.read(dataset_id)
+                chunks = dataset.sets[name]
+                found[key] = Found(
+                    key=key,
+                    sig=chunks.sig,
+                    document=dataset.documents[name].copied_info(),
+                    chunk=chunks.chunk(what),
+                )
+            return found
+
+    def search_docs(self, query: ChunkQuery) -> Sequence[Candidate]:
+        return self._searching.search(query, "document")
+
+    def search_docs_by_vector(self, query: ChunkQuery) -> Sequence[Candidate]:
+        return self._searching.search(query, "document")
+
+    def fetch_docs(self, keys: Sequence[Hashable]) -> Mapping[Hashable, Found]:
+        with self._truth as truth:
+            found = {}
+            for key in keys:
+                dataset_id, name, what = truth.places.get(key, ("", "", NO_CHUNK))
+                dataset = truth.read(dataset_id)
+                if what != NO_CHUNK or name not in dataset.documents:
+                    continue
+                document = dataset.documents[name].copied_info()
+                content = dataset.documents[name].document.content
+                chunks = dataset.sets.get(name)
+                sig = chunks.sig if chunks else DerivedSig(source_version=document.version)
+                found[key] = Found(key=key, sig=sig, document=document, opening=content[:OPENING])
+            return found
+
+    def iter_chunks(
+        self, dataset_id: str, doc_name: str | None = None, *, vectors: bool = False
+    ) -> Iterator[DerivedChunk]:
+        with self._truth as truth:
+            sets = truth.read(dataset_id).sets
+            names = sorted(sets) if doc_name is None else [doc_name] * (doc_name in sets)
+            snapshot = [sets[name] for name in names]
+        return (
+            chunks.chunk(index, vectors=vectors)
+            for chunks in snapshot
+            for index in range(len(chunks.chunks))
+        )
+
+    def known_vectors(
+        self, dataset_id: str, embed_sig: str, input_sigs: Sequence[str]
+    ) -> Mapping[str, Vector]:
+        with self._truth as truth:
+            vectors = truth.read(dataset_id).vectors
+            wanted = {digest: (embed_sig, digest) for digest in input_sigs}
+            return {digest: vectors[key] for digest, key in wanted.items() if key in vectors}
+
+    def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
+        with self._truth as truth:
+            dataset = truth.read(dataset_id)
+            if not dataset.exists:
+                return None
+            want = DerivedSig(chunker_sig=chunker_sig, embed_sig=embed_sig)
+            fresh = [
+                name
+                for name, chunks in dataset.sets.items()
+                if not chunks.sig.is_stale(fresh_sig(dataset, name, want))
+            ]
+            every = [chunk for chunks in dataset.sets.values() for chunk in chunks.chunks]
+            return DatasetStats(
+                dataset_id=dataset_id,
+                documents=len(dataset.documents),
+                chunks=len(every),
+                vectors=sum(chunk.vector is not None for chunk in every),
+                layers=len(dataset.layers),
+                stale=len(dataset.documents) - len(fresh),
+                size=sum(stored.info.size for stored in dataset.documents.values()),
+                config=dataset.config,
+            )

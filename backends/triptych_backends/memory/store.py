@@ -1,0 +1,34 @@
+"""The memory store: three repositories over one truth and one local index."""
+
+from __future__ import annotations
+
+from triptych_backends.memory.chunks import MemoryChunks
+from triptych_backends.memory.documents import MemoryDocuments
+from triptych_backends.memory.layers import MemoryLayers
+from triptych_backends.memory.searching import Searching
+from triptych_backends.memory.truth import Truth
+
+__all__ = ["MemoryStore"]
+
+
+class MemoryStore:
+    """Keeps everything in this process's memory, until it is closed.
+
+    Thread-safe. `Closeable` and `Eraser`; what a closed store is asked raises `StoreError`.
+    """
+
+    def __init__(self) -> None:
+        self._truth = Truth()
+        self._searching = Searching(self._truth)
+        self.documents = MemoryDocuments(self._truth)
+        self.chunks = MemoryChunks(self._truth, self._searching)
+        self.layers = MemoryLayers(self._truth, self._searching)
+
+    def erase(self) -> None:
+        """Drop the index, which may still hold what was deleted; it is replayed when asked."""
+        with self._truth:
+            self._searching.renew()
+
+    def close(self) -> None:
+        self._truth.close()
+        self._searching.close()

@@ -1,0 +1,304 @@
+"""The truth in dicts: what is stored, and the log of what changed.
+
+Every access happens inside ``with truth:``, which holds the one lock. The repositories
+decide whether something may be done; the methods here do it, and cannot fail half-way.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from types import TracebackType
+from typing import Self
+
+import attrs
+import numpy as np
+from triptych.errors import StoreError
+from triptych.records import (
+    NO_CHUNK,
+    DatasetConfig,
+    DerivedChunk,
+    DerivedLayer,
+    DerivedSig,
+    DocumentInfo,
+    Layer,
+    SourceDocument,
+    Vector,
+)
+from triptych.signatures import content_sha256, document_input_sig
+
+from triptych_backends.index.feed import Field
+
+__all__ = ["FIELDS", "ChunkSet", "Dataset", "StoredDocument", "StoredLayer", "Truth"]
+
+FIELDS: dict[Layer, Field] = {Layer.ABSTRACT: "abstract", Layer.OVERVIEW: "overview"}
+"""The index field of each kind of layer."""
+
+Place = tuple[str, str, int | Layer]
+"""What a key stands for: dataset, name, and a chunk's index, a layer, or `NO_CHUNK`."""
+
+
+@attrs.frozen
+class StoredDocument:
+    key: int
+    document: SourceDocument
+    info: DocumentInfo
+
+    def copied_document(self) -> SourceDocument:
+        """With metadata that its receiver may change."""
+        return attrs.evolve(self.document, metadata=dict(self.document.metadata))
+
+    def copied_info(self) -> DocumentInfo:
+        """With metadata that its receiver may change."""
+        return attrs.evolve(self.info, metadata=dict(self.info.metadata))
+
+
+@attrs.frozen
+class ChunkSet:
+    """A chunk's own signature is its set's, but for the input: a restamp writes no chunk."""
+
+    sig: DerivedSig
+    keys: tuple[int, ...]
+    chunks: tuple[DerivedChunk, ...]
+
+    def chunk(self, index: int, *, vectors: bool = False) -> DerivedChunk:
+        chunk = self.chunks[index]
+        sig = attrs.evolve(self.sig, input_sig=chunk.sig.input_sig)
+        return attrs.evolve(chunk, sig=sig, vector=chunk.vector if vectors else None)
+
+
+@attrs.frozen
+class StoredLayer:
+    key: int
+    layer: DerivedLayer
+
+
+@attrs.define
+class Dataset:
+    """One dataset. After its deletion only ``floor`` and the log's reset are left.
+
+    ``floor`` is the greatest version ever deleted. ``vectors`` are those of the chunks, by
+    embedding space and digest of the embedded text, with ``references`` counting the chunks.
+    ``owners`` numbers the names that have anything indexed. ``log`` holds the latest
+    sequence number of each field and owner, in the order of these numbers.
+    """
+
+    exists: bool = False
+    floor: int = 0
+    config: DatasetConfig | None = None
+    documents: dict[str, StoredDocument] = attrs.field(factory=dict)
+    sets: dict[str, ChunkSet] = attrs.field(factory=dict)
+    layers: dict[tuple[str, Layer], StoredLayer] = attrs.field(factory=dict)
+    vectors: dict[tuple[str, str], Vector] = attrs.field(factory=dict)
+    references: Counter[tuple[str, str]] = attrs.field(factory=Counter)
+    owners: dict[str, int] = attrs.field(factory=dict)
+    names: dict[int, str] = attrs.field(factory=dict)
+    log: dict[tuple[Field | None, int], int] = attrs.field(factory=dict)
+
+    def version(self, name: str) -> int:
+        """The document's version, 0 when there is none."""
+        stored = self.documents.get(name)
+        return stored.document.version if stored else 0
+
+
+class Truth:
+    """The datasets, the lock around them, and the counters behind keys and owners."""
+
+    def __init__(self) -> None:
+        self.nonce = uuid.uuid4().hex
+        self.seq = 0
+        self.places: dict[Hashable, Place] = {}
+        self.datasets: dict[str, Dataset] = {}
+        self._lock = threading.RLock()
+        self._numbers = itertools.count(1)
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        self._lock.acquire()
+        if self._closed:
+            self._lock.release()
+            raise StoreError("this memory store is closed: open another")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._lock.release()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            self.datasets = {}
+            self.places = {}
+
+    def read(self, dataset_id: str) -> Dataset:
+        """The dataset; an empty one, kept nowhere, when it is unknown."""
+        return self.datasets.get(dataset_id) or Dataset()
+
+    def write(self, dataset_id: str) -> Dataset:
+        return self.datasets.setdefault(dataset_id, Dataset())
+
+    # Documents
+
+    def store_document(self, document: SourceDocument) -> None:
+        dataset = self.write(document.dataset_id)
+        document = attrs.evolve(document, metadata=dict(document.metadata))
+        old = dataset.documents.get(document.name)
+        key = self._place(document.dataset_id, document.name, NO_CHUNK)
+        dataset.documents[document.name] = StoredDocument(key, document, _info(document))
+        dataset.exists = True
+        if old is not None:
+            del self.places[old.key]
+        self._changed(dataset, "document", document.name)
+
+    def remove_document(self, dataset_id: str, name: str) -> None:
+        """Remove the document and all that was derived from it."""
+        dataset = self.write(dataset_id)
+        dataset.floor = max(dataset.floor, dataset.version(name))
+        del self.places[dataset.documents.pop(name).key]
+        self._changed(dataset, "document", name)
+        self.remove_set(dataset_id, name)
+        self.remove_layers(dataset_id, name)
+
+    def remove_dataset(self, dataset_id: str) -> None:
+        """Remove everything but the floor, which says what versions are used up."""
+        old = self.read(dataset_id)
+        self.places = {key: place for key, place in self.places.items() if place[0] != dataset_id}
+        versions = (stored.document.version for stored in old.documents.values())
+        self.datasets[dataset_id] = Dataset(floor=max([old.floor, *versions]))
+        self.reset(dataset_id)
+
+    # Chunk sets
+
+    def store_set(
+        self, dataset_id: str, name: str, chunks: Sequence[DerivedChunk], sig: DerivedSig
+    ) -> None:
+        dataset = self.write(dataset_id)
+        old = dataset.sets.get(name)
+        own = tuple(
+            attrs.evolve(chunk, vector=self._shared(dataset, sig.embed_sig, chunk))
+            for chunk in chunks
+        )
+        keys = tuple(self._place(dataset_id, name, index) for index in range(len(own)))
+        dataset.sets[name] = ChunkSet(sig, keys, own)
+        if old is not None:
+            self._forget(dataset, old)
+        self._changed(dataset, "chunk", name)
+
+    def restamp(self, dataset_id: str, name: str, sig: DerivedSig) -> None:
+        sets = self.write(dataset_id).sets
+        sets[name] = attrs.evolve(sets[name], sig=sig)
+
+    def remove_set(self, dataset_id: str, name: str) -> None:
+        dataset = self.write(dataset_id)
+        old = dataset.sets.pop(name, None)
+        if old is not None:
+            self._forget(dataset, old)
+            self._changed(dataset, "chunk", name)
+
+    def _shared(self, dataset: Dataset, space: str, chunk: DerivedChunk) -> Vector | None:
+        """The dataset's one array for what this chunk embeds."""
+        if chunk.vector is None:
+            return None
+        digest = (space, chunk.sig.input_sig)
+        dataset.references[digest] += 1
+        return dataset.vectors.setdefault(digest, _frozen(chunk.vector))
+
+    def _forget(self, dataset: Dataset, old: ChunkSet) -> None:
+        for key in old.keys:
+            del self.places[key]
+        for chunk in old.chunks:
+            if chunk.vector is not None:
+                digest = (old.sig.embed_sig, chunk.sig.input_sig)
+                dataset.references[digest] -= 1
+                if not dataset.references[digest]:
+                    del dataset.references[digest], dataset.vectors[digest]
+
+    # Layers
+
+    def store_layer(self, layer: DerivedLayer) -> None:
+        dataset = self.write(layer.dataset_id)
+        place = (layer.doc_name, layer.layer)
+        old = dataset.layers.get(place)
+        own = attrs.evolve(layer, stale=None)
+        if own.vector is not None:
+            own = attrs.evolve(own, vector=_frozen(own.vector))
+        dataset.layers[place] = StoredLayer(self._place(layer.dataset_id, *place), own)
+        if old is not None:
+            del self.places[old.key]
+        self._changed(dataset, FIELDS[layer.layer], layer.doc_name)
+
+    def remove_layers(self, dataset_id: str, name: str) -> None:
+        dataset = self.write(dataset_id)
+        for layer, field in FIELDS.items():
+            old = dataset.layers.pop((name, layer), None)
+            if old is not None:
+                del self.places[old.key]
+                self._changed(dataset, field, name)
+
+    # Keys, owners and the change log
+
+    def _place(self, dataset_id: str, name: str, what: int | Layer) -> int:
+        key = next(self._numbers)
+        self.places[key] = (dataset_id, name, what)
+        return key
+
+    def _changed(self, dataset: Dataset, field: Field, name: str) -> None:
+        owner = dataset.owners.get(name)
+        if owner is None:
+            owner = dataset.owners[name] = next(self._numbers)
+            dataset.names[owner] = name
+        self._log(dataset, field, owner)
+        if not (
+            name in dataset.documents
+            or name in dataset.sets
+            or any((name, layer) in dataset.layers for layer in FIELDS)
+        ):
+            del dataset.owners[name], dataset.names[owner]
+
+    def _log(self, dataset: Dataset, field: Field | None, owner: int) -> None:
+        self.seq += 1
+        dataset.log.pop((field, owner), None)
+        dataset.log[field, owner] = self.seq
+
+    def reset(self, dataset_id: str) -> None:
+        """Log that an index drops all of the dataset and reads again what is stored."""
+        dataset = self.write(dataset_id)
+        dataset.log.clear()
+        self._log(dataset, None, 0)
+        for field, name in _indexed(dataset):
+            self._log(dataset, field, dataset.owners[name])
+
+
+def _indexed(dataset: Dataset) -> Iterable[tuple[Field, str]]:
+    yield from (("document", name) for name in dataset.documents)
+    yield from (("chunk", name) for name in dataset.sets)
+    yield from ((FIELDS[layer], name) for name, layer in dataset.layers)
+
+
+def _info(document: SourceDocument) -> DocumentInfo:
+    digest = content_sha256(document.content)
+    return DocumentInfo(
+        dataset_id=document.dataset_id,
+        name=document.name,
+        metadata=document.metadata,
+        version=document.version,
+        updated_at=document.updated_at,
+        content_sha256=digest,
+        size=len(document.content.encode("utf-8")),
+        input_sig=document_input_sig(document.name, digest, document.metadata),
+        original_sha256=document.original_sha256,
+        parser_sig=document.parser_sig,
+    )
+
+
+def _frozen(vector: Vector) -> Vector:
+    own = np.array(vector, dtype=np.float32)
+    own.flags.writeable = False
+    return own

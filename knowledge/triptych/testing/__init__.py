@@ -1,0 +1,43 @@
+"""The conformance kit: what a backend must do, as tests that anyone can run on theirs.
+
+A backend's whole test is one fixture::
+
+    from triptych.testing import BackendConformance, Harness
+
+    class TestMine(BackendConformance):
+        @pytest.fixture
+        def harness(self, tmp_path):
+            return Harness(open=lambda: MyStore(tmp_path / "kb"), persistent=True)
+
+Needs pytest and Hypothesis, which Triptych itself does not install.
+"""
+
+import pytest
+
+_ASSERTING = (
+    "chunks",
+    "concurrency",
+    "crash",
+    "deletes",
+    "documents",
+    "filters",
+    "layers",
+    "making",
+    "operations",
+    "reopening",
+    "search",
+    "stateful",
+)
+for _module in _ASSERTING:
+    pytest.register_assert_rewrite(f"{__name__}.{_module}")
+
+from triptych.testing.conformance import BackendConformance  # noqa: E402  # rewriting comes first
+from triptych.testing.harness import Child, Contents, Harness, Store  # noqa: E402  # as above
+
+__all__ = [
+    "BackendConformance",
+    "Child",
+    "Contents",
+    "Harness",
+    "Store",
+]

@@ -1,0 +1,31 @@
+"""All groups of tests in one class."""
+
+from __future__ import annotations
+
+from triptych.testing.chunks import ChunkTests
+from triptych.testing.concurrency import ConcurrencyTests
+from triptych.testing.crash import CrashTests
+from triptych.testing.deletes import DeleteTests
+from triptych.testing.documents import DocumentTests
+from triptych.testing.filters import FilterTests
+from triptych.testing.layers import LayerTests
+from triptych.testing.reopening import ReopeningTests
+from triptych.testing.search import SearchTests
+from triptych.testing.stateful import StatefulTests
+
+__all__ = ["BackendConformance"]
+
+
+class BackendConformance(
+    DocumentTests,
+    ChunkTests,
+    SearchTests,
+    FilterTests,
+    LayerTests,
+    DeleteTests,
+    ConcurrencyTests,
+    ReopeningTests,
+    CrashTests,
+    StatefulTests,
+):
+    """The whole kit. Subclass it and give it a fixture named ``harness``."""

@@ -1,0 +1,64 @@
+"""Processes killed at any instant: nothing that was acknowledged is lost, nothing is half-done."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from itertools import islice
+
+import pytest
+
+from triptych.contracts import BulkDocumentRepo
+from triptych.testing.harness import Harness, HarnessTests
+from triptych.testing.making import set_config
+from triptych.testing.operations import DATASET, State, apply, operations, stored
+from triptych.testing.processes import Worker
+
+__all__ = ["CrashTests"]
+
+KILLS = int(os.environ.get("TRIPTYCH_KILLS", "3"))
+"""How often a process is killed; raise it for a longer run."""
+
+
+class CrashTests(HarnessTests):
+    """Guarantee 9, for stores that keep anything."""
+
+    @pytest.mark.parametrize("seed", range(KILLS))
+    def test_killed_process_loses_nothing_it_acknowledged(
+        self, harness: Harness, seed: int
+    ) -> None:
+        if not harness.persistent or harness.child is None:
+            pytest.skip("the store is not kept, or no other process can open it")
+        chance = random.Random(seed)
+        store = harness.open()
+        set_config(store, DATASET)
+        bulk = isinstance(store.documents, BulkDocumentRepo)
+        store.close()
+        with Worker(harness.child, 1) as worker:
+            worker.send({"do": "churn", "seed": seed, "bulk": bulk})
+            done = 0
+            for _ in range(chance.randint(1, 60)):
+                worker.receive()
+                done += 1
+            time.sleep(chance.random() / 50)
+            worker.kill()
+            try:
+                while worker.receive():
+                    done += 1
+            except EOFError:
+                pass
+        before, after = State(), State()
+        for number, operation in zip(range(done + 1), operations(seed, bulk=bulk), strict=False):
+            if number < done:
+                before.apply(operation)
+            after.apply(operation)
+        store = harness.open()
+        try:
+            assert stored(store) in (before, after)
+            # The store is whole: it takes and shows the next writes.
+            for operation in islice(operations(seed + 1000, bulk=bulk), 20):
+                apply(store, operation)
+            stored(store)
+        finally:
+            store.close()

@@ -1,0 +1,163 @@
+"""Deletes are idempotent and take everything with them, looked up in the store itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from triptych.contracts import Closeable, Eraser, VectorReader
+from triptych.errors import StoreError
+from triptych.records import Layer, NewDocument
+from triptych.signatures import embedding_input_sig
+from triptych.testing.harness import Contents, Harness, HarnessTests, Store, power
+from triptych.testing.making import (
+    CONFIG,
+    fill,
+    keyword_query,
+    layer_of,
+    layer_query,
+    put,
+    vector_of,
+    vector_query,
+)
+
+__all__ = ["DeleteTests"]
+
+TEXT = "doomed fish\n\ndoomed bird"
+
+
+class DeleteTests(HarnessTests):
+    """Documents and datasets, deleted as the Service deletes them: truth first, then the rest."""
+
+    def test_deleted_document_leaves_nothing(self, store: Store, harness: Harness) -> None:
+        _fill_two(store)
+        for _ in range(2):
+            _delete_document(store, "d", "doomed")
+            assert _found_names(store, "d") == {"kept"}
+            assert store.chunks.get_doc_sig("d", "doomed") is None
+            assert list(store.chunks.iter_chunks("d", "doomed")) == []
+            assert store.layers.get("d", "doomed", Layer.ABSTRACT) is None
+            if harness.raw is not None:
+                assert harness.raw(store, "d") == Contents(
+                    content={"kept": b"kept fish"}, chunks=1, vectors=1, layers=1
+                )
+
+    def test_deleted_document_leaves_no_vectors_to_reuse(self, store: Store) -> None:
+        reader = power(store, VectorReader)
+        _fill_two(store)
+        _delete_document(store, "d", "doomed")
+        digests = [embedding_input_sig(text) for text in ("doomed fish", "kept fish")]
+        assert set(reader.known_vectors("d", CONFIG.embed_sig, digests)) == {digests[1]}
+
+    def test_deleted_dataset_leaves_nothing(self, store: Store, harness: Harness) -> None:
+        _fill_two(store)
+        _fill_two(store, "other")
+        assert store.layers.put(layer_of(store, "d", "", "of the dataset"))
+        for _ in range(2):
+            _delete_dataset(store, "d")
+            assert _found_names(store, "d") == set()
+            assert store.chunks.config("d") is None
+            assert list(store.layers.list("d")) == []
+            assert list(store.chunks.iter_chunks("d")) == []
+            if harness.raw is not None:
+                assert harness.raw(store, "d") == Contents(
+                    content={}, chunks=0, vectors=0, layers=0
+                )
+        assert _found_names(store, "other") == {"doomed", "kept"}
+
+    def test_dataset_made_again_begins_empty(self, store: Store) -> None:
+        _fill_two(store)
+        _delete_dataset(store, "d")
+        put(store, "d", "doomed", TEXT)
+        assert store.chunks.get_doc_sig("d", "doomed") is None
+        assert store.chunks.config("d") is None
+        assert list(store.chunks.search(keyword_query("doomed", "d"))) == []
+        fill(store, "d", {"new": "new fish"})
+        assert _found_names(store, "d") == {"new"}
+
+    def test_chunks_are_deleted_by_document(self, store: Store) -> None:
+        _fill_two(store)
+        for _ in range(2):
+            store.chunks.delete_by_doc("d", "doomed")
+            assert store.chunks.get_doc_sig("d", "doomed") is None
+            names = [chunk.doc_name for chunk in store.chunks.iter_chunks("d")]
+            assert names == ["kept"]
+        assert store.documents.get("d", "doomed") is not None
+        store.chunks.delete_by_doc("none", "doomed")
+
+    def test_chunks_are_deleted_by_dataset_with_the_configuration(
+        self, store: Store, harness: Harness
+    ) -> None:
+        _fill_two(store)
+        for _ in range(2):
+            store.chunks.delete_by_dataset("d")
+            assert store.chunks.config("d") is None
+            assert list(store.chunks.iter_chunks("d")) == []
+            assert list(store.chunks.search(keyword_query("fish", "d"))) == []
+        if harness.raw is not None:
+            left = harness.raw(store, "d")
+            assert (left.chunks, left.vectors) == (0, 0)
+        assert len(store.documents.list("d")) == 2
+        store.chunks.delete_by_dataset("none")
+
+    def test_erasing_changes_nothing_that_is_stored(self, store: Store) -> None:
+        eraser = power(store, Eraser)
+        _fill_two(store)
+        _delete_document(store, "d", "doomed")
+        for _ in range(2):
+            eraser.erase()
+            assert _found_names(store, "d") == {"kept"}
+            assert [info.name for info in store.documents.list("d")] == ["kept"]
+
+    def test_closed_store_refuses_every_call(self, harness: Harness) -> None:
+        store = harness.open()
+        if not isinstance(store, Closeable):
+            pytest.skip("the backend has nothing to close")
+        _fill_two(store)
+        layer = layer_of(store, "d", "doomed", "text")
+        store.close()
+        store.close()
+        for call in (
+            lambda: store.documents.get("d", "doomed"),
+            lambda: store.documents.put("d", NewDocument(name="a", content="")),
+            lambda: store.documents.list("d"),
+            lambda: store.documents.list_datasets(),
+            lambda: store.documents.delete("d", "doomed"),
+            lambda: store.chunks.config("d"),
+            lambda: store.chunks.get_doc_sig("d", "doomed"),
+            lambda: store.chunks.search(keyword_query("fish", "d")),
+            lambda: store.chunks.delete_by_doc("d", "doomed"),
+            lambda: store.layers.put(layer),
+            lambda: store.layers.get("d", "doomed", Layer.ABSTRACT),
+        ):
+            with pytest.raises(StoreError):
+                call()
+
+
+def _fill_two(store: Store, dataset_id: str = "d") -> None:
+    fill(store, dataset_id, {"doomed": TEXT, "kept": "kept fish"})
+    for name in ("doomed", "kept"):
+        assert store.layers.put(layer_of(store, dataset_id, name, f"fish of {name}"))
+
+
+def _delete_document(store: Store, dataset_id: str, name: str) -> None:
+    store.documents.delete(dataset_id, name)
+    store.chunks.delete_by_doc(dataset_id, name)
+    store.layers.delete_by_doc(dataset_id, name)
+
+
+def _delete_dataset(store: Store, dataset_id: str) -> None:
+    store.documents.delete_dataset(dataset_id)
+    store.chunks.delete_by_dataset(dataset_id)
+    store.layers.delete_by_dataset(dataset_id)
+
+
+def _found_names(store: Store, dataset_id: str) -> set[str]:
+    """The documents that any lane finds; all lanes must agree."""
+    lanes = [
+        store.chunks.search(keyword_query("fish", dataset_id)),
+        store.chunks.search(vector_query(vector_of("q"), dataset_id)),
+        store.layers.search(layer_query(keyword_query("fish", dataset_id))),
+    ]
+    names = [{candidate.doc_name for candidate in lane} for lane in lanes]
+    assert names[0] == names[1]
+    return names[0] | names[2]

@@ -1,0 +1,317 @@
+"""`DocumentRepo`: versions, lossless content, pages, absence."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import attrs
+import pytest
+
+from triptych.contracts import BulkDocumentRepo
+from triptych.errors import ConflictError
+from triptych.records import NewDocument, SourceDocument
+from triptych.signatures import content_sha256, document_input_sig
+from triptych.testing.harness import Harness, HarnessTests, Store, power
+from triptych.testing.making import put, set_config
+
+__all__ = ["CONTENTS", "DocumentTests"]
+
+CONTENTS = {
+    "empty": "",
+    "CRLF": "one\r\ntwo\rthree\nfour\r\n",
+    "byte order mark": "\ufefftext\ufeff",
+    "NUL": "before\0after\0",
+    "control characters": "".join(map(chr, range(32))) + "\x7f\x85\u2028\u2029",
+    "astral": "𝔘nicode 🏴\u200d☠️ 𠮷",
+    "combining": "e\u0301 is not é; \u1100\u1161 is not 가",
+    "noncharacters": "\ufffe\uffff\U0010ffff",
+    "white space": " \t\n leading and trailing \u3000\n\n",
+    "a megabyte": "0123456789abcde\n" * 65_536,
+}
+"""Texts that careless code changes."""
+
+AWKWARD_NAMES = [
+    "a b/c.md",
+    "..",
+    "../up",
+    "C:\\x",
+    "%2F_%",
+    "é",
+    "e\u0301",
+    "名前",
+    "🦉",
+    "' OR 1",
+]
+
+
+class DocumentTests(HarnessTests):
+    """Every sentence of `DocumentRepo` and `BulkDocumentRepo`."""
+
+    @pytest.mark.parametrize("content", CONTENTS.values(), ids=CONTENTS)
+    def test_content_comes_back_code_point_for_code_point(
+        self, store: Store, harness: Harness, content: str
+    ) -> None:
+        stored = put(store, "d", "a", content)
+        assert stored.content == content
+        assert store.documents.get("d", "a") == stored
+        if harness.raw is not None:
+            assert harness.raw(store, "d").content["a"] == content.encode("utf-8")
+
+    @pytest.mark.parametrize("text", CONTENTS.values(), ids=CONTENTS)
+    def test_metadata_comes_back_code_point_for_code_point(self, store: Store, text: str) -> None:
+        metadata = {"key": text[:100], text[:100] or "k": "value"}
+        stored = store.documents.put("d", NewDocument(name="a", content="", metadata=metadata))
+        assert stored.metadata == metadata
+        info = store.documents.get_info("d", "a")
+        assert info is not None
+        assert info.metadata == metadata
+
+    def test_names_are_kept_apart_by_code_point(self, store: Store) -> None:
+        for name in AWKWARD_NAMES:
+            put(store, "d", name, f"content of {name}")
+            put(store, name, "a", f"dataset {name}")
+        for name in AWKWARD_NAMES:
+            document = store.documents.get("d", name)
+            assert document is not None
+            assert (document.name, document.content) == (name, f"content of {name}")
+        assert [info.name for info in store.documents.list("d")] == sorted(AWKWARD_NAMES)
+        assert list(store.documents.list_datasets()) == sorted([*AWKWARD_NAMES, "d"])
+
+    def test_names_that_differ_in_case_are_two_documents(self, store: Store) -> None:
+        put(store, "d", "Readme", "upper")
+        put(store, "d", "readme", "lower")
+        assert [info.name for info in store.documents.list("d")] == ["Readme", "readme"]
+
+    def test_put_returns_what_is_stored(self, store: Store) -> None:
+        before = datetime.now(UTC) - timedelta(seconds=2)
+        stored = store.documents.put(
+            "d",
+            NewDocument(
+                name="a.md",
+                content="text",
+                metadata={"title": "A"},
+                original_sha256="0" * 64,
+                parser_sig="parser/1",
+            ),
+        )
+        assert stored == store.documents.get("d", "a.md")
+        assert (stored.dataset_id, stored.name, stored.content) == ("d", "a.md", "text")
+        assert (stored.original_sha256, stored.parser_sig) == ("0" * 64, "parser/1")
+        assert stored.version >= 1
+        assert before <= stored.updated_at <= datetime.now(UTC) + timedelta(seconds=2)
+
+    def test_info_is_the_document_without_its_content(self, store: Store) -> None:
+        content = "naïve 🦉\r\n"
+        stored = put(store, "d", "a.md", content, title="T")
+        info = store.documents.get_info("d", "a.md")
+        assert info is not None
+        assert info.content_sha256 == content_sha256(content)
+        assert info.size == len(content.encode("utf-8"))
+        assert info.input_sig == document_input_sig("a.md", info.content_sha256, {"title": "T"})
+        assert (info.version, info.updated_at) == (stored.version, stored.updated_at)
+        assert (info.dataset_id, info.name, info.metadata) == ("d", "a.md", {"title": "T"})
+        assert list(store.documents.list("d")) == [info]
+
+    def test_every_change_raises_the_version(self, store: Store) -> None:
+        first = put(store, "d", "a", "one")
+        second = put(store, "d", "a", "two")
+        third = put(store, "d", "a", "two", tag="new")
+        fourth = put(store, "d", "a", "one")
+        versions = [document.version for document in (first, second, third, fourth)]
+        assert versions == sorted(set(versions))
+        assert store.documents.get("d", "a") == fourth
+
+    def test_identical_put_changes_nothing(self, store: Store) -> None:
+        first = put(store, "d", "a", "text\r\n", tag="x")
+        assert put(store, "d", "a", "text\r\n", tag="x") == first
+        assert store.documents.get("d", "a") == first
+
+    def test_put_with_the_stored_version_is_done(self, store: Store) -> None:
+        first = store.documents.put("d", NewDocument(name="a", content="one", if_version=0))
+        second = store.documents.put(
+            "d", NewDocument(name="a", content="two", if_version=first.version)
+        )
+        assert second.version > first.version
+
+    @pytest.mark.parametrize("content", ["one", "two"])
+    def test_put_with_another_version_is_refused(self, store: Store, content: str) -> None:
+        stored = put(store, "d", "a", "one")
+        for version in (0, stored.version + 1):
+            with pytest.raises(ConflictError) as caught:
+                store.documents.put("d", NewDocument(name="a", content=content, if_version=version))
+            assert (caught.value.expected, caught.value.actual) == (version, stored.version)
+        assert store.documents.get("d", "a") == stored
+
+    def test_refused_put_brings_no_dataset_into_being(self, store: Store) -> None:
+        with pytest.raises(ConflictError):
+            store.documents.put("d", NewDocument(name="a", content="", if_version=3))
+        assert store.documents.get("d", "a") is None
+        assert list(store.documents.list_datasets()) == []
+
+    def test_absence_is_no_error(self, store: Store) -> None:
+        put(store, "d", "a", "")
+        for dataset_id, name in (("d", "b"), ("other", "a")):
+            assert store.documents.get(dataset_id, name) is None
+            assert store.documents.get_info(dataset_id, name) is None
+            assert store.documents.delete(dataset_id, name) is False
+        assert list(store.documents.list("other")) == []
+        assert store.documents.delete_dataset("other") is False
+
+    def test_list_is_paged_in_code_point_order(self, store: Store) -> None:
+        names = sorted(["a", "a/1", "a/10", "a/2", "B", "é", "z", "\uffee", "🦉", "a/%", "a/_"])
+        for name in reversed(names):
+            put(store, "d", name, "")
+
+        def listed(prefix: str = "", after: str = "", limit: int | None = None) -> list[str]:
+            page = store.documents.list("d", prefix=prefix, after=after, limit=limit)
+            return [info.name for info in page]
+
+        assert listed() == names
+        for prefix in ("", "a", "a/", "a/%", "a/_", "A", "é", "🦉", "none"):
+            for after in ("", "a", "a/10", "b", "🦉"):
+                wanted = [n for n in names if n.startswith(prefix) and n > after]
+                assert listed(prefix, after) == wanted
+                assert listed(prefix, after, 2) == wanted[:2]
+        pages, after = [], ""
+        while page := listed(after=after, limit=3):
+            pages += page
+            after = page[-1]
+        assert pages == names
+
+    def test_document_made_again_starts_above_every_deleted_version(self, store: Store) -> None:
+        for content in "abc":
+            high = put(store, "d", "high", content)
+        put(store, "d", "other", "kept")
+        assert store.documents.delete("d", "high") is True
+        assert store.documents.delete("d", "high") is False
+        assert store.documents.get("d", "high") is None
+        assert put(store, "d", "high", "c").version > high.version
+        assert put(store, "d", "new", "").version > high.version
+        assert put(store, "d", "other", "changed").version > high.version
+
+    def test_versions_stay_used_up_when_the_dataset_is_deleted(self, store: Store) -> None:
+        for content in "abcd":
+            last = put(store, "d", "a", content)
+        assert store.documents.delete_dataset("d") is True
+        assert store.documents.delete_dataset("d") is False
+        again = put(store, "d", "b", "")
+        assert again.version > last.version
+        store.documents.delete_dataset("d")
+        assert put(store, "d", "c", "").version > again.version
+
+    def test_deleted_dataset_is_gone(self, store: Store) -> None:
+        for dataset_id in ("d", "e"):
+            put(store, dataset_id, "a", dataset_id)
+            set_config(store, dataset_id)
+        store.documents.delete_dataset("d")
+        assert list(store.documents.list_datasets()) == ["e"]
+        assert store.documents.get("d", "a") is None
+        assert list(store.documents.list("d")) == []
+        assert store.chunks.config("d") is None
+        assert store.documents.get("e", "a") is not None
+        assert store.chunks.config("e") is not None
+
+    def test_dataset_outlives_its_last_document(self, store: Store) -> None:
+        put(store, "d", "a", "")
+        store.documents.delete("d", "a")
+        assert list(store.documents.list_datasets()) == ["d"]
+        assert store.documents.delete_dataset("d") is True
+
+    def test_load_keeps_version_and_time(self, store: Store) -> None:
+        loaded = _document(version=7)
+        store.documents.load(loaded)
+        assert store.documents.get("d", "a") == loaded
+        store.documents.load(loaded)
+        assert store.documents.get("d", "a") == loaded
+        newer = _document(version=9, content="newer")
+        store.documents.load(newer)
+        assert store.documents.get("d", "a") == newer
+        assert put(store, "d", "a", "changed").version > 9
+
+    def test_load_below_a_used_version_is_refused(self, store: Store) -> None:
+        store.documents.load(_document(version=7))
+        for older in (_document(version=7, content="other"), _document(version=6)):
+            with pytest.raises(ConflictError):
+                store.documents.load(older)
+        assert store.documents.get("d", "a") == _document(version=7)
+        store.documents.delete("d", "a")
+        for name in ("a", "b"):
+            with pytest.raises(ConflictError):
+                store.documents.load(_document(version=7, name=name))
+        store.documents.load(_document(version=8))
+        assert store.documents.get("d", "a") == _document(version=8)
+
+    def test_what_is_stored_is_safe_from_the_callers_hands(self, store: Store) -> None:
+        metadata = {"k": "v"}
+        document = NewDocument(name="a", content="text", metadata=metadata)
+        stored = store.documents.put("d", document)
+        info = store.documents.get_info("d", "a")
+        read = store.documents.get("d", "a")
+        assert info is not None
+        assert read is not None
+        for held in (metadata, document.metadata, stored.metadata, info.metadata, read.metadata):
+            try:
+                held["k"] = "changed"  # type: ignore[index]  # a caller who breaks the typing
+            except TypeError:
+                continue
+        again = store.documents.get("d", "a")
+        assert again is not None
+        assert again.metadata == {"k": "v"}
+
+    def test_put_many_is_put_for_each_in_order(self, store: Store) -> None:
+        bulk = power(store, BulkDocumentRepo)
+        kept = put(store, "d", "same", "text")
+        old = put(store, "d", "changed", "old")
+        outcomes = bulk.put_many(
+            "d",
+            [
+                NewDocument(name="same", content="text"),
+                NewDocument(name="changed", content="new"),
+                NewDocument(name="refused", content="", if_version=5),
+                NewDocument(name="twice", content="first"),
+                NewDocument(name="twice", content="second"),
+            ],
+        )
+        assert [outcome.name for outcome in outcomes] == [
+            "same",
+            "changed",
+            "refused",
+            "twice",
+            "twice",
+        ]
+        assert [outcome.change for outcome in outcomes] == [
+            "unchanged",
+            "updated",
+            "failed",
+            "added",
+            "updated",
+        ]
+        assert outcomes[0].document == kept
+        assert outcomes[1].document == store.documents.get("d", "changed")
+        assert outcomes[1].document is not None
+        assert outcomes[1].document.version > old.version
+        assert outcomes[2].document is None
+        assert isinstance(outcomes[2].error, ConflictError)
+        assert store.documents.get("d", "refused") is None
+        assert outcomes[3].document is not None
+        assert outcomes[4].document == store.documents.get("d", "twice")
+
+    def test_put_many_of_nothing_does_nothing(self, store: Store) -> None:
+        assert list(power(store, BulkDocumentRepo).put_many("d", [])) == []
+        assert list(store.documents.list_datasets()) == []
+
+
+def _document(*, version: int, name: str = "a", content: str = "text") -> SourceDocument:
+    when = datetime(2020, 2, 29, 23, 59, 59, 123456, tzinfo=UTC)
+    return attrs.evolve(
+        SourceDocument(
+            dataset_id="d",
+            name=name,
+            content=content,
+            metadata={"k": "v"},
+            version=version,
+            updated_at=when,
+            original_sha256="1" * 64,
+            parser_sig="parser/1",
+        )
+    )

@@ -1,0 +1,99 @@
+"""What the kit needs to know of a backend, and the fixtures all its tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, TypeVar, cast
+
+import attrs
+import pytest
+
+from triptych.contracts import ChunkRepo, DocumentRepo, LayerRepo
+
+__all__ = ["Child", "Contents", "Harness", "HarnessTests", "Store", "power"]
+
+P = TypeVar("P")
+
+
+class Store(Protocol):
+    """An opened backend: its three repositories, which may be one object."""
+
+    @property
+    def documents(self) -> DocumentRepo: ...
+
+    @property
+    def chunks(self) -> ChunkRepo: ...
+
+    @property
+    def layers(self) -> LayerRepo: ...
+
+    def close(self) -> None: ...
+
+
+@attrs.frozen(kw_only=True)
+class Child:
+    """How another process opens the same store: ``module:function`` called with ``argument``.
+
+    The module must be importable with the parent's ``sys.path``.
+    """
+
+    opener: str
+    argument: str
+
+
+@attrs.frozen(kw_only=True)
+class Contents:
+    """What a dataset has in the store itself, read behind the repositories.
+
+    ``content`` holds the stored bytes of each document by name. The counts are of rows, files
+    or entries; ``vectors`` counts distinct ones, however many chunks share them.
+    """
+
+    content: dict[str, bytes]
+    chunks: int
+    vectors: int
+    layers: int
+
+
+@attrs.frozen(kw_only=True)
+class Harness:
+    """A backend under test.
+
+    Attributes:
+        open: opens the one store of this test; called again, it opens it again.
+        persistent: whether a store that was closed and opened again has its data.
+        shared: whether several processes may have it open at a time; needs ``child``.
+        child: how another process opens it; needed for races between processes and for kills.
+        raw: reads an open store behind its repositories' backs; given a dataset, its contents.
+            Without it, what a delete leaves behind cannot be seen, nor a put and a get that
+            agree on a mistake.
+    """
+
+    open: Callable[[], Store]
+    persistent: bool = False
+    shared: bool = False
+    child: Child | None = None
+    raw: Callable[[Any, str], Contents] | None = None
+
+
+class HarnessTests:
+    """The base of each group of tests: the ``harness`` fixture is the backend's to give."""
+
+    @pytest.fixture
+    def harness(self) -> Harness:
+        """Override this one."""
+        raise NotImplementedError("a conformance class needs a fixture named harness")
+
+    @pytest.fixture
+    def store(self, harness: Harness) -> Iterator[Store]:
+        store = harness.open()
+        yield store
+        store.close()
+
+
+def power(store: Store, protocol: Callable[..., P]) -> P:
+    """The part of the store that has an optional power; skips the test if none has."""
+    for part in (store.chunks, store.documents, store.layers, store):
+        if isinstance(part, cast(type, protocol)):
+            return cast(P, part)
+    pytest.skip(f"the backend has no {protocol.__name__}")

@@ -1,0 +1,210 @@
+"""Documents, chunk sets and vectors for tests: deterministic, and small enough to read."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+import attrs
+import numpy as np
+
+from triptych.records import (
+    Candidate,
+    ChunkQuery,
+    DatasetConfig,
+    DerivedChunk,
+    DerivedLayer,
+    DerivedSig,
+    Filter,
+    Layer,
+    LayerQuery,
+    Mode,
+    NewDocument,
+    SourceDocument,
+    Vector,
+)
+from triptych.signatures import embedding_input_sig
+from triptych.testing.harness import Store
+
+__all__ = [
+    "CONFIG",
+    "DIMENSION",
+    "chunks_of",
+    "derive",
+    "fill",
+    "ids",
+    "keyword_query",
+    "layer_of",
+    "layer_query",
+    "put",
+    "set_config",
+    "sig_of",
+    "vector_of",
+    "vector_query",
+]
+
+DIMENSION = 16
+CONFIG = DatasetConfig(chunker_sig="paragraphs/1", embed_sig="space/1")
+
+
+def vector_of(text: str, space: str = CONFIG.embed_sig, dimension: int = DIMENSION) -> Vector:
+    """A unit vector of shape (dimension,) that depends on nothing but the arguments."""
+    seed = hashlib.sha256(f"{space}\0{text}".encode()).digest()
+    values = np.random.default_rng(list(seed)).standard_normal(dimension)
+    return (values / np.linalg.norm(values)).astype(np.float32)
+
+
+def put(store: Store, dataset_id: str, name: str, content: str, **metadata: str) -> SourceDocument:
+    """Store a document with this metadata."""
+    return store.documents.put(
+        dataset_id, NewDocument(name=name, content=content, metadata=metadata)
+    )
+
+
+def sig_of(store: Store, dataset_id: str, name: str, config: DatasetConfig = CONFIG) -> DerivedSig:
+    """The signature of a set made now, from the document as it is stored."""
+    info = store.documents.get_info(dataset_id, name)
+    assert info is not None, f"{name!r} is not in {dataset_id!r}"
+    return DerivedSig(
+        source_version=info.version,
+        chunker_sig=config.chunker_sig,
+        embed_sig=config.embed_sig,
+        input_sig=info.input_sig,
+    )
+
+
+def chunks_of(
+    document: SourceDocument, sig: DerivedSig, *, vectors: bool = True
+) -> tuple[DerivedChunk, ...]:
+    """One chunk for each paragraph; "# Heading" is the heading of what follows it.
+
+    A paragraph that starts with "~" gets no vector.
+    """
+    chunks: list[DerivedChunk] = []
+    heading_path: tuple[str, ...] = ()
+    start = 0
+    for text in document.content.split("\n\n"):
+        if text.startswith("# "):
+            heading_path = (text.splitlines()[0][2:],)
+        if text:
+            embedded = vectors and sig.embed_sig and not text.startswith("~")
+            chunks.append(
+                DerivedChunk(
+                    dataset_id=document.dataset_id,
+                    doc_name=document.name,
+                    index=len(chunks),
+                    start=start,
+                    end=start + len(text),
+                    offset=len(document.content[:start].encode()),
+                    start_line=document.content.count("\n", 0, start) + 1,
+                    content=text,
+                    sig=attrs.evolve(sig, input_sig=embedding_input_sig(text)),
+                    vector=vector_of(text, sig.embed_sig) if embedded else None,
+                    heading_path=heading_path,
+                )
+            )
+        start += len(text) + 2
+    return tuple(chunks)
+
+
+def set_config(store: Store, dataset_id: str, config: DatasetConfig = CONFIG) -> None:
+    """Give the dataset this configuration, whatever it has now."""
+    assert store.chunks.configure(dataset_id, config, expected=store.chunks.config(dataset_id))
+
+
+def derive(store: Store, dataset_id: str, name: str, config: DatasetConfig = CONFIG) -> bool:
+    """Make the document's chunks and swap them in; whether it was done."""
+    document = store.documents.get(dataset_id, name)
+    assert document is not None, f"{name!r} is not in {dataset_id!r}"
+    sig = sig_of(store, dataset_id, name, config)
+    return store.chunks.replace(dataset_id, name, chunks_of(document, sig), sig=sig)
+
+
+def fill(
+    store: Store,
+    dataset_id: str,
+    contents: Mapping[str, str],
+    config: DatasetConfig = CONFIG,
+    metadata: Mapping[str, Mapping[str, str]] | None = None,
+) -> None:
+    """Put documents and their chunk sets into a dataset of this configuration."""
+    set_config(store, dataset_id, config)
+    for name, content in contents.items():
+        put(store, dataset_id, name, content, **(metadata or {}).get(name, {}))
+        assert derive(store, dataset_id, name, config)
+
+
+def layer_of(
+    store: Store,
+    dataset_id: str,
+    name: str,
+    content: str,
+    layer: Layer = Layer.ABSTRACT,
+    *,
+    prompt_sig: str = "prompt/1",
+) -> DerivedLayer:
+    """A layer made now: of the stored document, or of a folder or dataset."""
+    info = store.documents.get_info(dataset_id, name) if name else None
+    return DerivedLayer(
+        dataset_id=dataset_id,
+        doc_name=name,
+        layer=layer,
+        content=content,
+        sig=DerivedSig(
+            source_version=info.version if info else 0,
+            prompt_sig=prompt_sig,
+            embed_sig=CONFIG.embed_sig,
+            input_sig=info.content_sha256 if info else "summaries",
+        ),
+        vector=vector_of(content),
+    )
+
+
+def keyword_query(
+    text: str, *dataset_ids: str, top_k: int = 10, where: Filter | None = None
+) -> ChunkQuery:
+    """A BM25 query over these datasets."""
+    return ChunkQuery(
+        dataset_ids=dataset_ids,
+        mode=Mode.BM25,
+        text=text,
+        top_k=top_k,
+        filter=where or Filter(),
+    )
+
+
+def vector_query(
+    vector: Vector,
+    *dataset_ids: str,
+    top_k: int = 10,
+    where: Filter | None = None,
+    space: str = CONFIG.embed_sig,
+) -> ChunkQuery:
+    """A vector query over these datasets."""
+    return ChunkQuery(
+        dataset_ids=dataset_ids,
+        mode=Mode.VECTOR,
+        vector=vector,
+        embed_sig=space,
+        top_k=top_k,
+        filter=where or Filter(),
+    )
+
+
+def layer_query(query: ChunkQuery, layer: Layer = Layer.ABSTRACT) -> LayerQuery:
+    """The same question to layers of one kind."""
+    return LayerQuery(
+        dataset_ids=query.dataset_ids,
+        mode=query.mode,
+        text=query.text,
+        vector=query.vector,
+        embed_sig=query.embed_sig,
+        top_k=query.top_k,
+        filter=query.filter,
+        layer=layer,
+    )
+
+
+def ids(candidates: Sequence[Candidate]) -> list[tuple[str, int]]:
+    """Names and indices, in order."""
+    return [(candidate.doc_name, candidate.index) for candidate in candidates]

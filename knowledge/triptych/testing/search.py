@@ -1,0 +1,300 @@
+"""`ChunkRepo.search` and its kin for whole documents, against the plain oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import attrs
+import numpy as np
+import pytest
+
+from triptych.contracts import DocLevelSearcher, DocVectorSearcher
+from triptych.records import NO_CHUNK, Candidate, DatasetConfig, Vector
+from triptych.testing.corpus import (
+    DATASETS,
+    QUERIES,
+    chunk_entries,
+    document_entries,
+    fill_corpus,
+)
+from triptych.testing.harness import HarnessTests, Store, power
+from triptych.testing.making import (
+    CONFIG,
+    DIMENSION,
+    chunks_of,
+    derive,
+    fill,
+    ids,
+    keyword_query,
+    put,
+    set_config,
+    sig_of,
+    vector_of,
+    vector_query,
+)
+from triptych.testing.oracle import Entry, best_documents, bm25, dot_products, entries
+
+__all__ = ["SearchTests", "assert_same_ranking"]
+
+LIMITS = (1, 3, 10, 1000)
+
+
+class SearchTests(HarnessTests):
+    """Scores, order, limits, freshness of what is found, and what keys stand for."""
+
+    @pytest.mark.parametrize("datasets", [("north",), DATASETS, ("south", "unknown", "north")])
+    def test_keywords_are_scored_by_lucenes_bm25_over_pooled_statistics(
+        self, store: Store, datasets: tuple[str, ...]
+    ) -> None:
+        fill_corpus(store)
+        corpus = chunk_entries(store, *datasets)
+        for text in QUERIES:
+            for top_k in LIMITS:
+                found = store.chunks.search(keyword_query(text, *datasets, top_k=top_k))
+                assert entries(found) == bm25(corpus, text, top_k=top_k), (text, top_k)
+
+    @pytest.mark.parametrize("datasets", [("north",), DATASETS, ("south", "unknown", "north")])
+    def test_vectors_are_scored_by_their_dot_product(
+        self, store: Store, datasets: tuple[str, ...]
+    ) -> None:
+        fill_corpus(store)
+        corpus = chunk_entries(store, *datasets)
+        for text in (*QUERIES, "the lighthouse keeper"):
+            vector = vector_of(text)
+            for top_k in LIMITS:
+                found = store.chunks.search(vector_query(vector, *datasets, top_k=top_k))
+                wanted = dot_products(corpus, vector, top_k=top_k)
+                assert_same_ranking(found, wanted)
+
+    def test_statistics_follow_every_change(self, store: Store) -> None:
+        fill_corpus(store)
+
+        def agrees() -> None:
+            corpus = chunk_entries(store, *DATASETS)
+            for text in QUERIES:
+                found = store.chunks.search(keyword_query(text, *DATASETS, top_k=100))
+                assert entries(found) == bm25(corpus, text, top_k=100)
+
+        put(store, "north", "notes.txt", "lighthouse " * 40)
+        assert derive(store, "north", "notes.txt")
+        agrees()
+        store.documents.delete("north", "same")
+        store.chunks.delete_by_doc("north", "same")
+        agrees()
+        store.chunks.delete_by_doc("south", "guide/a.md")
+        agrees()
+        fill(store, "north", {"added": "the lighthouse\n\nthe ferry"})
+        agrees()
+
+    def test_ties_come_by_name_index_and_dataset(self, store: Store) -> None:
+        names = ["b", "a/10", "a/2", "é", "Z"]
+        text = "\n\n".join(["same words"] * 12)
+        for dataset_id in ("second", "first"):
+            fill(store, dataset_id, dict.fromkeys(names, text))
+        wanted = [
+            (name, index, dataset_id)
+            for name in sorted(names)
+            for index in range(12)
+            for dataset_id in ("first", "second")
+        ]
+        for query in (
+            keyword_query("words", "second", "first"),
+            vector_query(vector_of("q"), "second", "first"),
+        ):
+            for top_k in (1, 7, 25, 120):
+                found = store.chunks.search(attrs.evolve(query, top_k=top_k))
+                order = [(c.doc_name, c.index, c.dataset_id) for c in found]
+                assert order == wanted[:top_k]
+
+    def test_scores_are_rounded_before_ties_are_broken(self, store: Store) -> None:
+        set_config(store, "d")
+        angles = {"c": 3e-8, "b": 2e-8, "a": 1e-8, "far": 1e-3}
+        for name, angle in angles.items():
+            document = put(store, "d", name, f"text of {name}")
+            sig = sig_of(store, "d", name)
+            (chunk,) = chunks_of(document, sig)
+            chunk = attrs.evolve(chunk, vector=_at_angle(np.pi / 4 + angle))
+            assert store.chunks.replace("d", name, [chunk], sig=sig)
+        found = store.chunks.search(vector_query(_at_angle(0.0), "d"))
+        assert ids(found) == [("a", 0), ("b", 0), ("c", 0), ("far", 0)]
+        assert found[0].score == found[1].score == found[2].score == round(found[0].score, 6)
+
+    def test_asking_a_dataset_twice_is_asking_once(self, store: Store) -> None:
+        fill_corpus(store, ("north",))
+        for query in (keyword_query("storm", "north"), vector_query(vector_of("q"), "north")):
+            once = store.chunks.search(query)
+            twice = store.chunks.search(attrs.evolve(query, dataset_ids=("north", "north")))
+            assert entries(once) == entries(twice)
+
+    def test_unknown_datasets_hold_nothing(self, store: Store) -> None:
+        fill(store, "d", {"a": "text"})
+        for dataset_ids in ((), ("unknown",), ("unknown", "other")):
+            assert list(store.chunks.search(keyword_query("text", *dataset_ids))) == []
+            assert list(store.chunks.search(vector_query(vector_of("q"), *dataset_ids))) == []
+        assert list(store.documents.list_datasets()) == ["d"]
+
+    def test_datasets_are_apart(self, store: Store) -> None:
+        fill(store, "mine", {"a": "secret harbour"})
+        fill(store, "yours", {"a": "open harbour"})
+        for query in (
+            keyword_query("secret harbour", "yours"),
+            vector_query(vector_of("q"), "yours"),
+        ):
+            assert {candidate.dataset_id for candidate in store.chunks.search(query)} == {"yours"}
+
+    def test_vectors_of_another_space_are_never_compared(self, store: Store) -> None:
+        other = DatasetConfig(chunker_sig=CONFIG.chunker_sig, embed_sig="space/2")
+        fill(store, "d", {"a": "one", "b": "two"})
+        assert len(store.chunks.search(vector_query(vector_of("q"), "d"))) == 2
+        assert list(store.chunks.search(vector_query(vector_of("q"), "d", space="space/2"))) == []
+        set_config(store, "d", other)
+        assert list(store.chunks.search(vector_query(vector_of("q"), "d"))) == []
+        assert list(store.chunks.search(vector_query(vector_of("q"), "d", space="space/2"))) == []
+        assert derive(store, "d", "b", other)
+        assert ids(store.chunks.search(vector_query(vector_of("q"), "d", space="space/2"))) == [
+            ("b", 0)
+        ]
+        assert ids(store.chunks.search(keyword_query("one two", "d"))) == [("a", 0), ("b", 0)]
+
+    def test_spaces_of_other_widths_live_side_by_side(self, store: Store) -> None:
+        wide = DatasetConfig(chunker_sig=CONFIG.chunker_sig, embed_sig="wide/1")
+        fill(store, "narrow", {"a": "text"})
+        set_config(store, "wide", wide)
+        document = put(store, "wide", "a", "text")
+        sig = sig_of(store, "wide", "a", wide)
+        (chunk,) = chunks_of(document, sig)
+        chunk = attrs.evolve(chunk, vector=vector_of("text", "wide/1", 2 * DIMENSION))
+        assert store.chunks.replace("wide", "a", [chunk], sig=sig)
+        query = vector_of("text", "wide/1", 2 * DIMENSION)
+        found = store.chunks.search(vector_query(query, "narrow", "wide", space="wide/1"))
+        assert [(candidate.dataset_id, candidate.score) for candidate in found] == [("wide", 1.0)]
+
+    def test_language_decides_the_terms(self, store: Store) -> None:
+        fill(store, "d", {"a": "Die Häuser der Stadt"})
+        assert list(store.chunks.search(keyword_query("Haus", "d"))) == []
+        german = attrs.evolve(CONFIG, language="german")
+        set_config(store, "d", german)
+        found = store.chunks.search(keyword_query("Haus", "d"))
+        assert entries(found) == bm25(chunk_entries(store, "d"), "Haus", top_k=5, language="german")
+        assert ids(found) == [("a", 0)]
+
+    def test_searches_see_every_write_that_was_answered(self, store: Store) -> None:
+        def seen(text: str) -> tuple[list[str], list[str]]:
+            by_words = store.chunks.search(keyword_query(text, "d"))
+            by_vector = store.chunks.search(vector_query(vector_of(text), "d", top_k=1))
+            return (
+                [candidate.doc_name for candidate in by_words],
+                [candidate.doc_name for candidate in by_vector if candidate.score > 0.999],
+            )
+
+        set_config(store, "d")
+        for number in range(20):
+            text = f"{chr(97 + number)}quux"
+            put(store, "d", "a", text)
+            assert derive(store, "d", "a")
+            assert seen(text) == (["a"], ["a"])
+            assert seen(f"{chr(96 + number)}quux") == ([], [])
+        put(store, "d", "a", text, tag="new")
+        assert store.chunks.restamp("d", "a", sig_of(store, "d", "a"))
+        assert seen(text) == (["a"], ["a"])
+        store.chunks.delete_by_doc("d", "a")
+        assert seen(text) == ([], [])
+        assert derive(store, "d", "a")
+        assert seen(text) == (["a"], ["a"])
+        store.chunks.delete_by_dataset("d")
+        assert seen(text) == ([], [])
+
+    def test_fetch_tells_what_a_key_stands_for(self, store: Store) -> None:
+        fill(store, "d", {"a.md": "# Top\n\nfish", "b": "fish"}, metadata={"b": {"k": "v"}})
+        chunks = {(c.doc_name, c.index): c for c in store.chunks.iter_chunks("d")}
+        for query in (keyword_query("fish", "d"), vector_query(vector_of("fish"), "d")):
+            candidates = store.chunks.search(query)
+            found = store.chunks.fetch([candidate.key for candidate in candidates])
+            assert len(found) == len(candidates) >= 2
+            for candidate in candidates:
+                item = found[candidate.key]
+                assert item.key == candidate.key
+                assert item.chunk == chunks[candidate.doc_name, candidate.index]
+                assert item.document == store.documents.get_info("d", candidate.doc_name)
+                assert item.sig == store.chunks.get_doc_sig("d", candidate.doc_name)
+                assert item.layer is None
+
+    def test_fetch_leaves_out_what_was_replaced_or_deleted(self, store: Store) -> None:
+        fill(store, "d", dict.fromkeys(("kept", "replaced", "deleted", "gone"), "fish\n\nfish"))
+        keys = {c.doc_name: c.key for c in store.chunks.search(keyword_query("fish", "d", top_k=8))}
+        assert len(keys) == 4
+        put(store, "d", "replaced", "fish\n\nfish!")
+        assert derive(store, "d", "replaced")
+        store.chunks.delete_by_doc("d", "deleted")
+        store.documents.delete("d", "gone")
+        store.chunks.delete_by_doc("d", "gone")
+        assert set(store.chunks.fetch(list(keys.values()))) == {keys["kept"]}
+        assert derive(store, "d", "deleted")
+        assert set(store.chunks.fetch(list(keys.values()))) == {keys["kept"]}
+        assert dict(store.chunks.fetch([])) == {}
+
+    def test_documents_are_scored_by_their_full_text(self, store: Store) -> None:
+        searcher = power(store, DocLevelSearcher)
+        fill_corpus(store)
+        put(store, "north", "not derived", "the lighthouse keeper")
+        for datasets in (("north",), (*DATASETS, "unknown")):
+            corpus = document_entries(store, *datasets)
+            for text in QUERIES:
+                for top_k in LIMITS:
+                    found = searcher.search_docs(keyword_query(text, *datasets, top_k=top_k))
+                    assert entries(found) == bm25(corpus, text, top_k=top_k)
+
+    def test_documents_are_scored_by_the_nearest_of_all_their_chunks(self, store: Store) -> None:
+        searcher = power(store, DocVectorSearcher)
+        fill_corpus(store)
+        for datasets in (("north",), (*DATASETS, "unknown")):
+            corpus = chunk_entries(store, *datasets)
+            for text in QUERIES:
+                vector = vector_of(text)
+                every = dot_products(corpus, vector, top_k=len(corpus))
+                for top_k in LIMITS:
+                    query = vector_query(vector, *datasets, top_k=top_k)
+                    found = searcher.search_docs_by_vector(query)
+                    assert_same_ranking(found, best_documents(every, top_k=top_k))
+                    assert all(candidate.index == NO_CHUNK for candidate in found)
+
+    def test_document_keys_stand_for_documents(self, store: Store) -> None:
+        searcher = power(store, DocLevelSearcher)
+        fill(store, "d", {"a": "fish " * 500, "b": "fish"})
+        keys: list[Hashable] = []
+        for found in _document_lanes(store, searcher):
+            got = searcher.fetch_docs([candidate.key for candidate in found])
+            for candidate in found:
+                item = got[candidate.key]
+                document = store.documents.get("d", candidate.doc_name)
+                assert document is not None
+                assert item.document == store.documents.get_info("d", candidate.doc_name)
+                assert item.opening
+                assert document.content.startswith(item.opening)
+                assert (item.chunk, item.layer) == (None, None)
+                keys.append(candidate.key)
+        for name in ("a", "b"):
+            store.documents.delete("d", name)
+            store.chunks.delete_by_doc("d", name)
+        assert dict(searcher.fetch_docs(keys)) == {}
+
+
+def _document_lanes(store: Store, searcher: DocLevelSearcher) -> list[Sequence[Candidate]]:
+    lanes = [searcher.search_docs(keyword_query("fish", "d"))]
+    if isinstance(searcher, DocVectorSearcher):
+        lanes.append(searcher.search_docs_by_vector(vector_query(vector_of("fish"), "d")))
+    return lanes
+
+
+def assert_same_ranking(found: Sequence[Candidate], wanted: Sequence[Entry]) -> None:
+    """Equal, but for a dot product that float32 sums put on the other side of a rounding."""
+    assert [(e.dataset_id, e.name, e.index) for e in entries(found)] == [
+        (e.dataset_id, e.name, e.index) for e in wanted
+    ]
+    assert [e.score for e in entries(found)] == pytest.approx([e.score for e in wanted], abs=1.5e-6)
+
+
+def _at_angle(angle: float) -> Vector:
+    vector = np.zeros(DIMENSION, np.float32)
+    vector[0], vector[1] = np.cos(angle), np.sin(angle)
+    return vector

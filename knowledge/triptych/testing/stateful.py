@@ -1,0 +1,369 @@
+"""A state machine that does the same to a backend and to plain dicts, and compares the two."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+
+import attrs
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from triptych.contracts import BulkDocumentRepo
+from triptych.errors import ConflictError
+from triptych.records import (
+    DatasetConfig,
+    DerivedChunk,
+    DerivedLayer,
+    DerivedSig,
+    Layer,
+    NewDocument,
+    SourceDocument,
+)
+from triptych.testing.harness import Harness, HarnessTests, Store
+from triptych.testing.making import (
+    CONFIG,
+    chunks_of,
+    keyword_query,
+    layer_of,
+    vector_of,
+    vector_query,
+)
+from triptych.testing.oracle import Entry, bm25, dot_products, entries
+from triptych.testing.search import assert_same_ranking
+
+__all__ = ["StatefulTests", "run_stateful"]
+
+NAMES = st.sampled_from(["a", "b", "dir/c", "é\u0301"])
+DATASETS = st.sampled_from(["d", "e"])
+CONFIGS = st.sampled_from(
+    [
+        CONFIG,
+        attrs.evolve(CONFIG, chunker_sig="paragraphs/2"),
+        attrs.evolve(CONFIG, embed_sig="space/2"),
+        attrs.evolve(CONFIG, embed_sig="", language="german"),
+    ]
+)
+WORDS = st.sampled_from(["fish", "fishes", "the", "Bird", "鱼鸟", "# Top\nfish", "~", "\r\n", "🦉"])
+CONTENTS = st.lists(
+    st.lists(WORDS, max_size=4).map(" ".join) | st.text(max_size=8), max_size=4
+).map("\n\n".join)
+METADATA = st.dictionaries(st.sampled_from(["lang", "title"]), st.sampled_from(["", "x"]))
+LAYERS = st.sampled_from([Layer.ABSTRACT, Layer.OVERVIEW])
+EXAMPLES = int(os.environ.get("TRIPTYCH_EXAMPLES", "15"))
+"""How many histories are tried; raise it for a longer run."""
+
+WHEN = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+@attrs.define
+class Dataset:
+    """What a dataset holds, as plain as can be."""
+
+    exists: bool = False
+    floor: int = 0
+    config: DatasetConfig | None = None
+    documents: dict[str, SourceDocument] = attrs.field(factory=dict)
+    sets: dict[str, tuple[DerivedSig, tuple[DerivedChunk, ...]]] = attrs.field(factory=dict)
+    layers: dict[tuple[str, Layer], DerivedLayer] = attrs.field(factory=dict)
+
+    def version(self, name: str) -> int:
+        return self.documents[name].version if name in self.documents else 0
+
+
+class BackendMachine(RuleBasedStateMachine):
+    """Give it `harness`, as `run_stateful` does.
+
+    Each run has datasets of its own, so that a kept store may serve every run.
+    """
+
+    harness: Harness
+    runs = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        type(self).runs += 1
+        self.run = self.runs
+        self.store: Store = self.harness.open()
+        self.datasets: dict[str, Dataset] = {}
+        self.seen: list[SourceDocument] = []
+
+    def teardown(self) -> None:
+        self.store.close()
+
+    def at(self, short: str) -> tuple[str, Dataset]:
+        dataset_id = f"{self.run}/{short}"
+        return dataset_id, self.datasets.setdefault(dataset_id, Dataset())
+
+    # Documents
+
+    @rule(
+        short=DATASETS,
+        name=NAMES,
+        content=CONTENTS,
+        metadata=METADATA,
+        ahead=st.none() | st.just(0) | st.just(1),
+    )
+    def put(
+        self, short: str, name: str, content: str, metadata: dict[str, str], ahead: int | None
+    ) -> None:
+        dataset_id, model = self.at(short)
+        if_version = None if ahead is None else model.version(name) + ahead
+        new = NewDocument(name=name, content=content, metadata=metadata, if_version=if_version)
+        try:
+            stored = self.store.documents.put(dataset_id, new)
+        except ConflictError:
+            assert ahead == 1
+            return
+        assert ahead != 1
+        self.was_put(model, new, stored)
+
+    def was_put(self, model: Dataset, new: NewDocument, stored: SourceDocument) -> None:
+        old = model.documents.get(new.name)
+        assert (stored.content, stored.metadata) == (new.content, new.metadata)
+        if old and (old.content, old.metadata) == (new.content, new.metadata):
+            assert stored == old
+        else:
+            assert stored.version > max(model.version(new.name), model.floor)
+        model.documents[new.name] = stored
+        model.exists = True
+        self.seen.append(stored)
+
+    @rule(short=DATASETS, puts=st.lists(st.tuples(NAMES, CONTENTS), max_size=4))
+    def put_many(self, short: str, puts: list[tuple[str, str]]) -> None:
+        if not isinstance(self.store.documents, BulkDocumentRepo):
+            return
+        dataset_id, model = self.at(short)
+        news = [NewDocument(name=name, content=content) for name, content in puts]
+        outcomes = self.store.documents.put_many(dataset_id, news)
+        assert len(outcomes) == len(news)
+        for new, outcome in zip(news, outcomes, strict=True):
+            before = model.version(new.name)
+            assert outcome.document is not None
+            self.was_put(model, new, outcome.document)
+            unchanged = outcome.document.version == before
+            assert outcome.change == (
+                "unchanged" if unchanged else "updated" if before else "added"
+            )
+
+    @rule(short=DATASETS, name=NAMES, content=CONTENTS, ahead=st.integers(-1, 2))
+    def load(self, short: str, name: str, content: str, ahead: int) -> None:
+        dataset_id, model = self.at(short)
+        used_up = max(model.version(name), model.floor)
+        document = SourceDocument(
+            dataset_id=dataset_id,
+            name=name,
+            content=content,
+            metadata={},
+            version=max(used_up + ahead, 1),
+            updated_at=WHEN,
+        )
+        allowed = document.version > used_up or model.documents.get(name) == document
+        try:
+            self.store.documents.load(document)
+        except ConflictError:
+            assert not allowed
+            return
+        assert allowed
+        model.documents[name] = document
+        model.exists = True
+        self.seen.append(document)
+
+    @rule(short=DATASETS, name=NAMES)
+    def delete(self, short: str, name: str) -> None:
+        dataset_id, model = self.at(short)
+        assert self.store.documents.delete(dataset_id, name) == (name in model.documents)
+        self.store.chunks.delete_by_doc(dataset_id, name)
+        self.store.layers.delete_by_doc(dataset_id, name)
+        model.floor = max(model.floor, model.version(name))
+        model.documents.pop(name, None)
+        model.sets.pop(name, None)
+        for kind in (Layer.ABSTRACT, Layer.OVERVIEW):
+            model.layers.pop((name, kind), None)
+
+    @rule(short=DATASETS)
+    def delete_dataset(self, short: str) -> None:
+        dataset_id, model = self.at(short)
+        assert self.store.documents.delete_dataset(dataset_id) == model.exists
+        self.store.chunks.delete_by_dataset(dataset_id)
+        self.store.layers.delete_by_dataset(dataset_id)
+        versions = [document.version for document in model.documents.values()]
+        self.datasets[dataset_id] = Dataset(floor=max([model.floor, *versions]))
+
+    # Chunk sets
+
+    @rule(short=DATASETS, config=CONFIGS, right=st.booleans())
+    def configure(self, short: str, config: DatasetConfig, right: bool) -> None:
+        dataset_id, model = self.at(short)
+        expected = model.config if right else DatasetConfig(chunker_sig="none such")
+        assert self.store.chunks.configure(dataset_id, config, expected=expected) is right
+        if right:
+            model.config = config
+
+    @rule(short=DATASETS, data=st.data(), other=st.none() | CONFIGS, latest=st.booleans())
+    def replace(
+        self, short: str, data: st.DataObject, other: DatasetConfig | None, latest: bool
+    ) -> None:
+        """With documents of now and of before, in the right configuration and in wrong ones."""
+        dataset_id, model = self.at(short)
+        known = [document for document in self.seen if document.dataset_id == dataset_id]
+        known = list(model.documents.values()) if latest else known
+        if not known:
+            return
+        document = data.draw(st.sampled_from(known))
+        config = other or model.config or CONFIG
+        sig = DerivedSig(
+            source_version=document.version,
+            chunker_sig=config.chunker_sig,
+            embed_sig=config.embed_sig,
+            input_sig=f"input of {document.content[:20]}",
+        )
+        chunks = chunks_of(document, sig)
+        allowed = (
+            model.config is not None
+            and (model.config.chunker_sig, model.config.embed_sig)
+            == (config.chunker_sig, config.embed_sig)
+            and model.version(document.name) == document.version
+        )
+        done = self.store.chunks.replace(dataset_id, document.name, chunks, sig=sig)
+        assert done is allowed
+        if allowed:
+            model.sets[document.name] = (sig, chunks)
+
+    @rule(short=DATASETS, name=NAMES, same=st.booleans())
+    def restamp(self, short: str, name: str, same: bool) -> None:
+        dataset_id, model = self.at(short)
+        old, chunks = model.sets.get(name, (DerivedSig(), ()))
+        sig = attrs.evolve(old, source_version=model.version(name))
+        if not same:
+            sig = attrs.evolve(sig, input_sig="another input")
+        allowed = same and name in model.sets and name in model.documents
+        assert self.store.chunks.restamp(dataset_id, name, sig) is allowed
+        if allowed:
+            moved = attrs.evolve
+            model.sets[name] = (
+                sig,
+                tuple(
+                    moved(chunk, sig=moved(chunk.sig, source_version=sig.source_version))
+                    for chunk in chunks
+                ),
+            )
+
+    @rule(short=DATASETS, name=NAMES)
+    def delete_chunks(self, short: str, name: str) -> None:
+        dataset_id, model = self.at(short)
+        self.store.chunks.delete_by_doc(dataset_id, name)
+        model.sets.pop(name, None)
+
+    # Layers
+
+    @rule(short=DATASETS, name=NAMES | st.sampled_from(["", "dir/"]), kind=LAYERS, content=CONTENTS)
+    def put_layer(self, short: str, name: str, kind: Layer, content: str) -> None:
+        dataset_id, model = self.at(short)
+        layer = layer_of(self.store, dataset_id, name, content, kind)
+        allowed = not name or name.endswith("/") or name in model.documents
+        assert self.store.layers.put(layer) is allowed
+        if allowed:
+            model.layers[name, kind] = attrs.evolve(layer, vector=None)
+
+    @rule(short=DATASETS, name=NAMES, kind=LAYERS, by=st.integers(-2, 2).filter(bool))
+    def put_outdated_layer(self, short: str, name: str, kind: Layer, by: int) -> None:
+        dataset_id, model = self.at(short)
+        if name in model.documents:
+            layer = layer_of(self.store, dataset_id, name, "outdated", kind)
+            version = layer.sig.source_version + by
+            sig = attrs.evolve(layer.sig, source_version=version)
+            assert self.store.layers.put(attrs.evolve(layer, sig=sig)) is False
+
+    # Looking
+
+    @rule()
+    def reopen(self) -> None:
+        if self.harness.persistent:
+            self.store.close()
+            self.store = self.harness.open()
+
+    @rule(
+        text=st.sampled_from(["fish", "bird the", "鱼鸟", "the"]),
+        top_k=st.sampled_from([2, 50]),
+        space=CONFIGS,
+    )
+    def search(self, text: str, top_k: int, space: DatasetConfig) -> None:
+        english = [
+            (dataset_id, model)
+            for dataset_id, model in self.datasets.items()
+            if model.config is None or model.config.language == "english"
+        ]
+        ids = [dataset_id for dataset_id, _ in english]
+        chunks = [
+            (model, _entry(chunk))
+            for _, model in english
+            for _, made in model.sets.values()
+            for chunk in made
+        ]
+        found = self.store.chunks.search(keyword_query(text, *ids, top_k=top_k))
+        assert entries(found) == bm25([entry for _, entry in chunks], text, top_k=top_k)
+        if space.embed_sig:
+            vector = vector_of(text, space.embed_sig)
+            near = [
+                entry
+                for model, entry in chunks
+                if model.config
+                and model.config.embed_sig == model.sets[entry.name][0].embed_sig == space.embed_sig
+            ]
+            query = vector_query(vector, *ids, top_k=top_k, space=space.embed_sig)
+            assert_same_ranking(
+                self.store.chunks.search(query), dot_products(near, vector, top_k=top_k)
+            )
+
+    @invariant()
+    def same_datasets(self) -> None:
+        mine = [name for name in self.store.documents.list_datasets() if name in self.datasets]
+        assert mine == sorted(name for name, model in self.datasets.items() if model.exists)
+
+    @invariant()
+    def same_contents(self) -> None:
+        for dataset_id, model in self.datasets.items():
+            names = sorted(model.documents)
+            listed = self.store.documents.list(dataset_id)
+            assert [info.name for info in listed] == names
+            for name in names:
+                assert self.store.documents.get(dataset_id, name) == model.documents[name]
+            assert self.store.chunks.config(dataset_id) == model.config
+            sigs = self.store.chunks.get_doc_sigs(dataset_id, names)
+            assert dict(sigs) == {name: sig for name, (sig, _) in model.sets.items()}
+            every = [chunk for name in sorted(model.sets) for chunk in model.sets[name][1]]
+            assert list(self.store.chunks.iter_chunks(dataset_id, vectors=True)) == every
+            layers = [model.layers[place] for place in sorted(model.layers)]
+            assert list(self.store.layers.list(dataset_id)) == layers
+
+
+def _entry(chunk: DerivedChunk) -> Entry:
+    return Entry(
+        dataset_id=chunk.dataset_id,
+        name=chunk.doc_name,
+        index=chunk.index,
+        text=chunk.content,
+        vector=chunk.vector,
+    )
+
+
+def run_stateful(harness: Harness, *, examples: int = EXAMPLES, steps: int = 25) -> None:
+    """Compare the backend with plain dicts over ``examples`` random histories.
+
+    Raises:
+        AssertionError: they differ; Hypothesis prints the shortest history it found.
+    """
+    machine = type("Machine", (BackendMachine,), {"harness": harness})
+    run_state_machine_as_test(
+        machine,
+        settings=settings(max_examples=examples, stateful_step_count=steps, deadline=None),
+    )
+
+
+class StatefulTests(HarnessTests):
+    """The whole contract at once, in histories that nobody thought of."""
+
+    def test_store_agrees_with_plain_dicts(self, harness: Harness) -> None:
+        run_stateful(harness)

@@ -1,0 +1,72 @@
+"""What the kit's child processes do: lines of JSON in, lines of JSON out.
+
+Run as ``python -m triptych.testing.work module:function argument number``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from triptych.errors import ConflictError
+from triptych.records import NewDocument
+from triptych.testing.harness import Store
+from triptych.testing.making import derive, ids, keyword_query, put
+from triptych.testing.operations import apply, operations
+
+__all__ = ["answers", "count_up", "main"]
+
+
+def count_up(store: Store, times: int) -> list[int]:
+    """Add one to the number in a document, ``times`` times; the versions this made."""
+    versions: list[int] = []
+    while len(versions) < times:
+        stored = store.documents.get("d", "counter")
+        content, version = (stored.content, stored.version) if stored else ("0", 0)
+        document = NewDocument(name="counter", content=str(int(content) + 1), if_version=version)
+        try:
+            versions.append(store.documents.put("d", document).version)
+        except ConflictError:
+            continue
+    return versions
+
+
+def answers(store: Store, command: dict[str, Any], number: int) -> Iterator[object]:
+    """Carry out one command; each answer is written before the next step is begun."""
+    what = command["do"]
+    if what == "put":
+        texts = (f"{number} {count}" for count in range(command["times"]))
+        yield [put(store, "d", "a", text).version for text in texts]
+    elif what == "count":
+        yield count_up(store, command["times"])
+    elif what == "write":
+        put(store, "d", command["name"], command["text"])
+        yield derive(store, "d", command["name"])
+    elif what == "delete":
+        store.chunks.delete_by_doc("d", command["name"])
+        yield store.documents.delete("d", command["name"])
+    elif what == "find":
+        yield ids(store.chunks.search(keyword_query(command["text"], "d")))
+    elif what == "churn":
+        for operation in operations(command["seed"], bulk=command["bulk"]):
+            apply(store, operation)
+            yield "done"
+
+
+def main(opener: str, argument: str, number: str) -> None:
+    """Open the store and answer until the input ends."""
+    module, _, function = opener.partition(":")
+    store: Store = getattr(importlib.import_module(module), function)(argument)
+    try:
+        for line in sys.stdin:
+            for answer in answers(store, json.loads(line), int(number)):
+                print(json.dumps(answer), flush=True)
+    finally:
+        store.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

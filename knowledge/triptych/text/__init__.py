@@ -1,0 +1,30 @@
+"""Text analysis: the analyzer that all backends share, and small helpers on the same pieces."""
+
+from triptych.text.analyzer import ANALYZER_VERSION, Analyzer, get_analyzer, languages
+from triptych.text.scoring import CorpusStats, corpus_stats, score_text
+from triptych.text.snippets import snippet
+from triptych.text.tokenizers import (
+    CJKTokenizer,
+    SimpleTokenizer,
+    Tokenizer,
+    detect_tokenizer,
+    extract_keywords,
+)
+from triptych.text.words import WORD_CHARACTER
+
+__all__ = [
+    "ANALYZER_VERSION",
+    "WORD_CHARACTER",
+    "Analyzer",
+    "CJKTokenizer",
+    "CorpusStats",
+    "SimpleTokenizer",
+    "Tokenizer",
+    "corpus_stats",
+    "detect_tokenizer",
+    "extract_keywords",
+    "get_analyzer",
+    "languages",
+    "score_text",
+    "snippet",
+]

@@ -1,0 +1,182 @@
+"""The one analyzer: from text to index terms, the same for every backend.
+
+Everything is indexed, stop words too, and every term counts towards a text's length; stop words
+are left out of queries. So a query of stop words alone ("to be or not to be") finds its texts,
+and whoever counts ``analyze(text)`` has the same length.
+"""
+
+from __future__ import annotations
+
+import threading
+from functools import cache
+from itertools import chain
+from typing import Final
+
+import Stemmer  # type: ignore[import-not-found]  # a C extension, which has no stubs
+
+from triptych.text import unspaced
+from triptych.text.stop_words import ENGLISH_STOP_WORDS
+from triptych.text.words import MAX_WORD_LENGTH, is_plain, normalize, split_token, tokens
+
+ANALYZER_VERSION: Final = 1
+"""Raised with every change that gives any text other terms."""
+
+NO_LANGUAGE: Final = "none"
+
+_CACHE_RUNS: Final = 1 << 17
+_CACHE_RUN_LENGTH: Final = 64
+_CACHE_RUN_TERMS: Final = 16
+
+# ASCII that neither is part of a token nor binds its pieces separates runs, as white space does:
+# "(word," and "word" then share a cache entry.
+_SEPARATE: Final = bytes(
+    code if chr(code).isalnum() or chr(code) in "_.'+#" else ord(" ") for code in range(256)
+)
+
+
+class Analyzer:
+    """Turns text into terms, for one language. Thread-safe; get it from :func:`get_analyzer`.
+
+    Attributes:
+        language: a Snowball algorithm, or "none" (no stemming, no stop words).
+        signature: names everything that decides the terms; texts indexed under another signature
+            have to be indexed again.
+    """
+
+    __slots__ = ("_local", "_runs", "_stop_words", "language", "signature")
+
+    def __init__(self, language: str) -> None:
+        if language not in languages():
+            raise ValueError(
+                f"unknown language {language!r}: choose one of {', '.join(languages())}"
+            )
+        self.language = language
+        self._local = threading.local()
+        self._runs = _RunCache(self)
+        stemmer = "none" if language == NO_LANGUAGE else f"snowball-{Stemmer.version()}"
+        self.signature = f"triptych-text-{ANALYZER_VERSION}/{language}/{stemmer}/jieba+pairs"
+        self._stop_words = _stop_words(language)
+
+    def __repr__(self) -> str:
+        return f"Analyzer({self.signature!r})"
+
+    def analyze(self, text: str) -> list[str]:
+        """Return the index terms of ``text`` in order, duplicates kept; none for no words.
+
+        A text cut between two characters that no word holds (see
+        :data:`triptych.text.WORD_CHARACTER`) has the terms of its halves, one after the other.
+        """
+        return list(chain.from_iterable(map(self._runs.__getitem__, _runs(text))))
+
+    def analyze_query(self, text: str) -> list[str]:
+        """Return the terms by which the query ``text`` searches, in order, duplicates kept.
+
+        Stop words are left out unless nothing else is there. Scripts without spaces ask for fewer
+        terms than they are indexed under (:mod:`triptych.text.unspaced`).
+        """
+        terms: list[str] = []
+        wanted: list[str] = []
+        for run in _runs(text):
+            for unspaced_run, token in tokens(normalize(run)):
+                if unspaced_run:
+                    asked = unspaced.query_terms(unspaced_run)
+                    kept = [term for term in asked if term not in self._stop_words]
+                else:
+                    words = split_token(token)
+                    asked = self._stem(words)
+                    # A stop word goes with its parts (don't, don), a part by itself.
+                    kept = (
+                        self._stem([word for word in words if word not in self._stop_words])
+                        if words and words[0] not in self._stop_words
+                        else []
+                    )
+                terms += asked
+                wanted += kept
+        return wanted or terms
+
+    def encode(self, text: str, vocabulary: dict[str, int]) -> list[int]:
+        """Return the terms of ``text`` as numbers, giving new terms the next free one.
+
+        The same as ``[vocabulary.setdefault(t, len(vocabulary)) for t in analyze(text)]``.
+        ``vocabulary`` is the caller's: two threads must not fill one at the same time.
+        """
+        terms = self.analyze(text)
+        numbers = list(map(vocabulary.get, terms))
+        known = [number for number in numbers if number is not None]
+        if len(known) == len(terms):
+            return known
+        return [vocabulary.setdefault(term, len(vocabulary)) for term in terms]
+
+    def _analyze_run(self, run: str) -> tuple[str, ...]:
+        word = run.strip(".'")
+        if word.isascii() and len(word) <= MAX_WORD_LENGTH and is_plain(word):
+            return tuple(self._stem([word.lower()]))
+        terms: list[str] = []
+        for unspaced_run, token in tokens(normalize(run)):
+            if unspaced_run:
+                terms += unspaced.index_terms(unspaced_run)
+            else:
+                terms += self._stem(split_token(token))
+        return tuple(terms)
+
+    def _stem(self, words: list[str]) -> list[str]:
+        if self.language == NO_LANGUAGE:
+            return words
+        stemmer = getattr(self._local, "stemmer", None)
+        if stemmer is None:  # A stemmer keeps its state in itself: one for each thread.
+            stemmer = self._local.stemmer = Stemmer.Stemmer(self.language)
+            stemmer.maxCacheSize = 0
+        if len(words) == 1:
+            return [stemmer.stemWord(words[0])]
+        # A word and its part that share a stem are one occurrence: dog's, dog.
+        return list(dict.fromkeys(stemmer.stemWords(words)))
+
+
+class _RunCache(dict[str, tuple[str, ...]]):
+    """Terms by run, computed when missing; emptied when full, so that memory stays bounded."""
+
+    __slots__ = ("_analyzer",)
+
+    def __init__(self, analyzer: Analyzer) -> None:
+        super().__init__()
+        self._analyzer = analyzer
+
+    def __missing__(self, run: str) -> tuple[str, ...]:
+        terms = self._analyzer._analyze_run(run)
+        if len(run) <= _CACHE_RUN_LENGTH and len(terms) <= _CACHE_RUN_TERMS:
+            if len(self) >= _CACHE_RUNS:
+                self.clear()
+            self[run] = terms
+        return terms
+
+
+def _stop_words(language: str) -> frozenset[str]:
+    if language == NO_LANGUAGE:
+        return frozenset()
+    if language in ("english", "porter"):
+        return ENGLISH_STOP_WORDS | unspaced.CHINESE_FUNCTION_CHARACTERS
+    return unspaced.CHINESE_FUNCTION_CHARACTERS
+
+
+def _runs(text: str) -> list[str]:
+    if text.isascii():
+        text = text.encode("ascii").translate(_SEPARATE).decode("ascii")
+    return text.split()
+
+
+@cache
+def languages() -> tuple[str, ...]:
+    """Return the names that :func:`get_analyzer` takes, sorted."""
+    return tuple(sorted((*Stemmer.algorithms(), NO_LANGUAGE)))
+
+
+@cache
+def get_analyzer(language: str = "english") -> Analyzer:
+    """Return the analyzer of ``language``; the same object for the same name.
+
+    "english" is Porter's second stemmer, "porter" his first.
+
+    Raises:
+        ValueError: ``language`` is none of :func:`languages`.
+    """
+    return Analyzer(language)

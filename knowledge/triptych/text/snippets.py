@@ -1,0 +1,103 @@
+"""Where in a text to look: the window that covers most of a query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+_OCCURRENCES: Final = 32
+"""Occurrences of one term that are looked at: more would not make a better window."""
+
+_SNAP: Final = 24
+"""Code points within which a window's edge looks for white space."""
+
+
+def snippet(text: str, query_terms: Sequence[str], *, length: int = 240) -> tuple[int, int]:
+    """Return ``(start, end)`` of the window of ``text`` that covers most of ``query_terms``.
+
+    ``query_terms`` are what :meth:`Analyzer.analyze_query` gives; they are looked for as they are
+    spelt, at the start of a word, so a stem finds its words. Of several windows that cover equally
+    many terms the earliest wins; without any occurrence it is the text's start. Edges move to
+    white space where some is near. ``end - start`` is at most ``length`` code points.
+
+    Raises:
+        ValueError: ``length`` is less than 1.
+    """
+    if length < 1:
+        raise ValueError(f"length must be at least 1, not {length}")
+    if len(text) <= length:
+        return 0, len(text)
+    found = _occurrences(_fold_in_place(text), query_terms)
+    if not found:
+        return 0, _snap_end(text, 0, length)
+    first, last = _best_window(found, length)
+    # The words before the first hit help reading as much as those after the last.
+    lead = (length - (last - first)) // 2
+    start = max(0, min(first - lead, len(text) - length))
+    start = _snap_start(text, start, first)
+    return start, _snap_end(text, last, min(start + length, len(text)))
+
+
+def _fold_in_place(text: str) -> str:
+    # Positions must stay those of the text, so a character whose lower case is longer stays as is.
+    folded = text.lower()
+    if len(folded) == len(text):
+        return folded
+    return "".join(low if len(low := character.lower()) == 1 else character for character in text)
+
+
+def _occurrences(folded: str, terms: Sequence[str]) -> list[tuple[int, int, int]]:
+    """Return (start, end, number of the term) of what is found, sorted."""
+    found: list[tuple[int, int, int]] = []
+    for number, term in enumerate(dict.fromkeys(terms)):
+        width = len(term)
+        position = folded.find(term)
+        if position < 0 and width > 2 and term[-1] == "i":
+            width -= 1  # The stemmers write a final y as i: happy, happi.
+            position = folded.find(term[:width])
+        inside_words = not term.isascii()
+        for _ in range(_OCCURRENCES):
+            if position < 0:
+                break
+            if inside_words or position == 0 or not folded[position - 1].isalnum():
+                found.append((position, position + width, number))
+            position = folded.find(term[:width], position + 1)
+    found.sort()
+    return found
+
+
+def _best_window(found: list[tuple[int, int, int]], length: int) -> tuple[int, int]:
+    """Return start and end of the earliest window of hits that holds most distinct terms."""
+    held: dict[int, int] = {}
+    best, best_start, best_end = 0, 0, 0
+    left = 0
+    for start, end, term in found:
+        held[term] = held.get(term, 0) + 1
+        while end - found[left][0] > length and found[left][0] < start:
+            leaving = found[left][2]
+            left += 1
+            if held[leaving] == 1:
+                del held[leaving]
+            else:
+                held[leaving] -= 1
+        if len(held) > best:
+            best, best_start, best_end = len(held), found[left][0], end
+    return best_start, min(best_end, best_start + length)
+
+
+def _snap_start(text: str, start: int, limit: int) -> int:
+    if start == 0 or text[start - 1].isspace():
+        return start
+    for position in range(start, min(start + _SNAP, limit)):
+        if text[position].isspace():
+            return position + 1
+    return start
+
+
+def _snap_end(text: str, limit: int, end: int) -> int:
+    if end == len(text) or text[end].isspace():
+        return end
+    for position in range(end - 1, max(end - _SNAP, limit, 1) - 1, -1):
+        if text[position].isspace():
+            return position
+    return end

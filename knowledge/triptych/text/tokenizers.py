@@ -1,0 +1,84 @@
+"""Tokenizers for readers: whole words as they are written, folded, without stems or pairs.
+
+Search goes through :class:`triptych.text.Analyzer`. These serve keyword lists and whoever wants
+words; they stand on the same normalisation, segmentation and dictionaries.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final, Protocol
+
+import regex
+
+from triptych.text.stop_words import ENGLISH_STOP_WORDS
+from triptych.text.unspaced import CHINESE_FUNCTION_CHARACTERS, chinese_words, pairs
+from triptych.text.words import fold, normalize, tokens
+
+CJK_SHARE: Final = 0.2
+"""Share of Chinese, Japanese and Korean among a text's letters from which it is read as such."""
+
+_CJK: Final = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\u30FC]")
+_LETTER: Final = regex.compile(r"\p{L}")
+
+
+class Tokenizer(Protocol):
+    """Cuts text into tokens."""
+
+    def tokenize(self, text: str) -> list[str]:
+        """Return the tokens of ``text`` in order, duplicates kept."""
+        ...
+
+
+class SimpleTokenizer:
+    """Words between white space and punctuation. A run of an unspaced script is one token."""
+
+    def tokenize(self, text: str) -> list[str]:
+        """Return the case-folded words of ``text`` in order, duplicates kept."""
+        return [fold(run or token) for run, token in tokens(normalize(text))]
+
+
+class CJKTokenizer:
+    """As :class:`SimpleTokenizer`, with Chinese cut into words and other runs into pairs."""
+
+    def tokenize(self, text: str) -> list[str]:
+        """Return the words of ``text`` in order, duplicates kept.
+
+        Chinese runs give jieba's words; Japanese, Korean and the other scripts without spaces
+        give pairs of characters.
+        """
+        found: list[str] = []
+        for run, token in tokens(normalize(text)):
+            found += _cut(run) if run else [fold(token)]
+        return found
+
+
+def _cut(run: str) -> list[str]:
+    return chinese_words(run) or pairs(run) or [run]
+
+
+def detect_tokenizer(text: str) -> Tokenizer:
+    """Return the tokenizer for ``text``: CJK from a fifth of its letters on, else simple."""
+    letters = len(_LETTER.findall(text))
+    is_cjk = letters > 0 and len(_CJK.findall(text)) >= CJK_SHARE * letters
+    return CJKTokenizer() if is_cjk else SimpleTokenizer()
+
+
+def extract_keywords(text: str, limit: int = 10) -> list[str]:
+    """Return the up to ``limit`` most frequent words of ``text``, the most frequent first.
+
+    Stop words, numbers and single characters are left out. Words that are equally frequent come
+    in the order in which the text first has them.
+
+    Raises:
+        ValueError: ``limit`` is negative.
+    """
+    if limit < 0:
+        raise ValueError(f"limit must not be negative, not {limit}")
+    stop_words = ENGLISH_STOP_WORDS | CHINESE_FUNCTION_CHARACTERS
+    counts = Counter(
+        word
+        for word in detect_tokenizer(text).tokenize(text)
+        if len(word) > 1 and not word.isnumeric() and word.replace("’", "'") not in stop_words
+    )
+    return [word for word, _ in counts.most_common(limit)]

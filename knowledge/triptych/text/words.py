@@ -1,0 +1,124 @@
+"""Word segmentation: from text to normalised words, before any language has its say.
+
+A *run* is text between white space. A *token* is a maximal stretch of letters, marks and digits
+inside a run, together with what binds them (``foo.bar``, ``don't``, ``C++``). A *word* is what a
+token gives: the token itself, normalised, and its parts.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Final
+
+import regex
+
+MAX_WORD_LENGTH: Final = 255
+"""Code points after which a stretch of letters is cut, so that terms stay bounded."""
+
+# Scripts that are written without spaces between words, and the marks they share. Hangul has
+# spaces, but glues particles to its words.
+_UNSPACED: Final = (
+    r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Bopomofo}\u3005-\u3007\u30FC"
+    r"\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+)
+_LETTER: Final = rf"[\w--[{_UNSPACED}]]"
+_STRETCH: Final = rf"{_LETTER}{{1,{MAX_WORD_LENGTH}}}+"
+
+# Group 1: a run of an unspaced script. Group 2: any other token. At most 16 bound pieces, so that
+# the longest token is bounded as well.
+_TOKEN: Final = regex.compile(
+    rf"([{_UNSPACED}][{_UNSPACED}\p{{M}}]*+)"
+    rf"|({_STRETCH}(?:[.'’]{_STRETCH}){{0,15}}+(?:(?:\+\+|\#)(?![\w+\#]))?+)",
+    regex.V1,
+)
+# getUserName -> get User Name, HTTPServer -> HTTP Server, utf8 -> utf 8; the plural of an
+# abbreviation (URLs) is one part. Finding is several times faster than splitting between.
+_PART: Final = regex.compile(
+    r"(?:\p{Lu}\p{M}*+)+(?:s(?!\p{Ll}))?+(?!\p{Ll})|\p{Lu}?+[^\p{Lu}\p{N}_]++|\p{N}++", regex.V1
+)
+_MAX_PARTS: Final = 12
+_NUMBER: Final = regex.compile(r"[vV]?(\d+(?:\.\d+)+)", regex.V1)
+_INITIALS: Final = regex.compile(r"\p{L}\p{M}*(?:\.\p{L}\p{M}*)+", regex.V1)
+_LONG_MARKS: Final = regex.compile(r"\p{M}{30}+(?=\p{M})", regex.V1)
+
+_GRAPHEME_JOINER: Final = "\u034f"
+# Soft hyphen, grapheme joiner, zero-width (non-)joiner, word joiner, byte-order mark: they shape
+# how a word looks, not which word it is.
+_INVISIBLE: Final[dict[int, None]] = dict.fromkeys((0xAD, 0x34F, 0x200C, 0x200D, 0x2060, 0xFEFF))
+
+WORD_CHARACTER: Final = r"[\w+#\xAD\u034F\u200C\u200D\u2060\uFEFF]"
+"""Pattern of the characters that a token may hold beyond its inner dots and apostrophes.
+
+Text cut where neither neighbour matches has the terms of its two halves, one after the other.
+"""
+
+
+def normalize(text: str) -> str:
+    """Return ``text`` in NFKC, without invisible characters.
+
+    More than 30 combining marks in a row are broken up first (the stream-safe format of Unicode
+    Standard Annex 15, section 13): canonical ordering takes quadratic time over such a row.
+    """
+    if text.isascii():
+        return text
+    if len(text) > 30:
+        text = _LONG_MARKS.sub(lambda row: row[0] + _GRAPHEME_JOINER, text)
+    return unicodedata.normalize("NFKC", text).translate(_INVISIBLE)
+
+
+def fold(word: str) -> str:
+    """Return ``word`` without case: full case folding, then NFKC again for what it took apart.
+
+    The dot that folding leaves above the Turkish capital İ is dropped, so that İstanbul meets
+    istanbul; the dotless ı stays a letter of its own.
+    """
+    folded = word.casefold()
+    if not folded.isascii():
+        folded = unicodedata.normalize("NFKC", folded.replace("i\u0307", "i"))
+    return folded[:MAX_WORD_LENGTH]
+
+
+def tokens(text: str) -> list[tuple[str, str]]:
+    """The tokens of normalised ``text`` as pairs (unspaced run, other), one of them empty."""
+    found: list[tuple[str, str]] = _TOKEN.findall(text)
+    return found
+
+
+def is_plain(token: str) -> bool:
+    """Say whether ``token`` is letters alone, with no inner capital that would begin a part."""
+    rest = token[1:]
+    return token.isalpha() and (rest == rest.lower() or token.isupper())
+
+
+def split_token(token: str) -> list[str]:
+    """Return the folded words that ``token`` stands for: the whole first, then its parts.
+
+    ``getUserName`` gives ``getusername get user name``; ``snake_case`` gives ``snake_case snake
+    case``; ``utf8`` gives ``utf8 utf``; ``foo.bar`` gives ``foo.bar foo bar``; ``C++`` gives ``c++
+    c``; ``v1.2`` gives ``v1.2 1.2``; ``3.14`` stays whole; ``U.S.A`` gives ``usa``; ``O'Reilly``
+    gives ``o'reilly reilly``. Parts of one character say too little to be terms.
+    """
+    if is_plain(token):
+        return [fold(token)]
+    whole = token.replace("’", "'").strip("_")
+    if number := _NUMBER.fullmatch(whole):
+        return list(dict.fromkeys((fold(whole), fold(number[1]))))
+    if _INITIALS.fullmatch(whole):
+        return [fold(whole.replace(".", ""))]
+    name = whole.rstrip("+#")
+    pieces = [piece.strip("_") for piece in name.split(".")]
+    words = [whole, name, *pieces]
+    for piece in pieces:
+        if "'" in piece:
+            words += [part for part in piece.split("'") if len(part) > 2]
+        else:
+            words += _parts(piece)
+    return [fold(word) for word in dict.fromkeys(words) if word]
+
+
+def _parts(name: str) -> list[str]:
+    if is_plain(name):
+        return []
+    parts = _PART.findall(name)
+    # What falls into very many parts is a hash or noise, not a name that somebody made of words.
+    return [part for part in parts if len(part) > 1] if len(parts) <= _MAX_PARTS else []

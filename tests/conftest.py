@@ -1,0 +1,1 @@
+"""Makes the modules that several folders of tests share importable."""
