@@ -1,0 +1,198 @@
+"""Stand-ins for models, and wrappers that make a repository count and fail.
+
+They keep the contracts of what they stand for: the wrappers pass the kit themselves.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from triptych.contracts import EmbedKind
+from triptych.errors import ProviderError
+from triptych.testing.making import DIMENSION, vector_of
+
+__all__ = [
+    "CoveringEmbedder",
+    "Failing",
+    "FakeEmbedder",
+    "Generation",
+    "Message",
+    "ScriptedLLM",
+    "Usage",
+    "failing_store",
+]
+
+
+class FakeEmbedder:
+    """An `Embedder` whose vectors are a hash of the text: equal texts are at 1, others near 0.
+
+    Attributes:
+        calls: how often it was asked, failures included.
+        texts: every text it embedded, in order.
+        failures: what to raise instead of answering, by number of the call, from 1.
+    """
+
+    def __init__(
+        self,
+        signature: str = "fake/1",
+        dimension: int = DIMENSION,
+        failures: Mapping[int, Exception] | None = None,
+    ) -> None:
+        self.signature = signature
+        self.dimension = dimension
+        self.failures = dict(failures or {})
+        self.calls = 0
+        self.texts: list[str] = []
+        self._lock = threading.Lock()
+
+    def embed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
+        with self._lock:
+            self.calls += 1
+            if self.calls in self.failures:
+                raise self.failures[self.calls]
+            self.texts += texts
+        if not texts:
+            return np.empty((0, self.dimension), np.float32)
+        return np.stack([vector_of(text, self.signature, self.dimension) for text in texts])
+
+
+class CoveringEmbedder(FakeEmbedder):
+    """A `CoverageEmbedder`: it covers ASCII only, by the share of such characters."""
+
+    coverage_floor = 0.5
+
+    def coverage(self, text: str) -> float:
+        return sum(map(str.isascii, text)) / max(len(text), 1)
+
+
+@attrs.frozen
+class Message:
+    """One turn of what a language model is told."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@attrs.frozen(kw_only=True)
+class Usage:
+    """Tokens that one answer took."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+@attrs.frozen
+class Generation:
+    """A language model's answer."""
+
+    text: str
+    usage: Usage = attrs.field(factory=Usage)
+
+
+class ScriptedLLM:
+    """A language model that says what it was told to, one answer a call.
+
+    Attributes:
+        requests: the messages and the ceiling of every call, in order.
+    """
+
+    def __init__(self, *answers: str | Exception, signature: str = "scripted/1") -> None:
+        self.signature = signature
+        self.requests: list[tuple[tuple[Message, ...], int]] = []
+        self._answers = iter(answers)
+        self._lock = threading.Lock()
+
+    def generate(self, messages: Sequence[Message], *, max_tokens: int) -> Generation:
+        """The next answer, with words for tokens.
+
+        Raises:
+            ProviderError: the script is at its end; or the error that the script has here.
+        """
+        with self._lock:
+            self.requests.append((tuple(messages), max_tokens))
+            answer = next(self._answers, None)
+        if answer is None:
+            raise ProviderError("the script has no more answers")
+        if isinstance(answer, Exception):
+            raise answer
+        asked = sum(len(message.content.split()) for message in messages)
+        usage = Usage(input_tokens=asked, output_tokens=len(answer.split()))
+        return Generation(answer, usage)
+
+    def stream(self, messages: Sequence[Message], *, max_tokens: int) -> Iterator[str]:
+        """The next answer in pieces, which joined are the whole."""
+        yield from self.generate(messages, max_tokens=max_tokens).text.splitlines(keepends=True)
+
+
+class Failing:
+    """Any object, whose calls are counted and, where it is told to, fail.
+
+    ``Failing(repo, {"replace": error})`` raises ``error`` from every `replace`; with ``times``
+    from the first so many only. It has just the methods of the object, and so its powers.
+
+    Attributes:
+        counts: how often each method was called, failures included.
+    """
+
+    def __init__(
+        self,
+        inner: Any,
+        errors: Mapping[str, Exception] | None = None,
+        *,
+        times: int | None = None,
+    ) -> None:
+        self.inner = inner
+        self.errors = dict(errors or {})
+        self.times = times
+        self.counts: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self.inner, name)
+        if not callable(attribute):
+            return attribute
+
+        @functools.wraps(attribute)
+        def call(*args: Any, **keywords: Any) -> Any:
+            with self._lock:
+                self.counts[name] += 1
+                fails = name in self.errors and (
+                    self.times is None or self.counts[name] <= self.times
+                )
+            if fails:
+                raise self.errors[name]
+            return attribute(*args, **keywords)
+
+        return call
+
+
+@attrs.frozen
+class FailingStore:
+    """A store with each of its repositories wrapped."""
+
+    inner: Any
+    documents: Any
+    chunks: Any
+    layers: Any
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+def failing_store(store: Any, **errors: Exception) -> FailingStore:
+    """Wrap a store's repositories; ``chunks_replace=error`` makes `chunks.replace` raise it."""
+    parts: dict[str, dict[str, Exception]] = {"documents": {}, "chunks": {}, "layers": {}}
+    for place, error in errors.items():
+        part, _, method = place.partition("_")
+        parts[part][method] = error
+    return FailingStore(
+        store, *(Failing(getattr(store, part), failures) for part, failures in parts.items())
+    )
