@@ -43,6 +43,7 @@ from triptych.records import (
     PutOutcome,
     RebuildReport,
     RebuildScope,
+    ResolvedQuery,
     SourceDocument,
     Vector,
 )
@@ -61,7 +62,9 @@ __all__ = [
     "Embedder",
     "Eraser",
     "LayerRepo",
+    "Ranker",
     "Rebuilder",
+    "Retriever",
     "StatsReader",
     "VectorReader",
 ]
@@ -389,6 +392,36 @@ class CoverageEmbedder(Protocol):
 
     def coverage(self, text: str) -> float:
         """The share of ``text``, 0 to 1, that the model's vocabulary covers."""
+        ...
+
+
+class Retriever(Protocol):
+    """One lane of a search. Stateless as to the query: all state lives in the repositories."""
+
+    @property
+    def name(self) -> str:
+        """The lane's name: "bm25" and "vector" serve the single modes, any name hybrid."""
+        ...
+
+    def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
+        """Up to ``query.limit`` candidates, best first, ties in their defined order.
+
+        Raises:
+            NotAvailableError: this lane cannot serve this query. In hybrid mode that becomes
+                a warning in the result; alone, it reaches the caller.
+        """
+        ...
+
+
+class Ranker(Protocol):
+    """Fuses lanes into one ranking. Pure: the same lanes give the same ranking."""
+
+    def rank(self, lanes: Mapping[str, Sequence[Candidate]]) -> Sequence[Candidate]:
+        """Every candidate of any lane once, best first.
+
+        ``score`` is the fused score and ``scores`` the score by lane. The input is left as
+        it is. Ties come in order of document name, chunk index, dataset.
+        """
         ...
 
 

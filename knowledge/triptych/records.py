@@ -6,7 +6,7 @@ the exception: it carries whatever the caller wrote, and `Service.search` alone 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal, TypeVar
@@ -45,6 +45,7 @@ __all__ = [
     "Query",
     "RebuildReport",
     "RebuildScope",
+    "ResolvedQuery",
     "Result",
     "Scope",
     "SourceDocument",
@@ -98,19 +99,34 @@ class EventKind(StrEnum):
 _E = TypeVar("_E", bound=StrEnum)
 
 
-def enum_of(kind: type[_E]) -> Callable[[Any], _E]:
-    """A converter that takes a member or its plain string."""
+def _member(kind: type[_E], value: object) -> _E:
+    try:
+        return kind(str(value))
+    except ValueError:
+        choices = ", ".join(repr(str(member)) for member in kind)
+        raise ValidationError(
+            f"{value!r} is no {kind.__name__.lower()}: choose one of {choices}"
+        ) from None
 
-    def convert(value: Any) -> _E:
-        try:
-            return kind(value)
-        except ValueError:
-            choices = ", ".join(repr(str(member)) for member in kind)
-            raise ValidationError(
-                f"{value!r} is no {kind.__name__.lower()}: choose one of {choices}"
-            ) from None
 
-    return convert
+def to_layer(value: object) -> Layer:
+    """A `Layer`, or its plain string, as a `Layer`."""
+    return _member(Layer, value)
+
+
+def to_mode(value: object) -> Mode:
+    """A `Mode`, or its plain string, as a `Mode`."""
+    return _member(Mode, value)
+
+
+def to_scope(value: object) -> Scope:
+    """A `Scope`, or its plain string, as a `Scope`."""
+    return _member(Scope, value)
+
+
+def to_event_kind(value: object) -> EventKind:
+    """An `EventKind`, or its plain string, as an `EventKind`."""
+    return _member(EventKind, value)
 
 
 def check_text(text: Any, what: str) -> str:
@@ -192,12 +208,20 @@ def _same_vector(left: Vector | None, right: Vector | None) -> bool:
 _vector = attrs.cmp_using(eq=_same_vector)
 
 
-def _optional_version(value: Any) -> int | None:
-    if value is not None and (not isinstance(value, int) or value < 0 or value is True):
-        raise ValidationError(
-            f"if_version is the version you read (0: there is no document yet), not {value!r}"
-        )
-    return value  # type: ignore[no-any-return]  # narrowed above
+def _optional_version(value: object) -> int | None:
+    if value is None or (isinstance(value, int) and value >= 0 and value is not True):
+        return value
+    raise ValidationError(
+        f"if_version is the version you read (0: there is no document yet), not {value!r}"
+    )
+
+
+def _document_content(text: object) -> str:
+    return check_text(text, "a document's content")
+
+
+def _layer_content(text: object) -> str:
+    return check_text(text, "a layer's content")
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -210,7 +234,7 @@ class NewDocument:
     """
 
     name: str = attrs.field(converter=check_document_name)
-    content: str = attrs.field(converter=lambda text: check_text(text, "a document's content"))
+    content: str = attrs.field(converter=_document_content)
     metadata: Mapping[str, str] = attrs.field(factory=dict, converter=check_metadata)
     if_version: int | None = attrs.field(default=None, converter=_optional_version)
     original_sha256: str = ""
@@ -338,8 +362,8 @@ class DerivedLayer:
 
     dataset_id: str
     doc_name: str
-    layer: Layer = attrs.field(converter=enum_of(Layer))
-    content: str = attrs.field(converter=lambda text: check_text(text, "a layer's content"))
+    layer: Layer = attrs.field(converter=to_layer)
+    content: str = attrs.field(converter=_layer_content)
     sig: DerivedSig
     vector: Vector | None = attrs.field(default=None, eq=_vector, repr=False)
     stale: StaleReason | None = None
@@ -416,6 +440,30 @@ class Filter:
 
 
 @attrs.frozen(kw_only=True, slots=True)
+class ResolvedQuery:
+    """A query that `Service.search` has judged: what a `Retriever` works from.
+
+    ``dataset_ids`` exist; ``vector_dataset_ids`` are those whose vectors live in
+    ``embed_sig``, the embedder's space. ``limit`` is how deep each lane should reach (lanes
+    over-fetch: it is ``top_k`` or more). ``vector`` is the embedded text when the caller
+    has it already.
+    """
+
+    text: str
+    dataset_ids: tuple[str, ...]
+    vector_dataset_ids: tuple[str, ...] = ()
+    embed_sig: str = ""
+    mode: Mode
+    layer: Layer
+    top_k: int
+    limit: int
+    threshold: float | None = None
+    min_scores: Mapping[str, float] = attrs.field(factory=dict)
+    filter: Filter = attrs.field(factory=Filter)
+    vector: Vector | None = attrs.field(default=None, eq=_vector, repr=False)
+
+
+@attrs.frozen(kw_only=True, slots=True)
 class ChunkQuery:
     """One lane's question to a `ChunkRepo`: BM25 over ``text`` or nearness to ``vector``.
 
@@ -435,7 +483,7 @@ class ChunkQuery:
 class LayerQuery(ChunkQuery):
     """One lane's question to a `LayerRepo`."""
 
-    layer: Layer = attrs.field(default=Layer.ABSTRACT, converter=enum_of(Layer))
+    layer: Layer = attrs.field(default=Layer.ABSTRACT, converter=to_layer)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -518,7 +566,7 @@ class Result:
 class ChangeEvent:
     """Something changed outside: ``doc_name`` "" means the whole dataset."""
 
-    kind: EventKind = attrs.field(converter=enum_of(EventKind))
+    kind: EventKind = attrs.field(converter=to_event_kind)
     dataset_id: str
     doc_name: str = ""
 

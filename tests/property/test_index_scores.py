@@ -46,13 +46,48 @@ def test_raw_scores_agree_to_nine_decimals(steps):
     query = "a b dd a abcdefghi"
     views = index._fresh(["x"])["x"].views("chunk")
     repeats = bm25.count_terms(WordAnalyzer().analyze_query(query))
-    weights = bm25.weigh(bm25.statistics(views, list(repeats)), repeats)
+    numbers = bm25.find(views, list(repeats))
+    weights = bm25.weigh(bm25.statistics(views, numbers), repeats)
     expected = bm25_scores({"x": feed.live("x")}, query, WordAnalyzer())
     seen = {}
-    for view in views:
-        scores = bm25.score(view, weights)
-        for unit in np.flatnonzero(view.live_mask()).tolist():
-            seen[int(view.segment.keys[unit])] = scores[unit]
-    assert seen.keys() == {unit.key for unit in feed.live("x")}
-    for key, score in seen.items():
-        assert abs(score - expected.get(("x", key), 0.0)) < 1e-9
+    for view, found in zip(views, numbers, strict=True):
+        units, scores = bm25.top(view, found, weights, len(view.segment))
+        seen.update(zip(view.segment.keys[units].tolist(), scores.tolist(), strict=True))
+    assert seen.keys() == {key for _, key in expected}
+    for (_, key), score in expected.items():
+        assert abs(seen[key] - score) < 1e-9
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.lists(st.integers(0, 30), min_size=1, max_size=8),
+    st.integers(1, 20),
+    st.booleans(),
+)
+def test_pruning_does_not_change_an_answer(seed, query, limit, filtered):
+    generator = np.random.default_rng(seed)
+    shares = 1 / np.arange(1, 32) ** 1.3
+    drawn = generator.choice(31, size=(60, 3, 7), p=shares / shares.sum())
+    feed = MemoryFeed()
+    for owner, document in enumerate(drawn.tolist()):
+        feed.put(
+            "x", owner, f"{owner % 7}-{owner}", [" ".join(map(str, text)) for text in document]
+        )
+    owners = {"x": np.arange(0, 60, 3)} if filtered else None
+    text = " ".join(map(str, query))
+    with LocalIndex(feed, analyzers=WordAnalyzer) as index:
+        whole = index.bm25(["x"], "chunk", text, limit=limit, owners=owners)
+        for owner in range(0, 60, 5):
+            feed.put("x", owner, f"{owner % 7}-{owner}", feed_texts(feed, owner))
+        worth, bm25.WORTH_PRUNING = bm25.WORTH_PRUNING, 1
+        try:
+            pruned = index.bm25(["x"], "chunk", text, limit=limit, owners=owners)
+        finally:
+            bm25.WORTH_PRUNING = worth
+    places = [(hit.owner, hit.name, hit.index, hit.score) for hit in whole]
+    assert [(hit.owner, hit.name, hit.index, hit.score) for hit in pruned] == places
+
+
+def feed_texts(feed: MemoryFeed, owner: int) -> list[str]:
+    return [unit.text for unit in feed.owners["x", "chunk"][owner].units]

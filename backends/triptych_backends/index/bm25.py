@@ -11,34 +11,19 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from .segment import View
+from .segment import IntArray, Inverted, View
+from .select import SLACK, best
 
 K1 = 1.2
 B = 0.75
-
-
-@frozen
-class Weights:
-    """What a query's scores are made of: each word's weight, and the length normalisation."""
-
-    words: Mapping[str, float]
-    slope: float
-    base: float
-
-
-def document_frequencies(views: Sequence[View], words: Sequence[str]) -> list[int]:
-    """How many live units have each of the words."""
-    totals = [0] * len(words)
-    for view in views:
-        for at, number in enumerate(view.segment.text.vocabulary.find(words)):
-            if number >= 0:
-                totals[at] += view.document_frequency(number)
-    return totals
+# Finding candidates costs about as much as walking so many postings.
+WORTH_PRUNING = 16_384
 
 
 @frozen
@@ -50,51 +35,155 @@ class Statistics:
     frequencies: Mapping[str, int]
 
 
-def statistics(views: Sequence[View], terms: Sequence[str]) -> Statistics:
-    """The statistics of all live units of `views` together."""
+@frozen
+class Weights:
+    """What scores are made of: each term's weight, greatest first, and length normalisation.
+
+    A unit's sum runs over its terms in this order, whatever segment it is in: the same corpus
+    gives the same scores bit for bit.
+    """
+
+    terms: Mapping[str, float]
+    slope: float
+    base: float
+
+
+def find(views: Sequence[View], terms: Sequence[str]) -> list[dict[str, int]]:
+    """For each view the numbers of those terms that its segment has."""
+    return [
+        {
+            term: number
+            for term, number in zip(terms, view.segment.text.vocabulary.find(terms), strict=True)
+            if number >= 0
+        }
+        for view in views
+    ]
+
+
+def statistics(views: Sequence[View], numbers: Sequence[Mapping[str, int]]) -> Statistics:
+    """The statistics of all live units of `views` together; `numbers` as from `find`."""
+    frequencies: Counter[str] = Counter()
+    for view, found in zip(views, numbers, strict=True):
+        for term, number in found.items():
+            frequencies[term] += view.document_frequency(number)
     return Statistics(
         sum(view.live_count for view in views),
         sum(view.live_length for view in views),
-        dict(zip(terms, document_frequencies(views, terms), strict=True)),
+        frequencies,
     )
 
 
 def weigh(corpus: Statistics, repeats: Mapping[str, int]) -> Weights:
     """The weights of a query whose terms are repeated as `repeats` says."""
-    words = {}
+    weights = {}
     for term, times in repeats.items():
-        frequency = corpus.frequencies[term]
-        words[term] = times * math.log1p((corpus.count - frequency + 0.5) / (frequency + 0.5))
+        frequency = corpus.frequencies.get(term, 0)
+        weights[term] = times * math.log1p((corpus.count - frequency + 0.5) / (frequency + 0.5))
+    ordered = dict(sorted(weights.items(), key=lambda entry: (-entry[1], entry[0])))
     slope = K1 * B * corpus.count / corpus.length if corpus.length else 0.0
-    return Weights(words, slope, K1 * (1 - B))
+    return Weights(ordered, slope, K1 * (1 - B))
 
 
-def score(view: View, weights: Weights) -> NDArray[np.float64]:
-    """Scores of all units of a view: 0 for what has none of the words, or is dead.
+def top(
+    view: View,
+    numbers: Mapping[str, int],
+    weights: Weights,
+    limit: int,
+    *,
+    allowed: NDArray[np.int32] | None = None,
+    bar: float = 0.0,
+) -> tuple[IntArray, NDArray[np.float64]]:
+    """The `limit` best live units of a view and their scores, those below `bar` perhaps left out.
 
-    A unit's sum runs over the words in their order, whatever segment the unit is in: the same
-    corpus gives the same scores bit for bit.
+    `allowed` are the only ordinals that count, ascending. Postings of the heaviest terms are
+    walked in full; as soon as the terms that are left cannot lift another unit to the best, only
+    the candidates are looked up in theirs (Turtle and Flood, Query Evaluation: Strategies and
+    Optimizations, 1995).
     """
-    segment = view.segment
-    scores = np.zeros(len(segment))
-    words = list(weights.words)
-    text = segment.text
-    norms = segment.norms(weights.slope, weights.base)
-    for word, number in zip(words, text.vocabulary.find(words), strict=True):
-        if number < 0:
-            continue
-        start, end = text.offsets[number], text.offsets[number + 1]
-        ids, counts = text.ids[start:end], text.counts[start:end]
-        parts = norms.take(ids)
-        parts += counts
-        np.divide(counts, parts, out=parts)
-        parts *= weights.words[word]
-        np.add.at(scores, ids, parts)
+    text = view.segment.text
+    norms = view.segment.norms(weights.slope, weights.base)
+    lists = [
+        (weight, int(text.offsets[numbers[term]]), int(text.offsets[numbers[term] + 1]))
+        for term, weight in weights.terms.items()
+        if term in numbers
+    ]
+    weight_left = sum(weight for weight, _, _ in lists)
+    postings_left = sum(end - start for _, start, end in lists)
+    scores = _zeros(view, allowed)
+    for at, (weight, start, end) in enumerate(lists):
+        ids = text.ids[start:end]
+        np.add.at(scores, ids, _parts(norms.take(ids), text.counts[start:end], weight))
+        weight_left -= weight
+        postings_left -= end - start
+        if postings_left >= WORTH_PRUNING:
+            candidates = _candidates(scores, limit, bar, weight_left, postings_left)
+            if candidates is not None:
+                sums = scores[candidates]
+                for rest in lists[at + 1 :]:
+                    _look_up(candidates, sums, text, norms, *rest)
+                chosen = best(sums, limit)
+                return candidates[chosen], sums[chosen]
+    units = best(scores, limit, floor=0.0)
+    return units, scores[units]
+
+
+def _zeros(view: View, allowed: NDArray[np.int32] | None) -> NDArray[np.float64]:
+    """Zero for each unit that counts, -inf for the others: they stay there."""
+    if allowed is None:
+        scores = np.zeros(len(view.segment))
+    else:
+        scores = np.full(len(view.segment), -np.inf)
+        scores[allowed] = 0.0
     if len(view.dead):
-        scores[view.dead] = 0.0
+        scores[view.dead] = -np.inf
     return scores
 
 
+def _parts(
+    norms: NDArray[np.float64], counts: NDArray[np.unsignedinteger[Any]], weight: float
+) -> NDArray[np.float64]:
+    """Each posting's part of a score; `norms` is overwritten."""
+    norms += counts
+    np.divide(counts, norms, out=norms)
+    norms *= weight
+    return norms
+
+
+def _candidates(
+    scores: NDArray[np.float64], limit: int, bar: float, weight_left: float, postings_left: int
+) -> NDArray[np.int32] | None:
+    """Units that can still be among the best; None while they cannot be told or are too many.
+
+    A term adds less than its weight.
+    """
+    touched = np.flatnonzero(scores > 0)
+    sums = scores[touched]
+    if len(sums) >= limit:
+        bar = max(bar, float(np.partition(sums, len(sums) - limit)[len(sums) - limit]))
+    reach = bar - weight_left - SLACK
+    if reach <= 0:
+        return None
+    candidates = touched[sums >= reach]
+    return candidates.astype(np.int32) if len(candidates) * 8 < postings_left else None
+
+
+def _look_up(
+    candidates: NDArray[np.int32],
+    sums: NDArray[np.float64],
+    text: Inverted,
+    norms: NDArray[np.float64],
+    weight: float,
+    start: int,
+    end: int,
+) -> None:
+    """Add one term's parts to the sums of the candidates that have it."""
+    ids = text.ids[start:end]
+    places = np.minimum(ids.searchsorted(candidates), len(ids) - 1)
+    hits = np.flatnonzero(ids[places] == candidates)
+    counts = text.counts[start:end][places[hits]]
+    sums[hits] += _parts(norms[candidates[hits]], counts, weight)
+
+
 def count_terms(terms: Sequence[str]) -> dict[str, int]:
-    """Distinct terms with their repeats, in the one order in which scores are summed."""
-    return dict(sorted(Counter(terms).items()))
+    """Distinct terms with their repeats."""
+    return dict(Counter(terms))

@@ -1,38 +1,88 @@
-"""One dataset's index: kept up with the truth, one replay at a time."""
+"""One dataset's index: kept up with the truth, and published to its folder."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from threading import RLock
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from threading import Lock, RLock
 
 from attrs import evolve
 
 from .build import Words
+from .compact import Replacement, carried_over, compact
 from .feed import FIELDS, Change, ChangeFeed, Field, Head, TextAnalyzer
+from .folder import Folder, Stamp
 from .replay import replay
+from .segment import SortedVocabulary, View
 from .snapshot import Snapshot
+from .storage import DamagedError
+
+logger = logging.getLogger("triptych.index")
+
+# The delta is published when it has so many units, or when so many owners have changed.
+PUBLISH_AT = 2_000
 
 
 class DatasetIndex:
-    """Snapshots of one dataset, each replaced by a newer one as the truth moves on."""
+    """Snapshots of one dataset, each replaced by a newer one as the truth moves on.
+
+    `snapshot` is read without a lock. Replays happen one at a time, publications too; a replay
+    may run while a publication merges and writes.
+    """
 
     def __init__(
-        self, dataset: str, feed: ChangeFeed, analyzers: Callable[[str], TextAnalyzer]
+        self,
+        dataset: str,
+        feed: ChangeFeed,
+        analyzers: Callable[[str], TextAnalyzer],
+        folder: Folder | None,
     ) -> None:
         self.dataset = dataset
+        self.folder = folder
         self.snapshot: Snapshot | None = None
         self._feed = feed
         self._analyzers = analyzers
-        self._lock = RLock()
+        self._replaying = RLock()
+        self._publishing = Lock()
         self._words: dict[Field, Words] = {}
+        # Manifest that the snapshot's files come from, and the one that was looked at last.
+        self._base: Stamp | None = None
+        self._seen: Stamp | None = None
+        self._generation = 0
+        self._changed = 0
+        self._publish_at = PUBLISH_AT
+        self._damaged = False
+        self._warned = False
+        self._dropped = False
 
     def fresh(self, head: Head) -> Snapshot:
         """A snapshot that has all changes up to `head`. Takes a lock only to replay."""
         snapshot = self.snapshot
         if snapshot is None or snapshot.nonce != head.nonce or snapshot.seq != head.seq:
-            with self._lock:
+            with self._replaying:
                 snapshot = self._caught_up(head)
         return snapshot
+
+    @property
+    def pending(self) -> int:
+        """About how much another process would have to replay, in units."""
+        snapshot = self.snapshot
+        if snapshot is None:
+            return 0
+        loose = [
+            view for views in snapshot.fields.values() for view in views if not self._is_kept(view)
+        ]
+        return max(sum(view.live_count for view in loose), self._changed)
+
+    @property
+    def due(self) -> bool:
+        """True when the delta ought to be published."""
+        return self._damaged or self.pending >= self._publish_at
+
+    def _is_kept(self, view: View) -> bool:
+        if self.folder is not None:
+            return view.segment.file is not None
+        return isinstance(view.segment.text.vocabulary, SortedVocabulary)
 
     def _caught_up(self, head: Head) -> Snapshot:
         snapshot = self.snapshot
@@ -42,14 +92,62 @@ class DatasetIndex:
                 head = self._feed.head()
             if snapshot.nonce == head.nonce and snapshot.seq == head.seq:
                 return snapshot
+        snapshot = self._adopted(snapshot, head)
         if snapshot is None or snapshot.nonce != head.nonce or snapshot.seq > head.seq:
             snapshot = self._empty(head)
         self.snapshot = snapshot = self._replayed(snapshot, head)
         return snapshot
 
     def _empty(self, head: Head) -> Snapshot:
+        self._generation += 1
         self._words = {}
+        self._changed = 0
         return Snapshot(nonce=head.nonce, seq=0, analyzer="", language="", space="")
+
+    def _adopted(self, snapshot: Snapshot | None, head: Head) -> Snapshot | None:
+        """The published snapshot, should it be ahead of `snapshot`; else `snapshot`."""
+        stamp = None if self.folder is None else self.folder.stamp()
+        if stamp is None or stamp == self._seen:
+            return snapshot
+        published = self._published(snapshot, head)
+        self._seen = stamp
+        if published is None:
+            return snapshot
+        if snapshot is not None and snapshot.nonce == head.nonce and published.seq < snapshot.seq:
+            return snapshot
+        return self._on(published, stamp)
+
+    def _on(self, published: Snapshot, stamp: Stamp) -> Snapshot:
+        """Make `published` what this index stands on."""
+        self._generation += 1
+        self._words = {}
+        self._changed = 0
+        self._base = self._seen = stamp
+        return published
+
+    def _published(self, snapshot: Snapshot | None, head: Head) -> Snapshot | None:
+        """The published snapshot; None when there is none that is of use."""
+        assert self.folder is not None
+        views = [] if snapshot is None else [v for some in snapshot.fields.values() for v in some]
+        known = {view.segment.file: view.segment for view in views if view.segment.file is not None}
+        try:
+            published = self.folder.load(known)
+        except DamagedError as error:
+            self._damaged = True
+            logger.warning(
+                "the search index of dataset %r is damaged and is built again from the truth: %s",
+                self.dataset,
+                error,
+            )
+            return None
+        except OSError as error:
+            self._warn("read", error)
+            return None
+        if published is None or published.nonce != head.nonce or published.seq > head.seq:
+            return None
+        profile = self._feed.profile(self.dataset)
+        made_as = (self._analyzers(profile.language).signature, profile.space)
+        return published if (published.analyzer, published.space) == made_as else None
 
     def _replayed(self, snapshot: Snapshot, head: Head) -> Snapshot:
         changes = self._feed.changes(self.dataset, snapshot.seq)
@@ -64,15 +162,11 @@ class DatasetIndex:
         fields = dict(snapshot.fields)
         for name, owners in _by_field(changes).items():
             words = self._words.setdefault(name, Words())
+            views = fields.get(name, ())
             fields[name] = replay(
-                self._feed,
-                self.dataset,
-                name,
-                owners,
-                fields.get(name, ()),
-                analyzer.encode,
-                words,
+                self._feed, self.dataset, name, owners, views, analyzer.encode, words
             )
+        self._changed += len(changes)
         return evolve(
             snapshot,
             seq=max([head.seq, *(change.seq for change in changes)]),
@@ -81,6 +175,90 @@ class DatasetIndex:
             space=profile.space,
         ).with_fields(fields)
 
+    def publish(self) -> bool:
+        """Merge the delta and, with a folder, make it the published state.
+
+        False when there was nothing to do or another process was at it; the delta is then kept.
+        A folder that cannot be written is warned of once; all stays in memory.
+        """
+        with self._publishing:
+            if self._dropped or self.snapshot is None:
+                return False
+            if self.folder is None:
+                return self._compact(None)
+            try:
+                with self.folder.lock() as locked:
+                    return locked and self._compact(self.folder)
+            except OSError as error:
+                self._warn("write", error)
+                return self._compact(None)
+
+    def _compact(self, folder: Folder | None) -> bool:
+        with self._replaying:
+            if folder is not None:
+                self._rebase(folder)
+            snapshot, generation = self.snapshot, self._generation
+            assert snapshot is not None
+            if not self._changed and not self._damaged and self._is_published(folder):
+                return False
+            changed = self._changed
+            # What comes while this is being merged belongs to the next delta.
+            self._words = {}
+        replacements = {name: compact(views) for name, views in snapshot.fields.items()}
+        stamp = None
+        if folder is not None:
+            try:
+                replacements = {
+                    name: _written(folder, name, snapshot.views(name), made)
+                    for name, made in replacements.items()
+                }
+                stamp = folder.publish(_installed(snapshot, replacements))
+            except OSError as error:
+                self._warn("write", error)
+        with self._replaying:
+            if generation == self._generation:
+                assert self.snapshot is not None
+                self.snapshot = _installed(self.snapshot, replacements)
+                self._publish_at = PUBLISH_AT
+                if stamp is not None or self.folder is None:
+                    self._changed -= changed
+                    self._damaged = False
+                    self._base = self._seen = stamp
+                else:
+                    self._publish_at += self.pending
+        return stamp is not None or self.folder is None
+
+    def _is_published(self, folder: Folder | None) -> bool:
+        return folder is None or (self._base is not None and folder.stamp() == self._base)
+
+    def _rebase(self, folder: Folder) -> None:
+        """Stand on the newest manifest: what another process published is not to be undone."""
+        stamp = folder.stamp()
+        if stamp is None or stamp == self._base or (self._damaged and stamp == self._seen):
+            return
+        head = self._feed.head()
+        published = self._published(self.snapshot, head)
+        if published is not None:
+            self.snapshot = self._replayed(self._on(published, stamp), head)
+
+    def _warn(self, what: str, error: OSError) -> None:
+        if not self._warned:
+            self._warned = True
+            logger.warning(
+                "cannot %s the search index of dataset %r, it is kept in memory: %s",
+                what,
+                self.dataset,
+                error,
+            )
+
+    def drop(self) -> None:
+        """Forget all, on disk too. The index must not be used again. Raises OSError."""
+        with self._publishing, self._replaying:
+            self._dropped = True
+            self.snapshot = None
+            if self.folder is not None:
+                self.folder.remove()
+
 
 def _by_field(changes: Sequence[Change]) -> dict[Field, list[int]]:
     grouped: dict[Field, list[int]] = {}
@@ -88,3 +266,27 @@ def _by_field(changes: Sequence[Change]) -> dict[Field, list[int]]:
         if change.field is not None:
             grouped.setdefault(change.field, []).append(change.owner)
     return {name: grouped[name] for name in FIELDS if name in grouped}
+
+
+def _written(
+    folder: Folder, field: Field, views: Sequence[View], made: Sequence[Replacement]
+) -> list[Replacement]:
+    """The replacements, and one for each view that has none, all as files of the folder."""
+    merged = {id(view.segment) for replacement in made for view in replacement.before}
+    every = [*made, *(Replacement((v,), v) for v in views if id(v.segment) not in merged)]
+    written = []
+    for replacement in every:
+        after = replacement.after
+        segment = folder.keep(after.segment, field)
+        if segment is not after.segment:
+            after = View(segment, after.dead)
+        written.append(Replacement(replacement.before, after))
+    return written
+
+
+def _installed(current: Snapshot, replacements: Mapping[Field, Sequence[Replacement]]) -> Snapshot:
+    """`current` with the replacements that were made from it or from an earlier state."""
+    fields = dict(current.fields)
+    for name, made in replacements.items():
+        fields[name] = carried_over(made, current.views(name))
+    return current.with_fields(fields)

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+import hashlib
+import logging
+import os
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
+from triptych.text import get_analyzer
 
 from . import bm25
 from .dataset import DatasetIndex
 from .feed import ChangeFeed, Field, Scored, TextAnalyzer
+from .folder import Folder
 from .nearest import VanishedError, checked, nearest, nearest_documents
 from .ranking import Found, parts_of, rank
-from .select import best
-from .snapshot import Snapshot
+from .select import lowest_of_best
+from .snapshot import Snapshot, Stats, stats
 from .vectors import Cores
 
 Owners = Mapping[str, NDArray[np.int64]]
 TRIES = 4
+# A process that ends with a smaller delta leaves it to the next one's replay: publishing costs
+# several syncs of the disk, replaying so few units some milliseconds.
+PUBLISH_AT_CLOSE = 200
+
+logger = logging.getLogger("triptych.index")
 
 
 class LocalIndex:
@@ -36,14 +47,12 @@ class LocalIndex:
         feed: ChangeFeed,
         path: Path | None = None,
         *,
-        analyzers: Callable[[str], TextAnalyzer],
+        analyzers: Callable[[str], TextAnalyzer] = get_analyzer,
     ) -> None:
         self._feed = feed
         self._path = path
         self._analyzers = analyzers
-        self._lock = Lock()
-        self._datasets: dict[str, DatasetIndex] = {}
-        self._cores = Cores()
+        self._begin()
 
     def bm25(
         self,
@@ -70,24 +79,29 @@ class LocalIndex:
             for snapshot in snapshots.values()
         }
         terms = sorted({term for counted in repeats.values() for term in counted})
-        views = [view for snapshot in snapshots.values() for view in snapshot.views(field)]
-        if limit <= 0 or not terms or not views:
+        if limit <= 0 or not terms:
             return []
         folded = _folded(headings)
         with self._cores.one():
-            statistics = bm25.statistics(views, terms)
-            found = []
+            views = [view for snapshot in snapshots.values() for view in snapshot.views(field)]
+            numbers = bm25.find(views, terms)
+            statistics = bm25.statistics(views, numbers)
+            known = dict(zip(map(id, views), numbers, strict=True))
+            found: list[Found] = []
+            bar = 0.0
             for dataset, snapshot in snapshots.items():
                 weights = bm25.weigh(statistics, repeats[snapshot.language])
                 for part in parts_of(dataset, snapshot.views(field), owners, folded):
-                    scores = bm25.score(part.view, weights)
-                    if part.allowed is None:
-                        units = best(scores, limit, floor=0.0)
-                        found.append(Found(part, units, scores[units]))
-                    else:
-                        scores = scores[part.allowed]
-                        places = best(scores, limit, floor=0.0)
-                        found.append(Found(part, part.allowed[places], scores[places]))
+                    units, scores = bm25.top(
+                        part.view,
+                        known[id(part.view)],
+                        weights,
+                        limit,
+                        allowed=part.allowed,
+                        bar=bar,
+                    )
+                    found.append(Found(part, units, scores))
+                    bar = max(bar, lowest_of_best([one.scores for one in found], limit))
             return rank(found, limit)
 
     def vector(
@@ -154,18 +168,77 @@ class LocalIndex:
             return rank(found, limit)
         return []
 
+    def publish(self, dataset: str | None = None) -> None:
+        """Merge the delta of one dataset, or of all, and write it to the folder.
+
+        Happens by itself in a thread of its own when a delta has grown, and in `close`.
+        """
+        self._fresh([dataset] if dataset is not None else list(self._datasets))
+        for name, index in list(self._datasets.items()):
+            if dataset is None or name == dataset:
+                index.publish()
+
+    def stats(self, dataset: str) -> Stats:
+        """What the index of a dataset is made of now."""
+        snapshot = self._fresh([dataset])[dataset]
+        return stats(snapshot, self._dataset(dataset).pending)
+
+    def drop(self, dataset: str) -> None:
+        """Forget a dataset, its files included; a later search builds its index again.
+
+        Raises OSError when the files cannot be removed.
+        """
+        index = self._dataset(dataset)
+        with self._lock:
+            self._datasets.pop(dataset, None)
+        index.drop()
+
     def _fresh(self, datasets: Sequence[str]) -> dict[str, Snapshot]:
         head = self._feed.head()
-        return {name: self._dataset(name).fresh(head) for name in dict.fromkeys(datasets)}
+        found = {}
+        for name in dict.fromkeys(datasets):
+            index = self._dataset(name)
+            before = index.snapshot
+            found[name] = index.fresh(head)
+            if found[name] is not before and index.due:
+                self._publish_soon(index)
+        return found
 
     def _dataset(self, name: str) -> DatasetIndex:
+        if self._process != os.getpid():
+            # Locks may be held by threads that the fork left behind: start anew.
+            self._begin()
         index = self._datasets.get(name)
         if index is None:
             with self._lock:
-                index = self._datasets.setdefault(
-                    name, DatasetIndex(name, self._feed, self._analyzers)
-                )
+                folder = None if self._path is None else Folder(_place(self._path, name), name)
+                made = DatasetIndex(name, self._feed, self._analyzers, folder)
+                index = self._datasets.setdefault(name, made)
         return index
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
+        self._lock = Lock()
+        self._datasets: dict[str, DatasetIndex] = {}
+        self._cores = Cores()
+        self._publisher: ThreadPoolExecutor | None = None
+        self._waiting: set[str] = set()
+
+    def _publish_soon(self, index: DatasetIndex) -> None:
+        with self._lock:
+            if index.dataset in self._waiting:
+                return
+            self._waiting.add(index.dataset)
+            if self._publisher is None:
+                self._publisher = ThreadPoolExecutor(1, "triptych-publish")
+            self._publisher.submit(self._publish_waiting, index)
+
+    def _publish_waiting(self, index: DatasetIndex) -> None:
+        self._waiting.discard(index.dataset)
+        try:
+            index.publish()
+        except Exception:
+            logger.exception("publishing the index of dataset %r failed", index.dataset)
 
     def __enter__(self) -> Self:
         return self
@@ -174,8 +247,27 @@ class LocalIndex:
         self.close()
 
     def close(self) -> None:
-        """Give back what the index holds. Idempotent."""
+        """Publish what is worth it and give back what is held. Idempotent.
+
+        A search after it opens the index again.
+        """
+        if self._process != os.getpid():
+            return
+        with self._lock:
+            datasets, self._datasets = list(self._datasets.values()), {}
+            publisher, self._publisher = self._publisher, None
+        if publisher is not None:
+            publisher.shutdown()
+        if self._path is not None:
+            for index in datasets:
+                if index.pending >= PUBLISH_AT_CLOSE:
+                    index.publish()
         self._cores.close()
+
+
+def _place(path: Path, dataset: str) -> Path:
+    """A dataset's folder: any name is safe there, whatever characters it has."""
+    return path / hashlib.sha256(dataset.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def _folded(headings: frozenset[str] | None) -> list[str] | None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from triptych.errors import ValidationError
 
 from .ranking import Found, Part
-from .select import SLACK, best
+from .select import SLACK, best, lowest_of_best
 from .vectors import Cores, approximate, exact
 
 # Exact scores are asked for at least so many candidates; for more, while the last of them is so
@@ -66,13 +66,11 @@ def nearest(
     while True:
         candidates, cut = _candidates(scans, pool)
         found = _rescored(candidates, query, vectors, last_try)
-        every = np.concatenate([np.empty(0), *(one.scores for one in found)])
-        if cut == -math.inf or pool >= max(MAX_POOL, 2 * limit):
+        bar = lowest_of_best([one.scores for one in found], limit)
+        if cut + SURE * _deviation(query, candidates) < bar or cut == -math.inf:
             return found
-        if len(every) >= limit:
-            bar = np.partition(every, len(every) - limit)[len(every) - limit]
-            if cut + SURE * _deviation(query, candidates) < bar:
-                return found
+        if pool >= max(MAX_POOL, 2 * limit):
+            return found
         pool *= GROWTH
 
 
@@ -98,26 +96,18 @@ def nearest_documents(
     while True:
         candidates, cut = _document_candidates(scans, pool, query)
         found = [_best_of_group(one) for one in _rescored(candidates, query, vectors, last_try)]
-        every = np.concatenate([np.empty(0), *(one.scores for one in found)])
-        if cut == -math.inf or pool >= max(MAX_POOL, 2 * limit):
+        bar = lowest_of_best([one.scores for one in found], limit)
+        if cut + SURE * _deviation(query, candidates) < bar or cut == -math.inf:
             return found
-        if len(every) >= limit:
-            bar = np.partition(every, len(every) - limit)[len(every) - limit]
-            if cut + SURE * _deviation(query, candidates) < bar:
-                return found
+        if pool >= max(MAX_POOL, 2 * limit):
+            return found
         pool *= GROWTH
 
 
 def _candidates(scans: Sequence[Scan], pool: int) -> tuple[list[Found], float]:
     """The `pool` best by approximate score, and the score that nothing left out exceeds."""
     chosen = [best(scores, pool) for _, scores, _ in scans]
-    every = np.concatenate(
-        [np.empty(0), *(scan[1][rows] for scan, rows in zip(scans, chosen, strict=True))]
-    )
-    if len(every) < pool:
-        cut = -math.inf
-    else:
-        cut = float(np.partition(every, len(every) - pool)[len(every) - pool])
+    cut = lowest_of_best([scan[1][rows] for scan, rows in zip(scans, chosen, strict=True)], pool)
     found = []
     for (part, scores, units), rows in zip(scans, chosen, strict=True):
         kept = rows[scores[rows] >= cut - SLACK]
@@ -131,17 +121,11 @@ def _document_candidates(
     """The chunks that may be the best of the `pool` documents with the best approximate maximum."""
     grouped = []
     for part, scores, units in scans:
-        groups = part.view.segment.group_numbers(units)
-        starts = np.flatnonzero(np.diff(groups, prepend=-1))
+        bounds = units.searchsorted(part.view.segment.starts)
+        starts = bounds[:-1][bounds[:-1] < bounds[1:]]
         grouped.append((starts, np.maximum.reduceat(scores, starts)))
     tops = [best(peaks, pool) for _, peaks in grouped]
-    every = np.concatenate(
-        [np.empty(0), *(peaks[top] for (_, peaks), top in zip(grouped, tops, strict=True))]
-    )
-    if len(every) < pool:
-        cut = -math.inf
-    else:
-        cut = float(np.partition(every, len(every) - pool)[len(every) - pool])
+    cut = lowest_of_best([peaks[top] for (_, peaks), top in zip(grouped, tops, strict=True)], pool)
     found = []
     for (part, scores, units), (starts, peaks), top in zip(scans, grouped, tops, strict=True):
         ends = np.append(starts[1:], len(scores))

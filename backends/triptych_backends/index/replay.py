@@ -17,6 +17,8 @@ OWNERS_AT_ONCE = 512
 # From so many owners on a batch is built with a vocabulary of its own, as a segment to stay.
 BULK_OWNERS = 256
 
+GROWTH = 4
+
 
 def replay(
     feed: ChangeFeed,
@@ -66,15 +68,15 @@ def _segments(
 def _absorb(views: list[View], added: View, words: Words) -> list[View]:
     """`views` and `added`, merged with those delta segments that it is not small beside.
 
-    The sizes of the delta segments then at least double from one to the next, so that there are
-    few of them and a unit is rewritten a logarithmic number of times.
+    The sizes of the delta segments then grow by more than `GROWTH` from one to the next, so that
+    there are few of them and a unit is rewritten a logarithmic number of times.
     """
     if not is_delta(added, words):
         return [*views, added]
     others = [view for view in views if not is_delta(view, words)]
     deltas = sorted((view for view in views if is_delta(view, words)), key=_live_count)
     absorbed, total = [added], added.live_count
-    while deltas and deltas[0].live_count <= 2 * total:
+    while deltas and deltas[0].live_count <= GROWTH * total:
         total += deltas[0].live_count
         absorbed.append(deltas.pop(0))
     if len(absorbed) > 1:

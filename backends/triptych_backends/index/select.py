@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -40,3 +42,11 @@ def _passing(scores: Scores, limit: int, floor: float) -> NDArray[np.int64]:
             if np.count_nonzero(scores[places] >= bar + SLACK) >= limit:
                 return places
     return np.flatnonzero(scores > floor)
+
+
+def lowest_of_best(parts: Sequence[Scores], limit: int) -> float:
+    """The `limit`-th best of all scores, -inf when there are fewer."""
+    if sum(map(len, parts)) < limit:
+        return -np.inf
+    every = np.concatenate(parts)
+    return float(np.partition(every, len(every) - limit)[len(every) - limit])

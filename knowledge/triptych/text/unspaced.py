@@ -11,6 +11,7 @@ length.
 from __future__ import annotations
 
 import importlib
+import logging
 from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
@@ -58,6 +59,8 @@ def _pure_python_segmenter() -> Callable[[str], list[str]]:
             "Chinese text needs a word segmenter: install rjieba, or jieba where rjieba has no "
             "wheel"
         ) from error
+    # Loading the dictionary is no news for whoever reads the standard error stream.
+    logging.getLogger("jieba").setLevel(logging.WARNING)
 
     def cut(run: str) -> list[str]:
         words: list[str] = jieba_cut(run, HMM=False)
@@ -88,7 +91,10 @@ def query_terms(run: str) -> list[str]:
     if len(run) == 1:
         return [run]
     terms = pairs(run)
-    terms += [word for word in chinese_words(run) if len(word) != 2]
+    for word in chinese_words(run):
+        # The segmenter gives back what is not Han one by one.
+        if len(word) > 2 or (len(word) == 1 and _HAN.match(word)):
+            terms.append(word)
     return terms
 
 

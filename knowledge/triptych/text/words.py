@@ -79,7 +79,7 @@ def fold(word: str) -> str:
 
 
 def tokens(text: str) -> list[tuple[str, str]]:
-    """Return the tokens of normalised ``text`` as pairs (unspaced run, other), one of them empty."""
+    """The tokens of normalised ``text`` as pairs (unspaced run, other), one of them empty."""
     found: list[tuple[str, str]] = _TOKEN.findall(text)
     return found
 

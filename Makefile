@@ -1,0 +1,56 @@
+# `make` alone lists the targets. Nothing here needs a step before it on a fresh machine.
+
+VENV := .venv
+PY := $(VENV)/bin/python
+PACKAGES := knowledge/triptych backends/triptych_backends factory/triptych_factory adapters/triptych_adapters
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test lint format bench crash clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+venv: $(VENV)/.installed ## make .venv with Triptych (editable) and everything its tests need
+
+# A stamp instead of the folder: an interrupted install is repeated, a finished one is not.
+$(VENV)/.installed: pyproject.toml
+	@found=; for candidate in $(PYTHON) python3 python3.13 python3.12 python3.11; do \
+	  if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    found=$$candidate; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+	  echo "error: Triptych needs Python 3.11 or newer; none of $(PYTHON) python3 python3.13 python3.12 python3.11 is." >&2; \
+	  echo "       python3 here: $$(python3 --version 2>&1 | head -n 1)" >&2; \
+	  echo "       Install one, or name it: make venv PYTHON=/path/to/python3.12" >&2; exit 1; fi; \
+	if ! "$$found" -c 'import ensurepip, venv' 2>/dev/null; then \
+	  echo "error: $$found has no venv module; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; fi; \
+	echo "Making $(VENV) with $$("$$found" --version)"; "$$found" -m venv --clear $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check -e ".[local,dev]"
+	@touch $@
+
+demo: venv ## put this project's docs into a knowledge base, search it, edit one paragraph
+	$(PY) -m triptych_adapters.demo
+
+test: venv ## the whole test suite
+	$(PY) -m pytest
+
+lint: venv ## ruff, mypy, pyright on the public surface, import-linter
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(PY) -m mypy $(PACKAGES)
+	$(VENV)/bin/pyright --pythonpath $(PY) --verifytypes triptych --ignoreexternal
+	$(VENV)/bin/lint-imports
+
+format: venv ## let ruff put the sources in shape
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+bench: venv ## the benchmarks beside their peers (minutes)
+	$(PY) -m pytest bench -p no:cacheprovider
+
+crash: venv ## the tests that kill processes, at length
+	$(PY) -m pytest -m slow
+
+clean: ## remove .venv, caches and build results
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,110 @@
+"""``triptych layers show`` and ``triptych layers fill``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from triptych_adapters.cli.exits import Exit
+from triptych_adapters.cli.search import LayerChoice
+from triptych_adapters.cli.session import Session, command, examples
+
+LAYERS = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``layers`` with its two commands."""
+    command(
+        LAYERS,
+        "show",
+        epilog=examples("triptych layers show start.md", "triptych layers show --dataset-layer"),
+    )(show)
+    command(LAYERS, "fill", epilog=examples("triptych layers fill --dataset docs"))(fill)
+    app.add_typer(LAYERS, name="layers", help="Show or fill abstracts (L0) and overviews (L1).")
+
+
+def show(
+    session: Session,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="The document.", show_default=False)
+    ] = None,
+    dataset_layer: Annotated[
+        bool, typer.Option("--dataset-layer", help="Show the dataset's own layers instead.")
+    ] = False,
+    dataset: Annotated[str, typer.Option("--dataset", "-d", help="The dataset.")] = "default",
+    layer: Annotated[
+        LayerChoice | None,
+        typer.Option("--layer", "-l", help="L0 or L1. Without it: both.", show_default=False),
+    ] = None,
+) -> None:
+    """Show the abstract and the overview of a document or of a whole dataset."""
+    from triptych.errors import NotFoundError, ValidationError
+    from triptych_adapters.cli.schema import layer_json
+
+    if (name is None) is not dataset_layer:
+        raise ValidationError("name a document, or give --dataset-layer: one of the two")
+    if layer is LayerChoice.DETAIL:
+        raise ValidationError("L2 is the chunks: find them with `triptych search`")
+    wanted = (LayerChoice.ABSTRACT, LayerChoice.OVERVIEW) if layer is None else (layer,)
+    with session.service() as service:
+        if name is None:
+            found = [service.dataset_layer(dataset, str(each)) for each in wanted]
+        else:
+            service.get_document(dataset, name)
+            found = [service.layer(dataset, name, str(each)) for each in wanted]
+    layers = [each for each in found if each is not None]
+    if not layers:
+        whose = f"dataset {dataset!r}" if name is None else f"{name!r}"
+        raise NotFoundError(f"{whose} has no such layer yet: `triptych layers fill` makes it")
+    output = session.output
+    if output.as_json:
+        output.emit({"layers": [layer_json(each) for each in layers]})
+        return
+    for each in layers:
+        stale = "" if each.stale is None else f" (stale: {each.stale})"
+        output.note(f"{each.layer} of {each.doc_name or 'the dataset ' + dataset}{stale}")
+        output.say(each.content)
+
+
+def fill(
+    session: Session,
+    dataset: Annotated[str, typer.Option("--dataset", "-d", help="The dataset.")] = "default",
+) -> Exit:
+    """Make the layers that are missing or stale, without a language model.
+
+    Abstracts and overviews are extracted from the documents' own sentences and headings.
+    Layers that a person or a model wrote are kept.
+    """
+    from triptych.layers import fill_layers
+    from triptych_adapters.cli.progress import shown
+    from triptych_adapters.cli.schema import failure_json
+
+    with session.service() as service, shown(session.output, "layers") as progress:
+        report = fill_layers(service, dataset, progress=progress)
+    output = session.output
+    counts = {
+        "checked": report.checked,
+        "fresh": report.fresh,
+        "written": report.written,
+        "kept": len(report.kept),
+        "failed": len(report.failed),
+    }
+    for name in report.kept:
+        output.warn(f"{name}: a layer that another hand wrote is stale; it is kept")
+    for failure in report.failed:
+        output.warn(f"{failure.name or 'the dataset itself'}: {failure.error}")
+    if output.as_json:
+        failures = [failure_json(failure) for failure in report.failed]
+        output.emit(
+            {
+                "dataset": dataset,
+                "dataset_written": report.dataset_written,
+                "counts": counts,
+                "kept": list(report.kept),
+                "failures": failures,
+            }
+        )
+    elif not output.quiet:
+        output.table(("layers", dataset), list(counts.items()))
+    return Exit.PARTIAL if report.failed else Exit.OK

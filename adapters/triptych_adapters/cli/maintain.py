@@ -1,0 +1,141 @@
+"""``triptych rebuild`` and ``triptych delete``."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from triptych_adapters.cli.exits import Exit
+from triptych_adapters.cli.session import Session, command, examples
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``rebuild`` and ``delete``."""
+    command(
+        app,
+        "rebuild",
+        epilog=examples(
+            "triptych rebuild --all", "triptych rebuild --dataset docs --doc guide/start.md"
+        ),
+    )(rebuild)
+    command(
+        app,
+        "delete",
+        epilog=examples(
+            "triptych delete guide/old.md", "triptych delete --dataset-wide --dataset docs --yes"
+        ),
+    )(delete)
+
+
+def rebuild(
+    session: Session,
+    dataset: Annotated[str, typer.Option("--dataset", "-d", help="The dataset.")] = "default",
+    doc: Annotated[
+        str, typer.Option("--doc", metavar="NAME", help="One document of it.", show_default=False)
+    ] = "",
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Every dataset.")] = False,
+) -> Exit:
+    """Bring chunks and vectors up to date with their documents and the settings.
+
+    What is fresh is left alone; unchanged text is not embedded again.
+    """
+    from triptych.errors import ValidationError
+    from triptych_adapters.cli.progress import shown
+    from triptych_adapters.cli.schema import failure_json
+
+    if everything and doc:
+        raise ValidationError("--doc names a document of one dataset: leave out --all")
+    scope = "" if everything else dataset
+    with session.service() as service, shown(session.output, "rebuilding") as progress:
+        report = service.rebuild(dataset_id=scope, doc_name=doc, progress=progress)
+    output = session.output
+    counts = {
+        "checked": report.checked,
+        "fresh": report.fresh,
+        "rebuilt": report.rebuilt,
+        "removed": report.removed,
+        "failed": len(report.failed),
+        "embedded": report.embedded,
+        "reused": report.reused,
+    }
+    for failure in report.failed:
+        output.warn(f"{failure.dataset_id}/{failure.name}: {failure.error}")
+    if output.as_json:
+        failures = [failure_json(failure) for failure in report.failed]
+        output.emit({"dataset": scope or None, "counts": counts, "failures": failures})
+    elif not output.quiet:
+        output.table(("", scope or "every dataset"), list(counts.items()))
+    return Exit.PARTIAL if report.failed else Exit.OK
+
+
+def delete(
+    session: Session,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Documents to delete.", show_default=False),
+    ] = None,
+    dataset: Annotated[str, typer.Option("--dataset", "-d", help="Their dataset.")] = "default",
+    dataset_wide: Annotated[
+        bool, typer.Option("--dataset-wide", help="Delete the whole dataset instead.")
+    ] = False,
+    purge: Annotated[
+        bool, typer.Option("--purge", help="Erase also what the store's files still hold of it.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> Exit:
+    """Delete documents, or a whole dataset, with all that was derived from them.
+
+    A whole dataset is deleted only after a question, or with --yes.
+    """
+    from triptych.errors import NotFoundError, ValidationError
+
+    names = names or []
+    if bool(names) is dataset_wide:
+        raise ValidationError("name documents, or give --dataset-wide: one of the two")
+    output = session.output
+    with session.service() as service:
+        if dataset_wide:
+            if dataset not in service.list_datasets():
+                raise NotFoundError(f"there is no dataset {dataset!r}")
+            if not yes and not _confirmed(f"Delete the dataset {dataset!r} and all in it?"):
+                output.note("nothing was deleted")
+                return Exit.FAILED
+            remove_all = service.purge if purge else service.delete_dataset
+            remove_all(dataset)
+            found = {}
+        else:
+            remove = service.purge if purge else service.delete_document
+            found = {name: remove(dataset, name) for name in names}
+    deleted = [name for name, there in found.items() if there]
+    missing = [name for name, there in found.items() if not there]
+    if missing and not deleted:
+        raise NotFoundError(
+            f"dataset {dataset!r} has no document " + ", ".join(repr(name) for name in missing)
+        )
+    for name in missing:
+        output.warn(f"there is no document {name!r} in dataset {dataset!r}")
+    if output.as_json:
+        output.emit(
+            {
+                "dataset": dataset,
+                "dataset_deleted": dataset_wide,
+                "deleted": deleted,
+                "missing": missing,
+            }
+        )
+    else:
+        what = f"dataset {dataset!r}" if dataset_wide else ", ".join(deleted)
+        output.note(f"deleted {what}")
+    return Exit.PARTIAL if missing else Exit.OK
+
+
+def _confirmed(question: str) -> bool:
+    from triptych.errors import ValidationError
+
+    if not sys.stdin.isatty():
+        raise ValidationError(
+            "deleting a dataset asks first, and nobody is here to answer: add --yes"
+        )
+    return typer.confirm(question, err=True)

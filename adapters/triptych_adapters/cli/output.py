@@ -1,0 +1,119 @@
+"""What the command prints: results on stdout, everything else on stderr.
+
+On a terminal results are tables; piped, they are tab-separated lines. With ``--json`` stdout
+holds one JSON object and nothing else.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+__all__ = ["SCHEMA", "Output", "visible"]
+
+SCHEMA = 1
+"""The version of the JSON objects. Fields may be added under it, none changed or removed."""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def visible(text: str) -> str:
+    """``text`` without what could steer a terminal: control and direction characters."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
+
+
+class PipedConsole(Console):
+    """A console that tells of a reader who went away, where rich's own ends the process."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Output:
+    """Where a command's results and remarks go."""
+
+    command: str
+    as_json: bool = False
+    quiet: bool = False
+    color: bool = True
+    stdout: Console = attrs.field(init=False)
+    stderr: Console = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                # A terminal that lacks a character shows a replacement rather than a failure.
+                stream.reconfigure(errors="replace")
+        no_color = None if self.color else True
+        options: dict[str, Any] = {"no_color": no_color, "highlight": False, "markup": False}
+        object.__setattr__(self, "stdout", PipedConsole(**options))
+        object.__setattr__(self, "stderr", PipedConsole(stderr=True, **options))
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether somebody is watching stderr."""
+        return self.stderr.is_terminal and not self.quiet
+
+    def emit(self, fields: Mapping[str, Any]) -> None:
+        """Print the command's JSON object, in UTF-8 whatever the terminal's encoding."""
+        value = {"schema": SCHEMA, "command": self.command, **fields}
+        self.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+
+    def write(self, text: str) -> None:
+        """Print ``text`` on stdout exactly, in UTF-8."""
+        sys.stdout.flush()
+        left = memoryview(text.encode("utf-8"))
+        while left:
+            # Unbuffered (PYTHONUNBUFFERED=1), a write may take a part and tell of no error.
+            left = left[sys.stdout.buffer.write(left) :]
+        sys.stdout.buffer.flush()
+
+    def say(self, text: str | Text) -> None:
+        """Print a line of the result on stdout."""
+        line = Text(visible(text)) if isinstance(text, str) else text
+        self.stdout.print(line, soft_wrap=True)
+
+    def table(
+        self, columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str = ""
+    ) -> None:
+        """Print rows: a table on a terminal, tab-separated lines without a head elsewhere."""
+        cells = [[visible(str(cell)) for cell in row] for row in rows]
+        if not self.stdout.is_terminal:
+            # Written as it is: rich would turn the tabs into spaces.
+            lines = ("\t".join(" ".join(cell.split()) for cell in row) for row in cells)
+            self.write("".join(f"{line}\n" for line in lines))
+            return
+        table = Table(title=title or None, title_justify="left", header_style="bold", box=None)
+        for index, column in enumerate(columns):
+            numeric = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
+            table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+        for row in cells:
+            table.add_row(*(Text(cell) for cell in row))
+        self.stdout.print(table)
+
+    def note(self, text: str) -> None:
+        """Print a remark on stderr, unless asked to be quiet."""
+        if not self.quiet:
+            self.stderr.print(Text(visible(text)), soft_wrap=True)
+
+    def warn(self, text: str) -> None:
+        """Print a warning on stderr."""
+        line = Text.assemble(("warning: ", "yellow"), visible(text))
+        self.stderr.print(line, soft_wrap=True)
+
+    def error(self, text: str, *, hint: str = "") -> None:
+        """Print an error on stderr: one line, and one for what to do about it."""
+        line = Text.assemble(("error: ", "bold red"), " ".join(visible(text).split()))
+        self.stderr.print(line, soft_wrap=True)
+        if hint and not self.quiet:
+            self.stderr.print(Text(f"hint: {hint}", style="dim"), soft_wrap=True)

@@ -1,0 +1,146 @@
+"""``triptych put``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from triptych_adapters.cli.exits import Exit
+from triptych_adapters.cli.session import Session, command, examples, pairs
+
+if TYPE_CHECKING:
+    from triptych.records import Failure, NewDocument, PutReport
+    from triptych_adapters.cli.files import FileToPut
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``put``."""
+    command(
+        app,
+        "put",
+        epilog=examples(
+            "triptych put docs/                         every text file below docs/",
+            "triptych put notes.md --metadata lang=en   one file",
+            "cat log.txt | triptych put - --name log    standard input",
+        ),
+    )(put)
+
+
+def put(
+    session: Session,
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="PATH",
+            help="Files, directories, or - for standard input.",
+            show_default=False,
+            allow_dash=True,
+        ),
+    ],
+    dataset: Annotated[
+        str, typer.Option("--dataset", "-d", help="The dataset to put into.")
+    ] = "default",
+    name: Annotated[
+        str | None, typer.Option("--name", help="The name of a single document.")
+    ] = None,
+    metadata: Annotated[
+        list[str] | None,
+        typer.Option("--metadata", "-m", metavar="KEY=VALUE", help="Metadata for every document."),
+    ] = None,
+    if_version: Annotated[
+        int | None,
+        typer.Option(
+            "--if-version",
+            metavar="N",
+            help="Put a single document only over this version (0: only if there is none).",
+        ),
+    ] = None,
+) -> Exit:
+    """Put files into a dataset: add new documents, update changed ones.
+
+    From a directory it takes text files (.md, .markdown, .mdx, .rst, .txt and their like) at
+    any depth, hidden ones aside, each named by its path from there. Unchanged documents cost
+    nothing.
+    """
+    from triptych.errors import ValidationError
+    from triptych.records import Failure, NewDocument
+    from triptych_adapters.cli.files import decode, find_files, read_text
+    from triptych_adapters.cli.progress import shown
+
+    extra = _metadata(metadata or [])
+    from_stdin = paths == [Path("-")]
+    if Path("-") in paths and not from_stdin:
+        raise ValidationError("- is standard input: put it by itself")
+    if from_stdin and name is None:
+        raise ValidationError("a document from standard input needs --name")
+    files: list[FileToPut] = [] if from_stdin else find_files(paths, name=name)
+    if if_version is not None and not from_stdin and len(files) != 1:
+        raise ValidationError("--if-version goes with a single document")
+    unread: list[Failure] = []
+
+    def documents() -> Iterator[NewDocument]:
+        if from_stdin:
+            text = decode(sys.stdin.buffer.read(), "standard input")
+            yield NewDocument(name=name, content=text, metadata=extra, if_version=if_version)
+        for file in files:
+            try:
+                yield NewDocument(
+                    name=file.name,
+                    content=read_text(file.path),
+                    metadata=extra,
+                    if_version=if_version,
+                )
+            except ValidationError as error:
+                unread.append(Failure(dataset_id=dataset, name=file.name, error=error))
+
+    alone = from_stdin or (len(files) == 1 and not paths[0].is_dir())
+    # One document is read before the store is opened, so that a mistake leaves no store behind.
+    incoming: Iterator[NewDocument] = iter(list(documents())) if alone else documents()
+    if alone and unread:
+        raise unread[0].error
+    with (
+        session.service(create=True) as service,
+        shown(session.output, "documents", total=len(files) or None) as progress,
+    ):
+        report = service.put_documents(dataset, incoming, progress=progress)
+    failed = (*unread, *report.failed)
+    if alone and failed:
+        raise failed[0].error
+    _tell(session, dataset, report, failed)
+    return Exit.PARTIAL if failed else Exit.OK
+
+
+def _metadata(values: list[str]) -> Mapping[str, str]:
+    from triptych.errors import ValidationError
+
+    found = pairs(values, "--metadata")
+    for key, several in found.items():
+        if len(several) > 1:
+            raise ValidationError(f"--metadata gives {key!r} {len(several)} times: give it once")
+    return {key: several[0] for key, several in found.items()}
+
+
+def _tell(session: Session, dataset: str, report: PutReport, failed: tuple[Failure, ...]) -> None:
+    from triptych_adapters.cli.schema import failure_json
+
+    output = session.output
+    counts = {
+        "added": report.added,
+        "updated": report.updated,
+        "unchanged": report.unchanged,
+        "failed": len(failed),
+        "chunks": report.chunks,
+        "embedded": report.embedded,
+        "reused": report.reused,
+    }
+    for failure in failed:
+        output.warn(f"{failure.name}: {failure.error}")
+    if output.as_json:
+        failures = [failure_json(failure) for failure in failed]
+        output.emit({"dataset": dataset, "counts": counts, "failures": failures})
+    elif not output.quiet:
+        output.table(("", dataset), list(counts.items()))

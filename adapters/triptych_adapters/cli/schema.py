@@ -1,0 +1,89 @@
+"""The JSON form of the records, as ``--json`` prints them: documented and stable."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from triptych.records import (
+        DatasetStats,
+        DerivedLayer,
+        DocumentInfo,
+        Failure,
+        Hit,
+        SourceDocument,
+    )
+
+__all__ = ["document_json", "failure_json", "hit_json", "layer_json", "stats_json"]
+
+
+def document_json(document: SourceDocument | DocumentInfo) -> dict[str, Any]:
+    """A document without its content."""
+    return {
+        "dataset": document.dataset_id,
+        "name": document.name,
+        "version": document.version,
+        "updated_at": document.updated_at.isoformat(),
+        "metadata": dict(document.metadata),
+    }
+
+
+def hit_json(hit: Hit) -> dict[str, Any]:
+    """A hit; ``chunk`` is null for layers and documents, ``line`` counts from 1."""
+    return {
+        "dataset": hit.dataset_id,
+        "name": hit.doc_name,
+        "layer": None if hit.layer is None else str(hit.layer),
+        "chunk": None if hit.chunk_index < 0 else hit.chunk_index,
+        "line": hit.start_line,
+        "start": hit.start,
+        "end": hit.end,
+        "heading_path": list(hit.heading_path),
+        "locator": hit.locator,
+        "score": hit.score,
+        "scores": dict(hit.scores),
+        "stale": hit.stale,
+        "version": hit.sig.source_version,
+        "metadata": dict(hit.metadata),
+        "snippet": hit.snippet,
+        "content": hit.content,
+    }
+
+
+def layer_json(layer: DerivedLayer) -> dict[str, Any]:
+    """A layer; ``name`` is "" for the dataset's own."""
+    return {
+        "dataset": layer.dataset_id,
+        "name": layer.doc_name,
+        "layer": str(layer.layer),
+        "version": layer.sig.source_version,
+        "prompt_sig": layer.sig.prompt_sig,
+        "stale": layer.stale,
+        "content": layer.content,
+    }
+
+
+def stats_json(stats: DatasetStats) -> dict[str, Any]:
+    """A dataset's counts; ``size`` in bytes."""
+    config = stats.config
+    return {
+        "dataset": stats.dataset_id,
+        "documents": stats.documents,
+        "chunks": stats.chunks,
+        "vectors": stats.vectors,
+        "layers": stats.layers,
+        "stale": stats.stale,
+        "size": stats.size,
+        "language": None if config is None else config.language,
+        "embedder": None if config is None else config.embed_sig or None,
+        "chunker": None if config is None else config.chunker_sig,
+    }
+
+
+def failure_json(failure: Failure) -> dict[str, Any]:
+    """One document that failed."""
+    return {
+        "dataset": failure.dataset_id,
+        "name": failure.name,
+        "error": {"type": type(failure.error).__name__, "message": str(failure.error)},
+    }

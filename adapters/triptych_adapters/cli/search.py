@@ -1,0 +1,157 @@
+"""``triptych search``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from triptych_adapters.cli.session import Session, command, examples, pairs
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from triptych.records import Hit
+
+
+class ModeChoice(StrEnum):
+    """The lanes to run; the domain's own enum would bring NumPy into every ``--help``."""
+
+    BM25 = "bm25"
+    VECTOR = "vector"
+    HYBRID = "hybrid"
+
+
+class LayerChoice(StrEnum):
+    """What to find; apart from the domain's enum for the same reason."""
+
+    ABSTRACT = "L0"
+    OVERVIEW = "L1"
+    DETAIL = "L2"
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``search``."""
+    command(
+        app,
+        "search",
+        epilog=examples(
+            "triptych search how do I start",
+            "triptych search retries --all --mode bm25 --top-k 3",
+            "triptych search auth --where lang=en --where doc_prefix=guide/",
+            "triptych search auth --json | jq -r '.hits\\[].name'",
+        ),
+    )(search)
+
+
+def search(
+    session: Session,
+    query: Annotated[
+        list[str],
+        typer.Argument(metavar="QUERY", help="A question, or some words.", show_default=False),
+    ],
+    dataset: Annotated[
+        str, typer.Option("--dataset", "-d", help="The dataset to search.")
+    ] = "default",
+    everywhere: Annotated[bool, typer.Option("--all", "-a", help="Search every dataset.")] = False,
+    mode: Annotated[
+        ModeChoice | None,
+        typer.Option("--mode", help="Which lanes run. Without it: hybrid where an embedder is."),
+    ] = None,
+    layer: Annotated[
+        LayerChoice,
+        typer.Option("--layer", "-l", help="L2 finds chunks, L0 abstracts, L1 overviews."),
+    ] = LayerChoice.DETAIL,
+    documents: Annotated[
+        bool, typer.Option("--documents", help="Find whole documents instead.")
+    ] = False,
+    top_k: Annotated[int, typer.Option("--top-k", "-k", help="The most hits to show.")] = 10,
+    threshold: Annotated[
+        float | None, typer.Option("--threshold", help="The least fused score.")
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--where",
+            "-w",
+            metavar="KEY=VALUE",
+            help="Only documents with this metadata; doc_name, doc_prefix and heading work "
+            "too. A key given again allows any of its values.",
+        ),
+    ] = None,
+    fresh_only: Annotated[bool, typer.Option("--fresh-only", help="Leave out what is stale.")] = (
+        False
+    ),
+) -> None:
+    """Find the chunks, layers or documents that answer best.
+
+    Each hit shows its document, line, section and scores, and whether it is stale. No hits
+    is an answer: the exit code is 0.
+    """
+    from triptych.records import Query, Scope
+    from triptych_adapters.cli.schema import hit_json
+
+    conditions = pairs(where or [], "--where")
+    asked = Query(
+        text=" ".join(query),
+        dataset_id="" if everywhere else dataset,
+        scope=Scope.ALL if everywhere else Scope.SINGLE,
+        mode=None if mode is None else str(mode),
+        layer=str(layer),
+        top_k=top_k,
+        threshold=threshold,
+        where={
+            key: values[0] if len(values) == 1 else values for key, values in conditions.items()
+        },
+        fresh_only=fresh_only,
+    )
+    with session.service() as service:
+        result = service.search_documents(asked) if documents else service.search(asked)
+    output = session.output
+    for warning in result.warnings:
+        output.warn(warning)
+    if output.as_json:
+        output.emit(
+            {
+                "query": asked.text,
+                "hits": [hit_json(hit) for hit in result.hits],
+                "warnings": list(result.warnings),
+                "exhausted": result.exhausted,
+            }
+        )
+        return
+    for rank, hit in enumerate(result.hits, start=1):
+        output.say(heading(rank, hit, show_dataset=everywhere))
+        output.say(_excerpt(hit))
+    if not result.hits:
+        output.note("no hits")
+
+
+def heading(rank: int, hit: Hit, *, show_dataset: bool) -> Text:
+    """A hit's first line: rank, place, section, scores, and why it is stale."""
+    from rich.text import Text
+
+    from triptych_adapters.cli.output import visible
+
+    place = f"{hit.dataset_id}/{hit.doc_name}" if show_dataset else hit.doc_name
+    if hit.layer is None:
+        where = ""
+    elif hit.chunk_index >= 0:
+        where = f":{hit.start_line}"
+    else:
+        where = f" {hit.layer}"
+    line = Text(f"{rank}. ")
+    line.append(visible(place) + where, style="bold cyan")
+    if hit.heading_path:
+        line.append("  " + visible(" > ".join(hit.heading_path)), style="italic")
+    lanes = ", ".join(f"{lane} {score:.3f}" for lane, score in sorted(hit.scores.items()))
+    line.append(f"  {hit.score:.4f}" + (f" ({lanes})" if lanes else ""), style="dim")
+    if hit.stale is not None:
+        line.append(f"  stale: {hit.stale}", style="yellow")
+    return line
+
+
+def _excerpt(hit: Hit) -> str:
+    lines = (hit.snippet or hit.content).strip().splitlines()[:6]
+    return "\n".join(f"   {line}" for line in lines)

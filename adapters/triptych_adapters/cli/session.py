@@ -1,0 +1,255 @@
+"""What every command shares: the global options, the opened Service, how errors end.
+
+Global options may stand before or after the command's name; behind it wins.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import attrs
+import typer
+
+from triptych_adapters.cli.exits import Exit, exit_for, hint_for
+from triptych_adapters.cli.output import Output
+
+if TYPE_CHECKING:
+    from triptych.service import Service
+    from triptych_factory import Settings
+
+__all__ = [
+    "GLOBAL_OPTIONS",
+    "Globals",
+    "Session",
+    "command",
+    "error_json",
+    "examples",
+    "pairs",
+    "prose",
+    "take_options",
+]
+
+PANEL = "Global options"
+
+GLOBAL_OPTIONS: dict[str, tuple[Any, Any]] = {
+    "store": (
+        Annotated[
+            str | None,
+            typer.Option(
+                "--store",
+                "-s",
+                metavar="URL",
+                help="The knowledge base: a path such as ./kb.db, sqlite:///PATH or memory://. "
+                "By default ./kb.db.",
+                show_default=False,
+                rich_help_panel=PANEL,
+            ),
+        ],
+        None,
+    ),
+    "embedder": (
+        Annotated[
+            str | None,
+            typer.Option(
+                "--embedder",
+                metavar="NAME",
+                help="local, local-multilingual, hash or none. By default local, where installed.",
+                show_default=False,
+                rich_help_panel=PANEL,
+            ),
+        ],
+        None,
+    ),
+    "as_json": (
+        Annotated[
+            bool,
+            typer.Option("--json", help="Print one JSON object on stdout.", rich_help_panel=PANEL),
+        ],
+        False,
+    ),
+    "no_color": (
+        Annotated[
+            bool, typer.Option("--no-color", help="Print without colour.", rich_help_panel=PANEL)
+        ],
+        False,
+    ),
+    "quiet": (
+        Annotated[
+            bool,
+            typer.Option(
+                "--quiet",
+                "-q",
+                help="Print results, warnings and errors alone.",
+                rich_help_panel=PANEL,
+            ),
+        ],
+        False,
+    ),
+}
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Globals:
+    """The global options as they were given."""
+
+    store: str | None = None
+    embedder: str | None = None
+    as_json: bool = False
+    no_color: bool = False
+    quiet: bool = False
+
+    def overlaid(self, later: Globals) -> Globals:
+        """These options, and over them those that ``later`` gives."""
+        given = {
+            name: value
+            for name, value in attrs.asdict(later).items()
+            if value is not None and value is not False
+        }
+        return attrs.evolve(self, **given)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Session:
+    """One run of one command."""
+
+    output: Output
+    options: Globals
+
+    def settings(self) -> Settings:
+        """The settings in force: options, then environment, then file."""
+        from triptych_factory import Settings
+
+        embedder = None if self.options.embedder == "auto" else self.options.embedder
+        return Settings.resolve({"url": self.options.store, "embedder": embedder})
+
+    @contextmanager
+    def service(self, *, create: bool = False) -> Iterator[Service]:
+        """The Service in force, closed at the block's end."""
+        from triptych_factory import wire
+
+        with wire(self.settings(), create=create) as service:
+            yield service
+
+
+def examples(*lines: str) -> str:
+    """A help page's end that shows how the command is used."""
+    return "\n".join(["Examples:", *(f"$ {line}" for line in lines)])
+
+
+def command(
+    app: typer.Typer, name: str, *, epilog: str = ""
+) -> Callable[[Callable[..., Exit | None]], Callable[..., Exit | None]]:
+    """Register ``function(session, …)`` as a command that takes the global options as well.
+
+    The function returns how it ended (None: well). Errors end the run with their exit code.
+    """
+
+    def register(function: Callable[..., Exit | None]) -> Callable[..., Exit | None]:
+        @functools.wraps(function)
+        def run(ctx: typer.Context, **arguments: Any) -> None:
+            later = Globals(**{option: arguments.pop(option) for option in GLOBAL_OPTIONS})
+            before = ctx.find_root().obj
+            options = before.overlaid(later) if isinstance(before, Globals) else later
+            full_name = " ".join(ctx.command_path.split()[1:]) or name
+            raise typer.Exit(_run(function, full_name, options, arguments))
+
+        hints = get_type_hints(function, include_extras=True)
+        own = list(inspect.signature(function).parameters.values())[1:]
+        options = {each.name: (hints[each.name], each.default) for each in own}
+        take_options(run, {**options, **GLOBAL_OPTIONS})
+        app.command(name, help=prose(function.__doc__ or ""), epilog=epilog or None)(run)
+        return function
+
+    return register
+
+
+def take_options(function: Callable[..., None], options: Mapping[str, tuple[Any, Any]]) -> None:
+    """Give ``function(ctx, **options)`` a signature that names the options, for Typer to read.
+
+    ``options`` maps a name to its annotation and default.
+    """
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [
+        inspect.Parameter("ctx", keyword, annotation=typer.Context),
+        *(
+            inspect.Parameter(name, keyword, annotation=annotation, default=default)
+            for name, (annotation, default) in options.items()
+        ),
+    ]
+    # Typer reads both, the one for order and defaults, the other for types.
+    signature = inspect.Signature(parameters)
+    function.__signature__ = signature  # type: ignore[attr-defined]  # any function takes it
+    function.__annotations__ = {each.name: each.annotation for each in parameters}
+
+
+def prose(text: str) -> str:
+    """``text`` with each paragraph on one line, for the terminal's width to wrap."""
+    paragraphs = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
+def _run(
+    function: Callable[..., Exit | None], name: str, options: Globals, arguments: dict[str, Any]
+) -> Exit:
+    output = Output(
+        command=name, as_json=options.as_json, quiet=options.quiet, color=not options.no_color
+    )
+    try:
+        ended = function(Session(output=output, options=options), **arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The interpreter flushes stdout once more when it ends; that must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.BROKEN_PIPE
+    except typer.Abort:
+        return _report(KeyboardInterrupt(), output)
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - nobody else would tell
+        return _report(error, output)
+    return Exit.OK if ended is None else ended
+
+
+def _report(error: BaseException, output: Output) -> Exit:
+    """Tell of ``error``: a line on stderr, a JSON object, a traceback where one is asked for."""
+    from triptych.errors import TriptychError
+    from triptych_factory.settings import debug_requested
+
+    code = exit_for(error)
+    if isinstance(error, KeyboardInterrupt):
+        message = "interrupted; what was committed stays"
+    elif isinstance(error, TriptychError):
+        message = str(error)
+    else:
+        message = f"{type(error).__name__}: {error}"
+    if debug_requested():
+        traceback.print_exception(error)
+    if output.as_json:
+        output.emit({"error": error_json(error, message, code)})
+    unforeseen = code is Exit.FAILED and not isinstance(error, TriptychError)
+    hint = "TRIPTYCH_DEBUG=1 shows where it happened" if unforeseen else hint_for(code)
+    output.error(message, hint=hint)
+    return code
+
+
+def error_json(error: BaseException, message: str, code: Exit) -> dict[str, Any]:
+    """The JSON form of an error that ended a command."""
+    return {"type": type(error).__name__, "message": message, "exit_code": int(code)}
+
+
+def pairs(values: Sequence[str], option: str) -> dict[str, list[str]]:
+    """``KEY=VALUE`` options by key, every value in the order given."""
+    from triptych.errors import ValidationError
+
+    found: dict[str, list[str]] = {}
+    for value in values:
+        key, equals, rest = value.partition("=")
+        if not equals or not key:
+            raise ValidationError(f"{option} {value!r} is not KEY=VALUE")
+        found.setdefault(key, []).append(rest)
+    return found

@@ -1,0 +1,267 @@
+"""A guided tour: ``python -m triptych_adapters.demo``.
+
+Puts this project's own documentation into a knowledge base, fills its layers, searches it,
+then edits one paragraph (in memory: no file is touched) and shows what that cost.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+import triptych
+from triptych.errors import NotFoundError, TriptychError
+from triptych_adapters.cli.exits import Exit, exit_for
+from triptych_adapters.cli.files import find_files, read_text
+from triptych_adapters.cli.output import visible
+
+__all__ = ["main", "run"]
+
+DATASET = "triptych-docs"
+QUESTIONS = (
+    "What happens when the embedding model fails?",
+    "How do I see whether a search result is still up to date?",
+    "sqlite in several processes",
+)
+ADDED = "The quick brown okapi was here, and only this paragraph knows about it."
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the tour; the exit code is the command line's (`Exit`)."""
+    parser = argparse.ArgumentParser(
+        prog="python -m triptych_adapters.demo",
+        description="Put this project's own documentation into a knowledge base and show "
+        "search, layers, freshness, and what an edit costs.",
+    )
+    parser.add_argument("--store", help="keep the knowledge base here (default: a temporary one)")
+    parser.add_argument("--folder", type=Path, help="another folder of text files to use")
+    parser.add_argument("--embedder", default="auto", help="default: local where it is installed")
+    options = parser.parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal that lacks a character shows a replacement rather than a failure.
+        sys.stdout.reconfigure(errors="replace")
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, markup=False, width=110)
+    try:
+        documents = read_documents(options.folder)
+        with _store(options.store) as store:
+            run(console, documents, store=store, embedder=options.embedder)
+    except TriptychError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return exit_for(error)
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+    return Exit.OK
+
+
+def read_documents(folder: Path | None) -> dict[str, str]:
+    """Names and contents: of ``folder``, else of README.md and docs/ here or in the checkout.
+
+    Raises:
+        NotFoundError: there is nothing of the kind.
+    """
+    if folder is not None:
+        paths = [folder]
+        root = folder
+    else:
+        places = (Path.cwd(), Path(__file__).resolve().parents[2])
+        found = next((each for each in places if (each / "docs").is_dir()), None)
+        if found is None:
+            raise NotFoundError(
+                "there is no docs folder here, nor beside the installed package: name a folder "
+                "of text files with --folder"
+            )
+        root = found
+        paths = [each for each in (found / "README.md", found / "docs") if each.exists()]
+    documents = {}
+    for path in paths:
+        for file in find_files([path]):
+            name = file.path.resolve().relative_to(root.resolve()).as_posix()
+            documents[name] = read_text(file.path)
+    if not documents:
+        raise NotFoundError(f"there are no text files in {root}")
+    return documents
+
+
+def run(console: Console, documents: dict[str, str], *, store: str, embedder: str) -> None:
+    """The tour itself, over ``documents`` (name to content)."""
+    from triptych.layers import fill_layers
+
+    with triptych.open(store, embedder=embedder) as kb:
+        docs = kb.dataset(DATASET)
+        used = kb.options.embedder
+        size = sum(len(text.encode("utf-8")) for text in documents.values())
+        _chapter(console, "1. Documents go in")
+        _say(
+            console,
+            f"{len(documents)} documents ({size:,} bytes) are stored, cut into chunks along "
+            "their headings, and embedded by "
+            + ("no model: keyword search alone." if used is None else f"{used.signature}."),
+        )
+        started = time.perf_counter()
+        report = docs.put_many(documents)
+        seconds = time.perf_counter() - started
+        for failure in report.failed:
+            _say(console, f"{failure.name} failed: {failure.error}", style="red")
+        _counts(
+            console,
+            added=report.added,
+            updated=report.updated,
+            unchanged=report.unchanged,
+            chunks=report.chunks,
+            embedded=report.embedded,
+            reused=report.reused,
+            seconds=round(seconds, 1),
+        )
+        _chapter(console, "2. Layers: the same text in fewer tokens")
+        _say(
+            console,
+            "Every document gets an abstract (L0, a sentence) and an overview (L1), and so does "
+            "the dataset. Here they are extracted without a language model.",
+        )
+        fill_layers(kb, DATASET)
+        longest = max(documents, key=lambda name: (documents[name].count("\n\n"), name))
+        _layer(console, "L0 of the dataset", docs.dataset_layer("L0"))
+        _layer(console, f"L0 of {longest}", docs.layer(longest, "L0"))
+        _layer(console, f"L1 of {longest}", docs.layer(longest, "L1"), lines=14)
+
+        _chapter(console, "3. Search")
+        _say(
+            console,
+            "Keyword (BM25) and vector search run side by side and are fused by rank. Each hit "
+            "says where it is, how each lane scored it, and whether it is still fresh.",
+        )
+        for question in QUESTIONS:
+            _hits(console, question, docs.search(question, top_k=3))
+
+        _chapter(console, "4. One paragraph changes")
+        before = docs.get(longest)
+        edited = edit_one_paragraph(before.content)
+        _say(console, f"A sentence is added to one paragraph of {longest} (in memory only).")
+        report = docs.put_many({longest: edited})
+        after = docs.get(longest)
+        _counts(
+            console,
+            version=f"{before.version} -> {after.version}",
+            chunks=report.chunks,
+            embedded=report.embedded,
+            reused=report.reused,
+        )
+        _say(
+            console,
+            f"Of {report.chunks} chunks {report.embedded} went to the model again; the others "
+            "kept their vectors. The very next search sees the new text:",
+        )
+        _hits(console, "quick brown okapi", docs.search("quick brown okapi", top_k=1))
+        layer = docs.layer(longest, "L0")
+        if layer is not None:
+            _say(
+                console,
+                "The document's layers were made from the text before, and say so: "
+                f"stale is {layer.stale!r}. Filling them again makes only what is stale.",
+            )
+        report = docs.put_many({longest: edited})
+        _say(
+            console,
+            f"Put again unchanged: {report.unchanged} unchanged, {report.embedded} embedded. A "
+            "put that changes nothing costs nothing.",
+        )
+        _chapter(console, "Next")
+        _say(console, "Your own files:  triptych put FOLDER  &&  triptych search YOUR QUESTION")
+        _say(console, 'In a program:    import triptych; kb = triptych.open("kb.db")')
+
+
+def edit_one_paragraph(content: str) -> str:
+    """``content`` with a sentence added to the plain paragraph nearest to its middle."""
+    blocks = content.split("\n\n")
+    plain = [index for index, block in enumerate(blocks) if block[:1].isalpha()]
+    middle = min(plain or range(len(blocks)), key=lambda index: abs(2 * index - len(blocks)))
+    return "\n\n".join(
+        f"{block.rstrip()} {ADDED}" if index == middle else block
+        for index, block in enumerate(blocks)
+    )
+
+
+def excerpt(text: str, question: str, *, width: int = 160) -> str:
+    """At most ``width`` characters of ``text``, from near the first word of ``question`` on."""
+    line = " ".join(visible(text).split())
+    lowered = line.lower()
+    words = [word for word in question.lower().split() if len(word) > 3]
+    found = [at for at in (lowered.find(word) for word in words) if at >= 0]
+    start = max(0, min(min(found, default=0) - width // 4, len(line) - width))
+    before, after = "…" if start else "", "…" if start + width < len(line) else ""
+    return before + line[start : start + width].strip() + after
+
+
+@contextmanager
+def _store(named: str | None) -> Iterator[str]:
+    if named is not None:
+        yield named
+        return
+    with tempfile.TemporaryDirectory(prefix="triptych-demo-", ignore_cleanup_errors=True) as folder:
+        yield str(Path(folder, "kb.db"))
+
+
+def _chapter(console: Console, title: str) -> None:
+    console.print()
+    console.print(Rule(Text(title, style="bold"), align="left"))
+
+
+def _say(console: Console, text: str, *, style: str = "") -> None:
+    console.print(Text(visible(text), style=style))
+
+
+def _counts(console: Console, **counts: object) -> None:
+    console.print(Text("  " + "   ".join(f"{k} {v}" for k, v in counts.items()), style="green"))
+
+
+def _layer(
+    console: Console, title: str, layer: triptych.DerivedLayer | None, *, lines: int = 4
+) -> None:
+    console.print(Text(f"\n{title}", style="bold"))
+    text = ["(none)"] if layer is None else visible(layer.content).splitlines()
+    shown = text[:lines] + (["…"] if len(text) > lines else [])
+    console.print(Text("\n".join(f"  {line}" for line in shown)))
+
+
+def _hits(console: Console, question: str, result: triptych.Result) -> None:
+    lanes = sorted({lane for hit in result.hits for lane in hit.scores})
+    table = Table(title=Text(f"“{question}”", style="bold"), title_justify="left", expand=True)
+    table.add_column("document:line", overflow="fold", ratio=3)
+    table.add_column("section", ratio=3)
+    table.add_column("score", justify="right")
+    for lane in lanes:
+        table.add_column(lane, justify="right")
+    table.add_column("fresh")
+    table.add_column("text", ratio=5)
+    for hit in result.hits:
+        scores = (f"{hit.scores[lane]:.2f}" if lane in hit.scores else "" for lane in lanes)
+        cells = (
+            f"{hit.doc_name}:{hit.start_line}",
+            " > ".join(hit.heading_path),
+            f"{hit.score:.4f}",
+            *scores,
+            "yes" if hit.stale is None else hit.stale,
+            excerpt(hit.snippet or hit.content, question),
+        )
+        table.add_row(*(Text(visible(cell)) for cell in cells))
+    console.print()
+    console.print(table)
+    for warning in result.warnings:
+        _say(console, f"warning: {warning}", style="yellow")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""Which segments are merged, and what then becomes of a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from attrs import frozen
+from numpy.typing import NDArray
+
+from .merge import merge
+from .segment import SortedVocabulary, View
+
+# More units than this are never merged into one segment: it bounds the memory of a merge.
+MAX_MERGED = 200_000
+FAN_IN = 8
+# Segments of fewer units are all of one size class.
+SMALL = 4_096
+
+
+@frozen(eq=False)
+class Replacement:
+    """`before`, views of one snapshot, hold the same live units as `after`."""
+
+    before: tuple[View, ...]
+    after: View
+
+
+def compact(views: Sequence[View]) -> list[Replacement]:
+    """Replace a field's delta by one segment, and size classes that are full by a larger one.
+
+    What needs no change is in no replacement.
+    """
+    return [
+        Replacement(group, View(merge(group)))
+        for group in plan(views)
+        if len(group) > 1 or not _settled(group[0])
+    ]
+
+
+def plan(views: Sequence[View]) -> list[tuple[View, ...]]:
+    """The groups of views that are to be one segment each."""
+    loose = [view for view in views if not _settled(view)]
+    groups: list[tuple[View, ...]] = [(view,) for view in views if _settled(view)]
+    groups += _packed(loose)
+    while True:
+        merged = _merge_a_class(groups)
+        if merged is None:
+            return groups
+        groups = merged
+
+
+def _settled(view: View) -> bool:
+    """True for a segment that stays as it is: with its own words, and not mostly dead."""
+    own = isinstance(view.segment.text.vocabulary, SortedVocabulary)
+    return own and len(view.dead) <= view.live_count
+
+
+def _packed(views: Sequence[View]) -> list[tuple[View, ...]]:
+    groups: list[tuple[View, ...]] = []
+    for view in sorted(views, key=lambda view: view.live_count):
+        if groups and _size(groups[-1]) + view.live_count <= MAX_MERGED:
+            groups[-1] = (*groups[-1], view)
+        else:
+            groups.append((view,))
+    return groups
+
+
+def _merge_a_class(groups: Sequence[tuple[View, ...]]) -> list[tuple[View, ...]] | None:
+    classes: dict[int, list[tuple[View, ...]]] = {}
+    for group in sorted(groups, key=_size):
+        classes.setdefault(_size_class(_size(group)), []).append(group)
+    for members in classes.values():
+        if len(members) < FAN_IN:
+            continue
+        packed = _packed([view for group in members for view in group])
+        if len(packed) < len(members):
+            rest = [group for group in groups if group not in members]
+            return rest + packed
+    return None
+
+
+def _size(group: Sequence[View]) -> int:
+    return sum(view.live_count for view in group)
+
+
+def _size_class(size: int) -> int:
+    size_class = 0
+    while size >= SMALL:
+        size //= FAN_IN
+        size_class += 1
+    return size_class
+
+
+def carried_over(replacements: Sequence[Replacement], views: Sequence[View]) -> tuple[View, ...]:
+    """`views`, a later state of a field, with the replacements made in an earlier one.
+
+    Owners that died in between are dead in what replaces their segments as well.
+    """
+    current = {id(view.segment): view for view in views}
+    replaced: set[int] = set()
+    result = []
+    for replacement in replacements:
+        gone = [
+            _died_since(before, current.get(id(before.segment))) for before in replacement.before
+        ]
+        replaced |= {id(before.segment) for before in replacement.before}
+        after = replacement.after.without(np.unique(np.concatenate(gone)))
+        if after.live_count:
+            result.append(after)
+    return (*(view for view in views if id(view.segment) not in replaced), *result)
+
+
+def _died_since(before: View, now: View | None) -> NDArray[np.int64]:
+    """Owners that were live in a segment before and are not now."""
+    if now is before:
+        return np.empty(0, np.int64)
+    dead = np.arange(len(before.segment), dtype=np.int32) if now is None else now.dead
+    fresh = np.setdiff1d(dead, before.dead, assume_unique=True)
+    return np.unique(before.segment.owners[before.segment.group_numbers(fresh)])

@@ -1,0 +1,184 @@
+"""Chunk sets in a transaction: swapping in, restamping, configuring."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+from sqlalchemy import bindparam, insert, select, update
+from triptych.records import DatasetConfig, DerivedChunk, DerivedSig, Vector
+from triptych.signatures import embedding_input_sig
+
+from . import tables as t
+from .chunk_rows import row_of
+from .sqlite import among, as_list, upsert
+from .transaction import Dataset, Transaction
+from .vectors import collect, store_vectors
+
+__all__ = ["configure", "replace_sets", "restamp"]
+
+_DOCUMENTS = select(t.document.c.name, t.document.c.id, t.document.c.version).where(
+    t.document.c.dataset_id == bindparam("dataset"), among(t.document.c.name, "names")
+)
+_OLD_SETS = select(t.derivation.c.document_id).where(among(t.derivation.c.document_id, "documents"))
+_OLD_VECTORS = (
+    select(t.chunk.c.vector_id)
+    .where(among(t.chunk.c.document_id, "documents"), t.chunk.c.vector_id.is_not(None))
+    .distinct()
+)
+_DROP_OLD = t.chunk.delete().where(among(t.chunk.c.document_id, "documents"))
+_ADD_CHUNK = insert(t.chunk)
+_set = upsert(t.derivation)
+_SET = _set.on_conflict_do_update(
+    index_elements=["document_id"],
+    set_={
+        column.name: _set.excluded[column.name]
+        for column in t.derivation.columns
+        if not column.primary_key
+    },
+)
+_RESTAMP = (
+    update(t.derivation)
+    .where(
+        t.derivation.c.document_id == bindparam("document"),
+        t.derivation.c.chunker_sig == bindparam("chunker"),
+        t.derivation.c.embed_sig == bindparam("embed"),
+        t.derivation.c.input_sig == bindparam("input"),
+    )
+    .values(source_version=bindparam("stamp"))
+)
+_CONFIGURE = (
+    update(t.dataset)
+    .where(t.dataset.c.id == bindparam("pk"))
+    .values(
+        chunker_sig=bindparam("chunker"), embed_sig=bindparam("embed"), language=bindparam("speech")
+    )
+)
+
+
+@attrs.define
+class _Pending:
+    """A set that is to be written, its vectors by digest."""
+
+    document: int
+    chunks: Sequence[DerivedChunk]
+    sig: DerivedSig
+    vectors: dict[str, Vector]
+
+
+def replace_sets(
+    tx: Transaction,
+    dataset: Dataset,
+    sets: Sequence[tuple[str, Sequence[DerivedChunk], DerivedSig]],
+) -> list[bool]:
+    """`ChunkRepo.replace` for each of ``sets``; of two for one document the later remains.
+
+    A document's vectors that the old set had and nothing has any more go with it.
+    """
+    documents = {
+        name: (pk, version)
+        for name, pk, version in tx.all(
+            _DOCUMENTS, dataset=dataset.id, names=as_list({name for name, _, _ in sets})
+        )
+    }
+    config = dataset.config
+    pending: dict[int, _Pending] = {}
+    answers = []
+    for name, chunks, sig in sets:
+        document, version = documents.get(name, (0, None))
+        done = (
+            config is not None
+            and version == sig.source_version
+            and sig.chunker_sig == config.chunker_sig
+            and sig.embed_sig == config.embed_sig
+        )
+        answers.append(done)
+        if done:
+            vectors = {_digest(c): c.vector for c in chunks if c.vector is not None}
+            pending[document] = _Pending(document, chunks, sig, vectors)
+    if pending:
+        _write(tx, dataset, list(pending.values()))
+    return answers
+
+
+def _write(tx: Transaction, dataset: Dataset, pending: Sequence[_Pending]) -> None:
+    old = as_list(
+        row[0] for row in tx.all(_OLD_SETS, documents=as_list(p.document for p in pending))
+    )
+    before = [row[0] for row in tx.all(_OLD_VECTORS, documents=old)] if old != "[]" else []
+    if old != "[]":
+        tx.run(_DROP_OLD, documents=old)
+    # All pending sets are of the dataset's one space: `replace_sets` has refused the others.
+    vectors: dict[str, Vector] = {}
+    for one in pending:
+        vectors.update(one.vectors)
+    ids: Mapping[str, int] = store_vectors(tx, dataset.id, pending[0].sig.embed_sig, vectors)
+    pk = tx.ticks(sum(len(one.chunks) for one in pending))
+    chunk_rows, set_rows = [], []
+    for one in pending:
+        for chunk in one.chunks:
+            vector = None if chunk.vector is None else ids[_digest(chunk)]
+            chunk_rows.append(row_of(pk, one.document, chunk, vector))
+            pk += 1
+        sig = one.sig
+        set_rows.append(
+            (
+                one.document,
+                sig.source_version,
+                sig.chunker_sig,
+                sig.prompt_sig,
+                sig.embed_sig,
+                sig.input_sig,
+                len(one.chunks),
+                sum(chunk.vector is not None for chunk in one.chunks),
+            )
+        )
+        tx.log(dataset.id, "chunk", one.document)
+    tx.run_many(_ADD_CHUNK, chunk_rows)
+    tx.run_many(_SET, set_rows)
+    collect(tx, set(before) - set(ids.values()))
+
+
+def _digest(chunk: DerivedChunk) -> str:
+    # A chunk without a digest of its own must not share a vector with every other such chunk.
+    return chunk.sig.input_sig or embedding_input_sig(chunk.content)
+
+
+def restamp(tx: Transaction, dataset: Dataset, name: str, sig: DerivedSig) -> bool:
+    """See `ChunkRepo.restamp`."""
+    found = tx.all(_DOCUMENTS, dataset=dataset.id, names=as_list([name]))
+    if not found or found[0][2] != sig.source_version:
+        return False
+    touched = tx.run(
+        _RESTAMP,
+        document=found[0][1],
+        chunker=sig.chunker_sig,
+        embed=sig.embed_sig,
+        input=sig.input_sig,
+        stamp=sig.source_version,
+    )
+    return touched == 1
+
+
+def configure(
+    tx: Transaction, dataset_id: str, config: DatasetConfig, expected: DatasetConfig | None
+) -> bool:
+    """See `ChunkRepo.configure`."""
+    dataset = tx.dataset(dataset_id)
+    if dataset.config != expected:
+        return False
+    if config != dataset.config:
+        tx.run(
+            _CONFIGURE,
+            pk=dataset.id,
+            chunker=config.chunker_sig,
+            embed=config.embed_sig,
+            speech=config.language,
+        )
+        # The index is made for one language and one space: it starts anew with another.
+        if expected is None or (config.language, config.embed_sig) != (
+            expected.language,
+            expected.embed_sig,
+        ):
+            tx.void(dataset.id)
+    return True

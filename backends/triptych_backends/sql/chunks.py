@@ -1,0 +1,231 @@
+"""Chunk sets: stored in the truth, found by the local index."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from sqlalchemy import bindparam, select
+from triptych.records import (
+    NO_CHUNK,
+    Candidate,
+    ChunkQuery,
+    DatasetConfig,
+    DatasetStats,
+    DerivedChunk,
+    DerivedSig,
+    Found,
+    Mode,
+    Vector,
+)
+
+from triptych_backends.index import Scored
+
+from . import tables as t
+from .chunk_rows import SIG_COLUMNS, sig_of
+from .chunk_sets import configure, replace_sets, restamp
+from .filters import document_owners
+from .reading import fetch_chunks, fetch_documents, iter_chunks, revisions
+from .removal import remove_chunk_set, remove_chunk_sets
+from .repository import Repository
+from .sqlite import Session, among, as_list
+from .stats import read_stats
+from .transaction import find_dataset
+from .vectors import known_vectors
+
+if TYPE_CHECKING:
+    from .store import SqlStore
+
+__all__ = ["SqlChunks", "candidates", "in_space", "integers"]
+
+_SIGS = (
+    select(t.document.c.name, *SIG_COLUMNS)
+    .join(t.dataset, t.dataset.c.id == t.document.c.dataset_id)
+    .join(t.derivation, t.derivation.c.document_id == t.document.c.id)
+    .where(t.dataset.c.name == bindparam("dataset"), among(t.document.c.name, "names"))
+)
+_DOCUMENT = (
+    select(t.document.c.dataset_id, t.document.c.id)
+    .join(t.dataset, t.dataset.c.id == t.document.c.dataset_id)
+    .where(t.dataset.c.name == bindparam("dataset"), t.document.c.name == bindparam("name"))
+)
+
+
+class SqlChunks(Repository):
+    """`ChunkRepo` over a `SqlStore`, with the powers `BulkChunkRepo`, `VectorReader`,
+    `DocLevelSearcher`, `DocVectorSearcher` and `StatsReader`.
+
+    A chunk's key is its row's id, a document's the revision of its content.
+    """
+
+    def __init__(self, store: SqlStore) -> None:
+        super().__init__(store)
+
+    def config(self, dataset_id: str) -> DatasetConfig | None:
+        """See `ChunkRepo.config`."""
+        with self.store.reading() as session:
+            found = find_dataset(session, dataset_id)
+        return found.config if found else None
+
+    def configure(
+        self, dataset_id: str, config: DatasetConfig, *, expected: DatasetConfig | None
+    ) -> bool:
+        """See `ChunkRepo.configure`."""
+        with self.store.writing() as tx:
+            return configure(tx, dataset_id, config, expected)
+
+    def get_doc_sig(self, dataset_id: str, doc_name: str) -> DerivedSig | None:
+        """See `ChunkSigReader.get_doc_sig`."""
+        return self.get_doc_sigs(dataset_id, [doc_name]).get(doc_name)
+
+    def get_doc_sigs(self, dataset_id: str, doc_names: Sequence[str]) -> Mapping[str, DerivedSig]:
+        """See `ChunkSigReader.get_doc_sigs`."""
+        with self.store.reading() as session:
+            rows = session.all(_SIGS, dataset=dataset_id, names=as_list(doc_names))
+        return {row[0]: sig_of(row[1:]) for row in rows}
+
+    def replace(
+        self, dataset_id: str, doc_name: str, chunks: Sequence[DerivedChunk], *, sig: DerivedSig
+    ) -> bool:
+        """See `ChunkRepo.replace`."""
+        return self.replace_many(dataset_id, [(doc_name, chunks, sig)])[0]
+
+    def replace_many(
+        self, dataset_id: str, sets: Sequence[tuple[str, Sequence[DerivedChunk], DerivedSig]]
+    ) -> Sequence[bool]:
+        """See `BulkChunkRepo.replace_many`."""
+        if not sets:
+            return []
+        with self.store.writing(durable=False) as tx:
+            dataset = find_dataset(tx, dataset_id)
+            if dataset is None:
+                return [False] * len(sets)
+            return replace_sets(tx, dataset, sets)
+
+    def restamp(self, dataset_id: str, doc_name: str, sig: DerivedSig) -> bool:
+        """See `ChunkRepo.restamp`."""
+        with self.store.writing(durable=False) as tx:
+            dataset = find_dataset(tx, dataset_id)
+            return dataset is not None and restamp(tx, dataset, doc_name, sig)
+
+    def delete_by_doc(self, dataset_id: str, doc_name: str) -> None:
+        """See `ChunkRepo.delete_by_doc`."""
+        with self.store.writing() as tx:
+            found = tx.one(_DOCUMENT, dataset=dataset_id, name=doc_name)
+            if found is not None:
+                remove_chunk_set(tx, *found)
+
+    def delete_by_dataset(self, dataset_id: str) -> None:
+        """See `ChunkRepo.delete_by_dataset`."""
+        with self.store.writing() as tx:
+            dataset = find_dataset(tx, dataset_id)
+            if dataset is not None:
+                remove_chunk_sets(tx, dataset)
+
+    def known_vectors(
+        self, dataset_id: str, embed_sig: str, input_sigs: Sequence[str]
+    ) -> Mapping[str, Vector]:
+        """See `VectorReader.known_vectors`. The arrays are read-only."""
+        with self.store.reading() as session:
+            return known_vectors(session, dataset_id, embed_sig, input_sigs, self.where)
+
+    def search(self, query: ChunkQuery) -> Sequence[Candidate]:
+        """See `ChunkRepo.search`."""
+        index = self.store.index
+        with self.store.snapshot() as session:
+            datasets = in_space(session, query)
+            owners = document_owners(session, datasets, query.filter)
+        headings = query.filter.headings
+        if query.mode is Mode.BM25:
+            found = index.bm25(
+                datasets, "chunk", query.text, limit=query.top_k, owners=owners, headings=headings
+            )
+        elif query.vector is None:
+            found = []
+        else:
+            found = index.vector(
+                datasets, "chunk", query.vector, limit=query.top_k, owners=owners, headings=headings
+            )
+        return candidates(found, query.mode)
+
+    def search_docs(self, query: ChunkQuery) -> Sequence[Candidate]:
+        """See `DocLevelSearcher.search_docs`."""
+        index = self.store.index
+        with self.store.snapshot() as session:
+            datasets = in_space(session, query)
+            owners = document_owners(session, datasets, query.filter, headings=True)
+        found = index.bm25(datasets, "document", query.text, limit=query.top_k, owners=owners)
+        return candidates(found, query.mode, of_chunks=False)
+
+    def search_docs_by_vector(self, query: ChunkQuery) -> Sequence[Candidate]:
+        """See `DocVectorSearcher.search_docs_by_vector`."""
+        if query.vector is None:
+            return []
+        index = self.store.index
+        with self.store.snapshot() as session:
+            datasets = in_space(session, query)
+            owners = document_owners(session, datasets, query.filter, headings=True)
+        found = index.document_vector(datasets, query.vector, limit=query.top_k, owners=owners)
+        with self.store.reading() as session:
+            keys = revisions(session, [scored.owner for scored in found])
+        return candidates(found, query.mode, of_chunks=False, keys=keys)
+
+    def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, Found]:
+        """See `ChunkRepo.fetch`."""
+        with self.store.reading() as session:
+            return fetch_chunks(session, integers(keys), self.where)
+
+    def fetch_docs(self, keys: Sequence[Hashable]) -> Mapping[Hashable, Found]:
+        """See `DocLevelSearcher.fetch_docs`. ``sig`` is the chunk set's, empty without one."""
+        with self.store.reading() as session:
+            return fetch_documents(session, integers(keys), self.where)
+
+    def iter_chunks(
+        self, dataset_id: str, doc_name: str | None = None, *, vectors: bool = False
+    ) -> Iterator[DerivedChunk]:
+        """See `ChunkRepo.iter_chunks`.
+
+        Documents are read a few at a time, each from one state; no snapshot stays open while
+        the caller works, and what changes meanwhile may show or not.
+        """
+        return iter_chunks(self.store, dataset_id, doc_name, vectors)
+
+    def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
+        """See `StatsReader.stats`."""
+        with self.store.snapshot() as session:
+            return read_stats(session, dataset_id, chunker_sig, embed_sig)
+
+
+def in_space(session: Session, query: ChunkQuery) -> list[str]:
+    """The datasets that the query can be asked of: for a vector, those in its space."""
+    if query.mode is Mode.BM25:
+        return list(query.dataset_ids)
+    found = ((name, find_dataset(session, name)) for name in query.dataset_ids)
+    return [name for name, dataset in found if dataset and dataset.embed_sig == query.embed_sig]
+
+
+def candidates(
+    found: Sequence[Scored],
+    mode: Mode,
+    *,
+    of_chunks: bool = True,
+    keys: Mapping[int, int] | None = None,
+) -> list[Candidate]:
+    """What the index found as candidates; ``keys`` by owner replace the index's own."""
+    return [
+        Candidate(
+            dataset_id=scored.dataset,
+            doc_name=scored.name,
+            index=scored.index if of_chunks else NO_CHUNK,
+            key=scored.key if keys is None else keys[scored.owner],
+            score=scored.score,
+            source=str(mode),
+        )
+        for scored in found
+        if keys is None or scored.owner in keys
+    ]
+
+
+def integers(keys: Sequence[Hashable]) -> list[int]:
+    """Those of ``keys`` that this store can have given out."""
+    return [key for key in keys if isinstance(key, int)]

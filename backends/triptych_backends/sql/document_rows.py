@@ -1,0 +1,221 @@
+"""A document's row between the database and the records."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import attrs
+from sqlalchemy import bindparam, delete, insert, select, update
+from triptych.records import DocumentInfo, SourceDocument
+from triptych.signatures import document_input_sig
+
+from . import tables as t
+from .errors import corrupt
+from .sqlite import among, as_list
+from .transaction import Dataset, Transaction
+
+__all__ = ["COLUMNS", "DocumentRow", "info_of", "pair_of", "read_rows", "source_of", "write_rows"]
+
+_d = t.document.c
+COLUMNS = (
+    _d.id,
+    _d.name,
+    _d.version,
+    _d.updated_at,
+    _d.revision,
+    _d.content_sha256,
+    _d.size,
+    _d.input_sig,
+    _d.original_sha256,
+    _d.parser_sig,
+    _d.metadata,
+)
+"""What `DocumentRow.read` takes, in its order."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_BY_NAMES = select(*COLUMNS).where(
+    _d.dataset_id == bindparam("dataset"), among(t.document.c.name, "names")
+)
+_ADD = insert(t.document)
+_UPDATE = (
+    update(t.document)
+    .where(_d.id == bindparam("pk"))
+    .values({column.name: bindparam(f"new_{column.name}") for column in (*COLUMNS[2:], _d.content)})
+)
+_UPDATE_INFO = (
+    update(t.document)
+    .where(_d.id == bindparam("pk"))
+    .values({column.name: bindparam(f"new_{column.name}") for column in COLUMNS[2:]})
+)
+_ADD_PAIR = insert(t.document_meta)
+_DROP_PAIR = delete(t.document_meta).where(
+    t.document_meta.c.dataset_id == bindparam("dataset"),
+    t.document_meta.c.pair == bindparam("which"),
+    t.document_meta.c.document_id == bindparam("document"),
+)
+
+
+def pair_of(key: str, value: str) -> bytes:
+    """The 16-byte digest under which a document's metadata is found."""
+    data = key.encode()
+    return hashlib.sha256(b"%d:%b%b" % (len(data), data, value.encode())).digest()[:16]
+
+
+@attrs.define
+class DocumentRow:
+    """A row of `document` without its content, in the order of `COLUMNS`.
+
+    ``content`` is set when there is a new one to be written. ``stored_metadata`` is what the
+    database holds, None when it has no such row yet.
+    """
+
+    id: int
+    name: str
+    version: int
+    updated_at: int
+    revision: int
+    content_sha256: str
+    size: int
+    input_sig: str
+    original_sha256: str
+    parser_sig: str
+    metadata: Mapping[str, str]
+    stored_metadata: Mapping[str, str] | None = None
+    content: bytes | None = None
+    changed: bool = False
+
+    @classmethod
+    def read(cls, row: Sequence[Any], where: str) -> DocumentRow:
+        """From the first columns of ``row``."""
+        try:
+            metadata = json.loads(row[10]) if row[10] != "{}" else {}
+        except ValueError as error:
+            raise corrupt(where, f"the metadata of document {row[1]!r}: {error}") from error
+        values: tuple[Any, ...] = (*row[:10], metadata, metadata)
+        return cls(*values)
+
+    @classmethod
+    def new(cls, tx: Transaction, name: str) -> DocumentRow:
+        """A document that does not exist yet."""
+        return cls(tx.ticks(1), name, 0, 0, 0, "", 0, "", "", "", {})
+
+    def holds(self, digest: str, metadata: Mapping[str, str]) -> bool:
+        """Whether content of this digest and this metadata are what is here."""
+        return self.content_sha256 == digest and self.metadata == metadata
+
+    def change(
+        self,
+        tx: Transaction,
+        dataset: int,
+        content: bytes,
+        digest: str,
+        metadata: Mapping[str, str],
+        *,
+        version: int,
+        updated_at: datetime,
+        original_sha256: str,
+        parser_sig: str,
+    ) -> None:
+        """Take over a new state; only new content concerns the index."""
+        if digest != self.content_sha256:
+            self.content, self.content_sha256, self.size = content, digest, len(content)
+            self.revision = tx.log(dataset, "document", self.id)
+        self.metadata = dict(metadata)
+        self.version = version
+        self.updated_at = _micros(updated_at)
+        self.input_sig = document_input_sig(self.name, digest, metadata)
+        self.original_sha256, self.parser_sig = original_sha256, parser_sig
+        self.changed = True
+
+    def values(self) -> tuple[Any, ...]:
+        """The columns behind id and name, as they are stored."""
+        return (
+            self.version,
+            self.updated_at,
+            self.revision,
+            self.content_sha256,
+            self.size,
+            self.input_sig,
+            self.original_sha256,
+            self.parser_sig,
+            json.dumps(self.metadata, ensure_ascii=False) if self.metadata else "{}",
+        )
+
+
+def read_rows(
+    tx: Transaction, dataset: Dataset | None, names: Iterable[str], where: str
+) -> dict[str, DocumentRow]:
+    """Those of ``names`` that exist."""
+    if dataset is None:
+        return {}
+    found = tx.all(_BY_NAMES, dataset=dataset.id, names=as_list(names))
+    return {row[1]: DocumentRow.read(row, where) for row in found}
+
+
+def write_rows(tx: Transaction, dataset: int, rows: Iterable[DocumentRow]) -> None:
+    """Write what changed of ``rows``, metadata pairs included."""
+    added, updated, informed = [], [], []
+    new_pairs: list[tuple[int, bytes, int]] = []
+    old_pairs: list[tuple[int, bytes, int]] = []
+    for row in rows:
+        if not row.changed:
+            continue
+        if row.stored_metadata is None:
+            added.append((row.id, dataset, row.name, *row.values(), row.content))
+        elif row.content is not None:
+            updated.append((*row.values(), row.content, row.id))
+        else:
+            informed.append((*row.values(), row.id))
+        old = (row.stored_metadata or {}).items()
+        new = row.metadata.items()
+        new_pairs += [(dataset, pair_of(*item), row.id) for item in new - old]
+        old_pairs += [(dataset, pair_of(*item), row.id) for item in old - new]
+    tx.run_many(_ADD, added)
+    tx.run_many(_UPDATE, updated)
+    tx.run_many(_UPDATE_INFO, informed)
+    tx.run_many(_DROP_PAIR, old_pairs)
+    tx.run_many(_ADD_PAIR, new_pairs)
+
+
+def source_of(row: DocumentRow, dataset_id: str, content: str) -> SourceDocument:
+    """The document with its content."""
+    return SourceDocument(
+        dataset_id=dataset_id,
+        name=row.name,
+        content=content,
+        metadata=dict(row.metadata),
+        version=row.version,
+        updated_at=_time(row.updated_at),
+        original_sha256=row.original_sha256,
+        parser_sig=row.parser_sig,
+    )
+
+
+def info_of(row: DocumentRow, dataset_id: str) -> DocumentInfo:
+    """The document without its content."""
+    return DocumentInfo(
+        dataset_id=dataset_id,
+        name=row.name,
+        metadata=row.metadata,
+        version=row.version,
+        updated_at=_time(row.updated_at),
+        content_sha256=row.content_sha256,
+        size=row.size,
+        input_sig=row.input_sig,
+        original_sha256=row.original_sha256,
+        parser_sig=row.parser_sig,
+    )
+
+
+def _micros(time: datetime) -> int:
+    aware = time if time.tzinfo else time.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // _MICROSECOND
+
+
+def _time(micros: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=micros)

@@ -1,0 +1,252 @@
+"""Documents: the lossless source, its versions, and what filters read of it."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal
+
+from sqlalchemy import bindparam, func, select
+from triptych.errors import ConflictError
+from triptych.records import DocumentInfo, NewDocument, PutOutcome, SourceDocument
+
+from . import document_rows as rows
+from . import tables as t
+from .document_rows import DocumentRow, info_of, read_rows, source_of, write_rows
+from .errors import corrupt
+from .removal import remove_dataset, remove_document
+from .repository import Repository
+from .transaction import Dataset, Transaction, find_dataset
+
+if TYPE_CHECKING:
+    from .store import SqlStore
+
+__all__ = ["SqlDocuments"]
+
+Change = Literal["added", "updated", "unchanged"]
+
+_NO_LIMIT = sys.maxsize
+_OF_DATASET = t.dataset.c.name == bindparam("dataset")
+_GET = (
+    select(*rows.COLUMNS, t.document.c.content)
+    .join(t.dataset, t.dataset.c.id == t.document.c.dataset_id)
+    .where(_OF_DATASET, t.document.c.name == bindparam("name"))
+)
+_GET_INFO = _GET.with_only_columns(*rows.COLUMNS)
+_PAGE = (
+    select(*rows.COLUMNS)
+    .join(t.dataset, t.dataset.c.id == t.document.c.dataset_id)
+    .where(_OF_DATASET, t.document.c.name > bindparam("after"))
+    .order_by(t.document.c.name)
+    .limit(bindparam("limit"))
+)
+_PAGE_PREFIX = _PAGE.where(
+    t.document.c.name >= bindparam("prefix"),
+    func.substr(t.document.c.name, 1, bindparam("length")) == bindparam("prefix"),
+)
+_PAGE_RANGE = _PAGE.where(
+    t.document.c.name >= bindparam("prefix"), t.document.c.name < bindparam("end")
+)
+_DATASETS = select(t.dataset.c.name).where(t.dataset.c.live).order_by(t.dataset.c.name)
+
+
+class SqlDocuments(Repository):
+    """`DocumentRepo` and `BulkDocumentRepo` over a `SqlStore`."""
+
+    def __init__(self, store: SqlStore) -> None:
+        super().__init__(store)
+
+    def put(self, dataset_id: str, document: NewDocument) -> SourceDocument:
+        """See `DocumentRepo.put`."""
+        unchanged = self._unchanged(dataset_id, document)
+        if unchanged is not None:
+            return unchanged
+        outcome = self.put_many(dataset_id, [document])[0]
+        if outcome.error is not None:
+            raise outcome.error
+        assert outcome.document is not None
+        return outcome.document
+
+    def _unchanged(self, dataset_id: str, document: NewDocument) -> SourceDocument | None:
+        """What is stored if ``document`` is the same: then no lock is taken at all."""
+        with self.store.reading() as session:
+            found = session.one(_GET_INFO, dataset=dataset_id, name=document.name)
+        if found is None:
+            return None
+        row = DocumentRow.read(found, self.where)
+        if document.if_version not in (None, row.version):
+            return None
+        digest = hashlib.sha256(document.content.encode()).hexdigest()
+        if not row.holds(digest, document.metadata):
+            return None
+        return source_of(row, dataset_id, document.content)
+
+    def put_many(self, dataset_id: str, documents: Sequence[NewDocument]) -> Sequence[PutOutcome]:
+        """See `BulkDocumentRepo.put_many`."""
+        if not documents:
+            return []
+        with self.store.writing() as tx:
+            now = datetime.now(UTC)
+            dataset = find_dataset(tx, dataset_id)
+            stored = read_rows(tx, dataset, {document.name for document in documents}, self.where)
+            outcomes = []
+            for document in documents:
+                row = stored.get(document.name)
+                actual = row.version if row else 0
+                if document.if_version not in (None, actual):
+                    outcomes.append(_conflict(document, dataset_id, actual))
+                    continue
+                content = document.content.encode()
+                digest = hashlib.sha256(content).hexdigest()
+                change: Change = "updated" if row else "added"
+                if row is not None and row.holds(digest, document.metadata):
+                    change = "unchanged"
+                else:
+                    dataset = dataset if dataset and dataset.live else _begin(tx, dataset_id)
+                    if row is None:
+                        row = stored[document.name] = DocumentRow.new(tx, document.name)
+                    row.change(
+                        tx,
+                        dataset.id,
+                        content,
+                        digest,
+                        document.metadata,
+                        version=max(actual, dataset.deleted_version) + 1,
+                        updated_at=now,
+                        original_sha256=document.original_sha256,
+                        parser_sig=document.parser_sig,
+                    )
+                outcomes.append(
+                    PutOutcome(
+                        name=document.name,
+                        change=change,
+                        document=source_of(row, dataset_id, document.content),
+                    )
+                )
+            if dataset is not None:
+                write_rows(tx, dataset.id, stored.values())
+            return outcomes
+
+    def load(self, document: SourceDocument) -> None:
+        """See `DocumentRepo.load`."""
+        content = document.content.encode()
+        digest = hashlib.sha256(content).hexdigest()
+        with self.store.writing() as tx:
+            dataset = find_dataset(tx, document.dataset_id)
+            row = read_rows(tx, dataset, {document.name}, self.where).get(document.name)
+            if row is not None and row.holds(digest, document.metadata):
+                same = source_of(row, document.dataset_id, document.content)
+                if same == document:
+                    return
+            actual = row.version if row else 0
+            used = max(actual, dataset.deleted_version if dataset else 0)
+            if document.version <= used:
+                raise ConflictError(
+                    f"document {document.name!r} of dataset {document.dataset_id!r} cannot be "
+                    f"loaded at version {document.version}: versions up to {used} are used up. "
+                    "Load into a new store, or put it to give it a new version",
+                    expected=document.version,
+                    actual=actual,
+                )
+            dataset = _begin(tx, document.dataset_id)
+            row = row or DocumentRow.new(tx, document.name)
+            row.change(
+                tx,
+                dataset.id,
+                content,
+                digest,
+                document.metadata,
+                version=document.version,
+                updated_at=document.updated_at,
+                original_sha256=document.original_sha256,
+                parser_sig=document.parser_sig,
+            )
+            write_rows(tx, dataset.id, [row])
+
+    def get(self, dataset_id: str, name: str) -> SourceDocument | None:
+        """See `DocumentRepo.get`. The content is checked against its SHA-256."""
+        with self.store.reading() as session:
+            found = session.one(_GET, dataset=dataset_id, name=name)
+        if found is None:
+            return None
+        row = DocumentRow.read(found, self.where)
+        content: bytes = found[-1]
+        if hashlib.sha256(content).hexdigest() != row.content_sha256:
+            raise corrupt(self.where, f"document {name!r} of {dataset_id!r} fails its SHA-256")
+        return source_of(row, dataset_id, content.decode())
+
+    def get_info(self, dataset_id: str, name: str) -> DocumentInfo | None:
+        """See `DocumentRepo.get_info`."""
+        with self.store.reading() as session:
+            found = session.one(_GET_INFO, dataset=dataset_id, name=name)
+        return None if found is None else info_of(DocumentRow.read(found, self.where), dataset_id)
+
+    def list(
+        self, dataset_id: str, *, prefix: str = "", after: str = "", limit: int | None = None
+    ) -> Sequence[DocumentInfo]:
+        """See `DocumentRepo.list`."""
+        page = {"dataset": dataset_id, "after": after}
+        most = _NO_LIMIT if limit is None else max(limit, 0)
+        end = prefix_end(prefix)
+        with self.store.reading() as session:
+            if not prefix:
+                found = session.all(_PAGE, **page, limit=most)
+            elif end is None:
+                found = session.all(
+                    _PAGE_PREFIX, **page, limit=most, prefix=prefix, length=len(prefix)
+                )
+            else:
+                found = session.all(_PAGE_RANGE, **page, limit=most, prefix=prefix, end=end)
+        return [info_of(DocumentRow.read(row, self.where), dataset_id) for row in found]
+
+    def list_datasets(self) -> Sequence[str]:
+        """See `DocumentRepo.list_datasets`."""
+        with self.store.reading() as session:
+            return [row[0] for row in session.all(_DATASETS)]
+
+    def delete(self, dataset_id: str, name: str) -> bool:
+        """See `DocumentRepo.delete`. Chunks, vectors and layers go in the same transaction."""
+        with self.store.writing() as tx:
+            dataset = find_dataset(tx, dataset_id)
+            return dataset is not None and remove_document(tx, dataset, name)
+
+    def delete_dataset(self, dataset_id: str) -> bool:
+        """See `DocumentRepo.delete_dataset`. All derived data goes in the same transaction."""
+        with self.store.writing() as tx:
+            dataset = find_dataset(tx, dataset_id)
+            if dataset is None:
+                return False
+            remove_dataset(tx, dataset)
+            return dataset.live
+
+
+def prefix_end(prefix: str) -> str | None:
+    """The least string above all that start with ``prefix``, by code point; None: there is none.
+
+    Surrogates are no characters: U+D7FF is followed by U+E000.
+    """
+    kept = prefix.rstrip("\U0010ffff")
+    if not kept:
+        return None
+    last = ord(kept[-1]) + 1
+    return kept[:-1] + chr(0xE000 if last == 0xD800 else last)
+
+
+def _begin(tx: Transaction, dataset_id: str) -> Dataset:
+    return tx.dataset(dataset_id, live=True)
+
+
+def _conflict(document: NewDocument, dataset_id: str, actual: int) -> PutOutcome:
+    state = f"is at version {actual}" if actual else "does not exist"
+    return PutOutcome(
+        name=document.name,
+        change="failed",
+        error=ConflictError(
+            f"document {document.name!r} of dataset {dataset_id!r} {state}, not at version "
+            f"{document.if_version}: read it again, then put",
+            expected=document.if_version,
+            actual=actual,
+        ),
+    )

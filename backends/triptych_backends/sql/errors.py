@@ -1,0 +1,76 @@
+"""Driver errors become Triptych's, in this one place."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy.exc import DBAPIError, ResourceClosedError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from triptych.errors import CorruptStoreError, StoreError, StoreLockedError
+
+__all__ = ["closed_error", "corrupt", "driver_errors", "store_error"]
+
+# SQLite's primary result codes (sqlite.org/rescode.html): the low byte of the extended code.
+_LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
+_ADVICE = {
+    sqlite3.SQLITE_FULL: "the disk (or its quota) is full: free some space and try again",
+    sqlite3.SQLITE_READONLY: (
+        "it cannot be written: check the rights of the file and its folder, or open it read-only"
+    ),
+    sqlite3.SQLITE_PERM: "access was denied: check the rights of the file and its folder",
+    sqlite3.SQLITE_AUTH: "access was denied: check the rights of the file and its folder",
+    sqlite3.SQLITE_CANTOPEN: (
+        "the file cannot be opened: check that its folder exists and that its rights, and those "
+        "of the files beside it that end in -wal and -shm, let you in"
+    ),
+    sqlite3.SQLITE_IOERR: "reading or writing the disk failed: check the disk and the system log",
+    sqlite3.SQLITE_TOOBIG: "a document is larger than SQLite can hold (1 GB): split it",
+    sqlite3.SQLITE_NOMEM: "memory ran out",
+}
+
+
+def corrupt(where: str, reason: object) -> CorruptStoreError:
+    """The error for stored bytes that fail their check."""
+    return CorruptStoreError(
+        f"the store {where} is damaged: {reason}. Restore it from a backup; what can still be "
+        "read can be copied into a new store"
+    )
+
+
+def closed_error(where: str) -> StoreError:
+    """The error of every call after `close`."""
+    return StoreError(f"the store {where} is closed: open it again")
+
+
+def store_error(error: BaseException, where: str) -> StoreError:
+    """What a driver's ``error`` in the store ``where`` means to its user."""
+    if isinstance(error, DBAPIError) and error.orig is not None:
+        error = error.orig
+    code = getattr(error, "sqlite_errorcode", None)
+    primary = code & 0xFF if isinstance(code, int) else None
+    if primary in _LOCKED:
+        return StoreLockedError(
+            f"the store {where} is locked by another writer for longer than the wait: try "
+            "again, or give a longer lock_timeout"
+        )
+    if primary in _CORRUPT:
+        return corrupt(where, error)
+    if primary == sqlite3.SQLITE_ERROR and "no such" in str(error):
+        return corrupt(where, error)
+    if primary in _ADVICE:
+        return StoreError(f"the store {where} failed ({error}): {_ADVICE[primary]}")
+    if isinstance(error, ResourceClosedError) or "closed" in str(error):
+        return closed_error(where)
+    return StoreError(f"the store {where} failed: {error}")
+
+
+@contextmanager
+def driver_errors(where: str) -> Iterator[None]:
+    """Let no driver's error out."""
+    try:
+        yield
+    except (DBAPIError, ResourceClosedError, PoolTimeoutError, sqlite3.Error) as error:
+        raise store_error(error, where) from error

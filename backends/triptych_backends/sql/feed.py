@@ -1,0 +1,184 @@
+"""The change feed that the local index replays. SQLite's alone: a server searches in itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import and_, bindparam, select
+
+from triptych_backends.index import Change, Field, Head, Profile, Unit
+
+from . import tables as t
+from .chunk_rows import headings_of
+from .errors import corrupt
+from .sqlite import among, as_list
+from .transaction import FIELD_OF_LAYER, find_dataset
+from .vectors import decode_vector
+
+if TYPE_CHECKING:
+    from .store import SqlStore
+
+__all__ = ["SqlFeed"]
+
+_OWNERS_AT_ONCE = 64
+_LAYER_OF_FIELD = {field: str(layer) for layer, field in FIELD_OF_LAYER.items()}
+
+_HEAD = select(t.clock.c.nonce, t.clock.c.tick)
+_OF_DATASET = t.dataset.c.name == bindparam("dataset")
+_CHANGES = (
+    select(t.change.c.seq, t.change.c.field, t.change.c.owner)
+    .join(t.dataset, t.dataset.c.id == t.change.c.dataset_id)
+    .where(_OF_DATASET, t.change.c.seq > bindparam("after"))
+    .order_by(t.change.c.seq)
+)
+# A vector serves only while its space is the one the dataset is configured for.
+_CURRENT_SPACE = and_(
+    t.space.c.id == t.vector.c.space_id, t.space.c.embed_sig == t.dataset.c.embed_sig
+)
+_CHUNKS = (
+    select(
+        t.chunk.c.document_id,
+        t.chunk.c.id,
+        t.document.c.name,
+        t.chunk.c.position,
+        t.chunk.c.content,
+        t.chunk.c.heading_path,
+        t.vector.c.data,
+        t.space.c.dimension,
+    )
+    .join(t.document, t.document.c.id == t.chunk.c.document_id)
+    .join(t.dataset, t.dataset.c.id == t.document.c.dataset_id)
+    .join(t.vector, t.vector.c.id == t.chunk.c.vector_id, isouter=True)
+    .join(t.space, _CURRENT_SPACE, isouter=True)
+    .where(_OF_DATASET, among(t.chunk.c.document_id, "owners"))
+    .order_by(t.chunk.c.document_id, t.chunk.c.position)
+)
+_DOCUMENTS = (
+    select(t.document.c.id, t.document.c.revision, t.document.c.name, t.document.c.content)
+    .join(t.dataset, t.dataset.c.id == t.document.c.dataset_id)
+    .where(_OF_DATASET, among(t.document.c.id, "owners"))
+    .order_by(t.document.c.id)
+)
+_LAYERS = (
+    select(
+        t.layer.c.id,
+        t.layer.c.revision,
+        t.layer.c.doc_name,
+        t.layer.c.content,
+        t.vector.c.data,
+        t.space.c.dimension,
+    )
+    .join(t.dataset, t.dataset.c.id == t.layer.c.dataset_id)
+    .join(t.vector, t.vector.c.id == t.layer.c.vector_id, isouter=True)
+    .join(t.space, _CURRENT_SPACE, isouter=True)
+    .where(_OF_DATASET, among(t.layer.c.id, "owners"), t.layer.c.layer == bindparam("layer"))
+    .order_by(t.layer.c.id)
+)
+_CHUNK_VECTORS = (
+    select(t.chunk.c.id, t.vector.c.data, t.space.c.dimension)
+    .join(t.vector, t.vector.c.id == t.chunk.c.vector_id)
+    .join(t.space, t.space.c.id == t.vector.c.space_id)
+    .join(t.dataset, t.dataset.c.id == t.space.c.dataset_id)
+    .where(_OF_DATASET, t.space.c.embed_sig == t.dataset.c.embed_sig, among(t.chunk.c.id, "keys"))
+)
+_LAYER_VECTORS = (
+    select(t.layer.c.revision, t.vector.c.data, t.space.c.dimension)
+    .join(t.vector, t.vector.c.id == t.layer.c.vector_id)
+    .join(t.space, t.space.c.id == t.vector.c.space_id)
+    .join(t.dataset, t.dataset.c.id == t.space.c.dataset_id)
+    .where(
+        _OF_DATASET, t.space.c.embed_sig == t.dataset.c.embed_sig, among(t.layer.c.revision, "keys")
+    )
+)
+_NO_INDEX = -1
+
+
+class SqlFeed:
+    """`triptych_backends.index.ChangeFeed` over a `SqlStore`."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self._store = store
+
+    def head(self) -> Head:
+        """The log's name and the greatest number that was ever given out."""
+        with self._store.reading() as session:
+            row = session.one(_HEAD)
+        if row is None:
+            raise corrupt(self._store.where, "the clock is missing")
+        return Head(nonce=row[0], seq=row[1])
+
+    def changes(self, dataset: str, after: int) -> Sequence[Change]:
+        """See `ChangeFeed.changes`."""
+        with self._store.reading() as session:
+            rows = session.all(_CHANGES, dataset=dataset, after=after)
+        return [Change(seq=seq, field=field or None, owner=owner) for seq, field, owner in rows]
+
+    def units(self, dataset: str, field: Field, owners: Sequence[int]) -> Iterator[Unit]:
+        """See `ChangeFeed.units`. No snapshot stays open between two batches."""
+        for start in range(0, len(owners), _OWNERS_AT_ONCE):
+            some = as_list(int(owner) for owner in owners[start : start + _OWNERS_AT_ONCE])
+            with self._store.reading() as session:
+                if field == "chunk":
+                    rows = session.all(_CHUNKS, dataset=dataset, owners=some)
+                elif field == "document":
+                    rows = session.all(_DOCUMENTS, dataset=dataset, owners=some)
+                else:
+                    rows = session.all(
+                        _LAYERS, dataset=dataset, owners=some, layer=_LAYER_OF_FIELD[field]
+                    )
+            for row in rows:
+                yield self._unit(field, row)
+
+    def _unit(self, field: Field, row: tuple[Any, ...]) -> Unit:
+        try:
+            if field == "chunk":
+                owner, key, name, index, content, headings, data, width = row
+                return Unit(
+                    owner=owner,
+                    key=key,
+                    name=name,
+                    index=index,
+                    text=content.decode(),
+                    headings=headings_of(headings),
+                    vector=self._vector(data, width),
+                )
+            owner, key, name, content, *vector = row
+            return Unit(
+                owner=owner,
+                key=key,
+                name=name,
+                index=_NO_INDEX,
+                text=content.decode(),
+                vector=self._vector(*vector) if vector else None,
+            )
+        except ValueError as error:
+            raise corrupt(self._store.where, f"the text of {name!r}: {error}") from error
+
+    def _vector(self, data: bytes | None, width: int | None) -> NDArray[np.float32] | None:
+        if data is None or width is None:
+            return None
+        return decode_vector(data, width, self._store.where)
+
+    def vectors(
+        self, dataset: str, field: Field, keys: Sequence[int]
+    ) -> dict[int, NDArray[np.float32]]:
+        """See `ChangeFeed.vectors`."""
+        if field == "document":
+            return {}
+        statement = _CHUNK_VECTORS if field == "chunk" else _LAYER_VECTORS
+        with self._store.reading() as session:
+            rows = session.all(statement, dataset=dataset, keys=as_list(int(key) for key in keys))
+        where = self._store.where
+        return {key: decode_vector(data, width, where) for key, data, width in rows}
+
+    def profile(self, dataset: str) -> Profile:
+        """See `ChangeFeed.profile`; without a configuration: English, no vectors."""
+        with self._store.reading() as session:
+            found = find_dataset(session, dataset)
+        config = found.config if found else None
+        if config is None:
+            return Profile(language="english", space="")
+        return Profile(language=config.language, space=config.embed_sig)

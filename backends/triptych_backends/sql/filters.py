@@ -1,0 +1,183 @@
+"""A `Filter` as the owners that pass it: sorted ids of documents or layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Select, bindparam, case, or_, select
+from triptych.records import Filter, LayerQuery
+
+from . import tables as t
+from .chunk_rows import headings_of
+from .document_rows import pair_of
+from .documents import prefix_end
+from .sqlite import Session, among, as_list
+from .transaction import find_dataset
+
+__all__ = ["document_owners", "layer_owners"]
+
+Ids = NDArray[np.int64]
+
+_OF_DATASET = t.document.c.dataset_id == bindparam("dataset")
+_NAMED = select(t.document.c.id).where(_OF_DATASET, among(t.document.c.name, "names"))
+_TAGGED = select(t.document_meta.c.document_id).where(
+    t.document_meta.c.dataset_id == bindparam("dataset"),
+    t.document_meta.c.pair == bindparam("which"),
+)
+_FROM = select(t.document.c.id).where(_OF_DATASET, t.document.c.name >= bindparam("prefix"))
+_BETWEEN = _FROM.where(t.document.c.name < bindparam("end"))
+# `DerivedSig.stale_reason`: without a digest the version decides; no embedder means any.
+_FRESH = (
+    select(t.document.c.id)
+    .join(t.derivation, t.derivation.c.document_id == t.document.c.id)
+    .where(
+        _OF_DATASET,
+        case(
+            (t.derivation.c.input_sig != "", t.derivation.c.input_sig == t.document.c.input_sig),
+            else_=t.derivation.c.source_version >= t.document.c.version,
+        ),
+        t.derivation.c.chunker_sig == bindparam("chunker"),
+        or_(bindparam("embed") == "", t.derivation.c.embed_sig == bindparam("embed")),
+    )
+)
+_HEADED = (
+    select(t.chunk.c.document_id, t.chunk.c.heading_path)
+    .join(t.document, t.document.c.id == t.chunk.c.document_id)
+    .where(_OF_DATASET, t.chunk.c.heading_path.is_not(None))
+    .distinct()
+)
+_LAYERS = (
+    select(t.layer.c.id, t.layer.c.doc_name, t.document.c.id)
+    .join(
+        t.document,
+        (t.document.c.dataset_id == t.layer.c.dataset_id)
+        & (t.document.c.name == t.layer.c.doc_name),
+        isouter=True,
+    )
+    .where(t.layer.c.dataset_id == bindparam("dataset"), t.layer.c.layer == bindparam("layer"))
+)
+# Only a document's layer is judged by its source: what a folder's is made from, other layers,
+# is not in the database's reach.
+_FRESH_LAYERS = _LAYERS.where(
+    case(
+        (t.document.c.id.is_(None), True),
+        (t.layer.c.input_sig != "", t.layer.c.input_sig == t.document.c.content_sha256),
+        else_=t.layer.c.source_version >= t.document.c.version,
+    ),
+    or_(bindparam("prompt") == "", t.layer.c.prompt_sig == bindparam("prompt")),
+    or_(bindparam("embed") == "", t.layer.c.embed_sig == bindparam("embed")),
+)
+
+
+def document_owners(
+    session: Session, datasets: Sequence[str], query: Filter, *, headings: bool = False
+) -> Mapping[str, Ids] | None:
+    """For each known dataset the sorted ids of the documents that pass; None: all do.
+
+    ``query.headings`` counts only with ``headings``: then a document passes if any of its
+    chunks does.
+    """
+    if not (
+        query.metadata
+        or query.doc_names is not None
+        or query.doc_prefixes is not None
+        or query.fresh is not None
+        or (headings and query.headings is not None)
+    ):
+        return None
+    owners = {}
+    for name in datasets:
+        dataset = find_dataset(session, name)
+        if dataset is not None:
+            owners[name] = _documents(session, dataset.id, query, headings)
+    return owners
+
+
+def _documents(session: Session, dataset: int, query: Filter, headings: bool) -> Ids:
+    conditions = []
+    if query.doc_names is not None:
+        conditions.append(_ids(session, _NAMED, dataset=dataset, names=as_list(query.doc_names)))
+    if query.doc_prefixes is not None:
+        conditions.append(
+            _union(_prefixed(session, dataset, prefix) for prefix in query.doc_prefixes)
+        )
+    for key, values in query.metadata.items():
+        pairs = (pair_of(key, value) for value in values)
+        conditions.append(
+            _union(_ids(session, _TAGGED, dataset=dataset, which=pair) for pair in pairs)
+        )
+    if query.fresh is not None:
+        fresh = query.fresh
+        conditions.append(
+            _ids(session, _FRESH, dataset=dataset, chunker=fresh.chunker_sig, embed=fresh.embed_sig)
+        )
+    if headings and query.headings is not None:
+        wanted = {heading.casefold() for heading in query.headings}
+        rows = session.all(_HEADED, dataset=dataset)
+        conditions.append(
+            _sorted(
+                pk
+                for pk, path in rows
+                if not wanted.isdisjoint(heading.casefold() for heading in headings_of(path))
+            )
+        )
+    passing = conditions[0]
+    for ids in conditions[1:]:
+        passing = np.intersect1d(passing, ids, assume_unique=True)
+    return passing
+
+
+def _prefixed(session: Session, dataset: int, prefix: str) -> Ids:
+    end = prefix_end(prefix)
+    if end is None:
+        # Above U+10FFFF there is no bound, and none is needed: nothing else comes behind.
+        return _ids(session, _FROM, dataset=dataset, prefix=prefix)
+    return _ids(session, _BETWEEN, dataset=dataset, prefix=prefix, end=end)
+
+
+def layer_owners(session: Session, query: LayerQuery) -> Mapping[str, Ids] | None:
+    """For each known dataset the sorted ids of the layers that pass; None: all do.
+
+    Name conditions hold for the layer's own name; metadata and headings are its document's, so
+    that a folder's layer has none.
+    """
+    wanted = query.filter
+    if wanted.is_trivial:
+        return None
+    owners = {}
+    for name in query.dataset_ids:
+        dataset = find_dataset(session, name)
+        if dataset is None:
+            continue
+        if wanted.fresh is None:
+            rows = session.all(_LAYERS, dataset=dataset.id, layer=str(query.layer))
+        else:
+            rows = session.all(
+                _FRESH_LAYERS,
+                dataset=dataset.id,
+                layer=str(query.layer),
+                prompt=wanted.fresh.prompt_sig,
+                embed=wanted.fresh.embed_sig,
+            )
+        by_name = Filter(doc_names=wanted.doc_names, doc_prefixes=wanted.doc_prefixes)
+        rows = [row for row in rows if by_name.admits(row[1], {})]
+        if wanted.metadata or wanted.headings is not None:
+            rest = Filter(metadata=wanted.metadata, headings=wanted.headings)
+            documents = set(_documents(session, dataset.id, rest, True).tolist())
+            rows = [row for row in rows if row[2] in documents]
+        owners[name] = _sorted(row[0] for row in rows)
+    return owners
+
+
+def _ids(session: Session, statement: Select[tuple[int]], **parameters: object) -> Ids:
+    return _sorted(row[0] for row in session.all(statement, **parameters))
+
+
+def _sorted(ids: Iterable[int]) -> Ids:
+    return np.unique(np.fromiter(ids, np.int64))
+
+
+def _union(parts: Iterable[Ids]) -> Ids:
+    return np.unique(np.concatenate([np.empty(0, np.int64), *parts]))

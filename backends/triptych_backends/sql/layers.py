@@ -1,0 +1,196 @@
+"""Layers of documents, folders and datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import bindparam, select
+from triptych.records import Candidate, DerivedLayer, DerivedSig, Found, Layer, LayerQuery, Mode
+from triptych.signatures import embedding_input_sig
+
+from . import document_rows
+from . import tables as t
+from .chunk_rows import sig_of
+from .chunks import candidates, in_space, integers
+from .document_rows import DocumentRow, info_of
+from .errors import corrupt
+from .filters import layer_owners
+from .removal import remove_layers
+from .repository import Repository
+from .sqlite import among, as_list, upsert
+from .transaction import FIELD_OF_LAYER, find_dataset
+from .vectors import collect, store_vectors
+
+if TYPE_CHECKING:
+    from .store import SqlStore
+
+__all__ = ["SqlLayers"]
+
+_l = t.layer.c
+_COLUMNS = (
+    _l.source_version,
+    _l.chunker_sig,
+    _l.prompt_sig,
+    _l.embed_sig,
+    _l.input_sig,
+    _l.doc_name,
+    _l.layer,
+    _l.content,
+)
+_ALL = (
+    select(*_COLUMNS)
+    .join(t.dataset, t.dataset.c.id == _l.dataset_id)
+    .where(t.dataset.c.name == bindparam("dataset"))
+    .order_by(_l.doc_name, _l.layer)
+)
+_OF_KIND = _ALL.where(_l.layer == bindparam("layer"))
+_GET = _OF_KIND.where(_l.doc_name == bindparam("name"))
+_FETCH = (
+    select(
+        *document_rows.COLUMNS,
+        *_COLUMNS,
+        _l.revision,
+        t.dataset.c.name,
+    )
+    .select_from(t.layer)
+    .join(t.dataset, t.dataset.c.id == _l.dataset_id)
+    .join(
+        t.document,
+        (t.document.c.dataset_id == _l.dataset_id) & (t.document.c.name == _l.doc_name),
+        isouter=True,
+    )
+    .where(among(t.layer.c.revision, "keys"))
+)
+_VERSION = select(t.document.c.version).where(
+    t.document.c.dataset_id == bindparam("dataset"), t.document.c.name == bindparam("name")
+)
+_OLD = select(_l.id, _l.vector_id).where(
+    _l.dataset_id == bindparam("dataset"),
+    _l.doc_name == bindparam("name"),
+    _l.layer == bindparam("layer"),
+)
+_put = upsert(t.layer)
+_PUT = _put.on_conflict_do_update(
+    index_elements=["id"],
+    set_={
+        column.name: _put.excluded[column.name]
+        for column in t.layer.columns
+        if not column.primary_key
+    },
+)
+_document = len(document_rows.COLUMNS)
+
+
+class SqlLayers(Repository):
+    """`LayerRepo` over a `SqlStore`. A layer's key is the revision of its content."""
+
+    def __init__(self, store: SqlStore) -> None:
+        super().__init__(store)
+
+    def put(self, layer: DerivedLayer) -> bool:
+        """See `LayerRepo.put`. Durable: what a model wrote costs money to make again."""
+        name, kind = layer.doc_name, str(layer.layer)
+        with self.store.writing() as tx:
+            dataset = find_dataset(tx, layer.dataset_id)
+            if name and not name.endswith("/"):
+                found = tx.one(_VERSION, dataset=dataset.id, name=name) if dataset else None
+                if found is None or found[0] != layer.sig.source_version:
+                    return False
+            pk = tx.dataset(layer.dataset_id).id if dataset is None else dataset.id
+            old = tx.one(_OLD, dataset=pk, name=name, layer=kind)
+            vector = None
+            if layer.vector is not None:
+                digest = embedding_input_sig(layer.content)
+                stored = store_vectors(tx, pk, layer.sig.embed_sig, {digest: layer.vector})
+                vector = stored[digest]
+            owner = old[0] if old else tx.ticks(1)
+            revision = tx.log(pk, FIELD_OF_LAYER[layer.layer], owner)
+            sig = layer.sig
+            row = (
+                owner,
+                pk,
+                name,
+                kind,
+                revision,
+                sig.source_version,
+                sig.chunker_sig,
+                sig.prompt_sig,
+                sig.embed_sig,
+                sig.input_sig,
+                vector,
+                layer.content.encode(),
+            )
+            tx.run_many(_PUT, [row])
+            if old and old[1] is not None and old[1] != vector:
+                collect(tx, [old[1]])
+            return True
+
+    def get(self, dataset_id: str, doc_name: str, layer: Layer) -> DerivedLayer | None:
+        """See `LayerRepo.get`."""
+        with self.store.reading() as session:
+            row = session.one(_GET, dataset=dataset_id, name=doc_name, layer=str(layer))
+        return None if row is None else self._layer(dataset_id, row)
+
+    def list(self, dataset_id: str, *, layer: Layer | None = None) -> Sequence[DerivedLayer]:
+        """See `LayerRepo.list`."""
+        with self.store.reading() as session:
+            if layer is None:
+                rows = session.all(_ALL, dataset=dataset_id)
+            else:
+                rows = session.all(_OF_KIND, dataset=dataset_id, layer=str(layer))
+        return [self._layer(dataset_id, row) for row in rows]
+
+    def delete_by_doc(self, dataset_id: str, doc_name: str) -> None:
+        """See `LayerRepo.delete_by_doc`."""
+        with self.store.writing() as tx:
+            dataset = find_dataset(tx, dataset_id)
+            if dataset is not None:
+                remove_layers(tx, dataset.id, doc_name)
+
+    def delete_by_dataset(self, dataset_id: str) -> None:
+        """See `LayerRepo.delete_by_dataset`."""
+        with self.store.writing() as tx:
+            dataset = find_dataset(tx, dataset_id)
+            if dataset is not None:
+                remove_layers(tx, dataset.id)
+
+    def search(self, query: LayerQuery) -> Sequence[Candidate]:
+        """See `LayerRepo.search`."""
+        if query.layer is Layer.DETAIL:
+            return []
+        index = self.store.index
+        with self.store.snapshot() as session:
+            datasets = in_space(session, query)
+            owners = layer_owners(session, query)
+        field = FIELD_OF_LAYER[query.layer]
+        if query.mode is Mode.BM25:
+            found = index.bm25(datasets, field, query.text, limit=query.top_k, owners=owners)
+        elif query.vector is None:
+            found = []
+        else:
+            found = index.vector(datasets, field, query.vector, limit=query.top_k, owners=owners)
+        return candidates(found, query.mode, of_chunks=False)
+
+    def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, Found]:
+        """See `LayerRepo.fetch`."""
+        found: dict[Hashable, Found] = {}
+        with self.store.reading() as session:
+            rows = session.all(_FETCH, keys=as_list(integers(keys)))
+        for row in rows:
+            key, dataset = row[-2:]
+            document = None
+            if row[0] is not None:
+                document = info_of(DocumentRow.read(row, self.where), dataset)
+            layer = self._layer(dataset, row[_document:])
+            found[key] = Found(key=key, sig=layer.sig, document=document, layer=layer)
+        return found
+
+    def _layer(self, dataset: str, row: Sequence[Any]) -> DerivedLayer:
+        sig: DerivedSig = sig_of(row)
+        try:
+            return DerivedLayer(
+                dataset_id=dataset, doc_name=row[5], layer=row[6], content=row[7].decode(), sig=sig
+            )
+        except ValueError as error:
+            raise corrupt(self.where, f"layer {row[6]!r} of {row[5]!r}: {error}") from error

@@ -1,0 +1,136 @@
+"""Removing: documents, chunk sets, layers, datasets, with the vectors that nothing needs then."""
+
+from __future__ import annotations
+
+from sqlalchemy import Delete, bindparam, delete, func, select, update
+
+from . import tables as t
+from .transaction import FIELD_OF_LAYER, Dataset, Transaction
+from .vectors import collect
+
+__all__ = [
+    "remove_chunk_set",
+    "remove_chunk_sets",
+    "remove_dataset",
+    "remove_document",
+    "remove_layers",
+]
+
+_DOCUMENT = select(t.document.c.id, t.document.c.version).where(
+    t.document.c.dataset_id == bindparam("dataset"), t.document.c.name == bindparam("name")
+)
+_VECTORS_OF_SET = (
+    select(t.chunk.c.vector_id)
+    .where(t.chunk.c.document_id == bindparam("document"), t.chunk.c.vector_id.is_not(None))
+    .distinct()
+)
+_DROP_CHUNKS = delete(t.chunk).where(t.chunk.c.document_id == bindparam("document"))
+_DROP_SET = delete(t.derivation).where(t.derivation.c.document_id == bindparam("document"))
+_DROP_PAIRS = delete(t.document_meta).where(t.document_meta.c.document_id == bindparam("document"))
+_DROP_DOCUMENT = delete(t.document).where(t.document.c.id == bindparam("document"))
+_RAISE_FLOOR = (
+    update(t.dataset)
+    .where(t.dataset.c.id == bindparam("dataset"), t.dataset.c.deleted_version < bindparam("used"))
+    .values(deleted_version=bindparam("used"))
+)
+_LAYERS = select(t.layer.c.id, t.layer.c.layer, t.layer.c.vector_id).where(
+    t.layer.c.dataset_id == bindparam("dataset")
+)
+_LAYERS_OF_NAME = _LAYERS.where(t.layer.c.doc_name == bindparam("name"))
+_DROP_LAYER = delete(t.layer).where(t.layer.c.id == bindparam("which"))
+
+_documents_of = select(t.document.c.id).where(t.document.c.dataset_id == bindparam("dataset"))
+_spaces_of = select(t.space.c.id).where(t.space.c.dataset_id == bindparam("dataset"))
+_GREATEST = select(func.max(t.document.c.version)).where(
+    t.document.c.dataset_id == bindparam("dataset")
+)
+_ANY_SET = (
+    select(t.derivation.c.document_id).where(t.derivation.c.document_id.in_(_documents_of)).limit(1)
+)
+_CLEAR_SETS: tuple[Delete, ...] = (
+    delete(t.chunk).where(t.chunk.c.document_id.in_(_documents_of)),
+    delete(t.derivation).where(t.derivation.c.document_id.in_(_documents_of)),
+    delete(t.vector).where(
+        t.vector.c.space_id.in_(_spaces_of),
+        t.vector.c.id.not_in(
+            select(t.layer.c.vector_id).where(
+                t.layer.c.dataset_id == bindparam("dataset"), t.layer.c.vector_id.is_not(None)
+            )
+        ),
+    ),
+)
+_CLEAR_DATASET: tuple[Delete, ...] = (
+    delete(t.chunk).where(t.chunk.c.document_id.in_(_documents_of)),
+    delete(t.derivation).where(t.derivation.c.document_id.in_(_documents_of)),
+    delete(t.layer).where(t.layer.c.dataset_id == bindparam("dataset")),
+    delete(t.vector).where(t.vector.c.space_id.in_(_spaces_of)),
+    delete(t.space).where(t.space.c.dataset_id == bindparam("dataset")),
+    delete(t.document_meta).where(t.document_meta.c.dataset_id == bindparam("dataset")),
+    delete(t.document).where(t.document.c.dataset_id == bindparam("dataset")),
+)
+_FORGET = (
+    update(t.dataset)
+    .where(t.dataset.c.id == bindparam("pk"))
+    .values(chunker_sig=None, embed_sig=None, language=None)
+)
+_END = update(t.dataset).where(t.dataset.c.id == bindparam("pk")).values(live=False)
+
+
+def remove_chunk_set(tx: Transaction, dataset: int, document: int) -> bool:
+    """Remove a document's chunk set; whether there was one."""
+    vectors = [row[0] for row in tx.all(_VECTORS_OF_SET, document=document)]
+    tx.run(_DROP_CHUNKS, document=document)
+    if not tx.run(_DROP_SET, document=document):
+        return False
+    collect(tx, vectors)
+    tx.log(dataset, "chunk", document)
+    return True
+
+
+def remove_layers(tx: Transaction, dataset: int, name: str | None = None) -> None:
+    """Remove the layers under ``name``, or all of the dataset."""
+    if name is None:
+        found = tx.all(_LAYERS, dataset=dataset)
+    else:
+        found = tx.all(_LAYERS_OF_NAME, dataset=dataset, name=name)
+    tx.run_many(_DROP_LAYER, [(pk,) for pk, _, _ in found])
+    collect(tx, [vector for _, _, vector in found if vector is not None])
+    for pk, layer, _ in found:
+        tx.log(dataset, FIELD_OF_LAYER[layer], pk)
+
+
+def remove_document(tx: Transaction, dataset: Dataset, name: str) -> bool:
+    """Remove a document and all that was derived from it; whether there was one."""
+    remove_layers(tx, dataset.id, name)
+    found = tx.one(_DOCUMENT, dataset=dataset.id, name=name)
+    if found is None:
+        return False
+    document, version = found
+    remove_chunk_set(tx, dataset.id, document)
+    tx.run(_DROP_PAIRS, document=document)
+    tx.run(_DROP_DOCUMENT, document=document)
+    tx.run(_RAISE_FLOOR, dataset=dataset.id, used=version)
+    tx.log(dataset.id, "document", document)
+    return True
+
+
+def remove_chunk_sets(tx: Transaction, dataset: Dataset) -> None:
+    """Remove all chunk sets of the dataset, and its configuration."""
+    if dataset.config is None and tx.one(_ANY_SET, dataset=dataset.id) is None:
+        return
+    for statement in _CLEAR_SETS:
+        tx.run(statement, dataset=dataset.id)
+    tx.run(_FORGET, pk=dataset.id)
+    tx.void(dataset.id)
+
+
+def remove_dataset(tx: Transaction, dataset: Dataset) -> None:
+    """Remove everything of the dataset but the row that says which versions are used up."""
+    greatest = tx.one(_GREATEST, dataset=dataset.id)
+    if greatest is not None and greatest[0] is not None:
+        tx.run(_RAISE_FLOOR, dataset=dataset.id, used=greatest[0])
+    for statement in _CLEAR_DATASET:
+        tx.run(statement, dataset=dataset.id)
+    tx.run(_FORGET, pk=dataset.id)
+    tx.run(_END, pk=dataset.id)
+    tx.void(dataset.id)

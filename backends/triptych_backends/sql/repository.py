@@ -1,0 +1,26 @@
+"""What the three repositories of a store have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .store import SqlStore
+
+__all__ = ["Repository"]
+
+
+class Repository:
+    """A view of one `SqlStore`; the powers `Closeable` and `Eraser` are the store's."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self.store = store
+        self.where = store.where
+
+    def close(self) -> None:
+        """Close the store, for its other repositories too. Idempotent."""
+        self.store.close()
+
+    def erase(self) -> None:
+        """See `SqlStore.erase`."""
+        self.store.erase()

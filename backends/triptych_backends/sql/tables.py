@@ -1,0 +1,211 @@
+"""The tables, in SQLAlchemy Core: what SQLite and PostgreSQL share.
+
+Names compare by code point, content is UTF-8 bytes (it may hold NUL, which no text column of
+PostgreSQL can), times are microseconds since 1970 in UTC. Every id, revision and sequence
+number is a tick of one clock, so that none is ever used twice.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+__all__ = [
+    "ALEMBIC_REVISION",
+    "METADATA",
+    "alembic_version",
+    "change",
+    "chunk",
+    "clock",
+    "dataset",
+    "derivation",
+    "document",
+    "document_meta",
+    "layer",
+    "meta",
+    "space",
+    "vector",
+]
+
+ALEMBIC_REVISION = "0001"
+"""The revision of the migrations that makes exactly these tables."""
+
+METADATA = MetaData()
+
+# SQLite gives only INTEGER PRIMARY KEY the speed of a row id.
+_ID = BigInteger().with_variant(Integer(), "sqlite")
+# SQLite compares text by its UTF-8 bytes, which is the order of code points.
+_NAME = Text().with_variant(Text(collation="C"), "postgresql")
+
+meta = Table(
+    "meta",
+    METADATA,
+    Column("key", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
+clock = Table(
+    "clock",
+    METADATA,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("nonce", Text, nullable=False),
+    Column("tick", BigInteger, nullable=False),
+)
+"""One row: the greatest tick ever used, and the name of the change log."""
+
+dataset = Table(
+    "dataset",
+    METADATA,
+    Column("id", _ID, primary_key=True, autoincrement=False),
+    Column("name", _NAME, nullable=False, unique=True),
+    Column("live", Boolean, nullable=False),
+    Column("deleted_version", BigInteger, nullable=False),
+    Column("chunker_sig", Text),
+    Column("embed_sig", Text),
+    Column("language", Text),
+)
+"""Rows are never removed: `deleted_version` outlives the dataset. Without a configuration its
+three columns are NULL."""
+
+document = Table(
+    "document",
+    METADATA,
+    Column("id", _ID, primary_key=True, autoincrement=False),
+    Column("dataset_id", ForeignKey("dataset.id"), nullable=False),
+    Column("name", _NAME, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Column("revision", BigInteger, nullable=False, unique=True),
+    Column("content_sha256", Text, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("input_sig", Text, nullable=False),
+    Column("original_sha256", Text, nullable=False),
+    Column("parser_sig", Text, nullable=False),
+    Column("metadata", Text, nullable=False),
+    # Last, so that reading the columns before it never walks a long content's overflow pages.
+    Column("content", LargeBinary, nullable=False),
+    UniqueConstraint("dataset_id", "name"),
+)
+"""`revision` is the tick of the last change of content."""
+
+document_meta = Table(
+    "document_meta",
+    METADATA,
+    Column("dataset_id", ForeignKey("dataset.id"), nullable=False),
+    Column("pair", LargeBinary, nullable=False),
+    Column("document_id", ForeignKey("document.id"), nullable=False),
+    PrimaryKeyConstraint("dataset_id", "pair", "document_id"),
+    Index("document_meta_document", "document_id"),
+    sqlite_with_rowid=False,
+)
+"""What filters read: `pair` is a 16-byte digest of one key and its value, so that a value may be
+of any length and hold any character."""
+
+space = Table(
+    "space",
+    METADATA,
+    Column("id", _ID, primary_key=True, autoincrement=False),
+    Column("dataset_id", ForeignKey("dataset.id"), nullable=False),
+    Column("embed_sig", Text, nullable=False),
+    Column("dimension", Integer, nullable=False),
+    UniqueConstraint("dataset_id", "embed_sig"),
+)
+"""An embedding space within one dataset."""
+
+vector = Table(
+    "vector",
+    METADATA,
+    Column("id", _ID, primary_key=True, autoincrement=False),
+    Column("space_id", ForeignKey("space.id"), nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    UniqueConstraint("space_id", "digest"),
+)
+"""Little-endian float32. Every row is referenced by a chunk or a layer of its dataset."""
+
+derivation = Table(
+    "derivation",
+    METADATA,
+    Column("document_id", ForeignKey("document.id"), primary_key=True, autoincrement=False),
+    Column("source_version", BigInteger, nullable=False),
+    Column("chunker_sig", Text, nullable=False),
+    Column("prompt_sig", Text, nullable=False),
+    Column("embed_sig", Text, nullable=False),
+    Column("input_sig", Text, nullable=False),
+    Column("chunks", Integer, nullable=False),
+    Column("vectors", Integer, nullable=False),
+)
+"""A document's chunk set: its signature, and how many chunks it has (with a vector)."""
+
+chunk = Table(
+    "chunk",
+    METADATA,
+    Column("id", _ID, primary_key=True, autoincrement=False),
+    Column("document_id", ForeignKey("document.id"), nullable=False),
+    Column("position", Integer, nullable=False),
+    Column("span_start", BigInteger, nullable=False),
+    Column("span_end", BigInteger, nullable=False),
+    Column("byte_offset", BigInteger, nullable=False),
+    Column("start_line", BigInteger, nullable=False),
+    Column("window_start", BigInteger),
+    Column("window_end", BigInteger),
+    Column("locator", Text),
+    Column("heading_path", Text),
+    Column("input_sig", Text, nullable=False),
+    Column("vector_id", ForeignKey("vector.id")),
+    Column("content", LargeBinary, nullable=False),
+    UniqueConstraint("document_id", "position"),
+    Index("chunk_vector", "vector_id"),
+)
+
+layer = Table(
+    "layer",
+    METADATA,
+    Column("id", _ID, primary_key=True, autoincrement=False),
+    Column("dataset_id", ForeignKey("dataset.id"), nullable=False),
+    Column("doc_name", _NAME, nullable=False),
+    Column("layer", Text, nullable=False),
+    Column("revision", BigInteger, nullable=False, unique=True),
+    Column("source_version", BigInteger, nullable=False),
+    Column("chunker_sig", Text, nullable=False),
+    Column("prompt_sig", Text, nullable=False),
+    Column("embed_sig", Text, nullable=False),
+    Column("input_sig", Text, nullable=False),
+    Column("vector_id", ForeignKey("vector.id")),
+    Column("content", LargeBinary, nullable=False),
+    UniqueConstraint("dataset_id", "doc_name", "layer"),
+    Index("layer_vector", "vector_id"),
+)
+
+change = Table(
+    "change",
+    METADATA,
+    Column("seq", _ID, primary_key=True, autoincrement=False),
+    Column("dataset_id", ForeignKey("dataset.id"), nullable=False),
+    Column("field", Text, nullable=False),
+    Column("owner", BigInteger, nullable=False),
+    UniqueConstraint("dataset_id", "field", "owner"),
+    Index("change_dataset", "dataset_id", "seq"),
+)
+"""The last change of each owner of units; field "" and owner 0 void all that came before."""
+
+alembic_version = Table(
+    "alembic_version",
+    METADATA,
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)
+"""Alembic's own table, which a fresh database gets without importing Alembic."""

@@ -1,0 +1,147 @@
+"""One write transaction: ticks of the clock, the change log, datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+from sqlalchemy import bindparam, delete, insert, literal, select, union_all, update
+from triptych.records import DatasetConfig, Layer
+
+from triptych_backends.index import Field
+
+from . import tables as t
+from .sqlite import Session, upsert
+
+__all__ = ["FIELD_OF_LAYER", "Dataset", "Transaction", "find_dataset"]
+
+FIELD_OF_LAYER: dict[Layer, Field] = {Layer.ABSTRACT: "abstract", Layer.OVERVIEW: "overview"}
+"""The index's field of each kind of layer that is stored."""
+
+_ALL = ""
+_CLOCK = select(t.clock.c.tick)
+_SET_CLOCK = update(t.clock).values(tick=bindparam("now"))
+_DATASET = select(
+    t.dataset.c.id,
+    t.dataset.c.name,
+    t.dataset.c.live,
+    t.dataset.c.deleted_version,
+    t.dataset.c.chunker_sig,
+    t.dataset.c.embed_sig,
+    t.dataset.c.language,
+).where(t.dataset.c.name == bindparam("name"))
+_ADD_DATASET = insert(t.dataset).values(
+    id=bindparam("id"), name=bindparam("name"), live=False, deleted_version=0
+)
+_SET_LIVE = update(t.dataset).where(t.dataset.c.id == bindparam("pk")).values(live=True)
+_log = upsert(t.change)
+_LOG = _log.on_conflict_do_update(
+    index_elements=["dataset_id", "field", "owner"], set_={"seq": _log.excluded.seq}
+)
+_VOID = delete(t.change).where(t.change.c.dataset_id == bindparam("pk"))
+_OWNERS = union_all(
+    select(literal("document").label("field"), t.document.c.id).where(
+        t.document.c.dataset_id == bindparam("pk")
+    ),
+    select(literal("chunk"), t.derivation.c.document_id)
+    .join(t.document, t.document.c.id == t.derivation.c.document_id)
+    .where(t.document.c.dataset_id == bindparam("pk")),
+    select(t.layer.c.layer, t.layer.c.id).where(t.layer.c.dataset_id == bindparam("pk")),
+)
+
+
+@attrs.frozen
+class Dataset:
+    """A row of `dataset`."""
+
+    id: int
+    name: str
+    live: bool
+    deleted_version: int
+    chunker_sig: str | None
+    embed_sig: str | None
+    language: str | None
+
+    @property
+    def config(self) -> DatasetConfig | None:
+        """The configuration, None before `configure`."""
+        if self.chunker_sig is None:
+            return None
+        return DatasetConfig(
+            chunker_sig=self.chunker_sig,
+            embed_sig=self.embed_sig or "",
+            language=self.language or "",
+        )
+
+
+def find_dataset(session: Session, name: str) -> Dataset | None:
+    """The dataset of this name, live or not."""
+    row = session.one(_DATASET, name=name)
+    return None if row is None else Dataset(row[0], row[1], bool(row[2]), *row[3:])
+
+
+class Transaction(Session):
+    """A session that writes. Rows in `clock` and `change` are written at its end."""
+
+    __slots__ = ("_changes", "_started", "_tick")
+
+    def __init__(self, driver: Any) -> None:
+        super().__init__(driver)
+        self._tick = -1
+        self._started = -1
+        self._changes: dict[tuple[int, str, int], int] = {}
+
+    def ticks(self, count: int) -> int:
+        """The first of ``count`` numbers in a row that were never used before."""
+        if self._tick < 0:
+            row = self.one(_CLOCK)
+            assert row is not None
+            self._tick = self._started = row[0]
+        first = self._tick + 1
+        self._tick += count
+        return first
+
+    def log(self, dataset: int, field: str, owner: int) -> int:
+        """Note that ``owner``'s units of ``field`` changed; the change's sequence number."""
+        seq = self.ticks(1)
+        self._changes[dataset, field, owner] = seq
+        return seq
+
+    def void(self, dataset: int) -> None:
+        """Note that everything the dataset had is void, and name all that lives anew.
+
+        The log is cut to this dataset's owners of today. An index that starts from nothing and
+        one that has seen every earlier change replay the same list.
+        """
+        self._changes = {key: seq for key, seq in self._changes.items() if key[0] != dataset}
+        self.run(_VOID, pk=dataset)
+        self.log(dataset, _ALL, 0)
+        for field, owner in self.all(_OWNERS, pk=dataset):
+            self.log(dataset, _FIELDS.get(field, field), owner)
+
+    def dataset(self, name: str, *, live: bool = False) -> Dataset:
+        """The dataset of this name, made if need be; ``live`` brings it into being."""
+        found = find_dataset(self, name)
+        if found is None:
+            self.run(_ADD_DATASET, id=self.ticks(1), name=name)
+            found = find_dataset(self, name)
+            assert found is not None
+        if live and not found.live:
+            self.run(_SET_LIVE, pk=found.id)
+            found = attrs.evolve(found, live=True)
+        return found
+
+    def finish(self) -> None:
+        """Write the change log and the clock."""
+        self.run_many(_LOG, [(seq, *key) for key, seq in self._changes.items()])
+        if self._tick != self._started:
+            self.run(_SET_CLOCK, now=self._tick)
+
+    def log_all(self, dataset: int, field: str, owners: Iterable[int]) -> None:
+        """`log` for each of ``owners``."""
+        for owner in owners:
+            self.log(dataset, field, owner)
+
+
+_FIELDS = {str(layer): field for layer, field in FIELD_OF_LAYER.items()}

@@ -1,0 +1,99 @@
+"""Vectors in the truth: float32, keyed by dataset, embedding space and digest of the text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from sqlalchemy import bindparam, delete, exists, insert, select
+from triptych.errors import ValidationError
+from triptych.records import Vector
+
+from . import tables as t
+from .errors import corrupt
+from .sqlite import Session, among, as_list
+from .transaction import Transaction
+
+__all__ = ["collect", "decode_vector", "known_vectors", "store_vectors"]
+
+_SPACE = select(t.space.c.id, t.space.c.dimension).where(
+    t.space.c.dataset_id == bindparam("pk"), t.space.c.embed_sig == bindparam("space")
+)
+_ADD_SPACE = insert(t.space)
+_IDS = select(t.vector.c.digest, t.vector.c.id).where(
+    t.vector.c.space_id == bindparam("space"), among(t.vector.c.digest, "digests")
+)
+_ADD = insert(t.vector)
+_KNOWN = (
+    select(t.vector.c.digest, t.vector.c.data, t.space.c.dimension)
+    .join(t.space, t.space.c.id == t.vector.c.space_id)
+    .join(t.dataset, t.dataset.c.id == t.space.c.dataset_id)
+    .where(
+        t.dataset.c.name == bindparam("dataset"),
+        t.space.c.embed_sig == bindparam("space"),
+        among(t.vector.c.digest, "digests"),
+    )
+)
+_COLLECT = delete(t.vector).where(
+    among(t.vector.c.id, "ids"),
+    ~exists().where(t.chunk.c.vector_id == t.vector.c.id),
+    ~exists().where(t.layer.c.vector_id == t.vector.c.id),
+)
+
+
+def decode_vector(data: bytes, dimension: int, where: str) -> Vector:
+    """The stored ``data`` as a read-only array of shape (dimension,).
+
+    Raises:
+        CorruptStoreError: it has another width.
+    """
+    if len(data) != 4 * dimension:
+        raise corrupt(where, f"a vector has {len(data)} bytes where {4 * dimension} belong")
+    return np.frombuffer(data, np.dtype("<f4"))
+
+
+def known_vectors(
+    session: Session, dataset: str, space: str, digests: Sequence[str], where: str
+) -> Mapping[str, Vector]:
+    """The vectors of ``dataset`` in ``space`` under those of ``digests`` that have one."""
+    rows = session.all(_KNOWN, dataset=dataset, space=space, digests=as_list(digests))
+    return {digest: decode_vector(data, width, where) for digest, data, width in rows}
+
+
+def store_vectors(
+    tx: Transaction, dataset: int, space: str, vectors: Mapping[str, Vector]
+) -> Mapping[str, int]:
+    """Row ids for ``vectors`` by digest; a digest that is stored keeps its vector.
+
+    Raises:
+        ValidationError: a vector is not as wide as the space's others.
+    """
+    if not vectors:
+        return {}
+    row = tx.one(_SPACE, pk=dataset, space=space)
+    if row is None:
+        row = (tx.ticks(1), next(iter(vectors.values())).shape[0])
+        tx.run_many(_ADD_SPACE, [(row[0], dataset, space, row[1])])
+    space_id, dimension = row
+    ids: dict[str, int] = dict(tx.all(_IDS, space=space_id, digests=as_list(vectors)))
+    missing = [digest for digest in vectors if digest not in ids]
+    first = tx.ticks(len(missing))
+    rows = []
+    for pk, digest in enumerate(missing, first):
+        vector = vectors[digest]
+        if vector.shape != (dimension,):
+            raise ValidationError(
+                f"a vector has shape {vector.shape} where embedding space {space!r} of this "
+                f"dataset has {dimension} dimensions: embed with one model under one signature"
+            )
+        ids[digest] = pk
+        rows.append((pk, space_id, digest, np.asarray(vector, "<f4").tobytes()))
+    tx.run_many(_ADD, rows)
+    return ids
+
+
+def collect(tx: Transaction, vectors: Iterable[int]) -> None:
+    """Remove those of ``vectors`` that no chunk and no layer refers to any more."""
+    ids = sorted(set(vectors))
+    if ids:
+        tx.run(_COLLECT, ids=as_list(ids))

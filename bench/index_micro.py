@@ -1,0 +1,168 @@
+"""Times of the local index alone: Zipf text, 80-token chunks, 10 chunks a document.
+
+    python bench/index_micro.py [chunks] [folder]
+
+Prints minimum, median and 95th percentile in milliseconds.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from index_model import MemoryFeed, WordAnalyzer
+from triptych_backends.index import LocalIndex
+
+WIDTH = 384
+VOCABULARY = 100_000
+LENGTH = 80
+DOCUMENT = 10
+
+
+class Corpus:
+    """Chunks of words drawn by Zipf's law; vectors of unit length around 200 centres."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.generator = np.random.default_rng(seed)
+        shares = 1 / np.arange(1, VOCABULARY + 1) ** 1.05
+        self.shares = shares / shares.sum()
+        self.words = [f"w{number:x}" for number in range(VOCABULARY)]
+        self.centres = self.generator.normal(size=(200, WIDTH)).astype(np.float32)
+
+    def texts(self, count: int) -> list[str]:
+        drawn = self.generator.choice(VOCABULARY, size=(count, LENGTH), p=self.shares)
+        return [" ".join([self.words[word] for word in row]) for row in drawn.tolist()]
+
+    def vectors(self, count: int) -> np.ndarray:
+        rows = self.centres[self.generator.integers(0, 200, count)]
+        rows = rows + self.generator.normal(size=(count, WIDTH)).astype(np.float32)
+        return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+    def document(self, feed: MemoryFeed, owner: int, extra: str = "") -> None:
+        texts = [f"{text} {extra}" for text in self.texts(DOCUMENT)]
+        headings = [(f"Part {at % 3}",) for at in range(DOCUMENT)]
+        vectors = list(self.vectors(DOCUMENT))
+        feed.put("x", owner, f"doc-{owner:06}", texts, vectors=vectors, headings=headings)
+
+
+def milliseconds(action: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    action()
+    return (time.perf_counter() - begin) * 1e3
+
+
+def show(name: str, times: Sequence[float]) -> None:
+    low, middle, high = min(times), np.median(times), np.percentile(times, 95)
+    print(f"{name:48} {low:9.3f} {middle:9.3f} {high:9.3f}", flush=True)
+
+
+def main(chunks: int, folder: Path) -> None:
+    corpus, feed = Corpus(), MemoryFeed()
+    for owner in range(chunks // DOCUMENT):
+        corpus.document(feed, owner)
+    print(f"{chunks} chunks; ms: minimum, median, 95th percentile")
+    index = LocalIndex(feed, folder, analyzers=WordAnalyzer)
+    show("rebuild until the first answer", [milliseconds(lambda: word(index, "w1"))])
+    if hasattr(index, "publish"):
+        show("publish all", [milliseconds(index.publish)])
+    queries = [
+        " ".join(corpus.words[term] for term in terms)
+        for terms in corpus.generator.choice(VOCABULARY, size=(200, 8), p=corpus.shares)
+    ]
+    uniform = [
+        " ".join(corpus.words[term] for term in terms)
+        for terms in (corpus.generator.pareto(0.6, (200, 8)) * 40).astype(int) % VOCABULARY
+    ]
+    vectors = corpus.vectors(100)
+    owners = {"x": np.arange(0, chunks // DOCUMENT, 50, dtype=np.int64)}
+
+    def searches() -> None:
+        word(index, "w1")
+        show(
+            "bm25, 8 terms by Zipf, top 10",
+            [milliseconds(lambda q=q: word(index, q)) for q in queries],
+        )
+        show(
+            "bm25, 8 rarer terms, top 10",
+            [milliseconds(lambda q=q: word(index, q)) for q in uniform],
+        )
+        show(
+            "bm25, 8 terms by Zipf, top 100",
+            [milliseconds(lambda q=q: word(index, q, 100)) for q in queries],
+        )
+        show(
+            "bm25, 1 document of 50 allowed",
+            [
+                milliseconds(lambda q=q: index.bm25(["x"], "chunk", q, limit=10, owners=owners))
+                for q in queries
+            ],
+        )
+        show(
+            "bm25, a third under a heading",
+            [
+                milliseconds(
+                    lambda q=q: index.bm25(
+                        ["x"], "chunk", q, limit=10, headings=frozenset({"part 1"})
+                    )
+                )
+                for q in queries
+            ],
+        )
+        index._cores.close()
+        show("vector, top 10", [milliseconds(lambda v=v: near(index, v)) for v in vectors])
+        show("vector, top 100", [milliseconds(lambda v=v: near(index, v, 100)) for v in vectors])
+        show(
+            "vector, 1 document of 50 allowed",
+            [
+                milliseconds(lambda v=v: index.vector(["x"], "chunk", v, limit=10, owners=owners))
+                for v in vectors
+            ],
+        )
+        show(
+            "documents by vector, top 10",
+            [milliseconds(lambda v=v: index.document_vector(["x"], v, limit=10)) for v in vectors],
+        )
+
+    searches()
+    times = []
+    for turn in range(200):
+        owner = int(corpus.generator.integers(chunks // DOCUMENT))
+        corpus.document(feed, owner, f"fresh{turn}")
+        times.append(milliseconds(lambda turn=turn: word(index, f"fresh{turn}")))
+        assert word(index, f"fresh{turn}")[0].owner == owner
+    show("replace a document until found", times)
+    searches()
+    index.close()
+    if hasattr(index, "publish"):
+        times = []
+        for _ in range(5):
+            begin = time.perf_counter()
+            again = LocalIndex(feed, folder, analyzers=WordAnalyzer)
+            word(again, "w1 w20")
+            times.append((time.perf_counter() - begin) * 1e3)
+            again.close()
+        show("open until the first answer", times)
+        print(f"{sum(f.stat().st_size for f in folder.rglob('*') if f.is_file()) / 1e6:.1f} MB")
+
+
+def word(index: LocalIndex, query: str, limit: int = 10):
+    return index.bm25(["x"], "chunk", query, limit=limit)
+
+
+def near(index: LocalIndex, vector: np.ndarray, limit: int = 10):
+    return index.vector(["x"], "chunk", vector, limit=limit)
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as temporary:
+        main(
+            int(sys.argv[1]) if len(sys.argv) > 1 else 10_000,
+            Path(sys.argv[2] if len(sys.argv) > 2 else temporary),
+        )

@@ -1,0 +1,78 @@
+"""From a location to a store: an explicit dict of builders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from triptych.contracts import ChunkRepo, DocumentRepo, LayerRepo
+from triptych.errors import NotFoundError
+from triptych_factory.locations import Location
+from triptych_factory.settings import Settings
+
+__all__ = ["BUILDERS", "Store", "open_store"]
+
+
+class Store(Protocol):
+    """The three repositories of one place, closed together."""
+
+    @property
+    def documents(self) -> DocumentRepo:
+        """The truth."""
+        ...
+
+    @property
+    def chunks(self) -> ChunkRepo:
+        """The chunk sets."""
+        ...
+
+    @property
+    def layers(self) -> LayerRepo:
+        """The layers."""
+        ...
+
+    def close(self) -> None:
+        """Release everything. Idempotent."""
+        ...
+
+
+def _memory(location: Location, settings: Settings) -> Store:
+    from triptych_backends.memory import MemoryStore
+
+    return MemoryStore()
+
+
+def _sqlite(location: Location, settings: Settings) -> Store:
+    from triptych_backends.sql import SqlStore
+
+    assert location.path is not None
+    return SqlStore.open(
+        location.path, read_only=settings.read_only, lock_timeout=settings.lock_timeout
+    )
+
+
+BUILDERS: Mapping[str, Callable[[Location, Settings], Store]] = {
+    "memory": _memory,
+    "sqlite": _sqlite,
+}
+
+
+def open_store(location: Location, settings: Settings, *, create: bool = True) -> Store:
+    """Open the store at ``location``.
+
+    Raises:
+        NotFoundError: there is none, and ``create`` is False or the settings are read-only.
+        StoreError: it cannot be opened.
+    """
+    if location.path is not None and not location.path.exists():
+        if not create or settings.read_only:
+            raise NotFoundError(
+                f"there is no store at {location.path}: put a document there first, or name "
+                "another store"
+            )
+        if not location.path.parent.is_dir():
+            raise NotFoundError(
+                f"the folder {location.path.parent} does not exist: make it first, or name "
+                "another store"
+            )
+    return BUILDERS[location.scheme](location, settings)

@@ -1,0 +1,96 @@
+"""Where a store is: what a URL or path says, before anything is opened."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import attrs
+
+from triptych.errors import NotAvailableError, ValidationError
+
+__all__ = ["Location", "parse_location", "relative_to"]
+
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+
+_KNOWN = ("memory", "sqlite")
+_NOT_YET = ("files", "postgresql", "postgresql+psycopg", "qdrant")
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Location:
+    """A scheme, and the absolute path of the store's file where the scheme has one."""
+
+    scheme: str
+    path: Path | None = None
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://" if self.path is None else str(self.path)
+
+
+def parse_location(url: str) -> Location:
+    """What ``url`` names: a URL, or a path for SQLite.
+
+    Raises:
+        ValidationError: it cannot be meant, or its scheme is unknown.
+        NotAvailableError: its scheme is not in this version.
+    """
+    if not url.strip() or "\0" in url:
+        raise ValidationError(f"{url!r} names no store: give a path such as ./kb.db, or a URL")
+    found = _URL.fullmatch(url)
+    if found is None:
+        _refuse_half_url(url)
+        return Location(scheme="sqlite", path=_file(Path(url).expanduser(), url))
+    scheme, rest = found[1].lower(), found[2]
+    if scheme in _NOT_YET:
+        raise NotAvailableError(
+            f"{scheme}:// is not in this version of Triptych: use a path such as ./kb.db, "
+            "sqlite:///… or memory://"
+        )
+    if scheme not in _KNOWN:
+        raise ValidationError(
+            f"no store is known by {scheme}://: use a path such as ./kb.db, or one of "
+            + ", ".join(f"{known}://" for known in _KNOWN)
+        )
+    if scheme == "memory":
+        if rest:
+            raise ValidationError(f"memory:// takes nothing behind it, not {rest!r}")
+        return Location(scheme="memory")
+    return Location(scheme="sqlite", path=_sqlite_file(url, rest))
+
+
+def relative_to(url: str, directory: Path) -> str:
+    """``url`` with the relative path of a SQLite file taken from ``directory``."""
+    found = _URL.fullmatch(url)
+    if found is None:
+        return str(directory / Path(url).expanduser())
+    if found[1].lower() == "sqlite" and found[2].startswith("/") and found[2] != "/":
+        return f"sqlite:///{(directory / found[2][1:]).as_posix()}"
+    return url
+
+
+def _refuse_half_url(text: str) -> None:
+    scheme, colon, rest = text.partition(":")
+    if colon and scheme.lower() in (*_KNOWN, *_NOT_YET):
+        fixed = "memory://" if scheme.lower() == "memory" else f"{scheme}:///{rest.lstrip('/')}"
+        raise ValidationError(f"{text!r} is neither a path nor a URL: write {fixed}")
+
+
+def _sqlite_file(url: str, rest: str) -> Path:
+    if "?" in rest:
+        raise ValidationError(f"{url!r} has options behind '?': give them as settings instead")
+    if not rest.startswith("/"):
+        raise ValidationError(
+            f"{url!r} names a host, which SQLite has not: write sqlite:///{rest} for a path from "
+            f"here, sqlite:////{rest} for one from the root"
+        )
+    if rest[1:] in ("", ":memory:"):
+        raise ValidationError(f"{url!r} names no file: use memory:// for a store in memory")
+    return _file(Path(rest[1:]), url)
+
+
+def _file(path: Path, url: str) -> Path:
+    path = path.absolute()
+    if path.is_dir():
+        raise ValidationError(f"{url!r} is a directory: name a file in it, such as kb.db")
+    return path

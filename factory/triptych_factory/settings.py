@@ -1,0 +1,224 @@
+"""Settings: explicit arguments, then the environment, then ``triptych.toml``, then defaults.
+
+This package is the only reader of environment variables and configuration files.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from triptych.errors import ValidationError
+from triptych_factory.locations import relative_to
+
+__all__ = ["FILE_NAME", "PREFIX", "Setting", "Settings", "debug_requested"]
+
+FILE_NAME = "triptych.toml"
+PREFIX = "TRIPTYCH_"
+
+_NOT_A_SETTING = frozenset({"TRIPTYCH_DEBUG"})
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("give a text that is not empty")
+    return value
+
+
+def _integer(least: int) -> Callable[[Any], int]:
+    def parse(value: Any) -> int:
+        if isinstance(value, str):
+            try:
+                value = int(value)
+            except ValueError:
+                value = None
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise ValueError(f"give a whole number from {least} up")
+        return value
+
+    return parse
+
+
+def _seconds(value: Any) -> float:
+    try:
+        seconds = float("nan") if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        seconds = float("nan")
+    if not 0 <= seconds < float("inf"):
+        raise ValueError("give a number of seconds from 0 up")
+    return seconds
+
+
+_SWITCH = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+
+
+def _switch(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().lower() in _SWITCH:
+        return _SWITCH[value.strip().lower()]
+    raise ValueError("give true or false")
+
+
+_PARSERS: dict[str, Callable[[Any], Any]] = {
+    "url": _text,
+    "embedder": _text,
+    "language": _text,
+    "chunk_size": _integer(16),
+    "chunk_overlap": _integer(0),
+    "lock_timeout": _seconds,
+    "read_only": _switch,
+}
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Setting:
+    """One setting's value and where it comes from, as `Settings.explain` lists them."""
+
+    name: str
+    value: str | int | float | bool | None
+    source: str
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Settings:
+    """What a Service is wired from.
+
+    Attributes:
+        url: the store.
+        embedder: an embedder's name; "auto" is "local" where it is installed, else none.
+        language: the analyzer's language for datasets made from now on.
+        chunk_size: the most code points of a chunk; None for each chunker's own default.
+        chunk_overlap: the code points a chunk repeats of the one before it; None likewise.
+        lock_timeout: seconds to wait for another process that is writing.
+        read_only: whether every write is refused.
+        sources: where each value that is no default comes from.
+    """
+
+    url: str = "./kb.db"
+    embedder: str = "auto"
+    language: str = "english"
+    chunk_size: int | None = None
+    chunk_overlap: int | None = None
+    lock_timeout: float = 30.0
+    read_only: bool = False
+    sources: Mapping[str, str] = attrs.field(factory=dict, eq=False, repr=False)
+
+    @classmethod
+    def resolve(
+        cls,
+        arguments: Mapping[str, object] | None = None,
+        *,
+        environ: Mapping[str, str] | None = None,
+        directory: Path | None = None,
+    ) -> Settings:
+        """The settings in force.
+
+        Args:
+            arguments: explicit values by name; None means "not given".
+            environ: the environment, None for the process's own.
+            directory: where the search for ``triptych.toml`` starts, upwards; None for the
+                current directory. The nearest file counts, alone.
+
+        Raises:
+            ValidationError: a key of the file is unknown, or a value cannot be meant. The
+                message names the file, variable or argument.
+        """
+        environ = os.environ if environ is None else environ
+        values: dict[str, Any] = {}
+        sources: dict[str, str] = {}
+        file = find_file(Path.cwd() if directory is None else directory)
+        if file is not None:
+            for key, value in _read_file(file).items():
+                values[key] = _parse(key, value, f"{key!r} in {file}")
+                sources[key] = str(file)
+            if "url" in values:
+                values["url"] = relative_to(values["url"], file.parent)
+        for key in _PARSERS:
+            variable = PREFIX + key.upper()
+            if environ.get(variable):
+                values[key] = _parse(key, environ[variable], f"the variable {variable}")
+                sources[key] = variable
+        for key, argument in (arguments or {}).items():
+            if argument is not None:
+                _check_key(key, "an argument")
+                values[key] = _parse(key, argument, f"the argument {key}")
+                sources[key] = "argument"
+        settings = cls(**values, sources=sources)
+        settings._check_together()
+        return settings
+
+    def explain(self) -> tuple[Setting, ...]:
+        """Every setting with its value and source, in the order of the fields."""
+        return tuple(
+            Setting(
+                name=name,
+                value=getattr(self, name),
+                source=self.sources.get(name, "default"),
+            )
+            for name in _PARSERS
+        )
+
+    def _check_together(self) -> None:
+        if (
+            self.chunk_size is not None
+            and self.chunk_overlap is not None
+            and self.chunk_overlap >= self.chunk_size
+        ):
+            raise ValidationError(
+                f"chunk_overlap {self.chunk_overlap} ({self.sources['chunk_overlap']}) does not "
+                f"fit chunk_size {self.chunk_size} ({self.sources['chunk_size']}): give less"
+            )
+
+
+def find_file(directory: Path) -> Path | None:
+    """The nearest ``triptych.toml`` in ``directory`` or above it."""
+    directory = directory.absolute()
+    for folder in (directory, *directory.parents):
+        candidate = folder / FILE_NAME
+        if candidate.is_file():
+            return candidate
+    return None
+
+
+def unknown_variables(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """The ``TRIPTYCH_*`` variables that name no setting, ordered: likely misspelt."""
+    known = {PREFIX + key.upper() for key in _PARSERS} | _NOT_A_SETTING
+    environ = os.environ if environ is None else environ
+    return tuple(sorted(name for name in environ if name.startswith(PREFIX) and name not in known))
+
+
+def debug_requested() -> bool:
+    """Whether ``TRIPTYCH_DEBUG`` asks for tracebacks."""
+    return os.environ.get("TRIPTYCH_DEBUG", "") not in ("", "0")
+
+
+def _read_file(file: Path) -> dict[str, Any]:
+    try:
+        table = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ValidationError(f"{file} cannot be read as TOML: {error}") from error
+    for key in table:
+        _check_key(key, str(file))
+    return table
+
+
+def _check_key(key: str, where: str) -> None:
+    if key in _PARSERS:
+        return
+    nearest = difflib.get_close_matches(key, _PARSERS, n=1, cutoff=0.5)
+    meant = f"did you mean {nearest[0]!r}?" if nearest else f"known are {', '.join(_PARSERS)}"
+    raise ValidationError(f"{where} has the unknown setting {key!r}: {meant}")
+
+
+def _parse(key: str, value: Any, where: str) -> Any:
+    try:
+        return _PARSERS[key](value)
+    except ValueError as error:
+        raise ValidationError(f"{where} is {value!r}: {error}") from None

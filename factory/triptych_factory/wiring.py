@@ -1,0 +1,86 @@
+"""From settings to a Service."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from triptych.chunking import ChunkConfig, ChunkerSet, MarkdownChunker, default_chunkers
+from triptych.contracts import Embedder
+from triptych.errors import ValidationError
+from triptych.service import Service, ServiceOptions
+from triptych_factory.backends import open_store
+from triptych_factory.embedders import build_embedder
+from triptych_factory.locations import parse_location
+from triptych_factory.settings import Settings
+
+__all__ = ["open_service", "wire"]
+
+
+def open_service(
+    url: str | os.PathLike[str] | None = None,
+    *,
+    embedder: Embedder | str | None = "auto",
+    language: str | None = None,
+    chunk_size: int | None = None,
+    chunk_overlap: int | None = None,
+    lock_timeout: float | None = None,
+    read_only: bool | None = None,
+    create: bool = True,
+) -> Service:
+    """What `triptych.open` does; the arguments and errors are described there."""
+    if embedder is None:
+        named: str | None = "none"
+    elif isinstance(embedder, str):
+        named = None if embedder == "auto" else embedder
+    else:
+        named = None
+    settings = Settings.resolve(
+        {
+            "url": _text_of(url),
+            "embedder": named,
+            "language": language,
+            "chunk_size": chunk_size,
+            "chunk_overlap": chunk_overlap,
+            "lock_timeout": lock_timeout,
+            "read_only": read_only,
+        }
+    )
+    own = None if embedder is None or isinstance(embedder, str) else embedder
+    return wire(settings, embedder=own, create=create)
+
+
+def wire(settings: Settings, *, embedder: Embedder | None = None, create: bool = True) -> Service:
+    """A Service over the store and with the embedder that ``settings`` name.
+
+    ``embedder`` takes the place of the one they name. ``create`` says whether a store that
+    does not exist yet is made. The Service closes the store.
+    """
+    location = parse_location(settings.url)
+    # The embedder comes first: a misspelt one must not leave an empty store behind.
+    chosen = build_embedder(settings.embedder) if embedder is None else embedder
+    options = ServiceOptions(
+        chunkers=_chunkers(settings), embedder=chosen, language=settings.language
+    )
+    store = open_store(location, settings, create=create)
+    return Service(store.documents, store.chunks, store.layers, options=options, close=store.close)
+
+
+def _chunkers(settings: Settings) -> ChunkerSet:
+    """The set that ships, with the sizes that ``settings`` give for every chunker of it."""
+    given = {
+        key: value
+        for key, value in (("size", settings.chunk_size), ("overlap", settings.chunk_overlap))
+        if value is not None
+    }
+    return default_chunkers(ChunkConfig(**given), MarkdownChunker(**given))
+
+
+def _text_of(url: str | os.PathLike[str] | None) -> str | None:
+    if url is None or isinstance(url, str):
+        return url
+    path = os.fspath(url)
+    if not isinstance(path, str):
+        raise ValidationError(f"a store is named by a URL or a path in text, not {path!r}")
+    # Absolute, so that no name of a file can be taken for a URL.
+    return str(Path(path).absolute())

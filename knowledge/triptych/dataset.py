@@ -1,0 +1,144 @@
+"""A view of one dataset: the Service's methods with the dataset filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from triptych.progress import ProgressCallback
+from triptych.records import (
+    DatasetStats,
+    DerivedLayer,
+    DocumentInfo,
+    DocumentSummary,
+    Layer,
+    NewDocument,
+    PutReport,
+    Query,
+    RebuildReport,
+    Result,
+    SourceDocument,
+)
+
+if TYPE_CHECKING:
+    from triptych.service import Service
+
+__all__ = ["Dataset"]
+
+
+@attrs.frozen
+class Dataset:
+    """One dataset of a knowledge base. Each method is the Service's of the longer name."""
+
+    service: Service = attrs.field(repr=False)
+    dataset_id: str
+
+    def put(
+        self,
+        name: str,
+        content: str,
+        metadata: Mapping[str, str] | None = None,
+        *,
+        if_version: int | None = None,
+    ) -> SourceDocument:
+        """`Service.put_document`."""
+        return self.service.put_document(
+            self.dataset_id, name, content, metadata, if_version=if_version
+        )
+
+    def put_many(
+        self,
+        documents: Iterable[NewDocument] | Mapping[str, str],
+        *,
+        progress: ProgressCallback | None = None,
+    ) -> PutReport:
+        """`Service.put_documents`."""
+        return self.service.put_documents(self.dataset_id, documents, progress=progress)
+
+    def get(self, name: str) -> SourceDocument:
+        """`Service.get_document`."""
+        return self.service.get_document(self.dataset_id, name)
+
+    def list(
+        self, *, prefix: str = "", after: str = "", limit: int | None = None
+    ) -> Sequence[DocumentInfo]:
+        """`Service.list_documents`."""
+        return self.service.list_documents(self.dataset_id, prefix=prefix, after=after, limit=limit)
+
+    def delete(self, name: str) -> bool:
+        """`Service.delete_document`."""
+        return self.service.delete_document(self.dataset_id, name)
+
+    def purge(self, name: str) -> bool:
+        """`Service.purge` of one document."""
+        return self.service.purge(self.dataset_id, name)
+
+    def search(self, query: Query | str, **fields: Any) -> Result:
+        """`Service.search`."""
+        return self.service.search(query, dataset_id=self.dataset_id, **fields)
+
+    def search_documents(self, query: Query | str, **fields: Any) -> Result:
+        """`Service.search_documents`."""
+        return self.service.search_documents(query, dataset_id=self.dataset_id, **fields)
+
+    def search_many(self, queries: Iterable[Query | str], **fields: Any) -> Sequence[Result]:
+        """`Service.search_many`."""
+        return self.service.search_many(queries, dataset_id=self.dataset_id, **fields)
+
+    def layer(self, name: str, layer: Layer | str) -> DerivedLayer | None:
+        """`Service.layer`."""
+        return self.service.layer(self.dataset_id, name, layer)
+
+    def dataset_layer(self, layer: Layer | str) -> DerivedLayer | None:
+        """`Service.dataset_layer`."""
+        return self.service.dataset_layer(self.dataset_id, layer)
+
+    def layers(self, *, layer: Layer | str | None = None) -> Sequence[DerivedLayer]:
+        """`Service.layers`."""
+        return self.service.layers(self.dataset_id, layer=layer)
+
+    def put_layer(
+        self,
+        name: str,
+        layer: Layer | str,
+        content: str,
+        *,
+        prompt_sig: str = "",
+        source_version: int | None = None,
+    ) -> DerivedLayer:
+        """`Service.put_document_layer`."""
+        return self.service.put_document_layer(
+            self.dataset_id,
+            name,
+            layer,
+            content,
+            prompt_sig=prompt_sig,
+            source_version=source_version,
+        )
+
+    def put_dataset_layer(
+        self,
+        layer: Layer | str,
+        content: str,
+        *,
+        prompt_sig: str = "",
+        summaries: Iterable[DocumentSummary] | None = None,
+    ) -> DerivedLayer:
+        """`Service.put_dataset_layer`."""
+        return self.service.put_dataset_layer(
+            self.dataset_id, layer, content, prompt_sig=prompt_sig, summaries=summaries
+        )
+
+    def rebuild(
+        self, doc_name: str = "", *, progress: ProgressCallback | None = None
+    ) -> RebuildReport:
+        """`Service.rebuild` of the dataset, or of one document."""
+        return self.service.rebuild(
+            dataset_id=self.dataset_id, doc_name=doc_name, progress=progress
+        )
+
+    def stats(self) -> DatasetStats:
+        """`Service.stats` of this dataset."""
+        return self.service.stats(self.dataset_id)[0]

@@ -1,0 +1,210 @@
+"""Layers: stored with what they were made from, and told stale when that changed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+
+import attrs
+
+from triptych.contracts import DocumentRepo, LayerRepo
+from triptych.derivation import Deriver
+from triptych.embedding import covered, embed
+from triptych.errors import (
+    CancelledError,
+    ConflictError,
+    DerivationError,
+    NotFoundError,
+    ValidationError,
+)
+from triptych.records import (
+    DerivedLayer,
+    DerivedSig,
+    DocumentInfo,
+    DocumentSummary,
+    Layer,
+    StaleReason,
+    Vector,
+    to_layer,
+)
+from triptych.signatures import summaries_input_sig
+
+__all__ = ["LayerDesk", "layer_stale_reason", "summaries_of"]
+
+
+def summaries_of(layers: LayerRepo, dataset_id: str) -> list[DocumentSummary]:
+    """The abstracts of a dataset's documents, by name: what its own layers are made from."""
+    return [
+        DocumentSummary(name=layer.doc_name, abstract=layer.content)
+        for layer in layers.list(dataset_id, layer=Layer.ABSTRACT)
+        if not _is_folder(layer.doc_name)
+    ]
+
+
+def layer_stale_reason(
+    sig: DerivedSig,
+    document: DocumentInfo | None,
+    embed_sig: str,
+    inputs: Callable[[], str],
+) -> StaleReason | None:
+    """Why a layer is stale. ``document`` is its own; without one (a dataset's layer) the
+    digest that ``inputs`` computes, of the abstracts below it, decides.
+
+    The prompt is not judged here: only whoever makes layers knows which one is wanted.
+    """
+    fed = document.content_sha256 if document is not None else inputs()
+    want = DerivedSig(
+        source_version=sig.source_version,
+        prompt_sig=sig.prompt_sig,
+        embed_sig=embed_sig,
+        input_sig=fed,
+    )
+    reason = sig.stale_reason(want)
+    return "input" if reason == "source" and document is None else reason
+
+
+class LayerDesk:
+    """The Service's layer methods."""
+
+    def __init__(
+        self,
+        documents: DocumentRepo,
+        layers: LayerRepo,
+        deriver: Deriver,
+        check_config: Callable[[str], None],
+    ) -> None:
+        self._documents = documents
+        self._layers = layers
+        self._deriver = deriver
+        self._check_config = check_config
+
+    def get(self, dataset_id: str, name: str, layer: Layer | str) -> DerivedLayer | None:
+        """One layer with its freshness."""
+        stored = self._layers.get(dataset_id, name, _summary_layer(layer))
+        if stored is None:
+            return None
+        info = None if _is_folder(name) else self._documents.get_info(dataset_id, name)
+        return self._judged(stored, info, self._inputs(dataset_id))
+
+    def list(self, dataset_id: str, layer: Layer | str | None) -> list[DerivedLayer]:
+        """All layers with their freshness."""
+        kind = None if layer is None else _summary_layer(layer)
+        stored = self._layers.list(dataset_id, layer=kind)
+        infos = {info.name: info for info in self._documents.list(dataset_id)} if stored else {}
+        inputs = self._inputs(dataset_id)
+        return [self._judged(each, infos.get(each.doc_name), inputs) for each in stored]
+
+    def put_document_layer(
+        self,
+        dataset_id: str,
+        name: str,
+        layer: Layer | str,
+        content: str,
+        prompt_sig: str,
+        source_version: int | None,
+    ) -> DerivedLayer:
+        """Store a document's layer."""
+        kind = _summary_layer(layer)
+        info = self._documents.get_info(dataset_id, name)
+        if info is None:
+            raise NotFoundError(
+                f"there is no document {name!r} in {dataset_id!r} to store a layer of"
+            )
+        if source_version is not None and source_version != info.version:
+            raise _moved_on(name, source_version, info.version)
+        made = self._made(dataset_id, name, kind, content, prompt_sig, info)
+        if not self._layers.put(made):
+            latest = self._documents.get_info(dataset_id, name)
+            raise _moved_on(name, info.version, 0 if latest is None else latest.version)
+        return attrs.evolve(made, vector=None)
+
+    def put_dataset_layer(
+        self,
+        dataset_id: str,
+        layer: Layer | str,
+        content: str,
+        prompt_sig: str,
+        summaries: Iterable[DocumentSummary] | None,
+    ) -> DerivedLayer:
+        """Store a dataset's own layer."""
+        kind = _summary_layer(layer)
+        if dataset_id not in self._documents.list_datasets():
+            raise NotFoundError(f"there is no dataset {dataset_id!r} to store a layer of")
+        below = summaries_of(self._layers, dataset_id) if summaries is None else summaries
+        made = self._made(
+            dataset_id, "", kind, content, prompt_sig, None, summaries_input_sig(below)
+        )
+        self._layers.put(made)
+        return attrs.evolve(made, vector=None)
+
+    def _made(
+        self,
+        dataset_id: str,
+        name: str,
+        layer: Layer,
+        content: str,
+        prompt_sig: str,
+        info: DocumentInfo | None,
+        input_sig: str = "",
+    ) -> DerivedLayer:
+        self._check_config(dataset_id)
+        return DerivedLayer(
+            dataset_id=dataset_id,
+            doc_name=name,
+            layer=layer,
+            content=content,
+            vector=self._embedded(name, content),
+            sig=DerivedSig(
+                source_version=0 if info is None else info.version,
+                prompt_sig=prompt_sig,
+                embed_sig=self._deriver.embed_sig,
+                input_sig=input_sig if info is None else info.content_sha256,
+            ),
+        )
+
+    def _embedded(self, name: str, content: str) -> Vector | None:
+        embedder = self._deriver.embedder
+        if embedder is None or not content.strip() or not covered(embedder, content):
+            return None
+        try:
+            row: Vector = embed(embedder, [content], kind="document")[0]
+        except CancelledError:
+            raise
+        except Exception as error:
+            raise DerivationError(
+                f"the layer of {name or 'the dataset'!r} could not be embedded "
+                f"({type(error).__name__}: {error}): nothing was stored; `partial` holds it",
+                partial=content,
+            ) from error
+        return row
+
+    def _judged(
+        self, stored: DerivedLayer, info: DocumentInfo | None, inputs: Callable[[], str]
+    ) -> DerivedLayer:
+        reason = layer_stale_reason(stored.sig, info, self._deriver.embed_sig, inputs)
+        return attrs.evolve(stored, stale=reason)
+
+    def _inputs(self, dataset_id: str) -> Callable[[], str]:
+        """The digest of the dataset's abstracts, worked out once, when it is asked for."""
+        return functools.cache(lambda: summaries_input_sig(summaries_of(self._layers, dataset_id)))
+
+
+def _is_folder(name: str) -> bool:
+    """Whether a layer of this name belongs to the dataset or a folder, not to a document."""
+    return not name or name.endswith("/")
+
+
+def _summary_layer(layer: Layer | str) -> Layer:
+    kind = to_layer(layer)
+    if kind is Layer.DETAIL:
+        raise ValidationError("L2 is the chunks themselves: layers are 'L0' and 'L1'")
+    return kind
+
+
+def _moved_on(name: str, expected: int, actual: int) -> ConflictError:
+    return ConflictError(
+        f"the layer was made from version {expected} of {name!r}, which is now at version "
+        f"{actual}: make it again from the current content",
+        expected=expected,
+        actual=actual,
+    )

@@ -1,0 +1,141 @@
+"""A dataset's layers, from the abstracts of its documents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import attrs
+import regex
+
+from triptych.layers.ranking import centrality, shape
+from triptych.layers.sentences import clip
+from triptych.layers.tokens import estimate_tokens
+from triptych.records import DocumentSummary
+
+__all__ = ["dataset_abstract", "dataset_overview"]
+
+# What people name the document that introduces the others.
+_INTRODUCTION: Final = regex.compile(
+    r"(?:.*[\W_\d])?(?:readme|index|introduction|intro|overview|home)"
+    r"(?:[\W_].*)?",
+    regex.V1 | regex.IGNORECASE,
+)
+_INTRODUCTION_BONUS: Final = 0.75
+_MAX_NAME_TOKENS: Final = 60
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class _Entry:
+    """A document's line in the running: where it belongs and how well it stands for all."""
+
+    summary: DocumentSummary
+    folder: str
+    worth: float
+    terms: frozenset[str]
+
+
+def dataset_overview(
+    summaries: Sequence[DocumentSummary],
+    *,
+    max_tokens: int,
+    analyze: Callable[[str], list[str]],
+) -> str:
+    """Lines ``- name: abstract`` of at most ``max_tokens``, under a heading for each folder.
+
+    When not all fit, each folder in turn gives its best, the largest folder first, and its
+    heading says how many documents it has.
+    """
+    folders: dict[str, list[_Entry]] = {}
+    for entry in _entries(summaries, analyze):
+        folders.setdefault(entry.folder, []).append(entry)
+    for entries in folders.values():
+        entries.sort(key=lambda entry: (-entry.worth, entry.summary.name))
+    order = sorted(folders, key=lambda folder: (folder != "", -len(folders[folder]), folder))
+    with_headings = len(order) > 1
+    left = max_tokens
+    shown: dict[str, list[_Entry]] = {}
+    full: set[str] = set()
+    for place in range(max(map(len, folders.values()), default=0)):
+        for folder in order:
+            if place >= len(folders[folder]) or folder in full:
+                continue
+            entry = folders[folder][place]
+            cost = estimate_tokens(_line(entry.summary) + "\n")
+            if with_headings and folder not in shown:
+                cost += estimate_tokens(_heading(folder, len(folders[folder])) + "\n\n")
+            if cost > left:
+                # What is behind stands for less: no shorter line of the folder overtakes it.
+                full.add(folder)
+                continue
+            left -= cost
+            shown.setdefault(folder, []).append(entry)
+    parts = []
+    for folder in sorted(shown):
+        lines = [_heading(folder, len(folders[folder]))] if with_headings else []
+        chosen = sorted(shown[folder], key=lambda entry: entry.summary.name)
+        parts.append("\n".join(lines + [_line(entry.summary) for entry in chosen]))
+    return "\n\n".join(parts)
+
+
+def dataset_abstract(
+    summaries: Sequence[DocumentSummary],
+    *,
+    max_tokens: int,
+    analyze: Callable[[str], list[str]],
+) -> str:
+    """The abstract that stands best for all, at most ``max_tokens``.
+
+    That is the one nearest to the centroid of all, with a bonus for a document that by its
+    name and place introduces the others.
+    """
+    entries = [entry for entry in _entries(summaries, analyze) if entry.summary.abstract.strip()]
+    if not entries:
+        return ""
+    best = min(entries, key=lambda entry: (-entry.worth, entry.summary.name))
+    return clip(" ".join(best.summary.abstract.split()), max_tokens)
+
+
+def _entries(
+    summaries: Sequence[DocumentSummary], analyze: Callable[[str], list[str]]
+) -> list[_Entry]:
+    ordered = sorted(summaries, key=lambda summary: (summary.name, summary.abstract))
+    names = [summary.name for summary in ordered]
+    shared = _shared_folder(names)
+    ranked = centrality([(summary.abstract, analyze(summary.abstract)) for summary in ordered])
+    entries = []
+    for summary, rank in zip(ordered, ranked, strict=True):
+        path = summary.name[len(shared) :].split("/")
+        worth = rank.centrality
+        if _INTRODUCTION.fullmatch(path[-1]):
+            worth += _INTRODUCTION_BONUS / len(path)
+        entries.append(
+            _Entry(
+                summary=summary,
+                folder=f"{shared}{path[0]}/" if len(path) > 1 else "",
+                worth=worth * shape(summary.abstract, rank.terms),
+                terms=rank.terms,
+            )
+        )
+    return entries
+
+
+def _shared_folder(names: Sequence[str]) -> str:
+    """The longest run of folders, "/" included, that all sorted ``names`` begin with."""
+    if not names:
+        return ""
+    first, last = names[0], names[-1]
+    length = 0
+    while length < min(len(first), len(last)) and first[length] == last[length]:
+        length += 1
+    return first[: first.rfind("/", 0, length) + 1]
+
+
+def _heading(folder: str, documents: int) -> str:
+    name = clip(folder, _MAX_NAME_TOKENS) if folder else "Documents"
+    return f"## {name} ({documents})"
+
+
+def _line(summary: DocumentSummary) -> str:
+    abstract = " ".join(summary.abstract.split())
+    return f"- {summary.name}: {abstract}" if abstract else f"- {summary.name}"

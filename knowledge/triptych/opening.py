@@ -1,0 +1,63 @@
+"""`open`: from a URL and a few settings to a wired Service, in one import."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from triptych.contracts import Embedder
+
+if TYPE_CHECKING:
+    from triptych.service import Service
+
+__all__ = ["open"]
+
+
+def open(
+    url: str | os.PathLike[str] | None = None,
+    *,
+    embedder: Embedder | str | None = "auto",
+    language: str | None = None,
+    chunk_size: int | None = None,
+    chunk_overlap: int | None = None,
+    lock_timeout: float | None = None,
+    read_only: bool | None = None,
+    create: bool = True,
+) -> Service:
+    """Open the knowledge base at ``url``; use it in a ``with`` block, or call its ``close``.
+
+    What is not given here comes from ``TRIPTYCH_*`` environment variables, then from the
+    nearest ``triptych.toml`` in the current directory or above it, then from the defaults.
+
+    Args:
+        url: a file path or ``sqlite:///`` URL for a SQLite store, ``memory://`` for one that
+            ends with the process. Default ``./kb.db``.
+        embedder: a name (``"local"``, ``"local-multilingual"``, ``"hash"``), an `Embedder`, or
+            None for keyword search alone. ``"auto"`` takes what the settings name, else
+            ``"local"`` where the extra ``local`` is installed, else none.
+        language: the analyzer's language for datasets made from now on. Default ``"english"``.
+        chunk_size: the most code points of a chunk; None for each chunker's own default.
+        chunk_overlap: the code points a chunk repeats of the one before it; None likewise.
+        lock_timeout: seconds to wait for another process that is writing. Default 30.
+        read_only: refuse every write. Default False.
+        create: whether a store that does not exist yet is made.
+
+    Raises:
+        ValidationError: the URL or a setting cannot be meant; the message names its source.
+        NotFoundError: there is no store at ``url``, and ``create`` is False.
+        NotAvailableError: this installation lacks what the URL or the embedder needs.
+        StoreError: the store cannot be opened.
+    """
+    # The one import that points upwards: a user needs no second package to start.
+    from triptych_factory import open_service
+
+    return open_service(
+        url,
+        embedder=embedder,
+        language=language,
+        chunk_size=chunk_size,
+        chunk_overlap=chunk_overlap,
+        lock_timeout=lock_timeout,
+        read_only=read_only,
+        create=create,
+    )

@@ -1,0 +1,301 @@
+"""From a query to a result: judge, recall, hydrate in one snapshot, tell what is stale."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+
+import attrs
+
+from triptych import deadlines
+from triptych.contracts import ChunkRepo, DocLevelSearcher, DocumentRepo, LayerRepo
+from triptych.derivation import Deriver
+from triptych.embedding import covered, embed
+from triptych.errors import ModelMismatchError, NotAvailableError, NotFoundError
+from triptych.layering import layer_stale_reason, summaries_of
+from triptych.records import (
+    NO_CHUNK,
+    Candidate,
+    DerivedSig,
+    Found,
+    Hit,
+    Layer,
+    Mode,
+    Query,
+    ResolvedQuery,
+    Result,
+    Scope,
+    StaleReason,
+)
+from triptych.search.engine import SearchEngine, Tier
+from triptych.search.resolution import judge, over_fetch
+from triptych.signatures import summaries_input_sig
+from triptych.text import get_analyzer, snippet
+
+__all__ = ["SearchDesk"]
+
+_SNIPPET = 240  # code points
+_ATTEMPTS = 2
+_SPARE = 3  # the second attempt reads this many times top_k, to fill up what vanishes
+
+
+@attrs.define(kw_only=True)
+class _Asked:
+    """One query on its way: what was resolved, and what is worked out once for all its hits."""
+
+    query: ResolvedQuery
+    warnings: Sequence[str]
+    languages: Mapping[str, str]
+    inputs: dict[str, str] = attrs.field(factory=dict)  # digest of the abstracts, by dataset
+    terms: dict[str, list[str]] = attrs.field(factory=dict)  # the query's, by language
+
+    def snippet(self, dataset_id: str, content: str) -> str:
+        """The part of ``content`` that holds most of the query's terms."""
+        if len(content) <= _SNIPPET:
+            return content
+        language = self.languages.get(dataset_id, "english")
+        if language not in self.terms:
+            self.terms[language] = get_analyzer(language).analyze_query(self.query.text)
+        start, end = snippet(content, self.terms[language], length=_SNIPPET)
+        return content[start:end]
+
+
+class SearchDesk:
+    """The Service's search methods."""
+
+    def __init__(
+        self,
+        documents: DocumentRepo,
+        chunks: ChunkRepo,
+        layers: LayerRepo,
+        engine: SearchEngine,
+        deriver: Deriver,
+    ) -> None:
+        self._documents = documents
+        self._chunks = chunks
+        self._layers = layers
+        self._engine = engine
+        self._deriver = deriver
+
+    def search(self, query: Query) -> Result:
+        """Chunks or layers."""
+        return self._run(self._ask(query))
+
+    def search_documents(self, query: Query) -> Result:
+        """Whole documents."""
+        asked = self._ask(attrs.evolve(query, layer=Layer.DETAIL))
+        if not isinstance(self._chunks, DocLevelSearcher):
+            raise NotAvailableError(
+                f"{type(self._chunks).__name__} cannot search whole documents: use search(), "
+                "or another backend"
+            )
+        return self._answer("document", asked, self._chunks.fetch_docs, self._document_hit)
+
+    def search_many(self, queries: Sequence[Query]) -> list[Result]:
+        """`search` for each, with one call to the embedder."""
+        asked = [self._ask(query) for query in queries]
+        embedder = self._deriver.embedder
+        if embedder is not None:
+            need = [
+                each
+                for each in asked
+                if each.query.mode is not Mode.BM25
+                and each.query.vector_dataset_ids
+                and covered(embedder, each.query.text)
+            ]
+            if need:
+                rows = embed(embedder, [each.query.text for each in need], kind="query")
+                for each, row in zip(need, rows, strict=True):
+                    each.query = attrs.evolve(each.query, vector=row)
+        results = []
+        for each in asked:
+            deadlines.check("search_many")
+            results.append(self._run(each))
+        return results
+
+    # The way of one query
+
+    def _run(self, asked: _Asked) -> Result:
+        if asked.query.layer is Layer.DETAIL:
+            return self._answer("chunk", asked, self._chunks.fetch, self._chunk_hit)
+        return self._answer("layer", asked, self._layers.fetch, self._layer_hit)
+
+    def _ask(self, query: Query) -> _Asked:
+        query, filter_ = judge(query)
+        assert isinstance(query.layer, Layer)  # judged
+        warnings: list[str] = []
+        embedder, embed_sig = self._deriver.embedder, self._deriver.embed_sig
+        mode = Mode(query.mode) if query.mode else Mode.HYBRID if embedder else Mode.BM25
+        if query.scope is Scope.ALL:
+            dataset_ids = tuple(self._documents.list_datasets())
+        else:
+            dataset_ids = (query.dataset_id,)
+        with_vectors, others = [], []
+        configs = {dataset_id: self._chunks.config(dataset_id) for dataset_id in dataset_ids}
+        for dataset_id, config in configs.items():
+            if config is None and query.scope is Scope.SINGLE:
+                self._require(dataset_id)
+            if config is not None and config.embed_sig == embed_sig:
+                with_vectors.append(dataset_id)
+            elif config is not None:
+                others.append((dataset_id, config.embed_sig))
+        if embedder is not None and others and mode is not Mode.BM25:
+            stored = "; ".join(f"{name!r} of {sig or 'no model'!r}" for name, sig in others)
+            message = (
+                f"the vectors are of another model than {embed_sig!r} ({stored}): rebuild the "
+                "dataset with this embedder, or open the store with the one it was filled with"
+            )
+            if mode is Mode.VECTOR:
+                raise ModelMismatchError(message, stored=others[0][1], configured=embed_sig)
+            warnings.append(f"searched by keyword alone: {message}")
+            if not with_vectors:
+                mode = Mode.BM25
+        if query.fresh_only:
+            filter_ = attrs.evolve(filter_, fresh=self._fresh(query.layer))
+        single = mode is not Mode.HYBRID
+        return _Asked(
+            query=ResolvedQuery(
+                text=query.text,
+                dataset_ids=dataset_ids,
+                vector_dataset_ids=tuple(with_vectors) if embedder else (),
+                embed_sig=embed_sig,
+                mode=mode,
+                layer=query.layer,
+                top_k=query.top_k,
+                limit=query.top_k if single else over_fetch(query.top_k),
+                threshold=query.threshold,
+                min_scores=query.min_scores,
+                filter=filter_,
+            ),
+            warnings=warnings,
+            languages={name: c.language for name, c in configs.items() if c is not None},
+        )
+
+    def _fresh(self, layer: Layer) -> DerivedSig:
+        chunker_sig = self._deriver.chunker_sig if layer is Layer.DETAIL else ""
+        return DerivedSig(chunker_sig=chunker_sig, embed_sig=self._deriver.embed_sig)
+
+    def _require(self, dataset_id: str) -> None:
+        datasets = self._documents.list_datasets()
+        if dataset_id not in datasets:
+            known = ", ".join(map(repr, datasets[:10])) or "none yet"
+            raise NotFoundError(f"there is no dataset {dataset_id!r}; the datasets are: {known}")
+
+    def _answer(
+        self,
+        tier: Tier,
+        asked: _Asked,
+        fetch: Callable[[Sequence[Hashable]], Mapping[Hashable, Found]],
+        hit_of: Callable[[_Asked, Candidate, Found], Hit | None],
+    ) -> Result:
+        """Recall and hydrate; once more when something vanished between the two."""
+        query = asked.query
+        for attempt in range(1, _ATTEMPTS + 1):
+            deadlines.check("the search")
+            recall = self._engine.recall(tier, query)
+            above = [
+                candidate
+                for candidate in recall.candidates
+                if query.threshold is None or candidate.score >= query.threshold
+            ]
+            depth = query.top_k if attempt == 1 else query.top_k * _SPARE
+            head = above[:depth]
+            found = fetch([candidate.key for candidate in head]) if head else {}
+            hits = []
+            for candidate in head:
+                if candidate.key in found:
+                    hit = hit_of(asked, candidate, found[candidate.key])
+                    if hit is not None:
+                        hits.append(hit)
+            if len(hits) >= min(query.top_k, len(above)):
+                break
+        return Result(
+            hits=tuple(hits[: query.top_k]),
+            warnings=(*asked.warnings, *recall.warnings),
+            exhausted=recall.exhausted and len(above) <= query.top_k,
+        )
+
+    # Hits
+
+    def _chunk_hit(self, asked: _Asked, candidate: Candidate, found: Found) -> Hit | None:
+        chunk, document = found.chunk, found.document
+        if chunk is None or document is None:
+            return None
+        stale = found.sig.stale_reason(self._deriver.want(document))
+        if stale and asked.query.filter.fresh is not None:
+            return None
+        return Hit(
+            dataset_id=chunk.dataset_id,
+            doc_name=chunk.doc_name,
+            layer=Layer.DETAIL,
+            content=chunk.content,
+            score=candidate.score,
+            chunk_index=chunk.index,
+            sig=chunk.sig,
+            metadata=document.metadata,
+            scores=candidate.scores,
+            start=chunk.start,
+            end=chunk.end,
+            offset=chunk.offset,
+            start_line=chunk.start_line,
+            heading_path=chunk.heading_path,
+            locator=chunk.locator,
+            window_start=chunk.window_start,
+            window_end=chunk.window_end,
+            snippet=asked.snippet(candidate.dataset_id, chunk.content),
+            stale=stale,
+        )
+
+    def _layer_hit(self, asked: _Asked, candidate: Candidate, found: Found) -> Hit | None:
+        layer = found.layer
+        if layer is None:
+            return None
+        stale = self._layer_stale(asked, found)
+        if stale and asked.query.filter.fresh is not None:
+            return None
+        return Hit(
+            dataset_id=layer.dataset_id,
+            doc_name=layer.doc_name,
+            layer=layer.layer,
+            content=layer.content,
+            score=candidate.score,
+            sig=layer.sig,
+            metadata={} if found.document is None else found.document.metadata,
+            scores=candidate.scores,
+            end=len(layer.content),
+            snippet=asked.snippet(candidate.dataset_id, layer.content),
+            stale=stale,
+        )
+
+    def _layer_stale(self, asked: _Asked, found: Found) -> StaleReason | None:
+        assert found.layer is not None  # checked by the caller
+        dataset_id = found.layer.dataset_id
+
+        def digest() -> str:
+            if dataset_id not in asked.inputs:
+                below = summaries_of(self._layers, dataset_id)
+                asked.inputs[dataset_id] = summaries_input_sig(below)
+            return asked.inputs[dataset_id]
+
+        return layer_stale_reason(found.sig, found.document, self._deriver.embed_sig, digest)
+
+    def _document_hit(self, asked: _Asked, candidate: Candidate, found: Found) -> Hit | None:
+        document = found.document
+        if document is None:
+            return None
+        stale = found.sig.stale_reason(self._deriver.want(document))
+        if stale and asked.query.filter.fresh is not None:
+            return None
+        return Hit(
+            dataset_id=document.dataset_id,
+            doc_name=document.name,
+            layer=None,
+            content=found.opening,
+            score=candidate.score,
+            chunk_index=NO_CHUNK,
+            sig=found.sig,
+            metadata=document.metadata,
+            scores=candidate.scores,
+            end=len(found.opening),
+            snippet=asked.snippet(candidate.dataset_id, found.opening),
+            stale=stale,
+        )

@@ -1,0 +1,128 @@
+"""Runs the lanes of a query in parallel and fuses them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from typing import Literal
+
+import attrs
+
+from triptych.contracts import Ranker, Retriever
+from triptych.errors import CancelledError, NotAvailableError, ValidationError
+from triptych.records import Candidate, Mode, ResolvedQuery
+from triptych.search.rankers import RRFRanker, in_order
+
+__all__ = ["Recall", "SearchEngine", "Tier"]
+
+Tier = Literal["chunk", "layer", "document"]
+
+
+@attrs.frozen(kw_only=True)
+class Recall:
+    """The fused candidates, best first; what the lanes had to say; whether none is missing."""
+
+    candidates: Sequence[Candidate]
+    warnings: tuple[str, ...] = ()
+    exhausted: bool = False
+
+
+class SearchEngine:
+    """Routes a query to the retrievers of its tier, then to the ranker.
+
+    In hybrid mode every lane runs, at the same time, and the ranker fuses them in the order
+    of the retrievers: the answer never depends on which finished first. A lane that fails is
+    named in the warnings; when all fail, the first error is raised. In a single mode only
+    the lane of that name runs, its scores are the result's, and its error is the caller's.
+    """
+
+    def __init__(
+        self,
+        chunk: Sequence[Retriever],
+        layer: Sequence[Retriever] = (),
+        document: Sequence[Retriever] = (),
+        ranker: Ranker | None = None,
+    ) -> None:
+        self._tiers: Mapping[Tier, Sequence[Retriever]] = {
+            "chunk": tuple(chunk),
+            "layer": tuple(layer),
+            "document": tuple(document),
+        }
+        self.ranker: Ranker = RRFRanker() if ranker is None else ranker
+        self._pool: ThreadPoolExecutor | None = None
+        self._pool_pid = 0
+
+    def recall(self, tier: Tier, query: ResolvedQuery) -> Recall:
+        """Everything the lanes find, fused."""
+        retrievers = self._tiers[tier]
+        if query.mode is not Mode.HYBRID:
+            retrievers = [r for r in retrievers if r.name == query.mode]
+            if not retrievers:
+                raise NotAvailableError(
+                    f"no {query.mode} lane is wired for {tier} search: give the SearchEngine "
+                    "a retriever of that name"
+                )
+            lane = _floor(retrievers[0].name, retrievers[0].recall(query), query)
+            scored = [attrs.evolve(c, scores={retrievers[0].name: c.score}) for c in lane]
+            return Recall(candidates=in_order(scored), exhausted=len(lane) < query.limit)
+        lanes, warnings = self._run(retrievers, query)
+        fused = self.ranker.rank(lanes)
+        return Recall(
+            candidates=fused,
+            warnings=tuple(warnings),
+            exhausted=all(len(lane) < query.limit for lane in lanes.values()),
+        )
+
+    def close(self) -> None:
+        """Let the worker threads end."""
+        pool, self._pool = self._pool, None
+        if pool is not None and self._pool_pid == os.getpid():
+            pool.shutdown(wait=True)
+
+    def _run(
+        self, retrievers: Sequence[Retriever], query: ResolvedQuery
+    ) -> tuple[dict[str, Sequence[Candidate]], list[str]]:
+        here, *elsewhere = retrievers
+        # The caller's context goes along, so that its deadline holds in every lane.
+        futures = [
+            self._workers().submit(copy_context().run, lane.recall, query) for lane in elsewhere
+        ]
+        answers = [_attempt(lambda: here.recall(query))]
+        answers += [_attempt(future.result) for future in futures]
+        lanes: dict[str, Sequence[Candidate]] = {}
+        warnings: list[str] = []
+        errors: list[Exception] = []
+        for retriever, answer in zip(retrievers, answers, strict=True):
+            if isinstance(answer, Exception):
+                if isinstance(answer, CancelledError | ValidationError):
+                    raise answer
+                errors.append(answer)
+                warnings.append(f"the {retriever.name} lane did not run: {answer}")
+            else:
+                lanes[retriever.name] = _floor(retriever.name, answer, query)
+        if not lanes:
+            raise errors[0]
+        return lanes, warnings
+
+    def _workers(self) -> ThreadPoolExecutor:
+        if self._pool is None or self._pool_pid != os.getpid():
+            # Threads do not survive a fork: a child makes its own.
+            self._pool = ThreadPoolExecutor(4, thread_name_prefix="triptych-lane")
+            self._pool_pid = os.getpid()
+        return self._pool
+
+
+def _attempt(call: Callable[[], Sequence[Candidate]]) -> Sequence[Candidate] | Exception:
+    try:
+        return call()
+    except Exception as error:  # noqa: BLE001 - a lane may fail in any way; it is reported
+        return error
+
+
+def _floor(lane: str, candidates: Sequence[Candidate], query: ResolvedQuery) -> Sequence[Candidate]:
+    least = query.min_scores.get(lane)
+    if least is None:
+        return candidates
+    return [candidate for candidate in candidates if candidate.score >= least]

@@ -1,0 +1,540 @@
+"""The Service: every public call goes through here, so the guarantees live in one place."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import attrs
+
+from triptych.chunking import ChunkerSet, default_chunkers
+from triptych.contracts import (
+    ChunkRepo,
+    Closeable,
+    DocumentRepo,
+    Embedder,
+    Eraser,
+    LayerRepo,
+    Ranker,
+    StatsReader,
+)
+from triptych.dataset import Dataset
+from triptych.derivation import Deriver
+from triptych.errors import (
+    CancelledError,
+    NotFoundError,
+    StoreError,
+    ValidationError,
+)
+from triptych.layering import LayerDesk
+from triptych.progress import ProgressCallback
+from triptych.records import (
+    DatasetConfig,
+    DatasetStats,
+    DerivedLayer,
+    DocumentInfo,
+    DocumentSummary,
+    Layer,
+    Mode,
+    NewDocument,
+    PutReport,
+    Query,
+    RebuildReport,
+    RebuildScope,
+    Result,
+    SourceDocument,
+    check_identifier,
+)
+from triptych.search.desk import SearchDesk
+from triptych.search.engine import SearchEngine
+from triptych.search.retrievers import (
+    BM25Retriever,
+    DocumentBM25Retriever,
+    DocumentVectorRetriever,
+    LayerRetriever,
+    VectorRetriever,
+)
+from triptych.text import get_analyzer
+from triptych.writing import Writer
+
+__all__ = ["Service", "ServiceOptions"]
+
+
+@attrs.frozen(kw_only=True)
+class ServiceOptions:
+    """How a Service derives and searches; every field has a sensible default.
+
+    Attributes:
+        chunkers: which chunker serves which kind of document.
+        embedder: makes vectors and enables the vector lane; None leaves both out.
+        language: the analyzer's language for datasets that come into being.
+        ranker: fuses the lanes of hybrid search; None is `RRFRanker`.
+    """
+
+    chunkers: ChunkerSet = attrs.field(factory=default_chunkers)
+    embedder: Embedder | None = None
+    language: str = "english"
+    ranker: Ranker | None = None
+
+    def __attrs_post_init__(self) -> None:
+        try:
+            get_analyzer(self.language)
+        except ValueError as error:
+            raise ValidationError(str(error)) from None
+
+
+class Service:
+    """A knowledge base: documents in, versioned and derived; the right text out.
+
+    Thread-safe. Close it, or use it as a context manager.
+    """
+
+    def __init__(
+        self,
+        documents: DocumentRepo,
+        chunks: ChunkRepo,
+        layers: LayerRepo,
+        engine: SearchEngine | None = None,
+        options: ServiceOptions | None = None,
+        *,
+        close: Callable[[], None] | None = None,
+    ) -> None:
+        """Wire a Service from repositories; `triptych.open` does it for the built-in ones.
+
+        ``engine`` None builds the lanes that ship. ``close`` is called when the Service is
+        closed; without it, each repository that is `Closeable` is.
+        """
+        self.options = options or ServiceOptions()
+        self.documents = documents
+        self.chunks = chunks
+        self.layer_repo = layers
+        self._deriver = Deriver(chunks, self.options.chunkers, self.options.embedder)
+        self._engine = engine or build_engine(chunks, layers, self.options)
+        self._searches = SearchDesk(documents, chunks, layers, self._engine, self._deriver)
+        self._writer = Writer(documents, chunks, self._deriver, self.options.language)
+        self._layers = LayerDesk(documents, layers, self._deriver, self._writer.check_config)
+        self._close = close
+        self._closed = False
+        self._closing = threading.Lock()
+
+    # Documents in
+
+    def put_document(
+        self,
+        dataset_id: str,
+        name: str,
+        content: str,
+        metadata: Mapping[str, str] | None = None,
+        *,
+        if_version: int | None = None,
+    ) -> SourceDocument:
+        """Store a document and derive its chunks and vectors; the stored document.
+
+        Identical content and metadata change nothing and cost nothing. When this returns,
+        every search that starts afterwards sees the document. Layers are not touched.
+
+        Raises:
+            ValidationError: dataset, name, content or metadata cannot be stored.
+            ConflictError: ``if_version`` is not the stored version (0: no document); or the
+                dataset is chunked under another configuration: rebuild it first.
+            ModelMismatchError: the dataset holds vectors of another model. Nothing was stored.
+            DerivationError: the document is stored, but could not be chunked, embedded or
+                swapped in; the old chunks keep serving, told stale. Put again, or rebuild.
+        """
+        self._open()
+        check_identifier(dataset_id, "dataset_id")
+        document = NewDocument(
+            name=name, content=content, metadata=metadata or {}, if_version=if_version
+        )
+        return self._writer.put(dataset_id, document)
+
+    def put_documents(
+        self,
+        dataset_id: str,
+        documents: Iterable[NewDocument] | Mapping[str, str],
+        *,
+        progress: ProgressCallback | None = None,
+    ) -> PutReport:
+        """Store many documents, streamed and batched; a report, item by item.
+
+        ``documents`` is an iterable of `NewDocument`, or maps names to contents. One
+        document's failure is in the report and holds up no other.
+
+        Raises:
+            ModelMismatchError, ConflictError: as `put_document`, before anything is stored.
+            CancelledError: the deadline passed; the batches that were committed stay.
+        """
+        self._open()
+        check_identifier(dataset_id, "dataset_id")
+        return self._writer.put_many(dataset_id, documents, progress)
+
+    # Documents out
+
+    def get_document(self, dataset_id: str, name: str) -> SourceDocument:
+        """The document as it was put, code point for code point.
+
+        Raises:
+            NotFoundError: there is none of this name.
+        """
+        self._open()
+        document = self.documents.get(dataset_id, name)
+        if document is None:
+            raise self._missing(dataset_id, name)
+        return document
+
+    def list_documents(
+        self,
+        dataset_id: str,
+        *,
+        prefix: str = "",
+        after: str = "",
+        limit: int | None = None,
+    ) -> Sequence[DocumentInfo]:
+        """A page of documents without their contents, ordered by name.
+
+        Raises:
+            NotFoundError: there is no such dataset.
+        """
+        self._open()
+        if limit is not None and (isinstance(limit, bool) or limit < 0):
+            raise ValidationError(f"limit must be 0 or more, not {limit!r}")
+        page = self.documents.list(dataset_id, prefix=prefix, after=after, limit=limit)
+        if not page and dataset_id not in self.documents.list_datasets():
+            raise self._missing(dataset_id)
+        return page
+
+    def list_datasets(self) -> Sequence[str]:
+        """The ids of all datasets, in order."""
+        self._open()
+        return self.documents.list_datasets()
+
+    def dataset(self, dataset_id: str) -> Dataset:
+        """A view of one dataset, with this Service's methods and the id filled in.
+
+        The dataset comes into being with its first document.
+        """
+        check_identifier(dataset_id, "dataset_id")
+        return Dataset(self, dataset_id)
+
+    def configure_dataset(self, dataset_id: str, *, language: str) -> DatasetConfig:
+        """Set the language a dataset is analysed in, before or after its first document.
+
+        The index of an existing dataset is built anew at the next search.
+
+        Raises:
+            ValidationError: the analyzer knows no such language; the message lists those it does.
+        """
+        self._open()
+        check_identifier(dataset_id, "dataset_id")
+        try:
+            get_analyzer(language)
+        except ValueError as error:
+            raise ValidationError(str(error)) from None
+        return self._writer.set_language(dataset_id, language)
+
+    # Deletes
+
+    def delete_document(self, dataset_id: str, name: str) -> bool:
+        """Remove a document with its chunks, vectors, layers and index entries.
+
+        Idempotent: whether there was one. Cleaning goes on past a failure.
+
+        Raises:
+            StoreError: some steps failed; ``errors`` holds all of them. Delete again.
+        """
+        self._open()
+        return self._all(
+            f"deleting {name!r} from {dataset_id!r}",
+            lambda: self.documents.delete(dataset_id, name),
+            lambda: self.chunks.delete_by_doc(dataset_id, name),
+            lambda: self.layer_repo.delete_by_doc(dataset_id, name),
+        )
+
+    def delete_dataset(self, dataset_id: str) -> bool:
+        """Remove a dataset with everything in it. Idempotent: whether there was one.
+
+        Raises:
+            StoreError: some steps failed; ``errors`` holds all of them. Delete again.
+        """
+        self._open()
+        return self._all(
+            f"deleting the dataset {dataset_id!r}",
+            lambda: self.documents.delete_dataset(dataset_id),
+            lambda: self.chunks.delete_by_dataset(dataset_id),
+            lambda: self.layer_repo.delete_by_dataset(dataset_id),
+        )
+
+    def purge(self, dataset_id: str, name: str | None = None) -> bool:
+        """Delete a document, or a whole dataset, and erase what the store's files still hold.
+
+        Deleting leaves bytes in free pages, logs and index files until they are overwritten;
+        purging overwrites them, which takes time in proportion to the store. Whether there
+        was anything to delete.
+
+        Raises:
+            StoreError: some steps failed; ``errors`` holds all of them. Purge again.
+        """
+        existed = (
+            self.delete_dataset(dataset_id)
+            if name is None
+            else self.delete_document(dataset_id, name)
+        )
+        erasers = [repo for repo in self._repos() if isinstance(repo, Eraser)]
+        self._all("erasing", *(eraser.erase for eraser in erasers))
+        return existed
+
+    # Search
+
+    def search(self, query: Query | str, **fields: Any) -> Result:
+        """Find chunks (L2), abstracts (L0) or overviews (L1).
+
+        ``query`` is a `Query`, or its text with the other fields of `Query` as keywords. All
+        hits are read in one snapshot.
+
+        Raises:
+            ValidationError: a field of the query cannot be meant.
+            NotFoundError: there is no such dataset.
+            NotAvailableError: the mode cannot be served (in hybrid mode a warning).
+            ModelMismatchError: vector mode over vectors of another model.
+        """
+        self._open()
+        return self._searches.search(_query(query, fields))
+
+    def search_documents(self, query: Query | str, **fields: Any) -> Result:
+        """Find whole documents: scored over their full text, and by the nearest of their chunks.
+
+        As `search`, but ``layer`` plays no role: hits have ``layer`` None, and their content
+        is the document's opening.
+        """
+        self._open()
+        return self._searches.search_documents(_query(query, fields))
+
+    def search_many(self, queries: Iterable[Query | str], **fields: Any) -> list[Result]:
+        """`search` for each query, in order; their texts are embedded in one batch."""
+        self._open()
+        return self._searches.search_many([_query(query, fields) for query in queries])
+
+    # Layers
+
+    def layer(self, dataset_id: str, name: str, layer: Layer | str) -> DerivedLayer | None:
+        """A document's layer with its freshness, None when it was not made yet."""
+        self._open()
+        return self._layers.get(dataset_id, name, layer)
+
+    def dataset_layer(self, dataset_id: str, layer: Layer | str) -> DerivedLayer | None:
+        """The dataset's own layer with its freshness, None when it was not made yet."""
+        self._open()
+        return self._layers.get(dataset_id, "", layer)
+
+    def layers(self, dataset_id: str, *, layer: Layer | str | None = None) -> list[DerivedLayer]:
+        """All layers of a dataset with their freshness, by name and layer."""
+        self._open()
+        return self._layers.list(dataset_id, layer)
+
+    def put_document_layer(
+        self,
+        dataset_id: str,
+        name: str,
+        layer: Layer | str,
+        content: str,
+        *,
+        prompt_sig: str = "",
+        source_version: int | None = None,
+    ) -> DerivedLayer:
+        """Store an abstract (L0) or overview (L1) of a document; the stored layer.
+
+        ``source_version`` is the version it was made from (None: the current one) and
+        ``prompt_sig`` the signature of its maker.
+
+        Raises:
+            ValidationError: the layer is L2, or the content cannot be stored.
+            NotFoundError: there is no such document.
+            ConflictError: the document is no longer at ``source_version``.
+            DerivationError: the content could not be embedded; nothing was stored.
+        """
+        self._open()
+        return self._layers.put_document_layer(
+            dataset_id, name, layer, content, prompt_sig, source_version
+        )
+
+    def put_dataset_layer(
+        self,
+        dataset_id: str,
+        layer: Layer | str,
+        content: str,
+        *,
+        prompt_sig: str = "",
+        summaries: Iterable[DocumentSummary] | None = None,
+    ) -> DerivedLayer:
+        """Store a dataset's own abstract or overview; the stored layer.
+
+        ``summaries`` are the documents' abstracts it was made from (None: the current ones).
+
+        Raises:
+            ValidationError, NotFoundError, DerivationError: as `put_document_layer`.
+        """
+        self._open()
+        return self._layers.put_dataset_layer(dataset_id, layer, content, prompt_sig, summaries)
+
+    # Upkeep
+
+    def rebuild(
+        self,
+        scope: RebuildScope | None = None,
+        *,
+        dataset_id: str = "",
+        doc_name: str = "",
+        progress: ProgressCallback | None = None,
+    ) -> RebuildReport:
+        """Bring chunks and vectors up to date: only what is stale is derived again.
+
+        The rebuild of a dataset, or of everything, is also how a new chunker or embedder is
+        taken on: the dataset's configuration becomes this Service's. One document's failure
+        is in the report and holds up no other. Layers are not made here.
+
+        Raises:
+            NotFoundError: there is no such dataset.
+            ModelMismatchError, ConflictError: one document is to be rebuilt, and its dataset
+                has another configuration: rebuild the dataset.
+            CancelledError: the deadline passed; what was rebuilt stays.
+        """
+        self._open()
+        if scope is not None and (dataset_id or doc_name):
+            raise ValidationError("give rebuild a scope or a dataset_id, not both")
+        scope = scope or RebuildScope(dataset_id=dataset_id, doc_name=doc_name)
+        if scope.dataset_id and scope.dataset_id not in self.documents.list_datasets():
+            raise self._missing(scope.dataset_id)
+        if scope.doc_name:
+            return self._writer.rebuild_document(scope.dataset_id, scope.doc_name, self.layer_repo)
+        datasets = [scope.dataset_id] if scope.dataset_id else self.documents.list_datasets()
+        return self._writer.rebuild_datasets(datasets, progress)
+
+    def stats(self, dataset_id: str | None = None) -> list[DatasetStats]:
+        """Counts of one dataset, or of all.
+
+        Raises:
+            NotFoundError: there is no such dataset.
+        """
+        self._open()
+        datasets = self.documents.list_datasets()
+        if dataset_id is not None:
+            if dataset_id not in datasets:
+                raise self._missing(dataset_id)
+            datasets = [dataset_id]
+        return [self._stats(each) for each in datasets]
+
+    def close(self) -> None:
+        """Release files, connections and threads. Idempotent; later calls raise `StoreError`."""
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+        self._engine.close()
+        if self._close is not None:
+            self._close()
+            return
+        self._all("closing", *(r.close for r in self._repos() if isinstance(r, Closeable)))
+
+    def __enter__(self) -> Service:
+        """The Service itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def _open(self) -> None:
+        if self._closed:
+            raise StoreError("this knowledge base is closed: open it again")
+
+    def _repos(self) -> list[object]:
+        unique: list[object] = []
+        for repo in (self.documents, self.chunks, self.layer_repo):
+            if not any(repo is other for other in unique):
+                unique.append(repo)
+        return unique
+
+    def _missing(self, dataset_id: str, name: str | None = None) -> NotFoundError:
+        datasets = self.documents.list_datasets()
+        if dataset_id not in datasets:
+            known = ", ".join(map(repr, datasets[:10])) or "none yet"
+            return NotFoundError(f"there is no dataset {dataset_id!r}; the datasets are: {known}")
+        return NotFoundError(f"the dataset {dataset_id!r} has no document {name!r}")
+
+    def _stats(self, dataset_id: str) -> DatasetStats:
+        if isinstance(self.chunks, StatsReader):
+            counted = self.chunks.stats(
+                dataset_id,
+                chunker_sig=self._deriver.chunker_sig,
+                embed_sig=self._deriver.embed_sig,
+            )
+            if counted is not None:
+                return counted
+        infos = self.documents.list(dataset_id)
+        sigs = self.chunks.get_doc_sigs(dataset_id, [info.name for info in infos])
+        chunks = list(self.chunks.iter_chunks(dataset_id, vectors=True))
+        return DatasetStats(
+            dataset_id=dataset_id,
+            documents=len(infos),
+            chunks=len(chunks),
+            vectors=sum(chunk.vector is not None for chunk in chunks),
+            layers=len(self.layer_repo.list(dataset_id)),
+            stale=sum(
+                info.name not in sigs or sigs[info.name].is_stale(self._deriver.want(info))
+                for info in infos
+            ),
+            size=sum(info.size for info in infos),
+            config=self.chunks.config(dataset_id),
+        )
+
+    @staticmethod
+    def _all(doing: str, *steps: Callable[[], object]) -> bool:
+        """Run every step, whatever the others do; the first one's answer."""
+        answers: list[object] = []
+        errors: list[Exception] = []
+        for step in steps:
+            try:
+                answers.append(step())
+            except CancelledError:
+                raise
+            except Exception as error:  # noqa: BLE001 - collected, and raised together
+                errors.append(error)
+        if errors:
+            said = "; ".join(f"{type(error).__name__}: {error}" for error in errors)
+            raise StoreError(
+                f"{doing}: {len(errors)} of {len(steps)} steps failed ({said}): mend the cause "
+                "and call again",
+                errors=errors,
+            ) from errors[0]
+        return bool(answers and answers[0])
+
+
+def build_engine(chunks: ChunkRepo, layers: LayerRepo, options: ServiceOptions) -> SearchEngine:
+    """The lanes that ship; those by vector are there even without an embedder, to say why not."""
+    embedder = options.embedder
+    return SearchEngine(
+        chunk=[BM25Retriever(chunks), VectorRetriever(chunks, embedder)],
+        layer=[
+            LayerRetriever(layers, Mode.BM25),
+            LayerRetriever(layers, Mode.VECTOR, embedder),
+        ],
+        document=[DocumentBM25Retriever(chunks), DocumentVectorRetriever(chunks, embedder)],
+        ranker=options.ranker,
+    )
+
+
+def _query(query: Query | str, fields: Mapping[str, Any]) -> Query:
+    if isinstance(query, Query):
+        return attrs.evolve(query, **fields) if fields else query
+    try:
+        return Query(text=query, **fields)
+    except TypeError as error:
+        known = ", ".join(attribute.name for attribute in attrs.fields(Query))
+        raise ValidationError(f"{error}; the fields of a query are: {known}") from None

@@ -1,0 +1,421 @@
+"""The write path: commit the source, derive outside any transaction, swap the set in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import attrs
+
+from triptych import deadlines
+from triptych.contracts import BulkChunkRepo, BulkDocumentRepo, ChunkRepo, DocumentRepo, LayerRepo
+from triptych.derivation import Derivation, Deriver
+from triptych.errors import (
+    CancelledError,
+    ConflictError,
+    DerivationError,
+    ModelMismatchError,
+    TriptychError,
+    ValidationError,
+)
+from triptych.progress import Progress, ProgressCallback
+from triptych.records import (
+    DatasetConfig,
+    DocumentInfo,
+    Failure,
+    NewDocument,
+    PutOutcome,
+    PutReport,
+    RebuildReport,
+    SourceDocument,
+)
+
+__all__ = ["Writer"]
+
+_BATCH_DOCUMENTS = 256
+_BATCH_CHARACTERS = 4_000_000
+_PAGE = 256
+
+
+class Writer:
+    """Puts and rebuilds; the Service validates before and reports after."""
+
+    def __init__(
+        self, documents: DocumentRepo, chunks: ChunkRepo, deriver: Deriver, language: str
+    ) -> None:
+        self._documents = documents
+        self._chunks = chunks
+        self._deriver = deriver
+        self._language = language
+
+    # The dataset's configuration
+
+    def check_config(self, dataset_id: str) -> None:
+        """Make sure that the dataset is configured as this Service is, setting it if it is new.
+
+        Raises:
+            ModelMismatchError, ConflictError: it is configured otherwise, and not empty.
+        """
+        while True:
+            stored = self._chunks.config(dataset_id)
+            wanted = self._wanted(stored)
+            if stored == wanted:
+                return
+            if stored is not None and self._documents.list(dataset_id, limit=1):
+                raise self._mismatch(dataset_id, stored)
+            if self._chunks.configure(dataset_id, wanted, expected=stored):
+                return
+
+    def set_language(self, dataset_id: str, language: str) -> DatasetConfig:
+        """Give the dataset another language, leaving the rest of its configuration."""
+        while True:
+            stored = self._chunks.config(dataset_id)
+            wanted = attrs.evolve(stored or self._wanted(None), language=language)
+            if stored == wanted or self._chunks.configure(dataset_id, wanted, expected=stored):
+                return wanted
+
+    def _wanted(self, stored: DatasetConfig | None) -> DatasetConfig:
+        return DatasetConfig(
+            chunker_sig=self._deriver.chunker_sig,
+            embed_sig=self._deriver.embed_sig,
+            language=stored.language if stored else self._language,
+        )
+
+    def _adopt_config(self, dataset_id: str) -> None:
+        while True:
+            stored = self._chunks.config(dataset_id)
+            wanted = self._wanted(stored)
+            if stored == wanted or self._chunks.configure(dataset_id, wanted, expected=stored):
+                return
+
+    def _mismatch(self, dataset_id: str, stored: DatasetConfig) -> TriptychError:
+        remedy = (
+            f"run rebuild(dataset_id={dataset_id!r}) to derive it anew, or open the store "
+            "with the settings it was filled with"
+        )
+        if stored.embed_sig != self._deriver.embed_sig:
+            return ModelMismatchError(
+                f"the dataset {dataset_id!r} holds vectors of {stored.embed_sig or 'no model'!r} "
+                f"and this knowledge base embeds with {self._deriver.embed_sig or 'no model'!r}: "
+                f"nothing was written; {remedy}",
+                stored=stored.embed_sig,
+                configured=self._deriver.embed_sig,
+            )
+        return ConflictError(
+            f"the dataset {dataset_id!r} was chunked as {stored.chunker_sig!r} and this "
+            f"knowledge base chunks as {self._deriver.chunker_sig!r}: nothing was written; "
+            f"{remedy}"
+        )
+
+    # One document
+
+    def put(self, dataset_id: str, document: NewDocument) -> SourceDocument:
+        """Store and derive one document."""
+        self.check_config(dataset_id)
+        stored = self._documents.put(dataset_id, document)
+        try:
+            failed = self._refresh(dataset_id, [stored]).failed
+        except CancelledError:
+            raise
+        except Exception as error:
+            raise _derivation_error(stored, error) from error
+        if failed:
+            raise failed[0].error
+        return stored
+
+    # Many documents
+
+    def put_many(
+        self,
+        dataset_id: str,
+        documents: Iterable[NewDocument] | Mapping[str, str],
+        progress: ProgressCallback | None,
+    ) -> PutReport:
+        """Store and derive in batches."""
+        self.check_config(dataset_id)
+        total = len(documents) if isinstance(documents, Mapping | Sequence) else None
+        tally = _Tally(dataset_id)
+        done = 0
+        for batch in _batches(_new_documents(documents, tally)):
+            deadlines.check("the bulk put")
+            outcomes = self._store(dataset_id, batch)
+            tally.stored(outcomes)
+            latest = {o.name: o.document for o in outcomes if o.document is not None}
+            try:
+                tally.derived(self._refresh(dataset_id, list(latest.values())))
+            except CancelledError:
+                raise
+            except Exception as error:  # noqa: BLE001 - told for each document of the batch
+                tally.derived(
+                    _Refreshed(
+                        failed=tuple(
+                            Failure(
+                                dataset_id=dataset_id,
+                                name=document.name,
+                                error=_derivation_error(document, error),
+                            )
+                            for document in latest.values()
+                        )
+                    )
+                )
+            done += len(batch)
+            if progress is not None:
+                progress(Progress(phase="documents", done=done, total=total))
+        return tally.report()
+
+    def _store(self, dataset_id: str, batch: Sequence[NewDocument]) -> Sequence[PutOutcome]:
+        if isinstance(self._documents, BulkDocumentRepo):
+            try:
+                return self._documents.put_many(dataset_id, batch)
+            except Exception as error:  # noqa: BLE001 - atomic: the whole batch failed
+                return [PutOutcome(name=d.name, change="failed", error=error) for d in batch]
+        return [self._store_one(dataset_id, document) for document in batch]
+
+    def _store_one(self, dataset_id: str, document: NewDocument) -> PutOutcome:
+        try:
+            before = self._documents.get_info(dataset_id, document.name)
+            stored = self._documents.put(dataset_id, document)
+        except Exception as error:  # noqa: BLE001 - reported item by item
+            return PutOutcome(name=document.name, change="failed", error=error)
+        if before is None:
+            return PutOutcome(name=document.name, change="added", document=stored)
+        same = before.version == stored.version
+        return PutOutcome(
+            name=document.name, change="unchanged" if same else "updated", document=stored
+        )
+
+    # Derivation
+
+    def _refresh(self, dataset_id: str, documents: Sequence[SourceDocument]) -> _Refreshed:
+        """Bring the chunk sets of stored documents up to date: only stale ones are derived."""
+        names = [document.name for document in documents]
+        have = self._chunks.get_doc_sigs(dataset_id, names) if names else {}
+        stale = []
+        for document in documents:
+            current, want = have.get(document.name), self._deriver.want(document)
+            if current is None or current.is_stale(want) or current.embed_sig != want.embed_sig:
+                stale.append(document)
+            elif current.source_version != document.version:
+                self._chunks.restamp(dataset_id, document.name, want)
+        if not stale:
+            return _Refreshed()
+        derivations = self._deriver.derive(dataset_id, stale)
+        failed = [
+            Failure(
+                dataset_id=dataset_id,
+                name=derivation.document.name,
+                error=_derivation_error(derivation.document, derivation.error),
+            )
+            for derivation in derivations
+            if derivation.error is not None
+        ]
+        made = [derivation for derivation in derivations if derivation.error is None]
+        self._swap_in(dataset_id, made)
+        return _Refreshed(
+            rebuilt=len(made),
+            chunks=sum(len(derivation.chunks) for derivation in made),
+            embedded=sum(derivation.embedded for derivation in made),
+            reused=sum(derivation.reused for derivation in made),
+            failed=tuple(failed),
+        )
+
+    def _swap_in(self, dataset_id: str, made: Sequence[Derivation]) -> None:
+        if not made:
+            return
+        if isinstance(self._chunks, BulkChunkRepo) and len(made) > 1:
+            done = self._chunks.replace_many(
+                dataset_id, [(d.document.name, d.chunks, d.sig) for d in made]
+            )
+        else:
+            done = [
+                self._chunks.replace(dataset_id, d.document.name, d.chunks, sig=d.sig) for d in made
+            ]
+        if not all(done):
+            # Refused: a newer put or a delete came first, and its own derivation will serve.
+            # Or the dataset was configured anew meanwhile, which nobody else would mend.
+            stored = self._chunks.config(dataset_id)
+            if stored is not None and stored != self._wanted(stored):
+                raise self._mismatch(dataset_id, stored)
+
+    # Rebuilds
+
+    def rebuild_document(self, dataset_id: str, name: str, layers: LayerRepo) -> RebuildReport:
+        """Bring one document's set up to date; remove what is left of a document that is gone."""
+        document = self._documents.get(dataset_id, name)
+        if document is None:
+            left = self._chunks.get_doc_sig(dataset_id, name) is not None
+            self._chunks.delete_by_doc(dataset_id, name)
+            layers.delete_by_doc(dataset_id, name)
+            return RebuildReport(removed=int(left))
+        self.check_config(dataset_id)
+        return self._rebuilt(dataset_id, [document], checked=1)
+
+    def rebuild_datasets(
+        self, dataset_ids: Sequence[str], progress: ProgressCallback | None
+    ) -> RebuildReport:
+        """Bring every stale set of the datasets up to date, under this configuration."""
+        report = RebuildReport()
+        for dataset_id in dataset_ids:
+            self._adopt_config(dataset_id)
+            for page in self._pages(dataset_id):
+                deadlines.check("the rebuild")
+                report = _sum(report, self._rebuild_page(dataset_id, page))
+                if progress is not None:
+                    progress(Progress(phase=f"rebuilding {dataset_id}", done=report.checked))
+        return report
+
+    def _rebuild_page(self, dataset_id: str, page: Sequence[DocumentInfo]) -> RebuildReport:
+        have = self._chunks.get_doc_sigs(dataset_id, [info.name for info in page])
+        report = RebuildReport(checked=len(page))
+        batch: list[SourceDocument] = []
+        size = 0
+        for info in page:
+            current, want = have.get(info.name), self._deriver.want(info)
+            if current == want:
+                continue
+            document = self._documents.get(dataset_id, info.name)
+            if document is not None:
+                batch.append(document)
+                size += len(document.content)
+            if size > _BATCH_CHARACTERS:
+                report = _sum(report, self._rebuilt(dataset_id, batch))
+                batch, size = [], 0
+        report = _sum(report, self._rebuilt(dataset_id, batch))
+        return attrs.evolve(report, fresh=report.checked - report.rebuilt - len(report.failed))
+
+    def _rebuilt(
+        self, dataset_id: str, documents: Sequence[SourceDocument], *, checked: int = 0
+    ) -> RebuildReport:
+        try:
+            done = self._refresh(dataset_id, documents)
+        except (CancelledError, ModelMismatchError, ConflictError):
+            raise
+        except Exception as error:  # noqa: BLE001 - reported item by item
+            done = _Refreshed(
+                failed=tuple(
+                    Failure(dataset_id=dataset_id, name=d.name, error=_derivation_error(d, error))
+                    for d in documents
+                )
+            )
+        return RebuildReport(
+            checked=checked,
+            fresh=max(0, checked - done.rebuilt - len(done.failed)),
+            rebuilt=done.rebuilt,
+            embedded=done.embedded,
+            reused=done.reused,
+            failed=done.failed,
+        )
+
+    def _pages(self, dataset_id: str) -> Iterator[Sequence[DocumentInfo]]:
+        after = ""
+        while page := self._documents.list(dataset_id, after=after, limit=_PAGE):
+            yield page
+            after = page[-1].name
+
+
+@attrs.frozen(kw_only=True)
+class _Refreshed:
+    rebuilt: int = 0
+    chunks: int = 0
+    embedded: int = 0
+    reused: int = 0
+    failed: tuple[Failure, ...] = ()
+
+
+class _Tally:
+    """Adds up a bulk put; a document that is stored but not derived counts as failed."""
+
+    def __init__(self, dataset_id: str) -> None:
+        self._dataset_id = dataset_id
+        self._changes: list[tuple[str, str]] = []
+        self._failed: list[Failure] = []
+        self._done = _Refreshed()
+
+    def refused(self, name: str, error: Exception) -> None:
+        self._failed.append(Failure(dataset_id=self._dataset_id, name=name, error=error))
+
+    def stored(self, outcomes: Iterable[PutOutcome]) -> None:
+        for outcome in outcomes:
+            if outcome.error is None:
+                self._changes.append((outcome.change, outcome.name))
+            else:
+                self.refused(outcome.name, outcome.error)
+
+    def derived(self, done: _Refreshed) -> None:
+        failed = {failure.name for failure in done.failed}
+        self._changes = [change for change in self._changes if change[1] not in failed]
+        self._failed.extend(done.failed)
+        self._done = _Refreshed(
+            chunks=self._done.chunks + done.chunks,
+            embedded=self._done.embedded + done.embedded,
+            reused=self._done.reused + done.reused,
+        )
+
+    def report(self) -> PutReport:
+        kinds = [kind for kind, _ in self._changes]
+        return PutReport(
+            added=kinds.count("added"),
+            updated=kinds.count("updated"),
+            unchanged=kinds.count("unchanged"),
+            chunks=self._done.chunks,
+            embedded=self._done.embedded,
+            reused=self._done.reused,
+            failed=tuple(self._failed),
+        )
+
+
+def _new_documents(
+    documents: Iterable[object] | Mapping[str, str], tally: _Tally
+) -> Iterator[NewDocument]:
+    """The documents that can be stored; those that cannot are told to the tally."""
+    if not isinstance(documents, Mapping):
+        for document in documents:
+            if isinstance(document, NewDocument):
+                yield document
+            else:
+                what = f"put_documents takes NewDocument records, not {type(document).__name__}"
+                tally.refused(repr(document)[:80], ValidationError(what))
+        return
+    for name, content in documents.items():
+        try:
+            document = NewDocument(name=name, content=content)
+        except ValidationError as error:
+            tally.refused(str(name)[:80], error)
+        else:
+            yield document
+
+
+def _batches(documents: Iterable[NewDocument]) -> Iterator[list[NewDocument]]:
+    """Batches of bounded count and size, so that a stream of any length fits in memory."""
+    batch: list[NewDocument] = []
+    size = 0
+    for document in documents:
+        batch.append(document)
+        size += len(document.content)
+        if len(batch) >= _BATCH_DOCUMENTS or size >= _BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _derivation_error(document: SourceDocument, error: Exception) -> DerivationError:
+    wrapped = DerivationError(
+        f"{document.name!r} is stored as version {document.version} of {document.dataset_id!r}, "
+        f"but its chunks could not be derived ({type(error).__name__}: {error}); what was "
+        "derived before keeps serving: put it again or rebuild once the cause is mended",
+        document=document,
+    )
+    wrapped.__cause__ = error
+    return wrapped
+
+
+def _sum(left: RebuildReport, right: RebuildReport) -> RebuildReport:
+    return RebuildReport(
+        checked=left.checked + right.checked,
+        fresh=left.fresh + right.fresh,
+        rebuilt=left.rebuilt + right.rebuilt,
+        embedded=left.embedded + right.embedded,
+        reused=left.reused + right.reused,
+        removed=left.removed + right.removed,
+        failed=(*left.failed, *right.failed),
+    )

@@ -1,0 +1,22 @@
+"""The Service over both backends of this version."""
+
+from pathlib import Path
+
+import pytest
+from test_memory import raw as memory_raw
+from triptych.testing import Harness
+from triptych.testing.service import ServiceTests
+from triptych_backends.memory import MemoryStore
+from triptych_backends.sql import SqlStore
+
+
+class TestMemory(ServiceTests):
+    @pytest.fixture
+    def harness(self) -> Harness:
+        return Harness(open=MemoryStore, raw=memory_raw)
+
+
+class TestSqlite(ServiceTests):
+    @pytest.fixture
+    def harness(self, tmp_path: Path) -> Harness:
+        return Harness(open=lambda: SqlStore.open(tmp_path / "kb.db"), persistent=True)

@@ -1,0 +1,151 @@
+"""``triptych put``: which files go in, under which names, and what is reported."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cli_run import Shell, fresh_shell
+
+GUIDE = "# Guide\n\nRetries back off.\n\n## Limits\n\nTen per second.\n"
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    return fresh_shell(tmp_path, monkeypatch)
+
+
+def names(shell: Shell, *options: str) -> list[str]:
+    return [row[0] for row in shell("list", *options).rows]
+
+
+def test_a_directory_gives_its_text_files_by_their_paths_in_it(shell: Shell) -> None:
+    shell.write("docs/guide/start.md", GUIDE)
+    shell.write("docs/notes.TXT", "Some notes.")
+    shell.write("docs/.hidden.md", "no")
+    shell.write("docs/.git/x.md", "no")
+    shell.write("docs/logo.png", b"\x89PNG")
+    ran = shell("put", "docs", "--json")
+    assert ran.code == 0
+    assert ran.json["counts"]["added"] == 2
+    assert names(shell) == ["guide/start.md", "notes.TXT"]
+
+
+def test_putting_the_same_again_changes_nothing(shell: Shell) -> None:
+    shell.write("docs/a.md", GUIDE)
+    shell("put", "docs")
+    counts = shell("put", "docs", "--json").json["counts"]
+    assert (counts["unchanged"], counts["added"], counts["embedded"]) == (1, 0, 0)
+
+
+def test_a_named_file_may_end_in_anything_and_keeps_the_path_it_was_given_by(shell: Shell) -> None:
+    shell.write("src/tool.py", "print('x')\n")
+    assert shell("put", "./src/tool.py", "src/../src/tool.py").code == 2
+    assert shell("put", "./src/tool.py").code == 0
+    assert names(shell) == ["src/tool.py"]
+
+
+def test_a_file_from_elsewhere_is_named_by_its_last_part(shell: Shell, tmp_path: Path) -> None:
+    other = tmp_path / "here"
+    other.mkdir()
+    shell.write("a.md", GUIDE)
+    os.chdir(other)
+    assert shell("put", "../a.md").code == 0
+    assert names(shell) == ["a.md"]
+
+
+def test_content_comes_back_byte_for_byte(shell: Shell) -> None:
+    data = b"\xef\xbb\xbfone\r\ntwo\rthree\n\x00\xf0\x9f\x98\x80 e\xcc\x81 \x1b[31m"
+    shell.write("odd.md", data)
+    assert shell("put", "odd.md").code == 0
+    assert shell("get", "odd.md").out == data
+
+
+def test_standard_input_needs_a_name_and_keeps_its_bytes(shell: Shell) -> None:
+    assert shell("put", "-", stdin=b"x").code == 2
+    assert not Path("kb.db").exists()
+    assert shell("put", "-", "--name", "log", stdin=b"a\r\nb").code == 0
+    assert shell("get", "log").out == b"a\r\nb"
+
+
+def test_metadata_goes_to_every_document(shell: Shell) -> None:
+    shell.write("a.md", GUIDE)
+    shell("put", "a.md", "--metadata", "lang=en", "-m", "eq=a=b")
+    document = shell("get", "a.md", "--json").json["document"]
+    assert document["metadata"] == {"lang": "en", "eq": "a=b"}
+    assert document["content"] == GUIDE
+
+
+@pytest.mark.parametrize("value", ["lang", "=x"])
+def test_metadata_that_is_no_pair_is_refused_before_a_store_is_made(
+    shell: Shell, value: str
+) -> None:
+    shell.write("a.md", GUIDE)
+    ran = shell("put", "a.md", "--metadata", value)
+    assert ran.code == 2
+    assert "KEY=VALUE" in ran.err
+    assert not Path("kb.db").exists()
+
+
+def test_one_bad_file_of_many_is_reported_and_holds_up_no_other(shell: Shell) -> None:
+    shell.write("docs/a.md", GUIDE)
+    shell.write("docs/latin.txt", "caf\xe9".encode("latin-1"))
+    ran = shell("put", "docs", "--json")
+    assert ran.code == 8
+    assert ran.json["counts"]["added"] == 1
+    assert [failure["name"] for failure in ran.json["failures"]] == ["latin.txt"]
+    assert ran.json["failures"][0]["error"]["type"] == "ValidationError"
+    assert "latin.txt" in ran.err
+
+
+def test_one_bad_file_alone_is_an_error(shell: Shell) -> None:
+    shell.write("latin.txt", "caf\xe9".encode("latin-1"))
+    ran = shell("put", "latin.txt")
+    assert ran.code == 2
+    assert ran.err.startswith("error: 'latin.txt' is not UTF-8 text (byte 3)")
+
+
+def test_two_files_of_one_name_are_refused_before_anything_is_stored(shell: Shell) -> None:
+    shell.write("x/readme.md", "x")
+    shell.write("y/readme.md", "y")
+    ran = shell("put", "x", "y")
+    assert ran.code == 2
+    assert "'readme.md'" in ran.err
+    assert not Path("kb.db").exists()
+
+
+def test_a_missing_path_is_not_found(shell: Shell) -> None:
+    assert shell("put", "nowhere.md").code == 3
+
+
+def test_if_version_guards_against_somebody_elses_change(shell: Shell) -> None:
+    shell.write("a.md", GUIDE)
+    assert shell("put", "a.md", "--if-version", "0").code == 0
+    shell.write("a.md", GUIDE + "more")
+    ran = shell("put", "a.md", "--if-version", "0", "--json")
+    assert ran.code == 4
+    assert ran.json["error"]["type"] == "ConflictError"
+    version = shell("get", "a.md", "--json").json["document"]["version"]
+    assert shell("put", "a.md", "--if-version", str(version)).code == 0
+
+
+def test_links_to_directories_are_not_followed(shell: Shell) -> None:
+    shell.write("docs/a.md", GUIDE)
+    os.symlink("..", shell.directory / "docs" / "loop")
+    shell("put", "docs")
+    assert names(shell) == ["a.md"]
+
+
+def test_quiet_says_nothing_when_all_is_well(shell: Shell) -> None:
+    shell.write("a.md", GUIDE)
+    ran = shell("put", "a.md", "--quiet")
+    assert (ran.code, ran.out, ran.err) == (0, b"", "")
+
+
+def test_an_unknown_embedder_leaves_no_store_behind(shell: Shell) -> None:
+    shell.write("a.md", GUIDE)
+    assert shell("put", "a.md", "--embedder", "lokal").code == 2
+    assert shell("put", "a.md", "--embedder", "ollama:x").code == 7
+    assert not Path("kb.db").exists()

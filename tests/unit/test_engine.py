@@ -1,0 +1,137 @@
+"""The engine runs lanes at the same time, and its answer depends on none of their timing."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import attrs
+import pytest
+from triptych import CancelledError, NotAvailableError, SearchEngine, ValidationError, deadline
+from triptych.records import Candidate, Layer, Mode, ResolvedQuery
+
+
+def candidate(name: str, score: float) -> Candidate:
+    return Candidate(dataset_id="d", doc_name=name, index=0, key=name, score=score)
+
+
+@attrs.frozen
+class Lane:
+    name: str
+    answer: Callable[[ResolvedQuery], Sequence[Candidate]]
+
+    def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
+        return self.answer(query)
+
+
+def query(mode: Mode, **fields: object) -> ResolvedQuery:
+    base = ResolvedQuery(
+        text="q", dataset_ids=("d",), mode=mode, layer=Layer.DETAIL, top_k=5, limit=5
+    )
+    return attrs.evolve(base, **fields)
+
+
+def fails(error: Exception) -> Callable[[ResolvedQuery], Sequence[Candidate]]:
+    def answer(_: ResolvedQuery) -> Sequence[Candidate]:
+        raise error
+
+    return answer
+
+
+def test_hybrid_lanes_run_at_the_same_time() -> None:
+    meet = threading.Barrier(2, timeout=20)
+
+    def wait(_: ResolvedQuery) -> Sequence[Candidate]:
+        meet.wait()  # breaks unless both lanes are here at once
+        return [candidate("a", 1.0)]
+
+    engine = SearchEngine([Lane("bm25", wait), Lane("vector", wait)])
+    recall = engine.recall("chunk", query(Mode.HYBRID))
+    engine.close()
+    assert recall.candidates[0].scores == {"bm25": 1.0, "vector": 1.0}
+    assert recall.warnings == ()
+
+
+@pytest.mark.parametrize("slow", ["bm25", "vector"])
+def test_the_slower_lane_changes_nothing(slow: str) -> None:
+    def lane(name: str, *found: Candidate) -> Lane:
+        def answer(_: ResolvedQuery) -> Sequence[Candidate]:
+            if name == slow:
+                time.sleep(0.02)
+            return found
+
+        return Lane(name, answer)
+
+    engine = SearchEngine(
+        [
+            lane("bm25", candidate("a", 2.0), candidate("b", 1.0)),
+            lane("vector", candidate("b", 0.9), candidate("a", 0.8)),
+        ]
+    )
+    recall = engine.recall("chunk", query(Mode.HYBRID))
+    engine.close()
+    assert [c.doc_name for c in recall.candidates] == ["a", "b"]
+    assert list(recall.candidates[0].scores) == ["bm25", "vector"]
+
+
+def test_a_failed_lane_is_named_in_hybrid_and_raises_alone() -> None:
+    engine = SearchEngine(
+        [
+            Lane("bm25", lambda _: [candidate("a", 1.0)]),
+            Lane("vector", fails(NotAvailableError("no embedder"))),
+        ]
+    )
+    recall = engine.recall("chunk", query(Mode.HYBRID))
+    assert [c.doc_name for c in recall.candidates] == ["a"]
+    assert recall.warnings == ("the vector lane did not run: no embedder",)
+    with pytest.raises(NotAvailableError, match="no embedder"):
+        engine.recall("chunk", query(Mode.VECTOR))
+    engine.close()
+
+
+def test_when_all_lanes_fail_the_first_error_is_raised() -> None:
+    engine = SearchEngine(
+        [Lane("bm25", fails(OSError("disk"))), Lane("vector", fails(OSError("net")))]
+    )
+    with pytest.raises(OSError, match="disk"):
+        engine.recall("chunk", query(Mode.HYBRID))
+    engine.close()
+
+
+@pytest.mark.parametrize("error", [CancelledError("late"), ValidationError("bad")])
+def test_cancellation_and_bad_input_are_never_a_warning(error: Exception) -> None:
+    engine = SearchEngine([Lane("bm25", lambda _: []), Lane("vector", fails(error))])
+    with pytest.raises(type(error)):
+        engine.recall("chunk", query(Mode.HYBRID))
+    engine.close()
+
+
+def test_the_deadline_reaches_lanes_in_other_threads() -> None:
+    from triptych import deadlines
+
+    seen: list[float | None] = []
+
+    def look(_: ResolvedQuery) -> Sequence[Candidate]:
+        seen.append(deadlines.remaining())
+        return []
+
+    engine = SearchEngine([Lane("bm25", look), Lane("vector", look)])
+    with deadline(60):
+        engine.recall("chunk", query(Mode.HYBRID))
+    engine.close()
+    assert len(seen) == 2
+    assert all(left is not None and 0 < left <= 60 for left in seen)
+
+
+def test_a_single_mode_keeps_the_lanes_own_scores_and_floor() -> None:
+    engine = SearchEngine(
+        [Lane("bm25", lambda _: [candidate("a", 3.5), candidate("b", 0.5)])],
+    )
+    recall = engine.recall("chunk", query(Mode.BM25, min_scores={"bm25": 1.0}))
+    assert [(c.doc_name, c.score, dict(c.scores)) for c in recall.candidates] == [
+        ("a", 3.5, {"bm25": 3.5})
+    ]
+
+
+def test_a_mode_without_a_lane_says_so() -> None:
+    with pytest.raises(NotAvailableError, match="no vector lane"):
+        SearchEngine([Lane("bm25", lambda _: [])]).recall("chunk", query(Mode.VECTOR))

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+import triptych.text
+from triptych.text import Analyzer, get_analyzer, languages
+from triptych.text.words import MAX_WORD_LENGTH
+
+PLAIN = get_analyzer("none")
+ENGLISH = get_analyzer()
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("getUserName", ["getusername", "get", "user", "name"]),
+        ("HTTPServer2", ["httpserver2", "http", "server"]),
+        ("URLs mRNAs", ["urls", "mrnas", "rnas"]),
+        ("snake_case_name", ["snake_case_name", "snake", "case", "name"]),
+        ("MAX_RETRIES", ["max_retries", "max", "retries"]),
+        ("__init__ _emphasis_ ___", ["init", "emphasis"]),
+        ("foo.bar", ["foo.bar", "foo", "bar"]),
+        ("node.js.", ["node.js", "node", "js"]),
+        ("C++ C# g++.", ["c++", "c", "c#", "c", "g++", "g"]),
+        ("a+b++c ## x", ["a", "b", "c", "x"]),
+        ("v1.2.3 3.14 192.168.0.1", ["v1.2.3", "1.2.3", "3.14", "192.168.0.1"]),
+        ("utf8 p53 COVID-19", ["utf8", "utf", "p53", "53", "covid", "19"]),
+        ("U.S.A. e.g.", ["usa", "eg"]),
+        ("don't O’Reilly 'quoted'", ["don't", "don", "o'reilly", "reilly", "quoted"]),
+        ("https://docs.python.org/3", ["https", "docs.python.org", "docs", "python", "org", "3"]),
+        ("jo@example.com", ["jo", "example.com", "example", "com"]),
+        ("3f2a9b1c8d7e6f5a4b3c2d1e", ["3f2a9b1c8d7e6f5a4b3c2d1e"]),
+    ],
+)
+def test_identifiers_give_the_whole_and_its_parts(text: str, terms: list[str]) -> None:
+    assert PLAIN.analyze(text) == terms
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("", []),
+        (" \t\n\u3000", []),
+        ("\x00", []),
+        ("a\x00b", ["a", "b"]),
+        ("\ud800abc\udfff", ["abc"]),
+        ("\ud800中\udfff", ["中"]),
+        ("🎉", []),
+        ("𝒜𝓁𝓅𝒽𝒶", ["alpha"]),
+        ("ＡＢＣ", ["abc"]),
+        ("ﬁsh", ["fish"]),
+        ("straße STRASSE", ["strasse", "strasse"]),
+        ("İstanbul ISTANBUL ıslak", ["istanbul", "istanbul", "ıslak"]),
+        ("cafe\u0301 CAFÉ", ["café", "café"]),
+        ("co\u00adoperate\ufeff", ["cooperate"]),
+        ("می\u200cخواهم", ["میخواهم"]),
+        ("हिन्दी भाषा", ["हिन्दी", "भाषा"]),
+        ("ΣΊΣΥΦΟΣ σίσυφος", ["σίσυφοσ", "σίσυφοσ"]),
+    ],
+)
+def test_unicode_is_folded(text: str, terms: list[str]) -> None:
+    assert PLAIN.analyze(text) == terms
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("猫", ["猫"]),
+        ("黑猫", ["黑", "猫", "黑猫"]),
+        ("使用Python编程", ["使", "用", "使用", "python", "编", "程", "编程"]),
+        ("计算机", ["计", "算", "机", "计算", "算机", "计算机"]),
+        ("東京で", ["東", "京", "東京", "京で"]),
+        ("コード", ["コー", "ード"]),
+        ("한국어", ["한", "국", "어", "한국", "국어"]),
+        ("ไทย", ["ไท", "ทย"]),
+        ("𠮷野", ["𠮷", "野", "𠮷野"]),
+    ],
+)
+def test_unspaced_scripts_give_characters_pairs_and_chinese_words(
+    text: str, terms: list[str]
+) -> None:
+    assert PLAIN.analyze(text) == terms
+
+
+def test_a_query_asks_for_single_characters_only_where_a_word_is_one() -> None:
+    assert ENGLISH.analyze_query("计算机") == ["计算", "算机", "计算机"]
+    assert ENGLISH.analyze_query("我的猫") == ["我的", "的猫", "猫"]
+    assert ENGLISH.analyze_query("猫") == ["猫"]
+
+
+@pytest.mark.parametrize("query", ["猫", "黑猫", "人", "기", "国"])
+def test_a_query_of_one_or_two_characters_finds_every_text_that_holds_it(query: str) -> None:
+    text = f"一只小{query}人工智能공기중国民"
+    assert set(ENGLISH.analyze_query(query)) <= set(ENGLISH.analyze(text))
+
+
+def test_english_is_stemmed() -> None:
+    assert ENGLISH.analyze("Relational databases' running") == ["relat", "databas", "run"]
+    assert ENGLISH.analyze("the dog's") == ["the", "dog"]
+    assert ENGLISH.analyze("getUserNames") == ["getusernam", "get", "user", "name"]
+    assert get_analyzer("porter").analyze("this") == ["thi"]
+
+
+def test_stop_words_are_indexed_and_left_out_of_queries() -> None:
+    assert ENGLISH.analyze("How do I start?") == ["how", "do", "i", "start"]
+    assert ENGLISH.analyze_query("How do I start? I don't know") == ["start", "know"]
+
+
+def test_a_word_that_only_shares_its_stem_with_a_stop_word_stays_in_the_query() -> None:
+    assert ENGLISH.analyze_query("Jane Doe does") == ["jane", "doe"]
+
+
+@pytest.mark.parametrize("query", ["to be or not to be", "The Who", "don't", "的", "我 的"])
+def test_a_query_of_stop_words_alone_keeps_them(query: str) -> None:
+    assert ENGLISH.analyze_query(query)
+    assert ENGLISH.analyze_query(query) == ENGLISH.analyze(query)
+
+
+def test_no_language_means_no_stems_and_no_stop_words() -> None:
+    assert PLAIN.analyze_query("the databases") == ["the", "databases"]
+
+
+@pytest.mark.parametrize("language", languages())
+def test_every_language_analyzes(language: str) -> None:
+    analyzer = get_analyzer(language)
+    assert analyzer.analyze("Москва naïve 中国 getUserName 123")
+    assert language in analyzer.signature
+
+
+def test_signatures_differ_by_language() -> None:
+    assert len({get_analyzer(language).signature for language in languages()}) == len(languages())
+
+
+def test_an_unknown_language_is_refused_with_the_choices() -> None:
+    with pytest.raises(ValueError, match=r"'klingon'.*english.*none"):
+        get_analyzer("klingon")
+
+
+def test_an_analyzer_is_made_once() -> None:
+    assert get_analyzer() is get_analyzer()
+    assert isinstance(get_analyzer(), Analyzer)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" * 1_000_000,
+        "aB" * 500_000,
+        "a1" * 500_000,
+        "a." * 500_000,
+        ".".join(["a" * 300] * 50),
+        "_" * 1_000_000,
+        "+" * 1_000_000,
+        "a" + "\u0301\u0323" * 500_000,
+        "\ufdfa" * 20_000,
+    ],
+    ids=[
+        "letters",
+        "camel",
+        "digits",
+        "dots",
+        "pieces",
+        "underscores",
+        "plus",
+        "marks",
+        "expanding",
+    ],
+)
+def test_a_word_without_end_gives_bounded_terms_in_bounded_time(text: str) -> None:
+    terms = PLAIN.analyze(text)
+    assert max(map(len, terms), default=0) <= MAX_WORD_LENGTH
+    assert sum(map(len, terms)) <= 3 * 20 * len(text)
+
+
+def test_what_the_cache_cannot_hold_is_analyzed_all_the_same() -> None:
+    fresh = Analyzer("english")
+    long_run = "word-" * 100
+    # The dash of the ASCII path separates; the non-ASCII one sees one long run.
+    assert fresh.analyze(long_run + "é") == ["word"] * 100 + ["é"]
+    assert fresh.analyze(long_run) == ["word"] * 100
+
+
+def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("triptych.text.analyzer._CACHE_RUNS", 10)
+    fresh = Analyzer("english")
+    for number in range(100):
+        assert fresh.analyze(f"word{number}")[0] == f"word{number}"
+        assert len(fresh._runs) <= 10
+
+
+def test_encode_numbers_terms_in_order_of_appearance() -> None:
+    vocabulary = {"dog": 0}
+    assert ENGLISH.encode("A dog, a cat", vocabulary) == [1, 0, 1, 2]
+    assert vocabulary == {"dog": 0, "a": 1, "cat": 2}
+
+
+def test_threads_share_an_analyzer() -> None:
+    analyzer = Analyzer("english")
+    text = " ".join(f"running{number}s databases{number}" for number in range(2000))
+    expected = ENGLISH.analyze(text)
+    results: list[list[str]] = []
+    threads = [
+        threading.Thread(target=lambda: results.append(analyzer.analyze(text))) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [expected] * 4
+
+
+def test_the_public_names_are_sorted_and_exist() -> None:
+    names = triptych.text.__all__
+    assert all(hasattr(triptych.text, name) for name in names)
+    constants, classes, functions = (
+        [name for name in names if name.isupper()],
+        [name for name in names if not name.isupper() and name[0].isupper()],
+        [name for name in names if name.islower()],
+    )
+    assert names == sorted(constants) + sorted(classes) + sorted(functions)
