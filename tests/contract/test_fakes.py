@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from triptych.contracts import BulkDocumentRepo, CoverageEmbedder, Eraser
 from triptych.errors import ProviderError, StoreError
 from triptych.testing import (

@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 import pytest
 from hypothesis import Phase, settings
+
 from triptych.records import Filter
 from triptych.testing import Harness, run_stateful
 from triptych.testing.chunks import ChunkTests

@@ -1,6 +1,7 @@
 """The memory backend under the conformance kit."""
 
 import pytest
+
 from triptych.testing import BackendConformance, Contents, Harness
 from triptych_backends.memory import MemoryStore
 
@@ -13,7 +14,8 @@ def raw(store: MemoryStore, dataset_id: str) -> Contents:
             name: stored.document.content.encode() for name, stored in dataset.documents.items()
         },
         chunks=sum(len(chunks.chunks) for chunks in dataset.sets.values()),
-        vectors=len(dataset.vectors),
+        vectors=len(dataset.vectors)
+        + sum(stored.layer.vector is not None for stored in dataset.layers.values()),
         layers=len(dataset.layers),
     )
 

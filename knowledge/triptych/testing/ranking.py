@@ -26,12 +26,13 @@ def assert_backends_rank_alike(first: Harness, second: Harness) -> None:
     try:
         for store in (one, other):
             _fill(store)
-        for text in QUERIES:
-            for where in (Filter(), *FILTERS.values()):
-                for top_k in (3, 1000):
-                    words = keyword_query(text, *DATASETS, top_k=top_k, where=where)
-                    near = vector_query(vector_of(text), *DATASETS, top_k=top_k, where=where)
-                    _compare(one, other, words, near)
+        asked = [(text, Filter()) for text in QUERIES]
+        asked += [(text, where) for text in QUERIES[:2] for where in FILTERS.values()]
+        for text, where in asked:
+            for top_k in (3, 1000):
+                words = keyword_query(text, *DATASETS, top_k=top_k, where=where)
+                near = vector_query(vector_of(text), *DATASETS, top_k=top_k, where=where)
+                _compare(one, other, words, near)
     finally:
         one.close()
         other.close()
