@@ -14,8 +14,7 @@ def raw(store: MemoryStore, dataset_id: str) -> Contents:
             name: stored.document.content.encode() for name, stored in dataset.documents.items()
         },
         chunks=sum(len(chunks.chunks) for chunks in dataset.sets.values()),
-        vectors=len(dataset.vectors)
-        + sum(stored.layer.vector is not None for stored in dataset.layers.values()),
+        vectors=len(dataset.vectors),
         layers=len(dataset.layers),
     )
 

@@ -47,8 +47,8 @@ class Contents:
     """What a dataset has in the store itself, read behind the repositories.
 
     ``content`` holds the stored bytes of each document by name. The counts are of rows, files
-    or entries, orphans included; ``vectors`` counts those of chunks and layers, each once,
-    however many chunks share it.
+    or entries, orphans included; ``vectors`` counts each once, however many chunks share
+    it, and leaves out those that belong to layers alone.
     """
 
     content: dict[str, bytes]
