@@ -1,6 +1,7 @@
 """The memory backend under the conformance kit."""
 
 import pytest
+
 from triptych.testing import BackendConformance, Contents, Harness
 from triptych_backends.memory import MemoryStore
 

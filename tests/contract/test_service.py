@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from test_memory import raw as memory_raw
+
 from triptych.testing import Harness
 from triptych.testing.service import ServiceTests
 from triptych_backends.memory import MemoryStore

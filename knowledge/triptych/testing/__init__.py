@@ -24,20 +24,38 @@ _ASSERTING = (
     "layers",
     "making",
     "operations",
+    "ranking",
     "reopening",
     "search",
+    "service",
     "stateful",
 )
 for _module in _ASSERTING:
     pytest.register_assert_rewrite(f"{__name__}.{_module}")
 
 from triptych.testing.conformance import BackendConformance  # noqa: E402  # rewriting comes first
+from triptych.testing.fakes import (  # noqa: E402  # as above
+    CoveringEmbedder,
+    Failing,
+    FakeEmbedder,
+    ScriptedLLM,
+    failing_store,
+)
 from triptych.testing.harness import Child, Contents, Harness, Store  # noqa: E402  # as above
+from triptych.testing.ranking import assert_backends_rank_alike  # noqa: E402  # as above
+from triptych.testing.stateful import run_stateful  # noqa: E402  # as above
 
 __all__ = [
     "BackendConformance",
     "Child",
     "Contents",
+    "CoveringEmbedder",
+    "Failing",
+    "FakeEmbedder",
     "Harness",
+    "ScriptedLLM",
     "Store",
+    "assert_backends_rank_alike",
+    "failing_store",
+    "run_stateful",
 ]

@@ -34,7 +34,8 @@ class Store(Protocol):
 class Child:
     """How another process opens the same store: ``module:function`` called with ``argument``.
 
-    The module must be importable with the parent's ``sys.path``.
+    ``function`` may be dotted (``Store.open``). The module must be importable with the parent's
+    ``sys.path``.
     """
 
     opener: str
@@ -46,7 +47,8 @@ class Contents:
     """What a dataset has in the store itself, read behind the repositories.
 
     ``content`` holds the stored bytes of each document by name. The counts are of rows, files
-    or entries; ``vectors`` counts distinct ones, however many chunks share them.
+    or entries, orphans included; ``vectors`` counts each once, however many chunks share
+    it, and leaves out those that belong to layers alone.
     """
 
     content: dict[str, bytes]

@@ -223,6 +223,7 @@ class SearchTests(HarnessTests):
         fill(store, "d", dict.fromkeys(("kept", "replaced", "deleted", "gone"), "fish\n\nfish"))
         keys = {c.doc_name: c.key for c in store.chunks.search(keyword_query("fish", "d", top_k=8))}
         assert len(keys) == 4
+        assert set(store.chunks.fetch(list(keys.values()))) == set(keys.values())
         put(store, "d", "replaced", "fish\n\nfish!")
         assert derive(store, "d", "replaced")
         store.chunks.delete_by_doc("d", "deleted")

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import os
-from datetime import UTC, datetime
-
 import attrs
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 from triptych.contracts import BulkDocumentRepo
 from triptych.errors import ConflictError
 from triptych.records import (
     DatasetConfig,
     DerivedChunk,
-    DerivedLayer,
     DerivedSig,
     Layer,
     NewDocument,
@@ -30,46 +32,21 @@ from triptych.testing.making import (
     vector_of,
     vector_query,
 )
+from triptych.testing.model import (
+    CONFIGS,
+    CONTENTS,
+    DATASETS,
+    EXAMPLES,
+    LAYERS,
+    METADATA,
+    NAMES,
+    WHEN,
+    Dataset,
+)
 from triptych.testing.oracle import Entry, bm25, dot_products, entries
 from triptych.testing.search import assert_same_ranking
 
 __all__ = ["StatefulTests", "run_stateful"]
-
-NAMES = st.sampled_from(["a", "b", "dir/c", "é\u0301"])
-DATASETS = st.sampled_from(["d", "e"])
-CONFIGS = st.sampled_from(
-    [
-        CONFIG,
-        attrs.evolve(CONFIG, chunker_sig="paragraphs/2"),
-        attrs.evolve(CONFIG, embed_sig="space/2"),
-        attrs.evolve(CONFIG, embed_sig="", language="german"),
-    ]
-)
-WORDS = st.sampled_from(["fish", "fishes", "the", "Bird", "鱼鸟", "# Top\nfish", "~", "\r\n", "🦉"])
-CONTENTS = st.lists(
-    st.lists(WORDS, max_size=4).map(" ".join) | st.text(max_size=8), max_size=4
-).map("\n\n".join)
-METADATA = st.dictionaries(st.sampled_from(["lang", "title"]), st.sampled_from(["", "x"]))
-LAYERS = st.sampled_from([Layer.ABSTRACT, Layer.OVERVIEW])
-EXAMPLES = int(os.environ.get("TRIPTYCH_EXAMPLES", "15"))
-"""How many histories are tried; raise it for a longer run."""
-
-WHEN = datetime(2020, 1, 1, tzinfo=UTC)
-
-
-@attrs.define
-class Dataset:
-    """What a dataset holds, as plain as can be."""
-
-    exists: bool = False
-    floor: int = 0
-    config: DatasetConfig | None = None
-    documents: dict[str, SourceDocument] = attrs.field(factory=dict)
-    sets: dict[str, tuple[DerivedSig, tuple[DerivedChunk, ...]]] = attrs.field(factory=dict)
-    layers: dict[tuple[str, Layer], DerivedLayer] = attrs.field(factory=dict)
-
-    def version(self, name: str) -> int:
-        return self.documents[name].version if name in self.documents else 0
 
 
 class BackendMachine(RuleBasedStateMachine):
@@ -95,6 +72,14 @@ class BackendMachine(RuleBasedStateMachine):
     def at(self, short: str) -> tuple[str, Dataset]:
         dataset_id = f"{self.run}/{short}"
         return dataset_id, self.datasets.setdefault(dataset_id, Dataset())
+
+    @initialize(config=CONFIGS, contents=st.lists(CONTENTS, min_size=2, max_size=2))
+    def begin(self, config: DatasetConfig, contents: list[str]) -> None:
+        """With something to work on: most histories from nothing are about nothing."""
+        self.configure("d", config, True)
+        for name, content in zip(("a", "b"), contents, strict=True):
+            self.put("d", name, content, {}, None)
+            self.replace(self.seen[-1], config)
 
     # Documents
 
@@ -170,9 +155,10 @@ class BackendMachine(RuleBasedStateMachine):
         model.exists = True
         self.seen.append(document)
 
-    @rule(short=DATASETS, name=NAMES)
-    def delete(self, short: str, name: str) -> None:
+    @rule(short=DATASETS, data=st.data())
+    def delete(self, short: str, data: st.DataObject) -> None:
         dataset_id, model = self.at(short)
+        name = data.draw(st.sampled_from(sorted(model.documents)) if model.documents else NAMES)
         assert self.store.documents.delete(dataset_id, name) == (name in model.documents)
         self.store.chunks.delete_by_doc(dataset_id, name)
         self.store.layers.delete_by_doc(dataset_id, name)
@@ -201,18 +187,24 @@ class BackendMachine(RuleBasedStateMachine):
         if right:
             model.config = config
 
-    @rule(short=DATASETS, data=st.data(), other=st.none() | CONFIGS, latest=st.booleans())
-    def replace(
-        self, short: str, data: st.DataObject, other: DatasetConfig | None, latest: bool
-    ) -> None:
-        """With documents of now and of before, in the right configuration and in wrong ones."""
-        dataset_id, model = self.at(short)
+    @rule(short=DATASETS, data=st.data())
+    def derive(self, short: str, data: st.DataObject) -> None:
+        """As it should be: from the stored document, in the dataset's configuration."""
+        _, model = self.at(short)
+        if model.documents:
+            name = data.draw(st.sampled_from(sorted(model.documents)))
+            self.replace(model.documents[name], model.config or CONFIG)
+
+    @rule(short=DATASETS, data=st.data(), config=CONFIGS)
+    def derive_late(self, short: str, data: st.DataObject, config: DatasetConfig) -> None:
+        """From any document that there ever was, in any configuration."""
+        dataset_id, _ = self.at(short)
         known = [document for document in self.seen if document.dataset_id == dataset_id]
-        known = list(model.documents.values()) if latest else known
-        if not known:
-            return
-        document = data.draw(st.sampled_from(known))
-        config = other or model.config or CONFIG
+        if known:
+            self.replace(data.draw(st.sampled_from(known)), config)
+
+    def replace(self, document: SourceDocument, config: DatasetConfig) -> None:
+        model = self.datasets[document.dataset_id]
         sig = DerivedSig(
             source_version=document.version,
             chunker_sig=config.chunker_sig,
@@ -222,18 +214,19 @@ class BackendMachine(RuleBasedStateMachine):
         chunks = chunks_of(document, sig)
         allowed = (
             model.config is not None
-            and (model.config.chunker_sig, model.config.embed_sig)
-            == (config.chunker_sig, config.embed_sig)
+            and model.config.chunker_sig == config.chunker_sig
+            and model.config.embed_sig == config.embed_sig
             and model.version(document.name) == document.version
         )
-        done = self.store.chunks.replace(dataset_id, document.name, chunks, sig=sig)
+        done = self.store.chunks.replace(document.dataset_id, document.name, chunks, sig=sig)
         assert done is allowed
         if allowed:
             model.sets[document.name] = (sig, chunks)
 
-    @rule(short=DATASETS, name=NAMES, same=st.booleans())
-    def restamp(self, short: str, name: str, same: bool) -> None:
+    @rule(short=DATASETS, data=st.data(), same=st.booleans())
+    def restamp(self, short: str, data: st.DataObject, same: bool) -> None:
         dataset_id, model = self.at(short)
+        name = data.draw(st.sampled_from(sorted(model.sets)) if model.sets else NAMES)
         old, chunks = model.sets.get(name, (DerivedSig(), ()))
         sig = attrs.evolve(old, source_version=model.version(name))
         if not same:

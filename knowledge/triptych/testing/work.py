@@ -9,6 +9,7 @@ import importlib
 import json
 import sys
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Any
 
 from triptych.errors import ConflictError
@@ -59,7 +60,7 @@ def answers(store: Store, command: dict[str, Any], number: int) -> Iterator[obje
 def main(opener: str, argument: str, number: str) -> None:
     """Open the store and answer until the input ends."""
     module, _, function = opener.partition(":")
-    store: Store = getattr(importlib.import_module(module), function)(argument)
+    store: Store = attrgetter(function)(importlib.import_module(module))(argument)
     try:
         for line in sys.stdin:
             for answer in answers(store, json.loads(line), int(number)):

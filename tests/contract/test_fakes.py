@@ -1,0 +1,102 @@
+"""The kit's own stand-ins keep the contracts of what they stand for."""
+
+import numpy as np
+import pytest
+
+from triptych.contracts import BulkDocumentRepo, CoverageEmbedder, Eraser
+from triptych.errors import ProviderError, StoreError
+from triptych.testing import (
+    CoveringEmbedder,
+    Failing,
+    FakeEmbedder,
+    Harness,
+    ScriptedLLM,
+    failing_store,
+)
+from triptych.testing.chunks import ChunkTests
+from triptych.testing.documents import DocumentTests
+from triptych.testing.fakes import Message
+from triptych.testing.layers import LayerTests
+from triptych.testing.making import fill
+from triptych_backends.memory import MemoryStore
+
+
+class TestWrappedStore(DocumentTests, ChunkTests, LayerTests):
+    """A store behind counting wrappers is a store."""
+
+    @pytest.fixture
+    def harness(self) -> Harness:
+        return Harness(open=lambda: failing_store(MemoryStore()))
+
+
+def test_fake_embeddings_are_unit_rows_that_depend_on_text_and_model_alone() -> None:
+    first, second = FakeEmbedder(dimension=24), FakeEmbedder(dimension=24)
+    vectors = first.embed(["a", "b", "a"], kind="document")
+    assert vectors.shape == (3, 24)
+    assert vectors.dtype == np.float32
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(1)
+    assert np.array_equal(vectors[0], vectors[2])
+    assert not np.array_equal(vectors[0], vectors[1])
+    assert np.array_equal(second.embed(["a"], kind="query")[0], vectors[0])
+    other = FakeEmbedder("fake/2", dimension=24).embed(["a"], kind="query")
+    assert not np.array_equal(other[0], vectors[0])
+    assert first.embed([], kind="query").shape == (0, 24)
+
+
+def test_fake_embedder_counts_and_fails_where_it_is_told_to() -> None:
+    embedder = FakeEmbedder(failures={2: ProviderError("down")})
+    embedder.embed(["a", "b"], kind="document")
+    with pytest.raises(ProviderError, match="down"):
+        embedder.embed(["c"], kind="document")
+    embedder.embed(["d"], kind="query")
+    assert (embedder.calls, embedder.texts) == (3, ["a", "b", "d"])
+
+
+def test_covering_embedder_tells_its_coverage() -> None:
+    embedder = CoveringEmbedder()
+    assert isinstance(embedder, CoverageEmbedder)
+    assert not isinstance(FakeEmbedder(), CoverageEmbedder)
+    assert (embedder.coverage("abc"), embedder.coverage("灯塔"), embedder.coverage("")) == (1, 0, 0)
+    assert embedder.coverage("ab灯塔") == embedder.coverage_floor
+
+
+def test_scripted_model_says_its_lines_in_order() -> None:
+    model = ScriptedLLM("one two", ProviderError("down"), "three\nfour")
+    messages = [Message("user", "say it now")]
+    answer = model.generate(messages, max_tokens=9)
+    assert (answer.text, answer.usage.input_tokens, answer.usage.output_tokens) == ("one two", 3, 2)
+    with pytest.raises(ProviderError, match="down"):
+        model.generate(messages, max_tokens=9)
+    assert list(model.stream(messages, max_tokens=7)) == ["three\n", "four"]
+    with pytest.raises(ProviderError, match="no more"):
+        model.generate(messages, max_tokens=9)
+    assert [ceiling for _, ceiling in model.requests] == [9, 9, 7, 9]
+
+
+def test_failing_wrapper_fails_as_often_as_it_is_told_to() -> None:
+    store = MemoryStore()
+    documents = Failing(store.documents, {"list_datasets": StoreError("full")}, times=2)
+    for _ in range(2):
+        with pytest.raises(StoreError, match="full"):
+            documents.list_datasets()
+    assert documents.list_datasets() == []
+    assert documents.get("d", "a") is None
+    assert documents.counts == {"list_datasets": 3, "get": 1}
+    store.close()
+
+
+def test_failing_store_fails_in_the_named_method_and_nowhere_else() -> None:
+    store = failing_store(MemoryStore(), chunks_replace=StoreError("full"))
+    with pytest.raises(StoreError, match="full"):
+        fill(store, "d", {"a": "text"})
+    assert store.documents.get("d", "a") is not None
+    assert store.chunks.get_doc_sig("d", "a") is None
+    store.close()
+
+
+def test_wrapper_has_the_powers_of_what_it_wraps() -> None:
+    store = MemoryStore()
+    assert isinstance(Failing(store.documents), BulkDocumentRepo)
+    assert not isinstance(Failing(store.documents), Eraser)
+    assert isinstance(Failing(store), Eraser)
+    store.close()

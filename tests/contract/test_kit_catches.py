@@ -1,0 +1,330 @@
+"""The conformance kit can fail: each store here breaks one sentence, and a test must see it."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import Phase, settings
+
+from triptych.records import Filter
+from triptych.testing import Harness, run_stateful
+from triptych.testing.chunks import ChunkTests
+from triptych.testing.concurrency import ConcurrencyTests
+from triptych.testing.corpus import DATASETS
+from triptych.testing.documents import CONTENTS, DocumentTests
+from triptych.testing.filters import FILTERS, FilterTests
+from triptych.testing.harness import HarnessTests
+from triptych.testing.layers import LayerTests
+from triptych.testing.search import SearchTests
+from triptych_backends.memory import MemoryStore
+
+Around = Callable[..., Any]
+
+
+def loses_crlf(put: Any, store: Any, dataset_id: str, document: Any) -> Any:
+    return put(dataset_id, attrs.evolve(document, content=document.content.replace("\r\n", "\n")))
+
+
+def reuses_versions(delete: Any, store: Any, dataset_id: str, name: str) -> Any:
+    done = delete(dataset_id, name)
+    store._truth.write(dataset_id).floor = 0
+    return done
+
+
+def ignores_if_version(put: Any, store: Any, dataset_id: str, document: Any) -> Any:
+    return put(dataset_id, attrs.evolve(document, if_version=None))
+
+
+def counts_equal_puts(put: Any, store: Any, dataset_id: str, document: Any) -> Any:
+    old = store.documents.get(dataset_id, document.name)
+    stored = put(dataset_id, document)
+    if stored == old:
+        stored = attrs.evolve(stored, version=stored.version + 1)
+        store._truth.store_document(stored)
+    return stored
+
+
+def hands_out_its_own(get: Any, store: Any, dataset_id: str, name: str) -> Any:
+    stored = store._truth.read(dataset_id).documents.get(name)
+    return stored.document if stored else None
+
+
+def races_for_versions(put: Any, store: Any, dataset_id: str, document: Any) -> Any:
+    version = store._truth.read(dataset_id).version(document.name)
+    time.sleep(0.0001)
+    stored = put(dataset_id, document)
+    stored = attrs.evolve(stored, version=version + 1)
+    store._truth.store_document(stored)
+    return stored
+
+
+def lists_like_a_dictionary(listed: Any, store: Any, dataset_id: str, **page: Any) -> Any:
+    return sorted(listed(dataset_id, **page), key=lambda info: info.name.casefold())
+
+
+def replaces_in_two_steps(
+    replace: Any, store: Any, dataset_id: str, name: str, chunks: Any, *, sig: Any
+) -> Any:
+    replace(dataset_id, name, chunks[:1], sig=sig)
+    time.sleep(0.002)
+    return replace(dataset_id, name, chunks, sig=sig)
+
+
+def replaces_blindly(
+    replace: Any, store: Any, dataset_id: str, name: str, chunks: Any, *, sig: Any
+) -> Any:
+    if name in store._truth.read(dataset_id).documents:
+        store._truth.store_set(dataset_id, name, chunks, sig)
+        return True
+    return False
+
+
+def drops_empty_sets(
+    replace: Any, store: Any, dataset_id: str, name: str, chunks: Any, *, sig: Any
+) -> Any:
+    done = replace(dataset_id, name, chunks, sig=sig)
+    if done and not chunks:
+        store._truth.remove_set(dataset_id, name)
+    return done
+
+
+def restamps_anything(restamp: Any, store: Any, dataset_id: str, name: str, sig: Any) -> Any:
+    if name in store._truth.read(dataset_id).sets:
+        store._truth.restamp(dataset_id, name, sig)
+        return True
+    return False
+
+
+def keeps_vectors(delete: Any, store: Any, dataset_id: str, name: str) -> Any:
+    vectors = dict(store._truth.read(dataset_id).vectors)
+    delete(dataset_id, name)
+    store._truth.read(dataset_id).vectors.update(vectors)
+
+
+def filters_after_the_cut(search: Any, store: Any, query: Any) -> Any:
+    found = search(attrs.evolve(query, filter=Filter()))
+    passing = {
+        (candidate.dataset_id, candidate.doc_name)
+        for candidate in search(attrs.evolve(query, top_k=1000))
+    }
+    return [one for one in found if (one.dataset_id, one.doc_name) in passing]
+
+
+def filters_the_statistics(search: Any, store: Any, query: Any) -> Any:
+    if not query.filter.doc_prefixes:
+        return search(query)
+    return [attrs.evolve(one, score=one.score + 0.001) for one in search(query)]
+
+
+def breaks_ties_by_dataset(search: Any, store: Any, query: Any) -> Any:
+    found = search(attrs.evolve(query, top_k=1000))
+    found = sorted(found, key=lambda one: (-one.score, one.dataset_id, one.doc_name, one.index))
+    return found[: query.top_k]
+
+
+def keeps_statistics_apart(search: Any, store: Any, query: Any) -> Any:
+    found = [
+        candidate
+        for dataset_id in query.dataset_ids
+        for candidate in search(attrs.evolve(query, dataset_ids=(dataset_id,)))
+    ]
+    found.sort(key=lambda one: (-one.score, one.doc_name, one.index, one.dataset_id))
+    return found[: query.top_k]
+
+
+def compares_spaces(search: Any, store: Any, query: Any) -> Any:
+    config = store.chunks.config(query.dataset_ids[0])
+    return search(attrs.evolve(query, embed_sig=config.embed_sig if config else ""))
+
+
+def answers_late(search: Any, store: Any, query: Any) -> Any:
+    kept = store.__dict__.setdefault("kept", {})
+    answer = search(query)
+    late = kept.get(query.mode, answer)
+    kept[query.mode] = answer
+    return late
+
+
+def takes_documents_from_the_top_chunks(search: Any, store: Any, query: Any) -> Any:
+    near = {candidate.doc_name for candidate in store.chunks.search(query)}
+    return [candidate for candidate in search(query) if candidate.doc_name in near]
+
+
+def fetches_what_was_replaced(fetch: Any, store: Any, keys: Any) -> Any:
+    kept = store.__dict__.setdefault("fetched", {})
+    kept.update(fetch(keys))
+    return {key: kept[key] for key in keys if key in kept}
+
+
+def stores_any_layer(put: Any, store: Any, layer: Any) -> Any:
+    store._truth.store_layer(layer)
+    return True
+
+
+CASES: list[tuple[str, Around, Any, dict[str, Any]]] = [
+    (
+        "documents.put",
+        loses_crlf,
+        DocumentTests.test_content_comes_back_code_point_for_code_point,
+        {"content": CONTENTS["CRLF"]},
+    ),
+    (
+        "documents.delete",
+        reuses_versions,
+        DocumentTests.test_document_made_again_starts_above_every_deleted_version,
+        {},
+    ),
+    (
+        "documents.put",
+        ignores_if_version,
+        DocumentTests.test_put_with_another_version_is_refused,
+        {"content": "two"},
+    ),
+    ("documents.put", counts_equal_puts, DocumentTests.test_identical_put_changes_nothing, {}),
+    (
+        "documents.get",
+        hands_out_its_own,
+        DocumentTests.test_what_is_stored_is_safe_from_the_callers_hands,
+        {},
+    ),
+    (
+        "documents.put",
+        races_for_versions,
+        ConcurrencyTests.test_versions_are_unique_under_threads,
+        {},
+    ),
+    (
+        "documents.list",
+        lists_like_a_dictionary,
+        DocumentTests.test_list_is_paged_in_code_point_order,
+        {},
+    ),
+    (
+        "chunks.replace",
+        replaces_in_two_steps,
+        ChunkTests.test_readers_see_the_old_set_or_the_new,
+        {},
+    ),
+    (
+        "chunks.replace",
+        replaces_blindly,
+        ChunkTests.test_replace_of_an_older_version_is_refused,
+        {},
+    ),
+    ("chunks.replace", drops_empty_sets, ChunkTests.test_set_of_no_chunks_is_a_set, {}),
+    ("chunks.restamp", restamps_anything, ChunkTests.test_restamp_of_anything_else_is_refused, {}),
+    (
+        "chunks.delete_by_doc",
+        keeps_vectors,
+        ChunkTests.test_vectors_live_as_long_as_a_chunk_uses_them,
+        {},
+    ),
+    (
+        "chunks.search",
+        filters_after_the_cut,
+        FilterTests.test_a_rare_match_is_found_among_many,
+        {},
+    ),
+    (
+        "chunks.search",
+        filters_the_statistics,
+        FilterTests.test_filters_act_before_the_cut,
+        {"where": FILTERS["prefix"]},
+    ),
+    (
+        "chunks.search",
+        breaks_ties_by_dataset,
+        SearchTests.test_ties_come_by_name_index_and_dataset,
+        {},
+    ),
+    (
+        "chunks.search",
+        keeps_statistics_apart,
+        SearchTests.test_keywords_are_scored_by_lucenes_bm25_over_pooled_statistics,
+        {"datasets": DATASETS},
+    ),
+    (
+        "chunks.search",
+        compares_spaces,
+        SearchTests.test_vectors_of_another_space_are_never_compared,
+        {},
+    ),
+    (
+        "chunks.search",
+        answers_late,
+        SearchTests.test_searches_see_every_write_that_was_answered,
+        {},
+    ),
+    (
+        "chunks.search_docs_by_vector",
+        takes_documents_from_the_top_chunks,
+        SearchTests.test_documents_are_scored_by_the_nearest_of_all_their_chunks,
+        {},
+    ),
+    (
+        "chunks.fetch",
+        fetches_what_was_replaced,
+        SearchTests.test_fetch_leaves_out_what_was_replaced_or_deleted,
+        {},
+    ),
+    ("layers.put", stores_any_layer, LayerTests.test_layer_of_another_version_is_refused, {}),
+]
+"""Method to break, how, the test that must see it, and that test's parameters."""
+
+
+def broken(place: str, around: Around) -> MemoryStore:
+    """A store in which ``around`` stands in front of one method."""
+    store = MemoryStore()
+    part, _, method = place.partition(".")
+    repository = getattr(store, part)
+    original = getattr(repository, method)
+    setattr(repository, method, lambda *given, **named: around(original, store, *given, **named))
+    return store
+
+
+def run(test: Any, store: MemoryStore, parameters: dict[str, Any]) -> None:
+    """One test of the kit on this store."""
+    given = {"store": store, "harness": Harness(open=MemoryStore), **parameters}
+    taken = inspect.signature(test).parameters
+    test(HarnessTests(), **{name: value for name, value in given.items() if name in taken})
+
+
+@pytest.mark.parametrize(
+    ("place", "around", "test", "parameters"), CASES, ids=[case[1].__name__ for case in CASES]
+)
+def test_kit_sees_a_store_that(
+    place: str, around: Around, test: Any, parameters: dict[str, Any]
+) -> None:
+    run(test, MemoryStore(), parameters)
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        run(test, broken(place, around), parameters)
+
+
+@pytest.fixture
+def without_shrinking() -> Iterator[None]:
+    before = settings.get_current_profile_name()
+    settings.register_profile("find only", phases=(Phase.generate,), derandomize=True)
+    settings.load_profile("find only")
+    yield
+    settings.load_profile(before)
+
+
+@pytest.mark.usefixtures("without_shrinking")
+@pytest.mark.parametrize(
+    ("place", "around"),
+    [
+        ("documents.delete", reuses_versions),
+        ("chunks.replace", replaces_blindly),
+        ("chunks.replace", drops_empty_sets),
+        ("chunks.restamp", restamps_anything),
+        ("layers.put", stores_any_layer),
+    ],
+)
+def test_state_machine_sees_a_store_that(place: str, around: Around) -> None:
+    with pytest.raises(AssertionError):
+        run_stateful(Harness(open=lambda: broken(place, around)), examples=200)
