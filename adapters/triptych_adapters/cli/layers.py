@@ -76,7 +76,7 @@ def fill(
     Abstracts and overviews are extracted from the documents' own sentences and headings.
     Layers that a person or a model wrote are kept.
     """
-    from triptych.layers import fill_layers
+    from triptych.layers.filling import fill_layers
     from triptych_adapters.cli.progress import shown
     from triptych_adapters.cli.schema import failure_json
 
