@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from triptych_adapters.cli.exits import Exit
+from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.search import LayerChoice
 from triptych_adapters.cli.session import Session, command, examples
 
@@ -107,4 +107,5 @@ def fill(
         )
     elif not output.quiet:
         output.table(("layers", dataset), list(counts.items()))
-    return Exit.PARTIAL if report.failed else Exit.OK
+    done = report.fresh + report.written
+    return exit_after([failure.error for failure in report.failed], done=done)
