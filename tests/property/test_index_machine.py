@@ -189,4 +189,4 @@ def passes(unit, heading, allowed) -> bool:
 
 
 TestIndexMachine = IndexMachine.TestCase
-TestIndexMachine.settings = settings(deadline=None, max_examples=40, stateful_step_count=30)
+TestIndexMachine.settings = settings(deadline=None, max_examples=25, stateful_step_count=30)
