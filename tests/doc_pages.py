@@ -228,9 +228,7 @@ def anchors(page: Path) -> set[str]:
     for line in prose(page).splitlines():
         if re.match(r"#{1,6} ", line):
             title = line.lstrip("#").strip().lower()
-            kept = (
-                c for c in title if c in "-_ " or unicodedata.category(c)[0] in "LN"
-            )
+            kept = (c for c in title if c in "-_ " or unicodedata.category(c)[0] in "LN")
             found.add("".join(kept).replace(" ", "-"))
     return found
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from attrs import define, evolve, field
+
 from triptych_backends.index import Change, Field, Head, Profile, Scored, Unit
 
 

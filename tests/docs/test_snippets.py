@@ -8,6 +8,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+
 import triptych
 from doc_pages import blocks, dead_links, matches, prose, run_page, unknown_names
 from triptych import errors
@@ -66,9 +67,7 @@ def test_every_page_is_in_the_index() -> None:
 def test_every_setting_is_in_the_reference() -> None:
     page = prose(DOCS / "reference" / "settings.md")
     names = [field.name for field in attrs.fields(Settings) if field.name != "sources"]
-    missing = [
-        name for name in names if f"| `{name}` | `TRIPTYCH_{name.upper()}` |" not in page
-    ]
+    missing = [name for name in names if f"| `{name}` | `TRIPTYCH_{name.upper()}` |" not in page]
     assert missing == []
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
 from index_model import MemoryFeed, WordAnalyzer, assert_ranked_as, bm25_scores
 from triptych_backends.index import LocalIndex, compact
 

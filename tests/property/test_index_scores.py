@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from index_model import MemoryFeed, WordAnalyzer, assert_ranked_as, bm25_scores
 from triptych_backends.index import LocalIndex, bm25
 
