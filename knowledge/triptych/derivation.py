@@ -17,16 +17,15 @@ from triptych.chunking import (
     ChunkSpec,
     byte_offsets,
     embedding_text,
-    first_heading,
     start_lines,
 )
 from triptych.contracts import ChunkRepo, Embedder, VectorReader
-from triptych.embedding import covered, embed
+from triptych.embedding import CoverageGate, embed
 from triptych.errors import CancelledError, ModelMismatchError
 from triptych.records import DerivedChunk, DerivedSig, DocumentInfo, SourceDocument, Vector
 from triptych.signatures import content_sha256, document_input_sig, embedding_input_sig
 
-__all__ = ["Derivation", "Deriver", "title_of"]
+__all__ = ["Derivation", "Deriver"]
 
 EMBED_BATCH = 64
 
@@ -43,20 +42,16 @@ class Derivation:
     error: Exception | None = None
 
 
-def title_of(content: str, metadata: Mapping[str, str]) -> str | None:
-    """A document's title: ``metadata["title"]``, else its first heading, else None."""
-    return metadata.get("title") or first_heading(content)
-
-
 class Deriver:
     """Makes chunk sets under one configuration."""
 
     def __init__(self, chunks: ChunkRepo, chunkers: ChunkerSet, embedder: Embedder | None) -> None:
-        self._chunks = chunks
         self._chunkers = chunkers
         self.embedder = embedder
-        self.embed_sig = "" if embedder is None else embedder.signature
-        self.chunker_sig = chunkers.signature
+        self.coverage = CoverageGate(embedder)
+        self._vectors = chunks if isinstance(chunks, VectorReader) else None
+        self.embed_sig: str = "" if embedder is None else embedder.signature
+        self.chunker_sig: str = chunkers.signature
 
     def want(self, document: SourceDocument | DocumentInfo) -> DerivedSig:
         """The signature that a fresh chunk set of ``document`` carries."""
@@ -84,7 +79,7 @@ class Deriver:
         if self.embedder is not None:
             for draft in drafts:
                 for input_sig, text in zip(draft.input_sigs, draft.texts, strict=True):
-                    if input_sig not in texts and covered(self.embedder, text):
+                    if input_sig not in texts and self.coverage.admits(text):
                         texts[input_sig] = text
         known = self._known(dataset_id, texts)
         fresh, errors = self._embed(texts, known, drafts)
@@ -112,9 +107,9 @@ class Deriver:
         )
 
     def _known(self, dataset_id: str, texts: Mapping[str, str]) -> Mapping[str, Vector]:
-        if not texts or not isinstance(self._chunks, VectorReader):
+        if not texts or self._vectors is None:
             return {}
-        return self._chunks.known_vectors(dataset_id, self.embed_sig, list(texts))
+        return self._vectors.known_vectors(dataset_id, self.embed_sig, list(texts))
 
     def _embed(
         self, texts: Mapping[str, str], known: Mapping[str, Vector], drafts: Sequence[_Draft]

@@ -11,7 +11,7 @@ from triptych.contracts import CoverageEmbedder, Embedder, EmbedKind
 from triptych.errors import ProviderError
 from triptych.records import Vector
 
-__all__ = ["covered", "embed", "embed_query"]
+__all__ = ["CoverageGate", "embed", "embed_query"]
 
 _UNIT_TOLERANCE = 1e-3  # float16 and int8 models are off by less; more is worth mending
 
@@ -54,8 +54,29 @@ def embed_query(embedder: Embedder, text: str) -> Vector:
     return row
 
 
-def covered(embedder: Embedder, text: str) -> bool:
-    """Whether the embedder's vocabulary covers enough of ``text`` to embed it."""
-    if not isinstance(embedder, CoverageEmbedder):
-        return True
-    return embedder.coverage(text) >= embedder.coverage_floor
+class CoverageGate:
+    """Whether an embedder's vocabulary covers enough of a text to embed it.
+
+    What the embedder can say is found once: asking a Protocol costs more than a short text.
+    """
+
+    def __init__(self, embedder: Embedder | None) -> None:
+        self._covering: CoverageEmbedder | None = None
+        if isinstance(embedder, CoverageEmbedder):
+            self._covering = embedder
+
+    def admits(self, text: str) -> bool:
+        """True for an embedder that does not judge texts."""
+        covering = self._covering
+        return covering is None or covering.coverage(text) >= covering.coverage_floor
+
+    def objection(self, text: str) -> str | None:
+        """Why a query must not be embedded, None when it may be."""
+        covering = self._covering
+        if covering is None or (share := covering.coverage(text)) >= covering.coverage_floor:
+            return None
+        return (
+            f"the embedder's vocabulary covers {share:.0%} of the query, below its floor of "
+            f"{covering.coverage_floor:.0%}: its vectors would mislead (use a multilingual "
+            "embedder, or mode='bm25')"
+        )

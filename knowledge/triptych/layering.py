@@ -9,7 +9,7 @@ import attrs
 
 from triptych.contracts import DocumentRepo, LayerRepo
 from triptych.derivation import Deriver
-from triptych.embedding import covered, embed
+from triptych.embedding import embed
 from triptych.errors import (
     CancelledError,
     ConflictError,
@@ -164,7 +164,7 @@ class LayerDesk:
 
     def _embedded(self, name: str, content: str) -> Vector | None:
         embedder = self._deriver.embedder
-        if embedder is None or not content.strip() or not covered(embedder, content):
+        if embedder is None or not content.strip() or not self._deriver.coverage.admits(content):
             return None
         try:
             row: Vector = embed(embedder, [content], kind="document")[0]

@@ -63,6 +63,7 @@ NO_CHUNK = -1
 """`Hit.chunk_index` of a hit that is a layer or a whole document."""
 
 MAX_NAME_BYTES = 1024
+SNIPPET_LENGTH = 240
 
 
 class Layer(StrEnum):
@@ -527,9 +528,9 @@ class Hit:
 
     ``score`` is the fused score, ``scores`` the score in each lane that found it (bm25, vector).
     ``content`` is the stored text of document version ``sig.source_version``, which it spans
-    from ``start`` to ``end`` (code points). ``snippet`` is the part of it nearest to the
-    query. ``stale`` is None, or why the text may no longer be true. ``chunk_index`` is
-    `NO_CHUNK` for layers and documents; ``layer`` is None for documents.
+    from ``start`` to ``end`` (code points). ``terms`` are the query's, as the dataset's
+    analyzer sees them. ``stale`` is None, or why the text may no longer be true.
+    ``chunk_index`` is `NO_CHUNK` for layers and documents; ``layer`` is None for documents.
     """
 
     dataset_id: str
@@ -549,8 +550,18 @@ class Hit:
     locator: str | None = None
     window_start: int | None = None
     window_end: int | None = None
-    snippet: str = ""
+    terms: tuple[str, ...] = attrs.field(default=(), repr=False)
     stale: StaleReason | None = None
+
+    @property
+    def snippet(self) -> str:
+        """The part of ``content`` that holds most of the query's terms: 240 code points."""
+        if len(self.content) <= SNIPPET_LENGTH:
+            return self.content
+        from triptych.text import snippet  # worked out when asked for: most callers do not
+
+        start, end = snippet(self.content, self.terms, length=SNIPPET_LENGTH)
+        return self.content[start:end]
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -13,11 +13,14 @@ from triptych.chunking import ChunkerSet, default_chunkers
 from triptych.contracts import (
     ChunkRepo,
     Closeable,
+    DocLevelSearcher,
     DocumentRepo,
+    DocVectorSearcher,
     Embedder,
     Eraser,
     LayerRepo,
     Ranker,
+    Retriever,
     StatsReader,
 )
 from triptych.dataset import Dataset
@@ -106,7 +109,7 @@ class Service:
         ``engine`` None builds the lanes that ship. ``close`` is called when the Service is
         closed; without it, each repository that is `Closeable` is.
         """
-        self.options = options or ServiceOptions()
+        self.options: ServiceOptions = options or ServiceOptions()
         self.documents = documents
         self.chunks = chunks
         self.layer_repo = layers
@@ -525,9 +528,19 @@ def build_engine(chunks: ChunkRepo, layers: LayerRepo, options: ServiceOptions) 
             LayerRetriever(layers, Mode.BM25),
             LayerRetriever(layers, Mode.VECTOR, embedder),
         ],
-        document=[DocumentBM25Retriever(chunks), DocumentVectorRetriever(chunks, embedder)],
+        document=_document_lanes(chunks, embedder),
         ranker=options.ranker,
     )
+
+
+def _document_lanes(chunks: ChunkRepo, embedder: Embedder | None) -> list[Retriever]:
+    """The lanes over whole documents that the backend has the powers for."""
+    lanes: list[Retriever] = []
+    if isinstance(chunks, DocLevelSearcher):
+        lanes.append(DocumentBM25Retriever(chunks))
+    if isinstance(chunks, DocVectorSearcher):
+        lanes.append(DocumentVectorRetriever(chunks, embedder))
+    return lanes
 
 
 def _query(query: Query | str, fields: Mapping[str, Any]) -> Query:

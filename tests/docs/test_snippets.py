@@ -1,4 +1,4 @@
-"""The documentation tells the truth: its snippets run, its links lead somewhere, its names exist."""
+"""The documentation is true: snippets run, links lead somewhere, names exist."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import attrs
 from triptych import deadlines
 from triptych.contracts import ChunkRepo, DocLevelSearcher, DocumentRepo, LayerRepo
 from triptych.derivation import Deriver
-from triptych.embedding import covered, embed
+from triptych.embedding import embed
 from triptych.errors import ModelMismatchError, NotAvailableError, NotFoundError
 from triptych.layering import layer_stale_reason, summaries_of
 from triptych.records import (
@@ -29,11 +29,10 @@ from triptych.records import (
 from triptych.search.engine import SearchEngine, Tier
 from triptych.search.resolution import judge, over_fetch
 from triptych.signatures import summaries_input_sig
-from triptych.text import get_analyzer, snippet
+from triptych.text import get_analyzer
 
 __all__ = ["SearchDesk"]
 
-_SNIPPET = 240  # code points
 _ATTEMPTS = 2
 _SPARE = 3  # the second attempt reads this many times top_k, to fill up what vanishes
 
@@ -46,17 +45,14 @@ class _Asked:
     warnings: Sequence[str]
     languages: Mapping[str, str]
     inputs: dict[str, str] = attrs.field(factory=dict)  # digest of the abstracts, by dataset
-    terms: dict[str, list[str]] = attrs.field(factory=dict)  # the query's, by language
+    terms: dict[str, tuple[str, ...]] = attrs.field(factory=dict)  # the query's, by language
 
-    def snippet(self, dataset_id: str, content: str) -> str:
-        """The part of ``content`` that holds most of the query's terms."""
-        if len(content) <= _SNIPPET:
-            return content
+    def terms_in(self, dataset_id: str) -> tuple[str, ...]:
+        """The query's terms in the language of a dataset."""
         language = self.languages.get(dataset_id, "english")
         if language not in self.terms:
-            self.terms[language] = get_analyzer(language).analyze_query(self.query.text)
-        start, end = snippet(content, self.terms[language], length=_SNIPPET)
-        return content[start:end]
+            self.terms[language] = tuple(get_analyzer(language).analyze_query(self.query.text))
+        return self.terms[language]
 
 
 class SearchDesk:
@@ -72,6 +68,7 @@ class SearchDesk:
     ) -> None:
         self._documents = documents
         self._chunks = chunks
+        self._documents_whole = chunks if isinstance(chunks, DocLevelSearcher) else None
         self._layers = layers
         self._engine = engine
         self._deriver = deriver
@@ -83,12 +80,12 @@ class SearchDesk:
     def search_documents(self, query: Query) -> Result:
         """Whole documents."""
         asked = self._ask(attrs.evolve(query, layer=Layer.DETAIL))
-        if not isinstance(self._chunks, DocLevelSearcher):
+        if self._documents_whole is None:
             raise NotAvailableError(
                 f"{type(self._chunks).__name__} cannot search whole documents: use search(), "
                 "or another backend"
             )
-        return self._answer("document", asked, self._chunks.fetch_docs, self._document_hit)
+        return self._answer("document", asked, self._documents_whole.fetch_docs, self._document_hit)
 
     def search_many(self, queries: Sequence[Query]) -> list[Result]:
         """`search` for each, with one call to the embedder."""
@@ -100,7 +97,7 @@ class SearchDesk:
                 for each in asked
                 if each.query.mode is not Mode.BM25
                 and each.query.vector_dataset_ids
-                and covered(embedder, each.query.text)
+                and self._deriver.coverage.admits(each.query.text)
             ]
             if need:
                 rows = embed(embedder, [each.query.text for each in need], kind="query")
@@ -241,7 +238,7 @@ class SearchDesk:
             locator=chunk.locator,
             window_start=chunk.window_start,
             window_end=chunk.window_end,
-            snippet=asked.snippet(candidate.dataset_id, chunk.content),
+            terms=asked.terms_in(candidate.dataset_id),
             stale=stale,
         )
 
@@ -262,7 +259,7 @@ class SearchDesk:
             metadata={} if found.document is None else found.document.metadata,
             scores=candidate.scores,
             end=len(layer.content),
-            snippet=asked.snippet(candidate.dataset_id, layer.content),
+            terms=asked.terms_in(candidate.dataset_id),
             stale=stale,
         )
 
@@ -296,6 +293,6 @@ class SearchDesk:
             metadata=document.metadata,
             scores=candidate.scores,
             end=len(found.opening),
-            snippet=asked.snippet(candidate.dataset_id, found.opening),
+            terms=asked.terms_in(candidate.dataset_id),
             stale=stale,
         )

@@ -13,7 +13,7 @@ import attrs
 from triptych.contracts import Ranker, Retriever
 from triptych.errors import CancelledError, NotAvailableError, ValidationError
 from triptych.records import Candidate, Mode, ResolvedQuery
-from triptych.search.rankers import RRFRanker, in_order
+from triptych.search.rankers import RRFRanker, in_order, rescored
 
 __all__ = ["Recall", "SearchEngine", "Tier"]
 
@@ -65,7 +65,7 @@ class SearchEngine:
                     "a retriever of that name"
                 )
             lane = _floor(retrievers[0].name, retrievers[0].recall(query), query)
-            scored = [attrs.evolve(c, scores={retrievers[0].name: c.score}) for c in lane]
+            scored = [rescored(c, c.score, {retrievers[0].name: c.score}) for c in lane]
             return Recall(candidates=in_order(scored), exhausted=len(lane) < query.limit)
         lanes, warnings = self._run(retrievers, query)
         fused = self.ranker.rank(lanes)

@@ -23,6 +23,19 @@ def in_order(candidates: Iterable[Candidate]) -> list[Candidate]:
     return sorted(candidates, key=lambda c: (-c.score, c.doc_name, c.index, c.dataset_id))
 
 
+def rescored(candidate: Candidate, score: float, scores: Mapping[str, float]) -> Candidate:
+    """The candidate with another score; several times faster than `attrs.evolve`."""
+    return Candidate(
+        dataset_id=candidate.dataset_id,
+        doc_name=candidate.doc_name,
+        index=candidate.index,
+        key=candidate.key,
+        score=score,
+        source=candidate.source,
+        scores=scores,
+    )
+
+
 def _fuse(
     lanes: Mapping[str, Sequence[Candidate]], shares: Mapping[str, Sequence[float]]
 ) -> list[Candidate]:
@@ -40,9 +53,7 @@ def _fuse(
             total[key] += share
             scores[key][lane] = candidate.score
     return in_order(
-        attrs.evolve(
-            candidate, score=round(total[key], _DIGITS), scores=scores[key], source="fused"
-        )
+        rescored(candidate, round(total[key], _DIGITS), scores[key])
         for key, candidate in first.items()
     )
 

@@ -8,13 +8,12 @@ import attrs
 
 from triptych.contracts import (
     ChunkRepo,
-    CoverageEmbedder,
     DocLevelSearcher,
     DocVectorSearcher,
     Embedder,
     LayerRepo,
 )
-from triptych.embedding import embed_query
+from triptych.embedding import CoverageGate, embed_query
 from triptych.errors import NotAvailableError
 from triptych.records import Candidate, ChunkQuery, LayerQuery, Mode, ResolvedQuery, Vector
 
@@ -40,27 +39,34 @@ def chunk_query(query: ResolvedQuery, mode: Mode, vector: Vector | None = None) 
     )
 
 
-def query_vector(embedder: Embedder | None, query: ResolvedQuery) -> Vector:
-    """The query's vector, or the reason why this lane cannot run."""
-    if embedder is None:
-        raise NotAvailableError(
-            "vector search needs an embedder and none is wired: open the knowledge base with "
-            "embedder='local' (pip install 'triptych[local]'), or search with mode='bm25'"
-        )
-    if not query.vector_dataset_ids:
-        raise NotAvailableError(
-            f"none of the datasets asked has vectors of {embedder.signature!r}: rebuild them "
-            "with this embedder, or search with mode='bm25'"
-        )
-    if isinstance(embedder, CoverageEmbedder):
-        share = embedder.coverage(query.text)
-        if share < embedder.coverage_floor:
+class QueryEmbedder:
+    """Gives a lane the query's vector, or the reason why the lane cannot run."""
+
+    def __init__(self, embedder: Embedder | None) -> None:
+        self._embedder = embedder
+        self._coverage = CoverageGate(embedder)
+
+    def vector(self, query: ResolvedQuery) -> Vector:
+        """The vector of ``query.text``.
+
+        Raises:
+            NotAvailableError: there is no embedder, no dataset of its space, or too little of
+                the query in its vocabulary.
+        """
+        if self._embedder is None:
             raise NotAvailableError(
-                f"the embedder's vocabulary covers {share:.0%} of the query, below its floor "
-                f"of {embedder.coverage_floor:.0%}: its vectors would mislead "
-                "(use a multilingual embedder, or mode='bm25')"
+                "vector search needs an embedder and none is wired: open the knowledge base "
+                "with embedder='local' (pip install 'triptych[local]'), or search with "
+                "mode='bm25'"
             )
-    return embed_query(embedder, query.text) if query.vector is None else query.vector
+        if not query.vector_dataset_ids:
+            raise NotAvailableError(
+                f"none of the datasets asked has vectors of {self._embedder.signature!r}: "
+                "rebuild them with this embedder, or search with mode='bm25'"
+            )
+        if objection := self._coverage.objection(query.text):
+            raise NotAvailableError(objection)
+        return embed_query(self._embedder, query.text) if query.vector is None else query.vector
 
 
 @attrs.frozen
@@ -75,73 +81,62 @@ class BM25Retriever:
         return self.chunks.search(chunk_query(query, Mode.BM25))
 
 
-@attrs.frozen
 class VectorRetriever:
     """The vector lane over chunks; the query is embedded when the lane runs."""
 
-    chunks: ChunkRepo
-    embedder: Embedder | None
-    name: str = "vector"
+    name = "vector"
+
+    def __init__(self, chunks: ChunkRepo, embedder: Embedder | None) -> None:
+        self._chunks = chunks
+        self._queries = QueryEmbedder(embedder)
 
     def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
         """The nearest chunks by cosine similarity."""
-        vector = query_vector(self.embedder, query)
-        return self.chunks.search(chunk_query(query, Mode.VECTOR, vector))
+        vector = self._queries.vector(query)
+        return self._chunks.search(chunk_query(query, Mode.VECTOR, vector))
 
 
-@attrs.frozen
 class LayerRetriever:
-    """A lane over abstracts or overviews: by keyword without an embedder, else by vector."""
+    """A lane over abstracts or overviews: by keyword, or by vector."""
 
-    layers: LayerRepo
-    mode: Mode
-    embedder: Embedder | None = None
-
-    @property
-    def name(self) -> str:
-        """The mode it serves."""
-        return str(self.mode)
+    def __init__(self, layers: LayerRepo, mode: Mode, embedder: Embedder | None = None) -> None:
+        self.name = str(mode)
+        self._layers = layers
+        self._mode = mode
+        self._queries = QueryEmbedder(embedder)
 
     def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
         """The best layers of ``query.layer``."""
-        vector = None if self.mode is Mode.BM25 else query_vector(self.embedder, query)
-        asked = chunk_query(query, self.mode, vector)
-        return self.layers.search(
+        vector = None if self._mode is Mode.BM25 else self._queries.vector(query)
+        asked = chunk_query(query, self._mode, vector)
+        return self._layers.search(
             LayerQuery(layer=query.layer, **attrs.asdict(asked, recurse=False))
         )
 
 
-@attrs.frozen
 class DocumentBM25Retriever:
     """The keyword lane over whole documents."""
 
-    chunks: ChunkRepo
-    name: str = "bm25"
+    name = "bm25"
+
+    def __init__(self, documents: DocLevelSearcher) -> None:
+        self._documents = documents
 
     def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
         """The best documents by BM25 over their full text."""
-        if not isinstance(self.chunks, DocLevelSearcher):
-            raise NotAvailableError(
-                f"{type(self.chunks).__name__} cannot search whole documents: use search(), or "
-                "another backend"
-            )
-        return self.chunks.search_docs(chunk_query(query, Mode.BM25))
+        return self._documents.search_docs(chunk_query(query, Mode.BM25))
 
 
-@attrs.frozen
 class DocumentVectorRetriever:
     """The vector lane over whole documents: the nearest of all their chunks counts."""
 
-    chunks: ChunkRepo
-    embedder: Embedder | None
-    name: str = "vector"
+    name = "vector"
+
+    def __init__(self, documents: DocVectorSearcher, embedder: Embedder | None) -> None:
+        self._documents = documents
+        self._queries = QueryEmbedder(embedder)
 
     def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
         """The best documents by their nearest chunk."""
-        if not isinstance(self.chunks, DocVectorSearcher):
-            raise NotAvailableError(
-                f"{type(self.chunks).__name__} cannot search whole documents by vector: use "
-                "mode='bm25', or another backend"
-            )
-        vector = query_vector(self.embedder, query)
-        return self.chunks.search_docs_by_vector(chunk_query(query, Mode.VECTOR, vector))
+        vector = self._queries.vector(query)
+        return self._documents.search_docs_by_vector(chunk_query(query, Mode.VECTOR, vector))

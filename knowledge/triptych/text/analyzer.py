@@ -24,6 +24,7 @@ ANALYZER_VERSION: Final = 1
 NO_LANGUAGE: Final = "none"
 
 _CACHE_RUNS: Final = 1 << 17
+_CACHE_QUERY_RUNS: Final = 1 << 14
 _CACHE_RUN_LENGTH: Final = 64
 _CACHE_RUN_TERMS: Final = 16
 
@@ -43,7 +44,7 @@ class Analyzer:
             have to be indexed again.
     """
 
-    __slots__ = ("_local", "_runs", "_stop_words", "language", "signature")
+    __slots__ = ("_local", "_query_runs", "_runs", "_stop_words", "language", "signature")
 
     def __init__(self, language: str) -> None:
         if language not in languages():
@@ -53,6 +54,7 @@ class Analyzer:
         self.language = language
         self._local = threading.local()
         self._runs = _RunCache(self)
+        self._query_runs: dict[str, tuple[list[str], list[str]]] = {}
         stemmer = "none" if language == NO_LANGUAGE else f"snowball-{Stemmer.version()}"
         self.signature = f"triptych-text-{ANALYZER_VERSION}/{language}/{stemmer}/jieba+pairs"
         self._stop_words = _stop_words(language)
@@ -77,22 +79,35 @@ class Analyzer:
         terms: list[str] = []
         wanted: list[str] = []
         for run in _runs(text):
-            for unspaced_run, token in tokens(normalize(run)):
-                if unspaced_run:
-                    asked = unspaced.query_terms(unspaced_run)
-                    kept = [term for term in asked if term not in self._stop_words]
-                else:
-                    words = split_token(token)
-                    asked = self._stem(words)
-                    # A stop word goes with its parts (don't, don), a part by itself.
-                    kept = (
-                        self._stem([word for word in words if word not in self._stop_words])
-                        if words and words[0] not in self._stop_words
-                        else []
-                    )
-                terms += asked
-                wanted += kept
+            asked, kept = self._query_runs.get(run) or self._analyze_query_run(run)
+            terms += asked
+            wanted += kept
         return wanted or terms
+
+    def _analyze_query_run(self, run: str) -> tuple[list[str], list[str]]:
+        """All terms of a run of a query, and those that are no stop words."""
+        terms: list[str] = []
+        wanted: list[str] = []
+        for unspaced_run, token in tokens(normalize(run)):
+            if unspaced_run:
+                asked = unspaced.query_terms(unspaced_run)
+                kept = [term for term in asked if term not in self._stop_words]
+            else:
+                words = split_token(token)
+                asked = self._stem(words)
+                # A stop word goes with its parts (don't, don), a part by itself.
+                kept = (
+                    self._stem([word for word in words if word not in self._stop_words])
+                    if words and words[0] not in self._stop_words
+                    else []
+                )
+            terms += asked
+            wanted += kept
+        if len(run) <= _CACHE_RUN_LENGTH:
+            if len(self._query_runs) >= _CACHE_QUERY_RUNS:
+                self._query_runs.clear()
+            self._query_runs[run] = terms, wanted
+        return terms, wanted
 
     def encode(self, text: str, vocabulary: dict[str, int]) -> list[int]:
         """Return the terms of ``text`` as numbers, giving new terms the next free one.
