@@ -67,6 +67,31 @@ def test_forked_child_reads_and_writes_while_the_parent_goes_on(path: Path) -> N
     assert not path.with_name("kb.db-wal").exists()
 
 
+def test_child_holds_locks_of_its_own(path: Path) -> None:
+    store = SqlStore.open(path)
+    put(store, "parent", "one\n")
+    read_end, ready = os.pipe()
+    proceed, write_end = os.pipe()
+
+    def work() -> None:
+        assert store.documents.get("d", "parent") is not None
+        os.write(ready, b"1")
+        os.read(proceed, 1)
+        put(store, "child", "one\n")
+
+    child = in_child(work)
+    os.read(read_end, 1)
+    # Whoever closes last removes the log: the parent must see that it is not the last.
+    store.close()
+    os.write(write_end, b"1")
+    assert wait(child) == 0
+    for end in (read_end, ready, proceed, write_end):
+        os.close(end)
+    with SqlStore.open(path) as store:
+        assert store.documents.get("d", "child") is not None
+    assert check(path) > 0
+
+
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 @pytest.mark.parametrize("patience", [10.0, 0.05])
 def test_fork_waits_for_a_write_under_way_or_tears_the_child_off(
