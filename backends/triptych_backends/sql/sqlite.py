@@ -14,6 +14,7 @@ import ctypes
 import json
 import os
 import sqlite3
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -28,6 +29,8 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import QueuePool
 from sqlalchemy.sql.base import Executable
 
+from triptych.errors import StoreError
+
 from .errors import closed_error
 
 __all__ = ["PAGE_SIZE", "Connections", "Session", "among", "as_list", "busy_error", "upsert"]
@@ -37,6 +40,9 @@ PAGE_SIZE = 8192
 
 _FULL, _NORMAL = 2, 1
 _IDLE_READERS = 16
+
+FORK_WAIT = 10.0
+"""Seconds that a fork waits for calls under way."""
 _PRAGMAS = (
     "PRAGMA foreign_keys=ON",
     "PRAGMA cache_size=-16384",
@@ -120,6 +126,10 @@ class Connections:
         self._opened: list[sqlite3.Connection] = []
         self._readers: deque[sqlite3.Connection] = deque()
         self._closed = False
+        self._gate = threading.Condition()
+        self._busy = 0
+        self._forking = False
+        self._torn = False
         self._engine = self._new_engine()
 
     def _new_engine(self) -> Engine:
@@ -164,22 +174,43 @@ class Connections:
     @contextmanager
     def reading(self) -> Iterator[Session]:
         """A session in which each statement is a snapshot of its own."""
-        if self._closed:
-            raise closed_error(self.where)
-        readers = self._readers
+        self._enter()
         try:
-            driver = readers.pop()
-        except IndexError:
-            driver = self.connect()
-        try:
-            yield Session(driver)
-        except BaseException:
-            self.release(driver)
-            raise
-        if self._closed or len(readers) >= _IDLE_READERS:
-            self.release(driver)
-        else:
-            readers.append(driver)
+            readers = self._readers
+            try:
+                driver = readers.pop()
+            except IndexError:
+                driver = self.connect()
+            try:
+                yield Session(driver)
+            except BaseException:
+                self.release(driver)
+                raise
+            if self._closed or len(readers) >= _IDLE_READERS:
+                self.release(driver)
+            else:
+                readers.append(driver)
+        finally:
+            self._leave()
+
+    def _enter(self) -> None:
+        with self._gate:
+            while self._forking:
+                self._gate.wait()
+            if self._closed:
+                raise closed_error(self.where)
+            if self._torn:
+                raise StoreError(
+                    f"this process was forked while the store {self.where} was in use, and SQLite "
+                    "cannot be used across that: open the store in the child, in a fresh process"
+                )
+            self._busy += 1
+
+    def _leave(self) -> None:
+        with self._gate:
+            self._busy -= 1
+            if self._forking:
+                self._gate.notify_all()
 
     @contextmanager
     def snapshot(self) -> Iterator[Session]:
@@ -198,18 +229,20 @@ class Connections:
         what is derived, since its signatures then tell that it is stale, and it is made again.
         The next durable commit settles all that came before it.
         """
-        if self._closed:
-            raise closed_error(self.where)
-        with self._engine.connect() as connection:
-            level = _FULL if durable else _NORMAL
-            if connection.info.get("synchronous") != level:
-                self.driver_of(connection).execute(f"PRAGMA synchronous={level}")
-                connection.info["synchronous"] = level
-            try:
-                with connection.begin():
-                    yield connection
-            finally:
-                self._drop_if_closed(connection)
+        self._enter()
+        try:
+            with self._engine.connect() as connection:
+                level = _FULL if durable else _NORMAL
+                if connection.info.get("synchronous") != level:
+                    self.driver_of(connection).execute(f"PRAGMA synchronous={level}")
+                    connection.info["synchronous"] = level
+                try:
+                    with connection.begin():
+                        yield connection
+                finally:
+                    self._drop_if_closed(connection)
+        finally:
+            self._leave()
 
     def _drop_if_closed(self, connection: Connection) -> None:
         # Another thread may have called close() meanwhile.
@@ -239,6 +272,13 @@ class Connections:
         Raises:
             sqlite3.OperationalError: somebody else still reads or writes (SQLITE_BUSY).
         """
+        self._enter()
+        try:
+            self._erase()
+        finally:
+            self._leave()
+
+    def _erase(self) -> None:
         while self._readers:
             self.release(self._readers.pop())
         driver = self.connect()
@@ -251,25 +291,46 @@ class Connections:
         finally:
             self.release(driver)
 
-    def abandon(self) -> None:
-        """Start anew in a forked child, without touching what the parent still uses.
+    def before_fork(self) -> None:
+        """Wait for calls under way, let no new one begin, and close every connection.
 
-        SQLite forbids even to close a connection that came through a fork: an extra reference
-        keeps each alive to the end of the process.
+        SQLite keeps locks in the process's memory, which a child inherits without the locks
+        themselves: a connection that is open across a fork lets parent and child overwrite
+        each other, and even closing it in the child does harm.
         """
+        with self._gate:
+            self._forking = True
+            self._gate.wait_for(lambda: self._busy == 0, FORK_WAIT)
+            if self._busy == 0:
+                self._close_idle()
+
+    def after_fork_in_parent(self) -> None:
+        """Let calls begin again."""
+        with self._gate:
+            self._forking = False
+            self._gate.notify_all()
+
+    def after_fork_in_child(self) -> None:
+        """Begin anew; or never again, if a call went on for so long that the fork came first.
+
+        An extra reference keeps what is inherited from being closed before the process ends.
+        """
+        self._gate = threading.Condition()
+        self._forking = False
+        self._torn = self._torn or self._busy > 0
+        self._busy = 0
         for driver in self._opened:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(driver))
-        self._opened = []
-        self._readers = deque()
-        self._engine.dispose(close=False)
-        self._engine = self._new_engine()
+
+    def _close_idle(self) -> None:
+        self._engine.dispose()
+        while self._readers:
+            self.release(self._readers.pop())
 
     def close(self) -> None:
         """Close what is idle; what is in use closes itself when it comes back."""
         self._closed = True
-        self._engine.dispose()
-        while self._readers:
-            self.release(self._readers.pop())
+        self._close_idle()
 
 
 def busy_error(message: str) -> sqlite3.OperationalError:

@@ -200,10 +200,16 @@ class SqlStore:
         self._write_lock = threading.Lock()
         self._index_lock = threading.Lock()
 
-    def _after_fork(self) -> None:
+    def _before_fork(self) -> None:
+        self._connections.before_fork()
+
+    def _after_fork_in_parent(self) -> None:
+        self._connections.after_fork_in_parent()
+
+    def _after_fork_in_child(self) -> None:
         self._new_locks()
         self._index = None
-        self._connections.abandon()
+        self._connections.after_fork_in_child()
 
 
 def _is_frozen(path: Path) -> bool:
@@ -215,10 +221,24 @@ def _is_frozen(path: Path) -> bool:
 _STORES: weakref.WeakSet[SqlStore] = weakref.WeakSet()
 
 
+def _before_fork() -> None:
+    for store in _STORES:
+        store._before_fork()
+
+
+def _after_fork_in_parent() -> None:
+    for store in _STORES:
+        store._after_fork_in_parent()
+
+
 def _after_fork_in_child() -> None:
     for store in _STORES:
-        store._after_fork()
+        store._after_fork_in_child()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )

@@ -42,7 +42,7 @@ def upgrade() -> None:
     op.create_table(
         "document",
         sa.Column("id", _ID, primary_key=True, autoincrement=False),
-        sa.Column("dataset_id", sa.ForeignKey("dataset.id"), nullable=False),
+        sa.Column("dataset_id", _ID, sa.ForeignKey("dataset.id"), nullable=False),
         sa.Column("name", _NAME, nullable=False),
         sa.Column("version", sa.BigInteger, nullable=False),
         sa.Column("updated_at", sa.BigInteger, nullable=False),
@@ -58,9 +58,9 @@ def upgrade() -> None:
     )
     op.create_table(
         "document_meta",
-        sa.Column("dataset_id", sa.ForeignKey("dataset.id"), nullable=False),
+        sa.Column("dataset_id", _ID, sa.ForeignKey("dataset.id"), nullable=False),
         sa.Column("pair", sa.LargeBinary, nullable=False),
-        sa.Column("document_id", sa.ForeignKey("document.id"), nullable=False),
+        sa.Column("document_id", _ID, sa.ForeignKey("document.id"), nullable=False),
         sa.PrimaryKeyConstraint("dataset_id", "pair", "document_id"),
         sqlite_with_rowid=False,
     )
@@ -68,7 +68,7 @@ def upgrade() -> None:
     op.create_table(
         "space",
         sa.Column("id", _ID, primary_key=True, autoincrement=False),
-        sa.Column("dataset_id", sa.ForeignKey("dataset.id"), nullable=False),
+        sa.Column("dataset_id", _ID, sa.ForeignKey("dataset.id"), nullable=False),
         sa.Column("embed_sig", sa.Text, nullable=False),
         sa.Column("dimension", sa.Integer, nullable=False),
         sa.UniqueConstraint("dataset_id", "embed_sig"),
@@ -76,7 +76,7 @@ def upgrade() -> None:
     op.create_table(
         "vector",
         sa.Column("id", _ID, primary_key=True, autoincrement=False),
-        sa.Column("space_id", sa.ForeignKey("space.id"), nullable=False),
+        sa.Column("space_id", _ID, sa.ForeignKey("space.id"), nullable=False),
         sa.Column("digest", sa.Text, nullable=False),
         sa.Column("data", sa.LargeBinary, nullable=False),
         sa.UniqueConstraint("space_id", "digest"),
@@ -84,7 +84,7 @@ def upgrade() -> None:
     op.create_table(
         "derivation",
         sa.Column(
-            "document_id", sa.ForeignKey("document.id"), primary_key=True, autoincrement=False
+            "document_id", _ID, sa.ForeignKey("document.id"), primary_key=True, autoincrement=False
         ),
         sa.Column("source_version", sa.BigInteger, nullable=False),
         sa.Column("chunker_sig", sa.Text, nullable=False),
@@ -97,7 +97,7 @@ def upgrade() -> None:
     op.create_table(
         "chunk",
         sa.Column("id", _ID, primary_key=True, autoincrement=False),
-        sa.Column("document_id", sa.ForeignKey("document.id"), nullable=False),
+        sa.Column("document_id", _ID, sa.ForeignKey("document.id"), nullable=False),
         sa.Column("position", sa.Integer, nullable=False),
         sa.Column("span_start", sa.BigInteger, nullable=False),
         sa.Column("span_end", sa.BigInteger, nullable=False),
@@ -108,7 +108,7 @@ def upgrade() -> None:
         sa.Column("locator", sa.Text),
         sa.Column("heading_path", sa.Text),
         sa.Column("input_sig", sa.Text, nullable=False),
-        sa.Column("vector_id", sa.ForeignKey("vector.id")),
+        sa.Column("vector_id", _ID, sa.ForeignKey("vector.id")),
         sa.Column("content", sa.LargeBinary, nullable=False),
         sa.UniqueConstraint("document_id", "position"),
     )
@@ -116,7 +116,7 @@ def upgrade() -> None:
     op.create_table(
         "layer",
         sa.Column("id", _ID, primary_key=True, autoincrement=False),
-        sa.Column("dataset_id", sa.ForeignKey("dataset.id"), nullable=False),
+        sa.Column("dataset_id", _ID, sa.ForeignKey("dataset.id"), nullable=False),
         sa.Column("doc_name", _NAME, nullable=False),
         sa.Column("layer", sa.Text, nullable=False),
         sa.Column("revision", sa.BigInteger, nullable=False, unique=True),
@@ -125,7 +125,7 @@ def upgrade() -> None:
         sa.Column("prompt_sig", sa.Text, nullable=False),
         sa.Column("embed_sig", sa.Text, nullable=False),
         sa.Column("input_sig", sa.Text, nullable=False),
-        sa.Column("vector_id", sa.ForeignKey("vector.id")),
+        sa.Column("vector_id", _ID, sa.ForeignKey("vector.id")),
         sa.Column("content", sa.LargeBinary, nullable=False),
         sa.UniqueConstraint("dataset_id", "doc_name", "layer"),
     )
@@ -133,7 +133,7 @@ def upgrade() -> None:
     op.create_table(
         "change",
         sa.Column("seq", _ID, primary_key=True, autoincrement=False),
-        sa.Column("dataset_id", sa.ForeignKey("dataset.id"), nullable=False),
+        sa.Column("dataset_id", _ID, sa.ForeignKey("dataset.id"), nullable=False),
         sa.Column("field", sa.Text, nullable=False),
         sa.Column("owner", sa.BigInteger, nullable=False),
         sa.UniqueConstraint("dataset_id", "field", "owner"),
