@@ -38,7 +38,7 @@ lint: venv ## ruff, mypy, pyright on the public surface, import-linter
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(PY) -m mypy $(PACKAGES)
-	$(VENV)/bin/pyright --pythonpath $(PY) --verifytypes triptych --ignoreexternal
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" pyright --verifytypes triptych --ignoreexternal
 	$(VENV)/bin/lint-imports
 
 format: venv ## let ruff put the sources in shape

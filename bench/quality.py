@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
+
 import triptych
 from triptych import NewDocument, Progress, WeightedRanker
 

@@ -198,8 +198,11 @@ def main() -> None:
         )
         code = REOPEN.format(bench=str(Path(__file__).parent), queries=queries[:50], url=url)
         runs = [
-            json.loads(subprocess.run([sys.executable, "-c", code], check=True, text=True,
-                                      capture_output=True).stdout)
+            json.loads(
+                subprocess.run(
+                    [sys.executable, "-c", code], check=True, text=True, capture_output=True
+                ).stdout
+            )
             for _ in range(3)
         ]
         for key in runs[0]:

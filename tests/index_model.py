@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from attrs import define, evolve, field
+
 from triptych_backends.index import Change, Field, Head, Profile, Scored, Unit
 
 
@@ -102,7 +103,9 @@ class MemoryFeed:
 
     def _log(self, dataset: str, field: Field | None, owner: int) -> None:
         self.seq += 1
-        self.log.setdefault(dataset, {})[field, owner] = self.seq
+        entries = self.log.setdefault(dataset, {})
+        entries.pop((field, owner), None)  # what changed last comes last
+        entries[field, owner] = self.seq
 
     def live(self, dataset: str, field: Field = "chunk") -> list[Unit]:
         with self._lock:
@@ -130,12 +133,12 @@ class MemoryFeed:
     def changes(self, dataset: str, after: int) -> list[Change]:
         with self._lock:
             self.calls["changes"] += 1
-            found = [
-                Change(seq=seq, field=field, owner=owner)
-                for (field, owner), seq in self.log.get(dataset, {}).items()
-                if seq > after
-            ]
-            return sorted(found, key=lambda change: change.seq)
+            found = []
+            for (field, owner), seq in reversed(self.log.get(dataset, {}).items()):
+                if seq <= after:
+                    break
+                found.append(Change(seq=seq, field=field, owner=owner))
+            return found[::-1]
 
     def units(self, dataset: str, field: Field, owners: Sequence[int]) -> Iterator[Unit]:
         with self._lock:

@@ -97,7 +97,7 @@ def read_documents(folder: Path | None) -> dict[str, str]:
 
 def run(console: Console, documents: dict[str, str], *, store: str, embedder: str) -> None:
     """The tour itself, over ``documents`` (name to content)."""
-    from triptych.layers import fill_layers
+    from triptych.layers.filling import fill_layers
 
     with triptych.open(store, embedder=embedder) as kb:
         docs = kb.dataset(DATASET)

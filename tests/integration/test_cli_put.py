@@ -100,6 +100,20 @@ def test_one_bad_file_of_many_is_reported_and_holds_up_no_other(shell: Shell) ->
     assert "latin.txt" in ran.err
 
 
+def test_when_every_document_fails_the_cause_is_the_exit_code(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell.write("docs/a.md", GUIDE)
+    shell.write("docs/b.md", GUIDE)
+    shell("put", "docs")
+    shell.write("docs/a.md", GUIDE + "more")
+    shell.write("docs/b.md", GUIDE + "more")
+    monkeypatch.setenv("TRIPTYCH_READ_ONLY", "true")
+    ran = shell("put", "docs", "--json")
+    assert (ran.code, ran.json["counts"]["failed"]) == (5, 2)
+    assert shell("search", "retries").code == 0
+
+
 def test_one_bad_file_alone_is_an_error(shell: Shell) -> None:
     shell.write("latin.txt", "caf\xe9".encode("latin-1"))
     ran = shell("put", "latin.txt")

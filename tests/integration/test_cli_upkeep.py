@@ -12,7 +12,10 @@ import pytest
 
 from cli_run import Shell, fresh_shell
 from triptych import errors
+from triptych.records import DatasetConfig, DatasetStats
 from triptych_adapters.cli.exits import Exit, exit_for
+from triptych_adapters.cli.status import find_problems
+from triptych_backends.embedders.hashing import HashEmbedder
 
 COMMAND = [sys.executable, "-c", "from triptych_adapters.cli import main; main()"]
 
@@ -49,6 +52,21 @@ def test_status_tells_of_another_embedder_and_of_none(
     monkeypatch.setenv("TRIPTYCH_EMBEDER", "local")
     ran = shell("status")
     assert "TRIPTYCH_EMBEDER names no setting" in ran.err
+
+
+def test_status_tells_of_vectors_of_another_model() -> None:
+    stats = DatasetStats(
+        dataset_id="x",
+        documents=1,
+        chunks=1,
+        vectors=1,
+        layers=0,
+        stale=0,
+        size=1,
+        config=DatasetConfig(chunker_sig="c", embed_sig="another"),
+    )
+    (problem,) = find_problems([stats], HashEmbedder())
+    assert "vectors of another, not of hash-" in problem
 
 
 def test_status_tells_of_stale_documents_and_rebuild_mends_them(
@@ -135,13 +153,15 @@ def test_every_error_of_triptych_has_its_exit_code() -> None:
         assert exit_for(getattr(errors, name)("x")) is code
 
 
-def test_a_reader_that_goes_away_is_no_failure_to_report(shell: Shell) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_goes_away_is_no_failure_to_report(shell: Shell, unbuffered: str) -> None:
     shell.write("big.txt", "line\n" * 200_000)
     assert shell("put", "big.txt", "--embedder", "none", "--dataset", "big").code == 0
     process = subprocess.Popen(
         [*COMMAND, "get", "big.txt", "--dataset", "big"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
     )
     assert process.stdout is not None
     assert process.stderr is not None

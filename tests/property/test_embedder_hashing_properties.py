@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+
 from triptych_backends.embedders import HashEmbedder
 
 texts = st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=12)

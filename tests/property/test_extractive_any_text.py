@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from triptych.layers.extractive import ExtractiveSummarizer
 from triptych.layers.tokens import estimate_tokens
 from triptych.records import DocumentSummary

@@ -11,6 +11,7 @@ import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
 from index_model import MemoryFeed, WordAnalyzer, assert_ranked_as, bm25_scores
 from triptych_backends.index import LocalIndex, compact
 
@@ -189,4 +190,4 @@ def passes(unit, heading, allowed) -> bool:
 
 
 TestIndexMachine = IndexMachine.TestCase
-TestIndexMachine.settings = settings(deadline=None, max_examples=40, stateful_step_count=30)
+TestIndexMachine.settings = settings(deadline=None, max_examples=25, stateful_step_count=30)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from index_model import MemoryFeed, WordAnalyzer, assert_ranked_as, bm25_scores
 from triptych_backends.index import LocalIndex, bm25
 
@@ -15,7 +16,7 @@ changes = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 @given(changes, st.lists(st.sampled_from(WORDS), min_size=1, max_size=6), st.integers(1, 12))
 def test_bm25_equals_the_oracle_after_any_changes(steps, query, limit):
     feed, text = MemoryFeed(), " ".join(query)
@@ -58,7 +59,7 @@ def test_raw_scores_agree_to_nine_decimals(steps):
         assert abs(seen[key] - score) < 1e-9
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(
     st.integers(0, 2**32 - 1),
     st.lists(st.integers(0, 30), min_size=1, max_size=8),

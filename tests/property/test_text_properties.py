@@ -5,6 +5,7 @@ import unicodedata
 import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from triptych.text import (
     WORD_CHARACTER,
     CJKTokenizer,

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
+
 from triptych.chunking import MarkdownChunker, embedding_text
 
 WORDS = [

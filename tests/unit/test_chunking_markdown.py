@@ -4,6 +4,7 @@ import itertools
 from typing import Any
 
 import pytest
+
 from triptych.chunking import ChunkSpec, MarkdownChunker, first_heading
 from triptych.errors import ValidationError
 

@@ -3,6 +3,7 @@
 import itertools
 
 import pytest
+
 from triptych.chunking import (
     ChunkConfig,
     Chunker,

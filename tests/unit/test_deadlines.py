@@ -4,6 +4,7 @@ import math
 import threading
 
 import pytest
+
 from triptych import CancelledError, ValidationError, deadline, deadlines
 
 

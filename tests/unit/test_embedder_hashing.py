@@ -4,6 +4,7 @@ import hashlib
 
 import numpy as np
 import pytest
+
 from triptych.errors import ValidationError
 from triptych_backends.embedders import HashEmbedder
 

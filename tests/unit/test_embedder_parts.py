@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from triptych import deadlines
 from triptych.errors import CancelledError, NotAvailableError, ValidationError
 from triptych_backends.embedders import HashEmbedder, LocalEmbedder, MultilingualEmbedder

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import attrs
 import pytest
+
 from triptych import CancelledError, NotAvailableError, SearchEngine, ValidationError, deadline
 from triptych.records import Candidate, Layer, Mode, ResolvedQuery
 

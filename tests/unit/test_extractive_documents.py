@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from triptych.errors import ValidationError
 from triptych.layers.extractive import SIGNATURE_PREFIX, ExtractiveSummarizer
 from triptych.layers.inline import visible_text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+
 import triptych.deadlines
 from triptych.errors import CancelledError, NotFoundError, StoreError
 from triptych.layers.extractive import ExtractiveSummarizer

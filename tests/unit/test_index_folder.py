@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from index_model import MemoryFeed, WordAnalyzer, assert_ranked_as, bm25_scores
 from triptych_backends.index import LocalIndex, dataset
 from triptych_backends.index.storage import try_lock
@@ -374,7 +375,7 @@ while True:
 def test_a_process_killed_while_publishing_harms_nothing(tmp_path, caplog):
     here = Path(__file__).parent
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(here.parent), *sys.path])}
-    for turn in range(4):
+    for turn in range(3):
         process = subprocess.Popen(
             [sys.executable, "-c", WRITER, str(tmp_path), str(here)],
             stdout=subprocess.PIPE,

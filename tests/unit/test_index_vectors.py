@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from index_model import MemoryFeed, WordAnalyzer
 from triptych.errors import ValidationError
 from triptych_backends.index import LocalIndex

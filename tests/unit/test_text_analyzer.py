@@ -3,6 +3,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+
 import triptych.text
 from triptych.text import Analyzer, get_analyzer, languages
 from triptych.text.words import MAX_WORD_LENGTH

@@ -4,6 +4,7 @@ import random
 import sys
 
 import pytest
+
 from triptych.text.unspaced import _pure_python_segmenter, chinese_segmenter, chinese_words
 
 TEXTS = [

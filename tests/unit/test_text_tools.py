@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 from rank_bm25 import BM25Okapi  # type: ignore[import-untyped]  # it has no stubs
+
 from triptych.text import (
     CJKTokenizer,
     SimpleTokenizer,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 
-__all__ = ["Exit", "describe", "exit_for", "hint_for"]
+__all__ = ["Exit", "describe", "exit_after", "exit_for", "hint_for"]
 
 
 class Exit(IntEnum):
@@ -32,7 +33,7 @@ MEANINGS = {
     Exit.STORE: "the store is locked, damaged, or of another version",
     Exit.MODEL: "a model failed or is another than the dataset's",
     Exit.NOT_AVAILABLE: "this installation or store cannot do that",
-    Exit.PARTIAL: "some documents failed and are listed; the rest is done",
+    Exit.PARTIAL: "some documents failed and are listed; the others are done",
     Exit.INTERRUPTED: "interrupted (Ctrl-C); what was committed stays",
     Exit.BROKEN_PIPE: "the reader of the output went away",
 }
@@ -65,6 +66,16 @@ def exit_for(error: BaseException) -> Exit:
         if isinstance(error, kind):
             return code
     return Exit.FAILED
+
+
+def exit_after(errors: Sequence[Exception], *, done: int) -> Exit:
+    """How a command over many documents ended: ``done`` of them went well.
+
+    With none done, the first error speaks for all; with some, the end is PARTIAL.
+    """
+    if not errors:
+        return Exit.OK
+    return Exit.PARTIAL if done else exit_for(errors[0])
 
 
 _HINTS = {

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from triptych_adapters.cli.exits import Exit
+from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.search import LayerChoice
 from triptych_adapters.cli.session import Session, command, examples
 
@@ -76,7 +76,7 @@ def fill(
     Abstracts and overviews are extracted from the documents' own sentences and headings.
     Layers that a person or a model wrote are kept.
     """
-    from triptych.layers import fill_layers
+    from triptych.layers.filling import fill_layers
     from triptych_adapters.cli.progress import shown
     from triptych_adapters.cli.schema import failure_json
 
@@ -107,4 +107,5 @@ def fill(
         )
     elif not output.quiet:
         output.table(("layers", dataset), list(counts.items()))
-    return Exit.PARTIAL if report.failed else Exit.OK
+    done = report.fresh + report.written
+    return exit_after([failure.error for failure in report.failed], done=done)

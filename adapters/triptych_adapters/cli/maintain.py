@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from triptych_adapters.cli.exits import Exit
+from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.session import Session, command, examples
 
 
@@ -67,7 +67,8 @@ def rebuild(
         output.emit({"dataset": scope or None, "counts": counts, "failures": failures})
     elif not output.quiet:
         output.table(("", scope or "every dataset"), list(counts.items()))
-    return Exit.PARTIAL if report.failed else Exit.OK
+    done = report.checked - len(report.failed)
+    return exit_after([failure.error for failure in report.failed], done=done)
 
 
 def delete(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triptych_adapters.cli.exits import Exit
+from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.session import Session, command, examples, pairs
 
 if TYPE_CHECKING:
@@ -111,7 +111,8 @@ def put(
     if alone and failed:
         raise failed[0].error
     _tell(session, dataset, report, failed)
-    return Exit.PARTIAL if failed else Exit.OK
+    done = report.added + report.updated + report.unchanged
+    return exit_after([failure.error for failure in failed], done=done)
 
 
 def _metadata(values: list[str]) -> Mapping[str, str]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from triptych.errors import ValidationError
 
+from triptych.errors import ValidationError
 from triptych_backends.embedders.arguments import checked_texts
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from triptych.errors import ProviderError
 
+from triptych.errors import ProviderError
 from triptych_backends.embedders.arguments import checked_texts
 from triptych_backends.embedders.installed import package_file, require, verified_bytes
 from triptych_backends.embedders.lazy import Lazy

@@ -16,9 +16,9 @@ from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
+
 from triptych import deadlines
 from triptych.errors import ValidationError
-
 from triptych_backends.embedders.lazy import Lazy
 
 __all__ = ["TextWorkers"]

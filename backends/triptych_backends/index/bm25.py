@@ -22,8 +22,8 @@ from .select import SLACK, best
 
 K1 = 1.2
 B = 0.75
-# Finding candidates costs about as much as walking so many postings.
-WORTH_PRUNING = 16_384
+# Telling the candidates costs about as much as walking so many postings.
+WORTH_PRUNING = 8_192
 
 
 @frozen
@@ -108,21 +108,24 @@ def top(
         if term in numbers
     ]
     weight_left = sum(weight for weight, _, _ in lists)
+    weight_done = 0.0
     postings_left = sum(end - start for _, start, end in lists)
     scores = _zeros(view, allowed)
+    walked: list[NDArray[np.int32]] = []
     for at, (weight, start, end) in enumerate(lists):
         ids = text.ids[start:end]
         np.add.at(scores, ids, _parts(norms.take(ids), text.counts[start:end], weight))
+        walked.append(ids)
         weight_left -= weight
+        weight_done += weight
         postings_left -= end - start
-        if postings_left >= WORTH_PRUNING:
-            candidates = _candidates(scores, limit, bar, weight_left, postings_left)
+        # A term adds less than its weight: only now can something reach what is left.
+        if postings_left >= WORTH_PRUNING and max(weight_done, bar) > weight_left:
+            candidates = _candidates(scores, walked, limit, bar, weight_left, postings_left)
             if candidates is not None:
-                sums = scores[candidates]
-                for rest in lists[at + 1 :]:
-                    _look_up(candidates, sums, text, norms, *rest)
-                chosen = best(sums, limit)
-                return candidates[chosen], sums[chosen]
+                return _finished(
+                    candidates, scores[candidates], limit, text, norms, lists[at + 1 :]
+                )
     units = best(scores, limit, floor=0.0)
     return units, scores[units]
 
@@ -150,38 +153,56 @@ def _parts(
 
 
 def _candidates(
-    scores: NDArray[np.float64], limit: int, bar: float, weight_left: float, postings_left: int
+    scores: NDArray[np.float64],
+    walked: Sequence[NDArray[np.int32]],
+    limit: int,
+    bar: float,
+    weight_left: float,
+    postings_left: int,
 ) -> NDArray[np.int32] | None:
-    """Units that can still be among the best; None while they cannot be told or are too many.
+    """Units that can still be among the best, ascending.
 
-    A term adds less than its weight.
+    None while a unit in none of the `walked` postings could be, or they are too many to look up.
     """
-    touched = np.flatnonzero(scores > 0)
+    touched = walked[0] if len(walked) == 1 else np.concatenate(walked)
+    if len(touched) * 8 > postings_left:
+        return None
     sums = scores[touched]
-    if len(sums) >= limit:
-        bar = max(bar, float(np.partition(sums, len(sums) - limit)[len(sums) - limit]))
+    # A unit is here once for each of its terms: at least `limit` units reach this.
+    rank = limit * len(walked)
+    if len(sums) >= rank:
+        bar = max(bar, float(np.partition(sums, len(sums) - rank)[len(sums) - rank]))
     reach = bar - weight_left - SLACK
     if reach <= 0:
         return None
-    candidates = touched[sums >= reach]
-    return candidates.astype(np.int32) if len(candidates) * 8 < postings_left else None
+    candidates = np.sort(touched[sums >= reach])
+    candidates = candidates[np.diff(candidates, prepend=-1) > 0]
+    return candidates if len(candidates) * 8 < postings_left else None
 
 
-def _look_up(
+def _finished(
     candidates: NDArray[np.int32],
     sums: NDArray[np.float64],
+    limit: int,
     text: Inverted,
     norms: NDArray[np.float64],
-    weight: float,
-    start: int,
-    end: int,
-) -> None:
-    """Add one term's parts to the sums of the candidates that have it."""
-    ids = text.ids[start:end]
-    places = np.minimum(ids.searchsorted(candidates), len(ids) - 1)
-    hits = np.flatnonzero(ids[places] == candidates)
-    counts = text.counts[start:end][places[hits]]
-    sums[hits] += _parts(norms[candidates[hits]], counts, weight)
+    lists: Sequence[tuple[float, int, int]],
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """The best of the candidates after the terms of `lists` were looked up for them."""
+    weight_left = sum(weight for weight, _, _ in lists)
+    for weight, start, end in lists:
+        ids = text.ids[start:end]
+        places = np.minimum(ids.searchsorted(candidates), len(ids) - 1)
+        hits = np.flatnonzero(ids[places] == candidates)
+        counts = text.counts[start:end][places[hits]]
+        sums[hits] += _parts(norms[candidates[hits]], counts, weight)
+        weight_left -= weight
+        if len(candidates) > 4 * limit:
+            bar = np.partition(sums, len(sums) - limit)[len(sums) - limit]
+            kept = sums >= bar - weight_left - SLACK
+            candidates, sums = candidates[kept], sums[kept]
+    chosen = best(sums, limit)
+    return candidates[chosen], sums[chosen]
 
 
 def count_terms(terms: Sequence[str]) -> dict[str, int]:

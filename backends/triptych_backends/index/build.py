@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from triptych.errors import ValidationError
 
 from .feed import Unit
@@ -22,9 +23,9 @@ from .segment import (
 )
 from .vectors import quantise
 
-# A batch ends at whichever comes first; together they bound the memory of building to ~250 MB.
-MAX_UNITS = 65_536
-MAX_TOKENS = 6_000_000
+# A batch ends at whichever comes first; together they bound the memory of building to ~350 MB.
+MAX_UNITS = 131_072
+MAX_TOKENS = 10_000_000
 VECTOR_BATCH = 2_048
 
 
@@ -119,7 +120,7 @@ class SegmentBuilder:
         """The segment of all units added. The builder must not be used again."""
         count = len(self._keys)
         order, groups, starts = self._ordered()
-        rank = np.empty(count, np.int64)
+        rank = np.empty(count, np.int32)
         rank[order] = np.arange(count)
         lengths = np.array(self._lengths, np.int64)
         if self._vectors:
@@ -233,7 +234,7 @@ def _changes(values: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 def _sorted_rows(
     quantised: Sequence[tuple[NDArray[np.int8], NDArray[np.float32]]],
-    units: NDArray[np.int64] | None,
+    units: NDArray[np.int32] | None,
 ) -> tuple[NDArray[np.int8], NDArray[np.float32], NDArray[np.int32]]:
     """Vector rows in the order of their units."""
     if units is None:
@@ -241,7 +242,7 @@ def _sorted_rows(
     order = np.argsort(units)
     codes = np.concatenate([codes for codes, _ in quantised])[order]
     scales = np.concatenate([scales for _, scales in quantised])[order]
-    return codes, scales, units[order].astype(np.int32)
+    return codes, scales, units[order]
 
 
 def build(

@@ -13,6 +13,7 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
+
 from triptych.text import get_analyzer
 
 from . import bm25

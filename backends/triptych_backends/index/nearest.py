@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+
 from triptych.errors import ValidationError
 
 from .ranking import Found, Part

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 
 import numpy as np
+
 from triptych.errors import ValidationError
 
 from .build import SegmentBuilder, Words

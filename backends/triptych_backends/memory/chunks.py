@@ -16,7 +16,6 @@ from triptych.records import (
     Layer,
     Vector,
 )
-
 from triptych_backends.memory.searching import Searching, fresh_sig
 from triptych_backends.memory.truth import Truth
 

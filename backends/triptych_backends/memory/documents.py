@@ -12,7 +12,6 @@ from triptych.records import (
     PutOutcome,
     SourceDocument,
 )
-
 from triptych_backends.memory.truth import Truth
 
 __all__ = ["MemoryDocuments"]

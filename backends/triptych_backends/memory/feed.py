@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from triptych.records import NO_CHUNK, Layer, Vector
-
 from triptych_backends.index.feed import Change, Field, Head, Profile, Unit
 from triptych_backends.memory.truth import FIELDS, Dataset, Truth
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 
 import attrs
-from triptych.records import NO_CHUNK, Candidate, DerivedLayer, Found, Layer, LayerQuery
 
+from triptych.records import NO_CHUNK, Candidate, DerivedLayer, Found, Layer, LayerQuery
 from triptych_backends.memory.searching import Searching
 from triptych_backends.memory.truth import FIELDS, Truth
 

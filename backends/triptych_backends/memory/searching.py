@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import attrs
 import numpy as np
 from numpy.typing import NDArray
+
 from triptych.records import NO_CHUNK, Candidate, ChunkQuery, DerivedSig, Filter, LayerQuery, Mode
 from triptych.text import get_analyzer
-
 from triptych_backends.index.feed import Field, Scored
 from triptych_backends.index.local import LocalIndex
 from triptych_backends.memory.feed import MemoryFeed

@@ -16,6 +16,7 @@ from typing import Self
 
 import attrs
 import numpy as np
+
 from triptych.errors import StoreError
 from triptych.records import (
     NO_CHUNK,
@@ -29,7 +30,6 @@ from triptych.records import (
     Vector,
 )
 from triptych.signatures import content_sha256, document_input_sig
-
 from triptych_backends.index.feed import Field
 
 __all__ = ["FIELDS", "ChunkSet", "Dataset", "StoredDocument", "StoredLayer", "Truth"]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 from sqlalchemy import bindparam, insert, select, update
+
 from triptych.records import DatasetConfig, DerivedChunk, DerivedSig, Vector
 from triptych.signatures import embedding_input_sig
 

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sqlalchemy import bindparam, select
+
 from triptych.records import (
     NO_CHUNK,
     Candidate,
@@ -18,7 +19,6 @@ from triptych.records import (
     Mode,
     Vector,
 )
-
 from triptych_backends.index import Scored
 
 from . import tables as t

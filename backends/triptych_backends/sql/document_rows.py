@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 from sqlalchemy import bindparam, delete, insert, select, update
+
 from triptych.records import DocumentInfo, SourceDocument
 from triptych.signatures import document_input_sig
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 from sqlalchemy import bindparam, func, select
+
 from triptych.errors import ConflictError
 from triptych.records import DocumentInfo, NewDocument, PutOutcome, SourceDocument
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from sqlalchemy.exc import DBAPIError, ResourceClosedError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
 from triptych.errors import CorruptStoreError, StoreError, StoreLockedError
 
 __all__ = ["closed_error", "corrupt", "driver_errors", "store_error"]

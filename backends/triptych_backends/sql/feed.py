@@ -34,6 +34,8 @@ _CHANGES = (
     .where(_OF_DATASET, t.change.c.seq > bindparam("after"))
     .order_by(t.change.c.seq)
 )
+# Ids are unique over all datasets, so that none of these statements names one: a condition on the
+# dataset's name makes SQLite begin there and walk through all of it.
 # A vector serves only while its space is the one the dataset is configured for.
 _CURRENT_SPACE = and_(
     t.space.c.id == t.vector.c.space_id, t.space.c.embed_sig == t.dataset.c.embed_sig
@@ -53,13 +55,12 @@ _CHUNKS = (
     .join(t.dataset, t.dataset.c.id == t.document.c.dataset_id)
     .join(t.vector, t.vector.c.id == t.chunk.c.vector_id, isouter=True)
     .join(t.space, _CURRENT_SPACE, isouter=True)
-    .where(_OF_DATASET, among(t.chunk.c.document_id, "owners"))
+    .where(among(t.chunk.c.document_id, "owners"))
     .order_by(t.chunk.c.document_id, t.chunk.c.position)
 )
 _DOCUMENTS = (
     select(t.document.c.id, t.document.c.revision, t.document.c.name, t.document.c.content)
-    .join(t.dataset, t.dataset.c.id == t.document.c.dataset_id)
-    .where(_OF_DATASET, among(t.document.c.id, "owners"))
+    .where(among(t.document.c.id, "owners"))
     .order_by(t.document.c.id)
 )
 _LAYERS = (
@@ -74,7 +75,7 @@ _LAYERS = (
     .join(t.dataset, t.dataset.c.id == t.layer.c.dataset_id)
     .join(t.vector, t.vector.c.id == t.layer.c.vector_id, isouter=True)
     .join(t.space, _CURRENT_SPACE, isouter=True)
-    .where(_OF_DATASET, among(t.layer.c.id, "owners"), t.layer.c.layer == bindparam("layer"))
+    .where(among(t.layer.c.id, "owners"), t.layer.c.layer == bindparam("layer"))
     .order_by(t.layer.c.id)
 )
 _CHUNK_VECTORS = (
@@ -82,16 +83,14 @@ _CHUNK_VECTORS = (
     .join(t.vector, t.vector.c.id == t.chunk.c.vector_id)
     .join(t.space, t.space.c.id == t.vector.c.space_id)
     .join(t.dataset, t.dataset.c.id == t.space.c.dataset_id)
-    .where(_OF_DATASET, t.space.c.embed_sig == t.dataset.c.embed_sig, among(t.chunk.c.id, "keys"))
+    .where(t.space.c.embed_sig == t.dataset.c.embed_sig, among(t.chunk.c.id, "keys"))
 )
 _LAYER_VECTORS = (
     select(t.layer.c.revision, t.vector.c.data, t.space.c.dimension)
     .join(t.vector, t.vector.c.id == t.layer.c.vector_id)
     .join(t.space, t.space.c.id == t.vector.c.space_id)
     .join(t.dataset, t.dataset.c.id == t.space.c.dataset_id)
-    .where(
-        _OF_DATASET, t.space.c.embed_sig == t.dataset.c.embed_sig, among(t.layer.c.revision, "keys")
-    )
+    .where(t.space.c.embed_sig == t.dataset.c.embed_sig, among(t.layer.c.revision, "keys"))
 )
 _NO_INDEX = -1
 
@@ -122,13 +121,11 @@ class SqlFeed:
             some = as_list(int(owner) for owner in owners[start : start + _OWNERS_AT_ONCE])
             with self._store.reading() as session:
                 if field == "chunk":
-                    rows = session.all(_CHUNKS, dataset=dataset, owners=some)
+                    rows = session.all(_CHUNKS, owners=some)
                 elif field == "document":
-                    rows = session.all(_DOCUMENTS, dataset=dataset, owners=some)
+                    rows = session.all(_DOCUMENTS, owners=some)
                 else:
-                    rows = session.all(
-                        _LAYERS, dataset=dataset, owners=some, layer=_LAYER_OF_FIELD[field]
-                    )
+                    rows = session.all(_LAYERS, owners=some, layer=_LAYER_OF_FIELD[field])
             for row in rows:
                 yield self._unit(field, row)
 
@@ -170,7 +167,7 @@ class SqlFeed:
             return {}
         statement = _CHUNK_VECTORS if field == "chunk" else _LAYER_VECTORS
         with self._store.reading() as session:
-            rows = session.all(statement, dataset=dataset, keys=as_list(int(key) for key in keys))
+            rows = session.all(statement, keys=as_list(int(key) for key in keys))
         where = self._store.where
         return {key: decode_vector(data, width, where) for key, data, width in rows}
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Select, bindparam, case, or_, select
+
 from triptych.records import Filter, LayerQuery
 
 from . import tables as t

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import bindparam, select
+
 from triptych.records import Candidate, DerivedLayer, DerivedSig, Found, Layer, LayerQuery, Mode
 from triptych.signatures import embedding_input_sig
 

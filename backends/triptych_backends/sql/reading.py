@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sqlalchemy import bindparam, func, select
+
 from triptych.records import DerivedChunk, DerivedSig, DocumentInfo, Found
 
 from . import chunk_rows, document_rows

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from sqlalchemy import insert
 from sqlalchemy.engine import Connection
+
 from triptych.errors import SchemaVersionError, StoreError
 
 from . import tables as t

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sqlalchemy import and_, bindparam, case, func, or_, select
+
 from triptych.records import DatasetStats
 
 from . import tables as t

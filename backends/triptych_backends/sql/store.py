@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sqlalchemy import bindparam, select, update
-from triptych.errors import StoreError, StoreLockedError
 
+from triptych.errors import StoreError, StoreLockedError
 from triptych_backends.index import LocalIndex
 
 from . import tables as t

@@ -7,8 +7,8 @@ from typing import Any
 
 import attrs
 from sqlalchemy import bindparam, delete, insert, literal, select, union_all, update
-from triptych.records import DatasetConfig, Layer
 
+from triptych.records import DatasetConfig, Layer
 from triptych_backends.index import Field
 
 from . import tables as t

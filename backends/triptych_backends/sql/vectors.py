@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from sqlalchemy import bindparam, delete, exists, insert, select
+
 from triptych.errors import ValidationError
 from triptych.records import Vector
 

@@ -1,6 +1,7 @@
 """Alembic's entry: it runs in the transaction of the connection that the store hands over."""
 
 from alembic import context
+
 from triptych_backends.sql.tables import METADATA
 
 context.configure(

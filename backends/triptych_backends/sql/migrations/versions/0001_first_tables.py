@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 from alembic import op
+
 from triptych_backends.sql.schema import initial_rows
 
 revision = "0001"

