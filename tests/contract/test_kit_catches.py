@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -12,16 +13,19 @@ import pytest
 from hypothesis import Phase, settings
 
 from triptych.records import Filter
-from triptych.testing import Harness, run_stateful
+from triptych.testing import Child, Harness, run_stateful
 from triptych.testing.chunks import ChunkTests
 from triptych.testing.concurrency import ConcurrencyTests
 from triptych.testing.corpus import DATASETS
+from triptych.testing.crash import CrashTests
 from triptych.testing.documents import CONTENTS, DocumentTests
+from triptych.testing.fakes import FailingStore
 from triptych.testing.filters import FILTERS, FilterTests
 from triptych.testing.harness import HarnessTests
 from triptych.testing.layers import LayerTests
 from triptych.testing.search import SearchTests
 from triptych_backends.memory import MemoryStore
+from triptych_backends.sql import SqlStore
 
 Around = Callable[..., Any]
 
@@ -303,6 +307,43 @@ def test_kit_sees_a_store_that(
     run(test, MemoryStore(), parameters)
     with pytest.raises((AssertionError, pytest.fail.Exception)):
         run(test, broken(place, around), parameters)
+
+
+class AcknowledgesEarly:
+    """Layers that are written eight at a time: a crash loses what was promised."""
+
+    def __init__(self, layers: Any) -> None:
+        self._layers = layers
+        self._waiting: list[Any] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._layers, name)
+
+    def put(self, layer: Any) -> bool:
+        self._waiting.append(layer)
+        if len(self._waiting) == 8:
+            for waiting in self._waiting:
+                self._layers.put(waiting)
+            self._waiting.clear()
+        return True
+
+
+def open_early(path: str) -> Any:
+    """A SQLite store with such layers, for the process that is killed."""
+    store = SqlStore.open(path)
+    return FailingStore(store, store.documents, store.chunks, AcknowledgesEarly(store.layers))
+
+
+def test_kill_shows_what_was_acknowledged_too_early(tmp_path: Path) -> None:
+    def killed(opener: str, seed: int) -> None:
+        path = str(tmp_path / f"{opener.partition(':')[2]} {seed}.db")
+        child = Child(opener=opener, argument=path)
+        harness = Harness(open=lambda: SqlStore.open(path), persistent=True, child=child)
+        CrashTests().test_killed_process_loses_nothing_it_acknowledged(harness, seed)
+
+    killed("triptych_backends.sql:SqlStore.open", 2)
+    with pytest.raises(AssertionError):
+        killed(f"{__name__}:open_early", 2)
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import TypeVar
 
 import attrs
@@ -149,42 +148,67 @@ class ConcurrencyTests(HarnessTests):
                 writing.set()
             assert reader.result() >= 3
 
-    def test_versions_are_unique_between_processes(self, store: Store, harness: Harness) -> None:
-        with _workers(harness) as (first, second):
-            for worker in (first, second):
-                worker.send({"do": "put", "times": 25})
-            versions = [put(store, "d", "a", f"parent {count}").version for count in range(25)]
-            versions += first.receive() + second.receive()
+    def test_versions_are_unique_between_processes(
+        self, store: Store, workers: tuple[Worker, Worker]
+    ) -> None:
+        first, second = workers
+        for worker in workers:
+            worker.send({"do": "put", "times": 25})
+        versions = [put(store, "d", "a", f"parent {count}").version for count in range(25)]
+        versions += first.receive() + second.receive()
         assert len(set(versions)) == 75
         stored = store.documents.get("d", "a")
         assert stored is not None
         assert stored.version == max(versions)
 
-    def test_no_update_is_lost_between_processes(self, store: Store, harness: Harness) -> None:
-        with _workers(harness) as (first, second):
-            for worker in (first, second):
-                worker.send({"do": "count", "times": 20})
-            versions = count_up(store, 20) + first.receive() + second.receive()
+    def test_no_update_is_lost_between_processes(
+        self, store: Store, workers: tuple[Worker, Worker]
+    ) -> None:
+        first, second = workers
+        for worker in workers:
+            worker.send({"do": "count", "times": 20})
+        versions = count_up(store, 20) + first.receive() + second.receive()
         stored = store.documents.get("d", "counter")
         assert stored is not None
         assert (stored.content, len(set(versions))) == ("60", 60)
 
-    def test_processes_find_what_others_wrote(self, store: Store, harness: Harness) -> None:
+    def test_processes_find_what_others_wrote(
+        self, store: Store, workers: tuple[Worker, Worker]
+    ) -> None:
+        first, second = workers
         set_config(store, "d")
-        with _workers(harness) as (first, second):
-            for letter in "abcdef":
-                word = f"{letter}quux"
-                put(store, "d", "from parent", word)
-                assert derive(store, "d", "from parent")
-                for worker in (first, second):
-                    assert worker.ask({"do": "find", "text": word}) == [["from parent", 0]]
-                word = f"{letter}quuz"
-                assert first.ask({"do": "write", "name": "from child", "text": word}) is True
-                assert second.ask({"do": "find", "text": word}) == [["from child", 0]]
-                assert ids(store.chunks.search(keyword_query(word, "d"))) == [("from child", 0)]
-            assert second.ask({"do": "delete", "name": "from child"}) is True
-            assert first.ask({"do": "find", "text": word}) == []
-            assert ids(store.chunks.search(keyword_query(word, "d"))) == []
+        for letter in "abcdef":
+            word = f"{letter}quux"
+            put(store, "d", "from parent", word)
+            assert derive(store, "d", "from parent")
+            for worker in workers:
+                assert worker.ask({"do": "find", "text": word}) == [["from parent", 0]]
+            word = f"{letter}quuz"
+            assert first.ask({"do": "write", "name": "from child", "text": word}) is True
+            assert second.ask({"do": "find", "text": word}) == [["from child", 0]]
+            assert ids(store.chunks.search(keyword_query(word, "d"))) == [("from child", 0)]
+        assert second.ask({"do": "delete", "name": "from child"}) is True
+        assert first.ask({"do": "find", "text": word}) == []
+        assert ids(store.chunks.search(keyword_query(word, "d"))) == []
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def processes(cls) -> Iterator[tuple[Worker, Worker]]:
+        with Worker() as first, Worker() as second:
+            yield first, second
+
+    @pytest.fixture
+    def workers(
+        self, request: pytest.FixtureRequest, harness: Harness, store: Store
+    ) -> Iterator[tuple[Worker, Worker]]:
+        if not harness.shared or harness.child is None:
+            pytest.skip("no other process can open this store")
+        processes: tuple[Worker, Worker] = request.getfixturevalue("processes")
+        for worker in processes:
+            worker.open(harness.child)
+        yield processes
+        for worker in processes:
+            worker.close()
 
 
 def _in_threads(work: Callable[[int], T]) -> list[T]:
@@ -197,11 +221,3 @@ def _in_threads(work: Callable[[int], T]) -> list[T]:
 
     with ThreadPoolExecutor(THREADS) as pool:
         return list(pool.map(started, range(THREADS)))
-
-
-@contextmanager
-def _workers(harness: Harness) -> Iterator[tuple[Worker, Worker]]:
-    if not harness.shared or harness.child is None:
-        pytest.skip("no other process can open this store")
-    with Worker(harness.child, 1) as first, Worker(harness.child, 2) as second:
-        yield first, second

@@ -35,7 +35,8 @@ class CrashTests(HarnessTests):
         set_config(store, DATASET)
         bulk = isinstance(store.documents, BulkDocumentRepo)
         store.close()
-        with Worker(harness.child, 1) as worker:
+        with Worker() as worker:
+            worker.open(harness.child)
             worker.send({"do": "churn", "seed": seed, "bulk": bulk})
             done = 0
             for _ in range(chance.randint(1, 60)):

@@ -15,17 +15,17 @@ __all__ = ["Worker"]
 
 
 class Worker:
-    """A process that runs `triptych.testing.work`. A context manager; leaving it ends it."""
+    """A process that runs `triptych.testing.work`. A context manager; leaving it ends it.
 
-    def __init__(self, child: Child, number: int) -> None:
+    It may open one store after the other, for starting a process takes longer than most tests.
+    """
+
+    def __init__(self) -> None:
         self._process = subprocess.Popen(
             [
                 sys.executable,
                 "-m",
                 "triptych.testing.work",
-                child.opener,
-                child.argument,
-                str(number),
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -46,6 +46,14 @@ class Worker:
         if kind is not None:
             self.kill()
         self._process.communicate(timeout=60)
+
+    def open(self, child: Child) -> None:
+        """Let it open a store, which it closes when the next one is opened or it ends."""
+        self.ask({"do": "open", "opener": child.opener, "argument": child.argument})
+
+    def close(self) -> None:
+        """Let it close its store."""
+        self.ask({"do": "close"})
 
     def send(self, command: dict[str, Any]) -> None:
         """Give a command, without waiting for its answer."""

@@ -1,14 +1,16 @@
 """What the kit's child processes do: lines of JSON in, lines of JSON out.
 
-Run as ``python -m triptych.testing.work module:function argument number``.
+Run as ``python -m triptych.testing.work``.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
+import os
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from operator import attrgetter
 from typing import Any
 
@@ -35,11 +37,11 @@ def count_up(store: Store, times: int) -> list[int]:
     return versions
 
 
-def answers(store: Store, command: dict[str, Any], number: int) -> Iterator[object]:
+def answers(store: Store, command: dict[str, Any]) -> Iterator[object]:
     """Carry out one command; each answer is written before the next step is begun."""
     what = command["do"]
     if what == "put":
-        texts = (f"{number} {count}" for count in range(command["times"]))
+        texts = (f"{os.getpid()} {count}" for count in range(command["times"]))
         yield [put(store, "d", "a", text).version for text in texts]
     elif what == "count":
         yield count_up(store, command["times"])
@@ -57,17 +59,23 @@ def answers(store: Store, command: dict[str, Any], number: int) -> Iterator[obje
             yield "done"
 
 
-def main(opener: str, argument: str, number: str) -> None:
-    """Open the store and answer until the input ends."""
-    module, _, function = opener.partition(":")
-    store: Store = attrgetter(function)(importlib.import_module(module))(argument)
-    try:
+def main() -> None:
+    """Answer until the input ends."""
+    with ExitStack() as stores:
         for line in sys.stdin:
-            for answer in answers(store, json.loads(line), int(number)):
+            command = json.loads(line)
+            if command["do"] in ("open", "close"):
+                stores.close()
+                if command["do"] == "open":
+                    module, _, function = command["opener"].partition(":")
+                    opener = attrgetter(function)(importlib.import_module(module))
+                    store: Store = opener(command["argument"])
+                    stores.callback(store.close)
+                print(json.dumps("done"), flush=True)
+                continue
+            for answer in answers(store, command):
                 print(json.dumps(answer), flush=True)
-    finally:
-        store.close()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()
