@@ -19,7 +19,8 @@ WORDS = ["a", "b", "c", "dd", "täg", "標題", "abcdefghi", "abcdefghj"]
 HEADINGS = ["Intro", "intro", "Straße", "End"]
 QUERY = "a dd 標題 a abcdefghj"
 WIDTH = 4
-datasets = st.sampled_from(["x", "y/\u0000z"])
+UPSETS = ["reset", "space", "german", "english", "log", "drop", "folder"]
+datasets = st.sampled_from(["x", "x", "y/\u0000z"])
 owners = st.integers(1, 9)
 chunks = st.lists(
     st.tuples(
@@ -88,42 +89,33 @@ class IndexMachine(RuleBasedStateMachine):
         self.feed.delete(dataset, owner)
         self.feed.delete(dataset, owner, field="document")
 
-    @rule(dataset=datasets)
-    def reset(self, dataset) -> None:
-        self.feed.reset(dataset)
-
-    @rule(
-        dataset=datasets,
-        space=st.sampled_from(["", "s"]),
-        language=st.sampled_from(["english", "german"]),
-    )
-    def reconfigure(self, dataset, space, language) -> None:
-        self.feed.set_profile(dataset, space=space, language=language)
-
-    @rule()
-    def lose_the_log(self) -> None:
-        self.feed.nonce += "'"
+    @rule(dataset=datasets, kind=st.sampled_from(UPSETS), which=st.integers(0, 2))
+    def upset(self, dataset, kind, which) -> None:
+        match kind:
+            case "reset":
+                self.feed.reset(dataset)
+            case "space" | "german" | "english":
+                space = "s" if kind == "space" else ""
+                language = "german" if kind == "german" else "english"
+                self.feed.set_profile(dataset, space=space, language=language)
+            case "log":
+                self.feed.nonce += "'"
+            case "drop":
+                self.indexes[which].drop(dataset)
+            case "folder":
+                shutil.rmtree(self.folder, ignore_errors=True)
 
     @rule(which=st.integers(0, 2), dataset=st.one_of(st.none(), datasets))
     def publish(self, which, dataset) -> None:
         self.indexes[which].publish(dataset)
 
-    @rule(which=st.integers(0, 2), dataset=datasets)
-    def search(self, which, dataset) -> None:
-        self.indexes[which].bm25([dataset], "chunk", "a", limit=1)
-
-    @rule(which=st.integers(0, 1))
-    def reopen(self, which) -> None:
+    @rule(which=st.integers(0, 1), publish=st.booleans())
+    def reopen(self, which, publish) -> None:
+        if publish:
+            self.indexes[which].publish()
         self.indexes[which].close()
         self.indexes[which] = self.opened()
-
-    @rule(which=st.integers(0, 2), dataset=datasets)
-    def drop(self, which, dataset) -> None:
-        self.indexes[which].drop(dataset)
-
-    @rule()
-    def delete_the_folder(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self.compare_words(self.indexes[which], ["x"], 3, None, None)
 
     @rule(
         which=st.integers(0, 2),
@@ -140,7 +132,8 @@ class IndexMachine(RuleBasedStateMachine):
     @invariant()
     def each_answers(self) -> None:
         if hasattr(self, "indexes"):
-            self.compare_words(self.indexes[0], ["x"], 3, None, None)
+            for index in self.indexes[:2]:
+                self.compare_words(index, ["x"], 3, None, None)
 
     def filters(self, among, heading, allowed):
         return {

@@ -24,6 +24,8 @@ K1 = 1.2
 B = 0.75
 # Telling the candidates costs about as much as walking so many postings.
 WORTH_PRUNING = 8_192
+# Looking a unit up in a list costs about as much as walking so many of its postings.
+LOOK_UP_COST = 8.0
 
 
 @frozen
@@ -165,7 +167,7 @@ def _candidates(
     None while a unit in none of the `walked` postings could be, or they are too many to look up.
     """
     touched = walked[0] if len(walked) == 1 else np.concatenate(walked)
-    if len(touched) * 8 > postings_left:
+    if len(touched) * LOOK_UP_COST > postings_left:
         return None
     sums = scores[touched]
     # A unit is here once for each of its terms: at least `limit` units reach this.
@@ -177,7 +179,7 @@ def _candidates(
         return None
     candidates = np.sort(touched[sums >= reach])
     candidates = candidates[np.diff(candidates, prepend=-1) > 0]
-    return candidates if len(candidates) * 8 < postings_left else None
+    return candidates if len(candidates) * LOOK_UP_COST < postings_left else None
 
 
 def _finished(
