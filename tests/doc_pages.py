@@ -215,8 +215,8 @@ def matches(shown: str, printed: str) -> bool:
 def _close(left: str, right: str) -> bool:
     try:
         return abs(float(left) - float(right)) <= TOLERANCE
-    except ValueError:  # a version such as 1.2.3 is no number
-        return left == right
+    except ValueError:  # what stands there is 1.2.3, no number
+        return False
 
 
 # Links and names
@@ -261,10 +261,10 @@ def unknown_names(page: Path) -> list[str]:
         if found != ".toml" and not _exists(found[1:].split("."))
     ]
     homes = [_module(home) for home in CAMEL_HOMES]
-    for span in sorted(set(_CODE_SPAN.findall(prose(page)))):
-        if _CAMEL.fullmatch(span) and not any(hasattr(home, span) for home in homes if home):
-            unknown.append(span)
-    return unknown
+    spans = sorted(filter(_CAMEL.fullmatch, set(_CODE_SPAN.findall(prose(page)))))
+    return unknown + [
+        span for span in spans if not any(hasattr(home, span) for home in homes if home)
+    ]
 
 
 def _exists(path: list[str]) -> bool:
