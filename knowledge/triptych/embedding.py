@@ -60,10 +60,8 @@ class CoverageGate:
     What the embedder can say is found once: asking a Protocol costs more than a short text.
     """
 
-    def __init__(self, embedder: Embedder | None) -> None:
-        self._covering: CoverageEmbedder | None = None
-        if isinstance(embedder, CoverageEmbedder):
-            self._covering = embedder
+    def __init__(self, embedder: object) -> None:
+        self._covering = embedder if isinstance(embedder, CoverageEmbedder) else None
 
     def admits(self, text: str) -> bool:
         """True for an embedder that does not judge texts."""
