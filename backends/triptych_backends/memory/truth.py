@@ -277,9 +277,12 @@ class Truth:
 
 
 def _indexed(dataset: Dataset) -> Iterable[tuple[Field, str]]:
-    yield from (("document", name) for name in dataset.documents)
-    yield from (("chunk", name) for name in dataset.sets)
-    yield from ((FIELDS[layer], name) for name, layer in dataset.layers)
+    for name in dataset.documents:
+        yield "document", name
+    for name in dataset.sets:
+        yield "chunk", name
+    for name, layer in dataset.layers:
+        yield FIELDS[layer], name
 
 
 def _info(document: SourceDocument) -> DocumentInfo:

@@ -177,6 +177,7 @@ class ConcurrencyTests(HarnessTests):
     ) -> None:
         first, second = workers
         set_config(store, "d")
+        word = ""
         for letter in "abcdef":
             word = f"{letter}quux"
             put(store, "d", "from parent", word)

@@ -84,6 +84,7 @@ class FilterTests(HarnessTests):
     )
     def test_filters_act_before_the_cut_on_documents(self, store: Store, where: Filter) -> None:
         searcher = power(store, DocLevelSearcher)
+        nearest = searcher if isinstance(searcher, DocVectorSearcher) else None
         fill_corpus(store)
         corpus, chunks = document_entries(store, *DATASETS), chunk_entries(store, *DATASETS)
         passes = _passing(store, where)
@@ -93,8 +94,8 @@ class FilterTests(HarnessTests):
                     keyword_query(text, *DATASETS, top_k=top_k, where=where)
                 )
                 assert entries(found) == bm25(corpus, text, top_k=top_k, passes=passes)
-                if isinstance(searcher, DocVectorSearcher):
-                    found = searcher.search_docs_by_vector(
+                if nearest is not None:
+                    found = nearest.search_docs_by_vector(
                         vector_query(vector_of(text), *DATASETS, top_k=top_k, where=where)
                     )
                     every = dot_products(chunks, vector_of(text), top_k=len(chunks), passes=passes)

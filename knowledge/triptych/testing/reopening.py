@@ -57,8 +57,7 @@ class ReopeningTests(HarnessTests):
         self, harness: Harness, reopened: Callable[[Store], Store]
     ) -> None:
         store = harness.open()
-        for content in "abc":
-            high = put(store, "d", "a", content)
+        high = [put(store, "d", "a", content) for content in "abc"][-1]
         store.documents.delete("d", "a")
         store = reopened(store)
         again = put(store, "d", "b", "")

@@ -188,6 +188,7 @@ class SearchTests(HarnessTests):
             )
 
         set_config(store, "d")
+        text = ""
         for number in range(20):
             text = f"{chr(97 + number)}quux"
             put(store, "d", "a", text)

@@ -10,9 +10,9 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 from triptych.errors import ConflictError
 from triptych.records import NewDocument
@@ -61,6 +61,7 @@ def answers(store: Store, command: dict[str, Any]) -> Iterator[object]:
 
 def main() -> None:
     """Answer until the input ends."""
+    store: Store | None = None
     with ExitStack() as stores:
         for line in sys.stdin:
             command = json.loads(line)
@@ -69,10 +70,11 @@ def main() -> None:
                 if command["do"] == "open":
                     module, _, function = command["opener"].partition(":")
                     opener = attrgetter(function)(importlib.import_module(module))
-                    store: Store = opener(command["argument"])
-                    stores.callback(store.close)
+                    store = opener(command["argument"])
+                    stores.enter_context(closing(cast(Store, store)))
                 print(json.dumps("done"), flush=True)
                 continue
+            assert store is not None, "no store is open"
             for answer in answers(store, command):
                 print(json.dumps(answer), flush=True)
 
