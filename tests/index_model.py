@@ -23,8 +23,18 @@ class WordAnalyzer:
     def analyze_query(self, text: str) -> list[str]:
         return [word.casefold() + self._suffix for word in text.split()]
 
-    def encode(self, text: str, vocabulary: dict[str, int]) -> list[int]:
-        return [vocabulary.setdefault(word, len(vocabulary)) for word in self.analyze_query(text)]
+    def numbering(self, terms: dict[str, int]) -> WordNumbering:
+        return WordNumbering(self, terms)
+
+
+@define
+class WordNumbering:
+    analyzer: WordAnalyzer
+    terms: dict[str, int]
+
+    def encode(self, text: str) -> list[int]:
+        words = self.analyzer.analyze_query(text)
+        return [self.terms.setdefault(word, len(self.terms)) for word in words]
 
 
 @define

@@ -49,7 +49,7 @@ def test_text_cut_outside_words_has_the_terms_of_its_halves(first: str, second: 
 
 @relaxed
 @given(TEXTS, ANY_LANGUAGE)
-def test_encode_is_analyze_numbered(text: str, analyzer: object) -> None:
+def test_numbering_is_analyze_numbered(text: str, analyzer: object) -> None:
     assert isinstance(analyzer, type(get_analyzer()))
     for start in ({}, {"the": 0, "word": 1}):
         expected_vocabulary = dict(start)
@@ -58,9 +58,10 @@ def test_encode_is_analyze_numbered(text: str, analyzer: object) -> None:
             for term in analyzer.analyze(text)
         ]
         vocabulary = dict(start)
-        assert analyzer.encode(text, vocabulary) == expected
+        numbering = analyzer.numbering(vocabulary)
+        assert numbering.encode(text) == expected
         assert vocabulary == expected_vocabulary
-        assert analyzer.encode(text, vocabulary) == expected
+        assert numbering.encode(text) == expected
 
 
 @relaxed

@@ -190,9 +190,9 @@ def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(fresh._runs) <= 10
 
 
-def test_encode_numbers_terms_in_order_of_appearance() -> None:
+def test_numbering_numbers_terms_in_order_of_appearance() -> None:
     vocabulary = {"dog": 0}
-    assert ENGLISH.encode("A dog, a cat", vocabulary) == [1, 0, 1, 2]
+    assert ENGLISH.numbering(vocabulary).encode("A dog, a cat") == [1, 0, 1, 2]
     assert vocabulary == {"dog": 0, "a": 1, "cat": 2}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from triptych.errors import ValidationError
 
-from .feed import Unit
+from .feed import TextAnalyzer, Unit
 from .segment import (
     IntArray,
     Inverted,
@@ -30,28 +30,26 @@ VECTOR_BATCH = 2_048
 
 
 class Words:
-    """The dictionaries of a delta: of its terms and of its folded headings."""
+    """The dictionaries that segments are built with: of terms and of folded headings."""
 
-    __slots__ = ("headings", "terms")
+    __slots__ = ("encode", "headings", "terms")
 
-    def __init__(self) -> None:
+    def __init__(self, analyzer: TextAnalyzer) -> None:
         self.terms: dict[str, int] = {}
         self.headings: dict[str, int] = {}
+        self.encode = analyzer.numbering(self.terms).encode
 
 
 class SegmentBuilder:
     """Collects units, then makes them a segment.
 
-    With `words` the segment shares those dictionaries (a delta); without, it gets vocabularies of
-    its own. Not thread-safe.
+    A `shared` segment keeps referring to the dictionaries of `words` (a delta); otherwise it gets
+    vocabularies of its own. Not thread-safe.
     """
 
-    def __init__(
-        self, encode: Callable[[str, dict[str, int]], list[int]], words: Words | None = None
-    ) -> None:
-        self._encode = encode
-        self._shared = words
-        self._words = words or Words()
+    def __init__(self, words: Words, *, shared: bool) -> None:
+        self._words = words
+        self._shared = shared
         self._tokens = array("i")
         self._lengths: list[int] = []
         self._headings = array("i")
@@ -76,15 +74,17 @@ class SegmentBuilder:
         """True unless `unit` has the same owner as the unit added last."""
         return not self._groups or self._groups[-1][1] != unit.owner
 
-    def add(self, unit: Unit) -> None:
-        """Add one unit. An owner's units come one after the other.
+    def add(self, unit: Unit, numbers: Sequence[int] | None = None) -> Sequence[int]:
+        """Add one unit; the numbers of its terms. An owner's units come one after the other.
 
-        Raises ValidationError when its vector is not as wide as the others.
+        `numbers` spares the encoding where they are known. Raises ValidationError when its
+        vector is not as wide as the others.
         """
         ordinal = len(self._keys)
         if self.begins_owner(unit):
             self._groups.append((unit.name, unit.owner, ordinal))
-        numbers = self._encode(unit.text, self._words.terms)
+        if numbers is None:
+            numbers = self._words.encode(unit.text)
         self._tokens.extend(numbers)
         self._lengths.append(len(numbers))
         self._keys.append(unit.key)
@@ -96,6 +96,7 @@ class SegmentBuilder:
                 self._heading_units.append(ordinal)
         if unit.vector is not None:
             self._add_vector(ordinal, unit)
+        return numbers
 
     def _add_vector(self, ordinal: int, unit: Unit) -> None:
         vector = unit.vector
@@ -170,7 +171,7 @@ class SegmentBuilder:
         self, words: dict[str, int], numbers: array[int], units: IntArray, count: int
     ) -> Inverted:
         flat = np.frombuffer(numbers, np.int32) if numbers else np.empty(0, np.int32)
-        if self._shared is not None:
+        if self._shared:
             return invert(flat, units, None, count, lambda kept: SharedVocabulary(words, kept))
         ordered = sorted(words)
         ranks = np.empty(len(ordered), np.int32)
@@ -243,15 +244,3 @@ def _sorted_rows(
     codes = np.concatenate([codes for codes, _ in quantised])[order]
     scales = np.concatenate([scales for _, scales in quantised])[order]
     return codes, scales, units[order]
-
-
-def build(
-    units: Iterable[Unit],
-    encode: Callable[[str, dict[str, int]], list[int]],
-    words: Words | None = None,
-) -> Segment:
-    """A segment of `units`."""
-    builder = SegmentBuilder(encode, words)
-    for unit in units:
-        builder.add(unit)
-    return builder.finish()

@@ -44,7 +44,7 @@ class DatasetIndex:
         self._analyzers = analyzers
         self._replaying = RLock()
         self._publishing = Lock()
-        self._words: dict[Field, Words] = {}
+        self._words: Words | None = None
         # Manifest that the snapshot's files come from, and the one that was looked at last.
         self._base: Stamp | None = None
         self._seen: Stamp | None = None
@@ -100,7 +100,7 @@ class DatasetIndex:
 
     def _empty(self, head: Head) -> Snapshot:
         self._generation += 1
-        self._words = {}
+        self._words = None
         self._changed = 0
         return Snapshot(nonce=head.nonce, seq=0, analyzer="", language="", space="")
 
@@ -120,7 +120,7 @@ class DatasetIndex:
     def _on(self, published: Snapshot, stamp: Stamp) -> Snapshot:
         """Make `published` what this index stands on."""
         self._generation += 1
-        self._words = {}
+        self._words = None
         self._changed = 0
         self._base = self._seen = stamp
         return published
@@ -159,13 +159,16 @@ class DatasetIndex:
         if snapshot.seq and (void or (snapshot.analyzer, snapshot.space) != made_as):
             snapshot = self._empty(head)
             changes = self._feed.changes(self.dataset, 0)
-        fields = dict(snapshot.fields)
-        for name, owners in _by_field(changes).items():
-            words = self._words.setdefault(name, Words())
-            views = fields.get(name, ())
-            fields[name] = replay(
-                self._feed, self.dataset, name, owners, views, analyzer.encode, words
-            )
+        if self._words is None:
+            self._words = Words(analyzer)
+        fields = replay(
+            self._feed,
+            self.dataset,
+            _by_field(changes),
+            snapshot.fields,
+            analyzer,
+            self._words,
+        )
         self._changed += len(changes)
         return evolve(
             snapshot,
@@ -203,7 +206,7 @@ class DatasetIndex:
                 return False
             changed = self._changed
             # What comes while this is being merged belongs to the next delta.
-            self._words = {}
+            self._words = None
         replacements = {name: compact(views) for name, views in snapshot.fields.items()}
         stamp = None
         if folder is not None:

@@ -115,8 +115,19 @@ class TextAnalyzer(Protocol):
         """Terms of a query, repeats included."""
         ...
 
-    def encode(self, text: str, vocabulary: dict[str, int]) -> list[int]:
-        """Terms of a text as numbers; a new term gets `len(vocabulary)` as its number."""
+    def numbering(self, terms: dict[str, int]) -> TextNumbering:
+        """An encoder that numbers terms by `terms`, and adds those that are new to it."""
+        ...
+
+
+class TextNumbering(Protocol):
+    """Turns texts into numbers of terms."""
+
+    def encode(self, text: str) -> list[int]:
+        """The numbers of a text's terms in order; a new term gets the next free number.
+
+        A text cut at white space has the numbers of its pieces, one after the other.
+        """
         ...
 
 

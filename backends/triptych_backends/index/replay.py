@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import islice
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from triptych.errors import ValidationError
 
 from .build import SegmentBuilder, Words
-from .feed import ChangeFeed, Field
+from .feed import ChangeFeed, Field, TextAnalyzer, Unit
 from .merge import merge
 from .segment import Segment, SharedVocabulary, View
 
@@ -24,46 +23,112 @@ GROWTH = 4
 def replay(
     feed: ChangeFeed,
     dataset: str,
-    field: Field,
-    owners: Sequence[int],
-    views: Sequence[View],
-    encode: Callable[[str, dict[str, int]], list[int]],
+    changed: Mapping[Field, Sequence[int]],
+    fields: Mapping[Field, tuple[View, ...]],
+    analyzer: TextAnalyzer,
     words: Words,
-) -> tuple[View, ...]:
-    """The views of a field after `owners` changed.
+) -> dict[Field, tuple[View, ...]]:
+    """The views of each field after the owners in `changed` changed.
 
-    Raises ValidationError when a vector is not as wide as the others of the field.
+    `words` are the dictionaries of the current delta. Raises ValidationError when a vector is
+    not as wide as the others of its field.
     """
-    changed = np.unique(np.array(owners, np.int64))
-    kept = [view.without(changed) for view in views]
-    kept = [view for view in kept if view.live_count]
-    shared = None if len(owners) >= BULK_OWNERS else words
-    for segment in _segments(feed, dataset, field, owners, encode, shared):
-        _require_width(segment, kept, dataset, field)
-        kept = _absorb(kept, View(segment), words)
-    return tuple(kept)
+    bulk = max(map(len, changed.values()), default=0) >= BULK_OWNERS
+    builders = {
+        field: _Building(feed, dataset, field, Words(analyzer) if bulk else words, shared=not bulk)
+        for field in changed
+    }
+    if bulk and "chunk" in builders and "document" in builders:
+        builders["document"].words = builders["chunk"].words
+    # In step, so that a document can be told its terms by its chunks, before they are forgotten.
+    for owners in _batches(sorted(set().union(*changed.values()))):
+        chunks = _ChunkTerms()
+        for field, building in builders.items():
+            mine = set(changed[field])
+            building.read([owner for owner in owners if owner in mine], chunks)
+    after = dict(fields)
+    for field, building in builders.items():
+        gone = np.unique(np.array(changed[field], np.int64))
+        kept = [view.without(gone) for view in fields.get(field, ())]
+        kept = [view for view in kept if view.live_count]
+        for segment in building.segments():
+            _require_width(segment, kept, dataset, field)
+            kept = _absorb(kept, View(segment), words)
+        after[field] = tuple(kept)
+    return after
 
 
-def _segments(
-    feed: ChangeFeed,
-    dataset: str,
-    field: Field,
-    owners: Sequence[int],
-    encode: Callable[[str, dict[str, int]], list[int]],
-    words: Words | None,
-) -> Sequence[Segment]:
-    segments = []
-    builder = SegmentBuilder(encode, words)
-    remaining = iter(owners)
-    while batch := list(islice(remaining, OWNERS_AT_ONCE)):
-        for unit in feed.units(dataset, field, batch):
-            if builder.full and builder.begins_owner(unit):
-                segments.append(builder.finish())
-                builder = SegmentBuilder(encode, words)
-            builder.add(unit)
-    if len(builder):
-        segments.append(builder.finish())
-    return segments
+def _batches(owners: Sequence[int]) -> Iterator[Sequence[int]]:
+    return (owners[at : at + OWNERS_AT_ONCE] for at in range(0, len(owners), OWNERS_AT_ONCE))
+
+
+class _ChunkTerms:
+    """The terms of a batch of owners' chunks, from which those of the documents follow.
+
+    Analysis never looks across white space: where chunks follow each other through a document
+    with nothing but white space between them, their terms one after the other are its own.
+    """
+
+    def __init__(self) -> None:
+        self._pieces: dict[int, list[tuple[str, Sequence[int]]]] = {}
+
+    def remember(self, unit: Unit, numbers: Sequence[int]) -> None:
+        self._pieces.setdefault(unit.owner, []).append((unit.text, numbers))
+
+    def of_document(self, unit: Unit) -> list[int] | None:
+        """The numbers of a document's terms, None where they have to be worked out."""
+        text, at = unit.text, 0
+        numbers: list[int] = []
+        for piece, known in self._pieces.get(unit.owner, ()):
+            start = text.find(piece, at)
+            if start < 0 or (at and start == at) or not _is_blank(text, at, start):
+                return None
+            numbers += known
+            at = start + len(piece)
+        return numbers if at and _is_blank(text, at, len(text)) else None
+
+
+def _is_blank(text: str, start: int, end: int) -> bool:
+    return start == end or text[start:end].isspace()
+
+
+class _Building:
+    """The segments of one field that a replay makes."""
+
+    def __init__(
+        self, feed: ChangeFeed, dataset: str, field: Field, words: Words, *, shared: bool
+    ) -> None:
+        self._feed = feed
+        self._dataset = dataset
+        self._field = field
+        self.words = words
+        self._shared = shared
+        self._done: list[Segment] = []
+        self._builder: SegmentBuilder | None = None
+
+    def read(self, owners: Sequence[int], chunks: _ChunkTerms) -> None:
+        """Add the current units of `owners`."""
+        if not owners:
+            return
+        for unit in self._feed.units(self._dataset, self._field, owners):
+            builder = self._builder
+            if builder is not None and builder.full and builder.begins_owner(unit):
+                self._done.append(builder.finish())
+                builder = None
+            if builder is None:
+                builder = self._builder = SegmentBuilder(self.words, shared=self._shared)
+            if self._field == "chunk":
+                chunks.remember(unit, builder.add(unit))
+            else:
+                known = chunks.of_document(unit) if self._field == "document" else None
+                builder.add(unit, known)
+
+    def segments(self) -> list[Segment]:
+        """Everything that was read, as segments."""
+        if self._builder is not None:
+            self._done.append(self._builder.finish())
+            self._builder = None
+        return self._done
 
 
 def _absorb(views: list[View], added: View, words: Words) -> list[View]:

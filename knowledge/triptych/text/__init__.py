@@ -1,6 +1,6 @@
 """Text analysis: the analyzer that all backends share, and small helpers on the same pieces."""
 
-from triptych.text.analyzer import ANALYZER_VERSION, Analyzer, get_analyzer, languages
+from triptych.text.analyzer import ANALYZER_VERSION, Analyzer, Numbering, get_analyzer, languages
 from triptych.text.scoring import CorpusStats, corpus_stats, score_text
 from triptych.text.snippets import snippet
 from triptych.text.tokenizers import (
@@ -18,6 +18,7 @@ __all__ = [
     "Analyzer",
     "CJKTokenizer",
     "CorpusStats",
+    "Numbering",
     "SimpleTokenizer",
     "Tokenizer",
     "corpus_stats",

@@ -109,18 +109,12 @@ class Analyzer:
             self._query_runs[run] = terms, wanted
         return terms, wanted
 
-    def encode(self, text: str, vocabulary: dict[str, int]) -> list[int]:
-        """Return the terms of ``text`` as numbers, giving new terms the next free one.
+    def numbering(self, terms: dict[str, int]) -> Numbering:
+        """An encoder of texts by numbers of ``terms``, which grows as new terms are met.
 
-        The same as ``[vocabulary.setdefault(t, len(vocabulary)) for t in analyze(text)]``.
-        ``vocabulary`` is the caller's: two threads must not fill one at the same time.
+        ``terms`` is the caller's: two threads must not fill one at the same time.
         """
-        terms = self.analyze(text)
-        numbers = list(map(vocabulary.get, terms))
-        known = [number for number in numbers if number is not None]
-        if len(known) == len(terms):
-            return known
-        return [vocabulary.setdefault(term, len(vocabulary)) for term in terms]
+        return Numbering(self._runs, terms)
 
     def _analyze_run(self, run: str) -> tuple[str, ...]:
         word = run.strip(".'")
@@ -163,6 +157,33 @@ class _RunCache(dict[str, tuple[str, ...]]):
                 self.clear()
             self[run] = terms
         return terms
+
+
+class Numbering(dict[str, tuple[int, ...]]):
+    """Turns texts into the numbers of their terms, with one look-up a run.
+
+    The path that every indexed text takes. Not thread-safe.
+    """
+
+    __slots__ = ("_runs", "_terms")
+
+    def __init__(self, runs: _RunCache, terms: dict[str, int]) -> None:
+        super().__init__()
+        self._runs = runs
+        self._terms = terms
+
+    def encode(self, text: str) -> list[int]:
+        """Return the numbers of ``analyze(text)``; a new term gets the next free one."""
+        return list(chain.from_iterable(map(self.__getitem__, _runs(text))))
+
+    def __missing__(self, run: str) -> tuple[int, ...]:
+        terms = self._terms
+        numbers = tuple([terms.setdefault(term, len(terms)) for term in self._runs[run]])
+        if len(run) <= _CACHE_RUN_LENGTH and len(numbers) <= _CACHE_RUN_TERMS:
+            if len(self) >= _CACHE_RUNS:
+                self.clear()
+            self[run] = numbers
+        return numbers
 
 
 def _stop_words(language: str) -> frozenset[str]:
