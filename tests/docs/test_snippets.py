@@ -87,6 +87,13 @@ def test_every_setting_is_in_the_reference() -> None:
     assert missing == []
 
 
+def test_the_shown_file_is_understood_and_shows_every_setting(tmp_path: Path) -> None:
+    (shown,) = (b for b in blocks(DOCS / "reference" / "settings.md") if b.kind == "toml")
+    (tmp_path / "triptych.toml").write_text(shown.text, encoding="utf-8")
+    settings = Settings.resolve(environ={}, directory=tmp_path)
+    assert {each.name for each in settings.explain() if each.source == "default"} == set()
+
+
 def test_every_exit_code_is_in_the_reference() -> None:
     page = prose(DOCS / "reference" / "command-line.md").replace("`", "")
     rows = re.findall(r"^\| (\d+) \| (.*) \|$", page, re.MULTILINE)
