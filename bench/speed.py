@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -39,7 +40,7 @@ VOCABULARY = 100_000
 
 
 class Given:
-    """An embedder whose vectors are drawn by the number that each text carries."""
+    """An embedder whose vectors are drawn by a hash of each text."""
 
     signature = f"bench/{DIMENSION}"
     dimension = DIMENSION
@@ -50,7 +51,7 @@ class Given:
 
     def embed(self, texts: Sequence[str], *, kind: str) -> NDArray[np.float32]:
         began = time.perf_counter()
-        numbers = np.array([int(text[text.rindex("id") + 2 :].split()[0]) for text in texts])
+        numbers = np.array([zlib.crc32(text.encode()) for text in texts])
         # Two rows of a base give 16 million different vectors, close in clusters as real ones.
         rows = self._base[numbers % 4096] + 0.5 * self._base[numbers // 4096 % 4096]
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
@@ -73,20 +74,19 @@ class Corpus:
         self.words, self.share = words()
         self.rng = np.random.default_rng(3)
 
-    def section(self, number: int) -> str:
-        drawn = self.rng.choice(VOCABULARY, TOKENS - 3, p=self.share)
-        return f"## section\n\n{' '.join(self.words[at] for at in drawn)} id{number} end"
+    def section(self) -> str:
+        drawn = self.rng.choice(VOCABULARY, TOKENS - 1, p=self.share)
+        return f"## section\n\n{' '.join(self.words[at] for at in drawn)}"
 
     def documents(self, count: int) -> Iterator[NewDocument]:
         for at in range(count):
-            body = "\n\n".join(self.section(at * SECTIONS + s) for s in range(SECTIONS))
+            body = "\n\n".join(self.section() for _ in range(SECTIONS))
             yield NewDocument(name=f"doc{at:07}.md", content=body)
 
     def queries(self, count: int) -> list[str]:
         rng = np.random.default_rng(4)
         return [
             " ".join(self.words[at] for at in rng.choice(VOCABULARY, 8, p=self.share))
-            + f" id{rng.integers(1_000_000)}"
             for _ in range(count)
         ]
 
@@ -127,7 +127,7 @@ def measure_replace(kb: triptych.Service, corpus: Corpus, documents: int) -> dic
         name = f"doc{rng.integers(documents):07}.md"
         old = kb.get_document("bench", name).content
         sections = old.split("\n\n## ")
-        sections[3] = corpus.section(10_000_000 + turn)[3:] + f" needle{turn}x"
+        sections[3] = corpus.section()[3:] + f" needle{turn}x"
         began = time.perf_counter()
         kb.put_document("bench", name, "\n\n## ".join(sections))
         hits = kb.search(f"needle{turn}x", dataset_id="bench", mode="bm25", top_k=1).hits

@@ -74,7 +74,7 @@ class SegmentBuilder:
         """True unless `unit` has the same owner as the unit added last."""
         return not self._groups or self._groups[-1][1] != unit.owner
 
-    def add(self, unit: Unit, numbers: Sequence[int] | None = None) -> Sequence[int]:
+    def add(self, unit: Unit, numbers: array[int] | None = None) -> array[int]:
         """Add one unit; the numbers of its terms. An owner's units come one after the other.
 
         `numbers` spares the encoding where they are known. Raises ValidationError when its
@@ -84,7 +84,8 @@ class SegmentBuilder:
         if self.begins_owner(unit):
             self._groups.append((unit.name, unit.owner, ordinal))
         if numbers is None:
-            numbers = self._words.encode(unit.text)
+            numbers = array("i")
+            numbers.fromlist(self._words.encode(unit.text))
         self._tokens.extend(numbers)
         self._lengths.append(len(numbers))
         self._keys.append(unit.key)

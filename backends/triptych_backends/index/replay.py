@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -70,20 +71,20 @@ class _ChunkTerms:
     """
 
     def __init__(self) -> None:
-        self._pieces: dict[int, list[tuple[str, Sequence[int]]]] = {}
+        self._pieces: dict[int, list[tuple[str, array[int]]]] = {}
 
-    def remember(self, unit: Unit, numbers: Sequence[int]) -> None:
+    def remember(self, unit: Unit, numbers: array[int]) -> None:
         self._pieces.setdefault(unit.owner, []).append((unit.text, numbers))
 
-    def of_document(self, unit: Unit) -> list[int] | None:
+    def of_document(self, unit: Unit) -> array[int] | None:
         """The numbers of a document's terms, None where they have to be worked out."""
         text, at = unit.text, 0
-        numbers: list[int] = []
+        numbers = array("i")
         for piece, known in self._pieces.get(unit.owner, ()):
             start = text.find(piece, at)
             if start < 0 or (at and start == at) or not _is_blank(text, at, start):
                 return None
-            numbers += known
+            numbers.extend(known)
             at = start + len(piece)
         return numbers if at and _is_blank(text, at, len(text)) else None
 
