@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from attrs import define, evolve, field
 
-from triptych_backends.index import Change, Field, Head, Profile, Scored, Unit
+from triptych_backends.index import Change, Field, Head, Profile, Rows, Scored, Unit
 
 
 class WordAnalyzer:
@@ -157,11 +157,13 @@ class MemoryFeed:
             found = [unit for owner in owners if owner in known for unit in known[owner].units]
         return iter(found)
 
-    def vectors(self, dataset: str, field: Field, keys: Sequence[int]) -> dict[int, np.ndarray]:
+    def vectors(self, dataset: str, keys: Sequence[int]) -> Rows:
         with self._lock:
             self.calls["vectors"] += 1
             found = [self.by_key[key] for key in keys if key in self.by_key]
-            return {unit.key: unit.vector for unit in found if unit.vector is not None}
+            kept = [(unit.key, unit.vector) for unit in found if unit.vector is not None]
+        rows = np.stack([row for _, row in kept]) if kept else np.empty((0, 0), np.float32)
+        return Rows([key for key, _ in kept], rows)
 
     def profile(self, dataset: str) -> Profile:
         return self.profiles.get(dataset, Profile(language="english", space=""))

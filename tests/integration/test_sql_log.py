@@ -211,12 +211,13 @@ def test_hot_paths_take_one_statement(store: SqlStore) -> None:
     documents = [put(store, name, "one\ntwo\n") for name in "abc"]
     with store.reading() as session:
         keys = [row[0] for row in session.driver.execute("SELECT id FROM chunk")]
+        vectors = [row[0] for row in session.driver.execute("SELECT id FROM vector")]
         statements: list[str] = []
         session.driver.set_trace_callback(statements.append)
     for call in (
         store.feed.head,
         lambda: store.chunks.fetch(keys),
-        lambda: store.feed.vectors("d", "chunk", keys),
+        lambda: store.feed.vectors("d", vectors),
         lambda: store.feed.changes("d", 0),
         lambda: store.chunks.get_doc_sigs("d", ["a", "b"]),
         lambda: store.documents.put("d", NewDocument(name="a", content=documents[0].content)),

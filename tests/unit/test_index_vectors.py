@@ -152,10 +152,10 @@ def test_a_vector_that_vanished_between_scan_and_rescoring_is_not_returned():
         index.vector(["x"], "chunk", row[0], limit=3)
         look_up = feed.vectors
 
-        def delete_first(dataset, field, keys):
+        def delete_first(dataset, keys):
             feed.vectors = look_up
             feed.delete("x", 0)
-            return look_up(dataset, field, keys)
+            return look_up(dataset, keys)
 
         feed.vectors = delete_first
         hits = index.vector(["x"], "chunk", row[0], limit=3)
@@ -169,8 +169,6 @@ def test_a_split_scan_equals_a_whole_one():
     cores = Cores(2)
     assert np.array_equal(cores.dot(codes, query), dot(codes, query))
     assert np.array_equal(dot(codes, query), codes.astype(np.int32) @ query.astype(np.int32))
-    cores.close()
-    cores.close()
 
 
 def test_a_zero_row_survives_quantisation():

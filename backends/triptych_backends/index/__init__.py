@@ -7,7 +7,7 @@ in memory. A search takes a snapshot, a tuple of segments each with its dead uni
 lock; a change swaps in a new one. Nothing here is the truth: the folder can be deleted at any time.
 """
 
-from .feed import Change, ChangeFeed, Field, Head, Profile, Scored, TextAnalyzer, Unit
+from .feed import Change, ChangeFeed, Field, Head, Profile, Rows, Scored, TextAnalyzer, Unit
 from .local import LocalIndex
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Head",
     "LocalIndex",
     "Profile",
+    "Rows",
     "Scored",
     "TextAnalyzer",
     "Unit",

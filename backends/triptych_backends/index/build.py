@@ -13,6 +13,7 @@ from triptych.errors import ValidationError
 
 from .feed import TextAnalyzer, Unit
 from .segment import (
+    EMPTY_ORDINALS,
     IntArray,
     Inverted,
     Segment,
@@ -32,11 +33,12 @@ VECTOR_BATCH = 2_048
 class Words:
     """The dictionaries that segments are built with: of terms and of folded headings."""
 
-    __slots__ = ("encode", "headings", "terms")
+    __slots__ = ("analyzer", "encode", "headings", "terms")
 
     def __init__(self, analyzer: TextAnalyzer) -> None:
         self.terms: dict[str, int] = {}
         self.headings: dict[str, int] = {}
+        self.analyzer = analyzer.signature
         self.encode = analyzer.numbering(self.terms).encode
 
 
@@ -58,6 +60,7 @@ class SegmentBuilder:
         self._indexes: list[int] = []
         self._groups: list[tuple[str, int, int]] = []  # name, owner, first unit
         self._vector_units = array("i")
+        self._vector_keys = array("q")
         self._vectors: list[NDArray[np.float32]] = []
         self._quantised: list[tuple[NDArray[np.int8], NDArray[np.float32]]] = []
         self._width = 0
@@ -110,6 +113,7 @@ class SegmentBuilder:
                 f"others are {self._width} wide: embed the dataset again with one model"
             )
         self._vector_units.append(ordinal)
+        self._vector_keys.append(unit.key if unit.vector_key is None else unit.vector_key)
         self._vectors.append(vector)
         if len(self._vectors) == VECTOR_BATCH:
             self._quantise()
@@ -128,7 +132,7 @@ class SegmentBuilder:
         if self._vectors:
             self._quantise()
         rows = rank[np.frombuffer(self._vector_units, np.int32)] if self._vector_units else None
-        codes, scales, row_units = _sorted_rows(self._quantised, rows)
+        rows_first = EMPTY_ORDINALS if rows is None else np.argsort(rows)
         name_blob, name_offsets = pack([name.encode() for name, _, _ in groups])
         owners = np.array([owner for _, owner, _ in groups], np.int64)
         return Segment(
@@ -147,9 +151,10 @@ class SegmentBuilder:
                 rank[np.array(self._heading_units, np.int64)],
                 count,
             ),
-            row_units=row_units,
-            codes=codes,
-            scales=scales,
+            row_units=EMPTY_ORDINALS if rows is None else rows[rows_first],
+            row_keys=np.array(self._vector_keys, np.int64)[rows_first],
+            codes=concatenated([codes for codes, _ in self._quantised], rows_first),
+            scales=concatenated([scales for _, scales in self._quantised], rows_first),
         )
 
     def _ordered(
@@ -234,14 +239,6 @@ def _changes(values: NDArray[np.int64]) -> NDArray[np.bool_]:
     return changes
 
 
-def _sorted_rows(
-    quantised: Sequence[tuple[NDArray[np.int8], NDArray[np.float32]]],
-    units: NDArray[np.int32] | None,
-) -> tuple[NDArray[np.int8], NDArray[np.float32], NDArray[np.int32]]:
-    """Vector rows in the order of their units."""
-    if units is None:
-        return np.empty((0, 0), np.int8), np.empty(0, np.float32), np.empty(0, np.int32)
-    order = np.argsort(units)
-    codes = np.concatenate([codes for codes, _ in quantised])[order]
-    scales = np.concatenate([scales for _, scales in quantised])[order]
-    return codes, scales, units[order]
+def concatenated(parts: Sequence[NDArray[Any]], order: IntArray) -> NDArray[Any]:
+    """Rows of several arrays as one, in this order; of no arrays, an empty one."""
+    return np.concatenate(parts)[order] if parts else np.empty(0, np.int8)

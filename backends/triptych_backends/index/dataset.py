@@ -159,7 +159,8 @@ class DatasetIndex:
         if snapshot.seq and (void or (snapshot.analyzer, snapshot.space) != made_as):
             snapshot = self._empty(head)
             changes = self._feed.changes(self.dataset, 0)
-        if self._words is None:
+        if self._words is None or self._words.analyzer != analyzer.signature:
+            # An index that is still empty learns its language here.
             self._words = Words(analyzer)
         fields = replay(
             self._feed,

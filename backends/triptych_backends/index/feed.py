@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 from attrs import field, frozen
@@ -54,7 +54,8 @@ class Unit:
 
     `owner` is the truth's id of the document or layer, `key` its id of this very state of the
     unit, never used again. `index` is the chunk's index, -1 for what is not a chunk. `vector` is
-    a float32 row of unit length, shape (dimension,), or None.
+    a float32 row of unit length, shape (dimension,), or None; `vector_key` is its id, where the
+    truth keeps vectors apart from units, else None: it goes by the unit's key.
     """
 
     owner: int
@@ -64,6 +65,14 @@ class Unit:
     text: str
     headings: tuple[str, ...] = ()
     vector: NDArray[np.float32] | None = field(default=None, repr=False)
+    vector_key: int | None = None
+
+
+class Rows(NamedTuple):
+    """Exact vectors: their ids, and float32 of shape (len(keys), dimension) in the same order."""
+
+    keys: Sequence[int]
+    vectors: NDArray[np.float32]
 
 
 class ChangeFeed(Protocol):
@@ -92,10 +101,8 @@ class ChangeFeed(Protocol):
         """
         ...
 
-    def vectors(
-        self, dataset: str, field: Field, keys: Sequence[int]
-    ) -> dict[int, NDArray[np.float32]]:
-        """Exact vectors by unit key; keys that are gone or have none are left out."""
+    def vectors(self, dataset: str, keys: Sequence[int]) -> Rows:
+        """Exact vectors by the units' vector keys; keys that are gone are left out."""
         ...
 
     def profile(self, dataset: str) -> Profile:
@@ -131,7 +138,7 @@ class TextNumbering(Protocol):
         ...
 
 
-@frozen(kw_only=True)
+@frozen
 class Scored:
     """One ranked unit. `score` is rounded to 1e-6; `name` is the document's name."""
 

@@ -160,7 +160,7 @@ class LocalIndex:
                     parts,
                     query,
                     limit,
-                    lambda dataset, keys: self._feed.vectors(dataset, field, keys),
+                    self._feed.vectors,
                     self._cores,
                     last_try=attempt == TRIES - 1,
                 )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .build import invert
+from .build import concatenated, invert
 from .segment import (
     IntArray,
     Inverted,
@@ -38,7 +39,7 @@ def merge(views: Sequence[View], *, shared: bool = False) -> Segment:
     remaps = [places[bases[at] : bases[at + 1]] for at in range(len(segments))]
     owners = np.array([owner for _, owner, _, _ in groups], np.int64)
     name_blob, name_offsets = pack([name.encode() for name, _, _, _ in groups])
-    row_units, codes, scales = _rows(segments, remaps)
+    rows = _rows(segments, remaps)
     return Segment(
         starts=np.concatenate(([0], np.cumsum(np.subtract(last, first)))).astype(np.int32),
         owners=owners,
@@ -50,9 +51,10 @@ def merge(views: Sequence[View], *, shared: bool = False) -> Segment:
         lengths=np.concatenate([segment.lengths for segment in segments])[order],
         text=_postings([segment.text for segment in segments], remaps, len(order), shared),
         headings=_postings([segment.headings for segment in segments], remaps, len(order), shared),
-        row_units=row_units,
-        codes=codes,
-        scales=scales,
+        row_units=rows.units,
+        row_keys=rows.keys,
+        codes=rows.codes,
+        scales=rows.scales,
     )
 
 
@@ -106,21 +108,23 @@ def _number(
     return [np.array([number[word] for word in one], np.int32) for one in lists], words
 
 
-def _rows(
-    segments: Sequence[Segment], remaps: Sequence[NDArray[np.int64]]
-) -> tuple[NDArray[np.int32], NDArray[np.int8], NDArray[np.float32]]:
+class _Rows(NamedTuple):
+    units: NDArray[np.int32]
+    keys: NDArray[np.int64]
+    codes: NDArray[np.int8]
+    scales: NDArray[np.float32]
+
+
+def _rows(segments: Sequence[Segment], remaps: Sequence[NDArray[np.int64]]) -> _Rows:
     """The live vector rows of all segments in the order of their new units."""
     units = [remap[segment.row_units] for segment, remap in zip(segments, remaps, strict=True)]
     live = [moved >= 0 for moved in units]
     kept = np.concatenate([moved[mask] for moved, mask in zip(units, live, strict=True)])
     order = np.argsort(kept)
-    parts = [
-        (segment.codes[mask], segment.scales[mask])
-        for segment, mask in zip(segments, live, strict=True)
-        if segment.dimension
-    ]
-    if not parts:
-        return kept.astype(np.int32), np.empty((0, 0), np.int8), np.empty(0, np.float32)
-    codes = np.concatenate([codes for codes, _ in parts])[order]
-    scales = np.concatenate([scales for _, scales in parts])[order]
-    return kept[order].astype(np.int32), codes, scales
+    masked = [(s, mask) for s, mask in zip(segments, live, strict=True) if s.dimension]
+    return _Rows(
+        units=kept[order].astype(np.int32),
+        keys=concatenated([s.row_keys[mask] for s, mask in masked], order),
+        codes=concatenated([s.codes[mask] for s, mask in masked], order),
+        scales=concatenated([s.scales[mask] for s, mask in masked], order),
+    )

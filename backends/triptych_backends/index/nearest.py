@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from triptych.errors import ValidationError
 
+from .feed import Rows
 from .ranking import Found, Part
-from .select import SLACK, best, lowest_of_best
-from .vectors import Cores, approximate, exact
+from .segment import IntArray
+from .select import best, lowest_of_best
+from .vectors import Approximate, Cores, approximate, exact
 
-# Exact scores are asked for at least so many candidates; for more, while the last of them is so
-# near the best that rounding to int8 may have misplaced one that was left out.
-POOL = 64
-GROWTH = 4
-MAX_POOL = 4_096
+# Exact scores are asked for all whose rounding to int8 may hide that they are among the best:
+# so many standard deviations of it, for what is in and for what is out. At most so many rows.
 SURE = 5.0
+MOST = 4_096
 # Chunks of one document whose exact scores are compared for its maximum.
 ROWS_A_DOCUMENT = 8
 
-Vectors = Callable[[str, Sequence[int]], Mapping[int, NDArray[np.float32]]]
-Scan = tuple[Part, NDArray[np.float32], NDArray[np.int32]]
+Vectors = Callable[[str, Sequence[int]], Rows]
+Scan = tuple[Part, Approximate]
 
 
 class VanishedError(Exception):
@@ -62,17 +62,10 @@ def nearest(
 
     Raises VanishedError, but on the `last_try`: then what has vanished is left out.
     """
-    scans = [(part, *approximate(part.view, query, part.allowed, cores)) for part in parts]
-    pool = max(2 * limit, POOL)
-    while True:
-        candidates, cut = _candidates(scans, pool)
-        found = _rescored(candidates, query, vectors, last_try)
-        bar = lowest_of_best([one.scores for one in found], limit)
-        if cut + SURE * _deviation(query, candidates) < bar or cut == -math.inf:
-            return found
-        if pool >= max(MAX_POOL, 2 * limit):
-            return found
-        pool *= GROWTH
+    scans = [(part, approximate(part.view, query, part.allowed, cores)) for part in parts]
+    floor = _floor([scan.scores for _, scan in scans], limit, query, parts)
+    chosen = [(part, scan, _above(scan.scores, floor)) for part, scan in scans]
+    return _rescored(chosen, query, vectors, last_try)
 
 
 def nearest_documents(
@@ -90,57 +83,56 @@ def nearest_documents(
     """
     scans: list[Scan] = []
     for part in parts:
-        scores, units = approximate(part.view, query, part.allowed, cores)
-        if len(units):
-            scans.append((part, scores, units))
-    pool = max(2 * limit, POOL)
-    while True:
-        candidates, cut = _document_candidates(scans, pool, query)
-        found = [_best_of_group(one) for one in _rescored(candidates, query, vectors, last_try)]
-        bar = lowest_of_best([one.scores for one in found], limit)
-        if cut + SURE * _deviation(query, candidates) < bar or cut == -math.inf:
-            return found
-        if pool >= max(MAX_POOL, 2 * limit):
-            return found
-        pool *= GROWTH
-
-
-def _candidates(scans: Sequence[Scan], pool: int) -> tuple[list[Found], float]:
-    """The `pool` best by approximate score, and the score that nothing left out exceeds."""
-    chosen = [best(scores, pool) for _, scores, _ in scans]
-    cut = lowest_of_best([scan[1][rows] for scan, rows in zip(scans, chosen, strict=True)], pool)
-    found = []
-    for (part, scores, units), rows in zip(scans, chosen, strict=True):
-        kept = rows[scores[rows] >= cut - SLACK]
-        found.append(Found(part, units[kept], scores[kept].astype(np.float64)))
-    return found, cut
-
-
-def _document_candidates(
-    scans: Sequence[Scan], pool: int, query: NDArray[np.float32]
-) -> tuple[list[Found], float]:
-    """The chunks that may be the best of the `pool` documents with the best approximate maximum."""
+        scan = approximate(part.view, query, part.allowed, cores)
+        if len(scan.units):
+            scans.append((part, scan))
     grouped = []
-    for part, scores, units in scans:
-        bounds = units.searchsorted(part.view.segment.starts)
+    for part, scan in scans:
+        bounds = scan.units.searchsorted(part.view.segment.starts)
         starts = bounds[:-1][bounds[:-1] < bounds[1:]]
-        grouped.append((starts, np.maximum.reduceat(scores, starts)))
-    tops = [best(peaks, pool) for _, peaks in grouped]
-    cut = lowest_of_best([peaks[top] for (_, peaks), top in zip(grouped, tops, strict=True)], pool)
-    found = []
-    for (part, scores, units), (starts, peaks), top in zip(scans, grouped, tops, strict=True):
-        ends = np.append(starts[1:], len(scores))
+        grouped.append((starts, np.maximum.reduceat(scan.scores, starts)))
+    floor = _floor([peaks for _, peaks in grouped], limit, query, parts)
+    margin = _margin(query, parts)
+    chosen = []
+    for (part, scan), (starts, peaks) in zip(scans, grouped, strict=True):
+        ends = np.append(starts[1:], len(scan.scores))
         rows: list[int] = []
-        slack = 2 * SURE * _deviation(query, [Found(part, units[:1], np.empty(0))])
-        for group in top[peaks[top] >= cut - SLACK].tolist():
-            run = scores[starts[group] : ends[group]]
-            near = np.flatnonzero(run >= peaks[group] - slack)
+        for group in _above(peaks, floor).tolist():
+            run = scan.scores[starts[group] : ends[group]]
+            near = np.flatnonzero(run >= peaks[group] - margin)
             if len(near) > ROWS_A_DOCUMENT:
                 near = best(run, ROWS_A_DOCUMENT)
             rows.extend((starts[group] + near).tolist())
-        kept = np.array(sorted(rows), np.int64)
-        found.append(Found(part, units[kept], scores[kept].astype(np.float64)))
-    return found, cut
+        chosen.append((part, scan, np.array(sorted(rows), np.int64)))
+    return [_best_of_group(one) for one in _rescored(chosen, query, vectors, last_try)]
+
+
+def _floor(
+    scores: Sequence[NDArray[np.float32]],
+    limit: int,
+    query: NDArray[np.float32],
+    parts: Sequence[Part],
+) -> float:
+    """What an approximate score must reach for the exact one to be among the `limit` best."""
+    tops = [one[best(one, limit)] for one in scores]
+    return lowest_of_best(tops, limit) - _margin(query, parts)
+
+
+def _above(scores: NDArray[np.float32], floor: float) -> NDArray[np.int64]:
+    """Places of the scores that reach `floor`, the dead ones left out; the best if too many."""
+    places = np.flatnonzero((scores >= floor) & (scores > -np.inf))
+    return places if len(places) <= MOST else best(scores, MOST)
+
+
+def _margin(query: NDArray[np.float32], parts: Sequence[Part]) -> float:
+    """How far apart two approximate scores are at least whose exact ones are in the same order.
+
+    Rounding to int8 is off by a twelfth of the squared step in each component, on both sides.
+    """
+    steps = [float(part.view.segment.scales.max(initial=0.0)) for part in parts]
+    own = float(np.abs(query).max(initial=0.0)) / 127
+    norm = float(np.linalg.norm(query))
+    return 2 * SURE * math.sqrt((own**2 + (norm * max(steps, default=0.0)) ** 2) / 12)
 
 
 def _best_of_group(found: Found) -> Found:
@@ -151,37 +143,30 @@ def _best_of_group(found: Found) -> Found:
     return Found(found.part, found.units[first], found.scores[first])
 
 
-def _deviation(query: NDArray[np.float32], candidates: Sequence[Found]) -> float:
-    """Standard deviation of an approximate score from the exact one.
-
-    Rounding to int8 is off by a twelfth of the squared step in each component, on both sides.
-    """
-    steps = [float(one.part.view.segment.scales.max(initial=0.0)) for one in candidates]
-    own = float(np.abs(query).max(initial=0.0)) / 127
-    norm = float(np.linalg.norm(query))
-    return math.sqrt((own**2 + (norm * max(steps, default=0.0)) ** 2) / 12)
-
-
 def _rescored(
-    candidates: Sequence[Found],
+    chosen: Sequence[tuple[Part, Approximate, IntArray]],
     query: NDArray[np.float32],
     vectors: Vectors,
     last_try: bool,
 ) -> list[Found]:
-    """The candidates with exact scores."""
+    """The chosen rows with exact scores."""
+    wanted: dict[str, list[int]] = {}
+    for part, scan, rows in chosen:
+        wanted.setdefault(part.dataset, []).extend(scan.keys[rows].tolist())
+    scores: dict[int, float] = {}
+    for dataset, keys in wanted.items():
+        if keys:
+            known = vectors(dataset, keys)
+            if not len(known.keys):
+                continue
+            scores.update(zip(known.keys, exact(query, known.vectors).tolist(), strict=True))
     found = []
-    keys: dict[str, list[int]] = {}
-    for one in candidates:
-        keys.setdefault(one.part.dataset, []).extend(one.part.view.segment.keys[one.units].tolist())
-    rows = {dataset: vectors(dataset, wanted) for dataset, wanted in keys.items() if wanted}
-    for one in candidates:
-        known = rows.get(one.part.dataset, {})
-        wanted = one.part.view.segment.keys[one.units].tolist()
-        present = np.array([key in known for key in wanted], np.bool_)
-        if not present.all() and not last_try:
+    for part, scan, rows in chosen:
+        mine = [scores.get(key) for key in scan.keys[rows].tolist()]
+        if None in mine and not last_try:
             raise VanishedError
-        units = one.units[present]
-        if len(units):
-            matrix = np.stack([known[key] for key in wanted if key in known])
-            found.append(Found(one.part, units, exact(query, matrix)))
+        present = [at for at, score in enumerate(mine) if score is not None]
+        if present:
+            known_scores = np.array([mine[at] for at in present], np.float64)
+            found.append(Found(part, scan.units[rows[present]], known_scores))
     return found

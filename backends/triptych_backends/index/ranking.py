@@ -69,6 +69,7 @@ def rank(found: Sequence[Found], limit: int) -> list[Scored]:
         kept = scores >= bar
         units = one.units[kept]
         groups = segment.group_numbers(units)
+        names = segment.names()
         for group, index, key, owner, score in zip(
             groups.tolist(),
             segment.indexes[units].tolist(),
@@ -77,9 +78,9 @@ def rank(found: Sequence[Found], limit: int) -> list[Scored]:
             scores[kept].tolist(),
             strict=True,
         ):
-            hits.append((-score, segment.name(group), index, one.part.dataset, owner, key))
+            hits.append((-score, names[group], index, one.part.dataset, owner, key))
     hits.sort()
     return [
-        Scored(dataset=dataset, owner=owner, key=key, name=name, index=index, score=-negative)
+        Scored(dataset, owner, key, name, index, -negative)
         for negative, name, index, dataset, owner, key in hits[:limit]
     ]

@@ -147,7 +147,8 @@ class Segment:
 
     A group is the run of units of one owner: group g is `starts[g]:starts[g + 1]`.
     `owner_order` sorts the groups by owner. `row_units` are the units that have a vector,
-    ascending; row r is approximately `codes[r] * scales[r]`.
+    ascending; row r is approximately `codes[r] * scales[r]`, and exactly what the truth keeps
+    under `row_keys[r]`.
     """
 
     starts: NDArray[np.int32]
@@ -161,12 +162,14 @@ class Segment:
     text: Inverted
     headings: Inverted
     row_units: NDArray[np.int32]
+    row_keys: NDArray[np.int64]
     codes: NDArray[np.int8]
     scales: NDArray[np.float32]
     file: str | None = None
     total_length: int = field(init=False)
     _norms: tuple[float, NDArray[np.float64]] | None = field(init=False, default=None)
     _sorted_owners: NDArray[np.int64] | None = field(init=False, default=None)
+    _names: list[str] | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
         self.total_length = int(self.lengths.sum(dtype=np.int64))
@@ -222,14 +225,11 @@ class Segment:
         """The group of each unit."""
         return self.starts.searchsorted(units, "right") - 1
 
-    def name(self, group: int) -> str:
-        """A group's document name."""
-        start, end = self.name_offsets[group], self.name_offsets[group + 1]
-        return self.name_blob[start:end].tobytes().decode()
-
     def names(self) -> list[str]:
         """All groups' document names."""
-        return unpack(self.name_blob, self.name_offsets)
+        if self._names is None:
+            self._names = unpack(self.name_blob, self.name_offsets)
+        return self._names
 
     def norms(self, slope: float, base: float) -> NDArray[np.float64]:
         """`base + slope * length` of each unit: the length part of BM25's denominator.

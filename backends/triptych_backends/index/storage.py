@@ -109,6 +109,7 @@ PLAIN = (
     "indexes",
     "lengths",
     "row_units",
+    "row_keys",
     "codes",
     "scales",
 )

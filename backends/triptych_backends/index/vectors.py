@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import BoundedSemaphore
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,8 @@ SPLIT_BYTES = 8 << 20
 class Cores:
     """A gate that lets as many scans run as there are cores, and splits a large one over idle ones.
 
-    simsimd releases the interpreter's lock, so threads do run side by side.
+    simsimd releases the interpreter's lock, so threads do run side by side. Its own threads are
+    not used: they spin for work when a scan is over, and take the core from whoever is next.
     """
 
     def __init__(self, count: int | None = None) -> None:
@@ -73,27 +75,36 @@ def quantise(rows: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.fl
     return codes, scales
 
 
+class Approximate(NamedTuple):
+    """Approximate scores of the units of one view that have a vector: their ordinals and keys.
+
+    All three have the shape (rows,). A dead unit's score is -inf.
+    """
+
+    scores: NDArray[np.float32]
+    units: NDArray[np.int32]
+    keys: NDArray[np.int64]
+
+
 def approximate(
     view: View, query: NDArray[np.float32], allowed: IntArray | None, cores: Cores
-) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-    """Approximate scores of the live units that have a vector, and these units' ordinals.
-
-    `allowed` are the only ordinals that count, ascending. A dead unit's score is -inf.
-    """
+) -> Approximate:
+    """Scan a view. `allowed` are the only ordinals that count, ascending."""
     segment = view.segment
     if not segment.dimension:
-        return np.empty(0, np.float32), EMPTY_ORDINALS
+        return Approximate(np.empty(0, np.float32), EMPTY_ORDINALS, np.empty(0, np.int64))
     codes, scale = quantise(query[None])
-    row_codes, scales, units = segment.codes, segment.scales, segment.row_units
+    row_codes, scales = segment.codes, segment.scales
+    units, keys = segment.row_units, segment.row_keys
     if allowed is not None:
         rows = common_places(units, _without(allowed, view.dead))
-        row_codes, scales, units = row_codes[rows], scales[rows], units[rows]
+        row_codes, scales, units, keys = row_codes[rows], scales[rows], units[rows], keys[rows]
     scores = cores.dot(row_codes, codes[0])
     scores *= scales
     scores *= scale[0]
     if allowed is None and len(view.dead):
         scores[view.dead_rows()] = -np.inf
-    return scores, units
+    return Approximate(scores, units, keys)
 
 
 def exact(query: NDArray[np.float32], vectors: NDArray[np.float32]) -> NDArray[np.float64]:

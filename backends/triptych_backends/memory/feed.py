@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from triptych.records import NO_CHUNK, Layer, Vector
-from triptych_backends.index.feed import Change, Field, Head, Profile, Unit
+from triptych_backends.index.feed import Change, Field, Head, Profile, Rows, Unit
 from triptych_backends.memory.truth import FIELDS, Dataset, Truth
 
 __all__ = ["MemoryFeed"]
@@ -39,15 +41,13 @@ class MemoryFeed:
             units = [unit for owner, name in names for unit in _units(state, field, owner, name)]
         return iter(units)
 
-    def vectors(self, dataset: str, field: Field, keys: Sequence[int]) -> dict[int, Vector]:
+    def vectors(self, dataset: str, keys: Sequence[int]) -> Rows:
         with self._truth as truth:
             state = truth.read(dataset)
-            found = {}
-            for key in keys:
-                vector = _vector(state, truth.places.get(key))
-                if vector is not None:
-                    found[key] = vector
-            return found
+            found = {key: _vector(state, truth.places.get(key)) for key in keys}
+        kept = {key: vector for key, vector in found.items() if vector is not None}
+        rows = np.stack(list(kept.values())) if kept else np.empty((0, 0), np.float32)
+        return Rows(list(kept), rows)
 
     def profile(self, dataset: str) -> Profile:
         with self._truth as truth:

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import and_, bindparam, select
 
-from triptych_backends.index import Change, Field, Head, Profile, Unit
+from triptych_backends.index import Change, Field, Head, Profile, Rows, Unit
 
 from . import tables as t
 from .chunk_rows import headings_of
 from .errors import corrupt
 from .sqlite import among, as_list
 from .transaction import FIELD_OF_LAYER, find_dataset
-from .vectors import decode_vector
+from .vectors import decode_vector, decode_vectors
 
 if TYPE_CHECKING:
     from .store import SqlStore
@@ -50,6 +50,7 @@ _CHUNKS = (
         t.chunk.c.heading_path,
         t.vector.c.data,
         t.space.c.dimension,
+        t.vector.c.id,
     )
     .join(t.document, t.document.c.id == t.chunk.c.document_id)
     .join(t.dataset, t.dataset.c.id == t.document.c.dataset_id)
@@ -71,6 +72,7 @@ _LAYERS = (
         t.layer.c.content,
         t.vector.c.data,
         t.space.c.dimension,
+        t.vector.c.id,
     )
     .join(t.dataset, t.dataset.c.id == t.layer.c.dataset_id)
     .join(t.vector, t.vector.c.id == t.layer.c.vector_id, isouter=True)
@@ -78,20 +80,7 @@ _LAYERS = (
     .where(among(t.layer.c.id, "owners"), t.layer.c.layer == bindparam("layer"))
     .order_by(t.layer.c.id)
 )
-_CHUNK_VECTORS = (
-    select(t.chunk.c.id, t.vector.c.data, t.space.c.dimension)
-    .join(t.vector, t.vector.c.id == t.chunk.c.vector_id)
-    .join(t.space, t.space.c.id == t.vector.c.space_id)
-    .join(t.dataset, t.dataset.c.id == t.space.c.dataset_id)
-    .where(t.space.c.embed_sig == t.dataset.c.embed_sig, among(t.chunk.c.id, "keys"))
-)
-_LAYER_VECTORS = (
-    select(t.layer.c.revision, t.vector.c.data, t.space.c.dimension)
-    .join(t.vector, t.vector.c.id == t.layer.c.vector_id)
-    .join(t.space, t.space.c.id == t.vector.c.space_id)
-    .join(t.dataset, t.dataset.c.id == t.space.c.dataset_id)
-    .where(t.space.c.embed_sig == t.dataset.c.embed_sig, among(t.layer.c.revision, "keys"))
-)
+_VECTORS = select(t.vector.c.id, t.vector.c.data).where(among(t.vector.c.id, "keys"))
 _NO_INDEX = -1
 
 
@@ -132,7 +121,7 @@ class SqlFeed:
     def _unit(self, field: Field, row: tuple[Any, ...]) -> Unit:
         try:
             if field == "chunk":
-                owner, key, name, index, content, headings, data, width = row
+                owner, key, name, index, content, headings, data, width, vector_key = row
                 return Unit(
                     owner=owner,
                     key=key,
@@ -141,6 +130,7 @@ class SqlFeed:
                     text=content.decode(),
                     headings=headings_of(headings),
                     vector=self._vector(data, width),
+                    vector_key=vector_key,
                 )
             owner, key, name, content, *vector = row
             return Unit(
@@ -149,7 +139,8 @@ class SqlFeed:
                 name=name,
                 index=_NO_INDEX,
                 text=content.decode(),
-                vector=self._vector(*vector) if vector else None,
+                vector=self._vector(*vector[:2]) if vector else None,
+                vector_key=vector[2] if vector else None,
             )
         except ValueError as error:
             raise corrupt(self._store.where, f"the text of {name!r}: {error}") from error
@@ -159,17 +150,11 @@ class SqlFeed:
             return None
         return decode_vector(data, width, self._store.where)
 
-    def vectors(
-        self, dataset: str, field: Field, keys: Sequence[int]
-    ) -> dict[int, NDArray[np.float32]]:
-        """See `ChangeFeed.vectors`."""
-        if field == "document":
-            return {}
-        statement = _CHUNK_VECTORS if field == "chunk" else _LAYER_VECTORS
+    def vectors(self, dataset: str, keys: Sequence[int]) -> Rows:
+        """See `ChangeFeed.vectors`. Ids are unique over all datasets and spaces."""
         with self._store.reading() as session:
-            rows = session.all(statement, keys=as_list(int(key) for key in keys))
-        where = self._store.where
-        return {key: decode_vector(data, width, where) for key, data, width in rows}
+            rows = session.all(_VECTORS, keys=as_list(keys))
+        return decode_vectors(rows, self._store.where)
 
     def profile(self, dataset: str) -> Profile:
         """See `ChangeFeed.profile`; without a configuration: English, no vectors."""

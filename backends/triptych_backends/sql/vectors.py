@@ -9,13 +9,14 @@ from sqlalchemy import bindparam, delete, exists, insert, select
 
 from triptych.errors import ValidationError
 from triptych.records import Vector
+from triptych_backends.index.feed import Rows
 
 from . import tables as t
 from .errors import corrupt
 from .sqlite import Session, among, as_list
 from .transaction import Transaction
 
-__all__ = ["collect", "decode_vector", "known_vectors", "store_vectors"]
+__all__ = ["collect", "decode_vector", "decode_vectors", "known_vectors", "store_vectors"]
 
 _SPACE = select(t.space.c.id, t.space.c.dimension).where(
     t.space.c.dataset_id == bindparam("pk"), t.space.c.embed_sig == bindparam("space")
@@ -51,6 +52,21 @@ def decode_vector(data: bytes, dimension: int, where: str) -> Vector:
     if len(data) != 4 * dimension:
         raise corrupt(where, f"a vector has {len(data)} bytes where {4 * dimension} belong")
     return np.frombuffer(data, np.dtype("<f4"))
+
+
+def decode_vectors(rows: Sequence[tuple[int, bytes]], where: str) -> Rows:
+    """Stored vectors of one space, given as (id, data), as one array.
+
+    Raises:
+        CorruptStoreError: they are not all of one width.
+    """
+    keys = [key for key, _ in rows]
+    width = len(rows[0][1]) if rows else 0
+    joined = b"".join([data for _, data in rows])
+    if width % 4 or len(joined) != width * len(rows):
+        raise corrupt(where, "vectors of one embedding space differ in width")
+    flat = np.frombuffer(joined, np.dtype("<f4"))
+    return Rows(keys, flat.reshape(len(rows), width // 4))
 
 
 def known_vectors(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import attrs
 
@@ -40,22 +40,28 @@ def _fuse(
     lanes: Mapping[str, Sequence[Candidate]], shares: Mapping[str, Sequence[float]]
 ) -> list[Candidate]:
     """Sum each candidate's shares over the lanes that hold it."""
-    first: dict[object, Candidate] = {}
-    total: dict[object, float] = {}
-    scores: dict[object, dict[str, float]] = {}
+    first: dict[tuple[str, Hashable], Candidate] = {}
+    totals: dict[tuple[str, Hashable], float] = {}
+    scores: dict[tuple[str, Hashable], dict[str, float]] = {}
     for lane, candidates in lanes.items():
         for candidate, share in zip(candidates, shares[lane], strict=True):
             key = (candidate.dataset_id, candidate.key)
-            if key not in first:
-                first[key], total[key], scores[key] = candidate, 0.0, {}
-            elif lane in scores[key]:
-                continue  # a lane counts a candidate once, at its best rank
-            total[key] += share
-            scores[key][lane] = candidate.score
-    return in_order(
-        rescored(candidate, round(total[key], _DIGITS), scores[key])
-        for key, candidate in first.items()
+            known = scores.get(key)
+            if known is None:
+                first[key], totals[key], scores[key] = candidate, share, {lane: candidate.score}
+            elif lane not in known:  # a lane counts a candidate once, at its best rank
+                totals[key] += share
+                known[lane] = candidate.score
+    ordered = sorted(
+        [
+            (-round(total, _DIGITS), c.doc_name, c.index, c.dataset_id, at)
+            for at, (total, c) in enumerate(zip(totals.values(), first.values(), strict=True))
+        ]
     )
+    keys = list(totals)
+    return [
+        rescored(first[keys[at]], -negative, scores[keys[at]]) for negative, _, _, _, at in ordered
+    ]
 
 
 @attrs.frozen(kw_only=True)
