@@ -99,6 +99,8 @@ def approximate(
     if allowed is not None:
         rows = common_places(units, _without(allowed, view.dead))
         row_codes, scales, units, keys = row_codes[rows], scales[rows], units[rows], keys[rows]
+        if not len(rows):
+            return Approximate(np.empty(0, np.float32), units, keys)
     scores = cores.dot(row_codes, codes[0])
     scores *= scales
     scores *= scale[0]
