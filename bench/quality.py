@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 import triptych
-from triptych import NewDocument, Progress
+from triptych import NewDocument, Progress, RRFRanker, WeightedRanker
 
 K = 10
 
@@ -59,7 +59,7 @@ def main() -> None:
     parser.add_argument("collection", type=Path, help="a zip in BEIR layout")
     parser.add_argument("--embedder", default="local")
     parser.add_argument("--store", default="memory://")
-    parser.add_argument("--ranker", choices=["rrf", "min-max"], default=None)
+    parser.add_argument("--ranker", choices=["rrf", "min-max"], default="rrf")
     parser.add_argument("--queries", type=int, default=None, help="only the first so many")
     parser.add_argument("--no-title", action="store_true", help="no title before the chunks")
     parser.add_argument("--json", type=Path, help="write the per-query scores here")
@@ -77,7 +77,8 @@ def main() -> None:
                 qrels.setdefault(query, {})[doc] = int(grade)
     queries = sorted(qrels)[: options.queries]
 
-    with triptych.open(options.store, embedder=options.embedder, ranker=options.ranker) as kb:
+    ranker = WeightedRanker() if options.ranker == "min-max" else RRFRanker()
+    with triptych.open(options.store, embedder=options.embedder, ranker=ranker) as kb:
         if "collection" not in kb.list_datasets():
             began = time.perf_counter()
             report = kb.put_documents(

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from triptych.chunking import ChunkConfig, ChunkerSet, MarkdownChunker, default_chunkers
-from triptych.contracts import Embedder
+from triptych.contracts import Closeable, Embedder, Ranker
 from triptych.errors import ValidationError
 from triptych.service import Service, ServiceOptions
 from triptych_factory.backends import open_store
@@ -24,6 +24,7 @@ def open_service(
     language: str | None = None,
     chunk_size: int | None = None,
     chunk_overlap: int | None = None,
+    ranker: Ranker | None = None,
     lock_timeout: float | None = None,
     read_only: bool | None = None,
     create: bool = True,
@@ -47,23 +48,39 @@ def open_service(
         }
     )
     own = None if embedder is None or isinstance(embedder, str) else embedder
-    return wire(settings, embedder=own, create=create)
+    return wire(settings, embedder=own, ranker=ranker, create=create)
 
 
-def wire(settings: Settings, *, embedder: Embedder | None = None, create: bool = True) -> Service:
+def wire(
+    settings: Settings,
+    *,
+    embedder: Embedder | None = None,
+    ranker: Ranker | None = None,
+    create: bool = True,
+) -> Service:
     """A Service over the store and with the embedder that ``settings`` name.
 
     ``embedder`` takes the place of the one they name. ``create`` says whether a store that
-    does not exist yet is made. The Service closes the store.
+    does not exist yet is made. The Service closes the store, and the embedder if it was made
+    here.
     """
     location = parse_location(settings.url)
     # The embedder comes first: a misspelt one must not leave an empty store behind.
     chosen = build_embedder(settings.embedder) if embedder is None else embedder
     options = ServiceOptions(
-        chunkers=_chunkers(settings), embedder=chosen, language=settings.language
+        chunkers=_chunkers(settings),
+        embedder=chosen,
+        language=settings.language,
+        ranker=ranker,
     )
     store = open_store(location, settings, create=create)
-    return Service(store.documents, store.chunks, store.layers, options=options, close=store.close)
+
+    def close() -> None:
+        store.close()
+        if embedder is None and isinstance(chosen, Closeable):
+            chosen.close()
+
+    return Service(store.documents, store.chunks, store.layers, options=options, close=close)
 
 
 def _chunkers(settings: Settings) -> ChunkerSet:

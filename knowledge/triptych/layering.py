@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 import attrs
 
+from triptych import deadlines
 from triptych.contracts import DocumentRepo, LayerRepo
 from triptych.derivation import Deriver
 from triptych.embedding import embed
@@ -136,6 +137,28 @@ class LayerDesk:
         )
         self._layers.put(made)
         return attrs.evolve(made, vector=None)
+
+    def embed_anew(self, dataset_id: str) -> int:
+        """Give layers of another embedding space vectors of this one; how many were embedded.
+
+        The texts stay as they are. A layer whose document has moved on is left: it is stale
+        anyway, and whoever makes it again embeds it.
+        """
+        embedded = 0
+        for stored in self._layers.list(dataset_id):
+            if stored.sig.embed_sig == self._deriver.embed_sig:
+                continue
+            deadlines.check("embedding layers")
+            vector = self._embedded(stored.doc_name, stored.content)
+            sig = attrs.evolve(stored.sig, embed_sig=self._deriver.embed_sig)
+            if not _is_folder(stored.doc_name):
+                info = self._documents.get_info(dataset_id, stored.doc_name)
+                if info is None or info.content_sha256 != sig.input_sig:
+                    continue
+                sig = attrs.evolve(sig, source_version=info.version)
+            if self._layers.put(attrs.evolve(stored, vector=vector, sig=sig)):
+                embedded += vector is not None
+        return embedded
 
     def _made(
         self,

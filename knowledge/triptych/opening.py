@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from triptych.contracts import Embedder
+from triptych.contracts import Embedder, Ranker
 
 if TYPE_CHECKING:
     from triptych.service import Service
@@ -20,6 +20,7 @@ def open(
     language: str | None = None,
     chunk_size: int | None = None,
     chunk_overlap: int | None = None,
+    ranker: Ranker | None = None,
     lock_timeout: float | None = None,
     read_only: bool | None = None,
     create: bool = True,
@@ -38,6 +39,7 @@ def open(
         language: the analyzer's language for datasets made from now on. Default ``"english"``.
         chunk_size: the most code points of a chunk; None for each chunker's own default.
         chunk_overlap: the code points a chunk repeats of the one before it; None likewise.
+        ranker: fuses the lanes of hybrid search. Default `RRFRanker`.
         lock_timeout: seconds to wait for another process that is writing. Default 30.
         read_only: refuse every write. Default False.
         create: whether a store that does not exist yet is made.
@@ -57,6 +59,7 @@ def open(
         language=language,
         chunk_size=chunk_size,
         chunk_overlap=chunk_overlap,
+        ranker=ranker,
         lock_timeout=lock_timeout,
         read_only=read_only,
         create=create,

@@ -661,7 +661,7 @@ class PutReport:
 class RebuildReport:
     """What a rebuild did: ``checked`` documents are ``fresh``, ``rebuilt`` or in ``failed``.
 
-    ``embedded`` and ``reused`` count chunks; ``removed`` counts the documents whose derived
+    ``embedded`` and ``reused`` count chunks (and layers embedded anew); ``removed`` counts the documents whose derived
     data had no source any more.
     """
 

@@ -395,7 +395,8 @@ class Service:
 
         The rebuild of a dataset, or of everything, is also how a new chunker or embedder is
         taken on: the dataset's configuration becomes this Service's. One document's failure
-        is in the report and holds up no other. Layers are not made here.
+        is in the report and holds up no other. Layers are not made here, but those of another
+        embedder are embedded anew, as they are.
 
         Raises:
             NotFoundError: there is no such dataset.
@@ -412,7 +413,9 @@ class Service:
         if scope.doc_name:
             return self._writer.rebuild_document(scope.dataset_id, scope.doc_name, self.layer_repo)
         datasets = [scope.dataset_id] if scope.dataset_id else self.documents.list_datasets()
-        return self._writer.rebuild_datasets(datasets, progress)
+        report = self._writer.rebuild_datasets(datasets, progress)
+        layers = sum(self._layers.embed_anew(each) for each in datasets)
+        return attrs.evolve(report, embedded=report.embedded + layers)
 
     def stats(self, dataset_id: str | None = None) -> list[DatasetStats]:
         """Counts of one dataset, or of all.

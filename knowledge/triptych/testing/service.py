@@ -565,6 +565,25 @@ class ServiceTests(HarnessTests):
         with pytest.raises(ModelMismatchError):
             kb.put_document("d", "c.txt", "x")
 
+    def test_a_rebuild_embeds_layers_anew_and_leaves_their_texts(
+        self, kb: Service, store: Store
+    ) -> None:
+        kb.put_document("d", "a.txt", "some words")
+        kb.put_document_layer("d", "a.txt", "L0", "An abstract.", prompt_sig="by hand")
+        kb.put_dataset_layer("d", "L0", "All of it.")
+        with serve(store, FakeEmbedder(signature="other/1")) as other:
+            before = other.layer("d", "a.txt", "L0")
+            assert before is not None
+            assert before.stale == "embedder"
+            assert other.rebuild(dataset_id="d").embedded == 3
+            after = other.layer("d", "a.txt", "L0")
+            assert after is not None
+            assert (after.content, after.sig.prompt_sig) == ("An abstract.", "by hand")
+            assert after.stale is None
+            hits = other.search("abstract", dataset_id="d", layer="L0", mode="vector").hits
+            assert {hit.doc_name for hit in hits} == {"", "a.txt"}
+            assert all(hit.stale is None for hit in hits)
+
     def test_another_chunker_is_told_stale_and_taken_on_by_a_rebuild(
         self, kb: Service, store: Store, embedder: Outage
     ) -> None:
