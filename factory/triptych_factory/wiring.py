@@ -75,10 +75,12 @@ def wire(
     )
     store = open_store(location, settings, create=create)
 
+    made_here: object = chosen if embedder is None else None
+
     def close() -> None:
         store.close()
-        if embedder is None and isinstance(chosen, Closeable):
-            chosen.close()
+        if isinstance(made_here, Closeable):
+            made_here.close()
 
     return Service(store.documents, store.chunks, store.layers, options=options, close=close)
 

@@ -661,8 +661,8 @@ class PutReport:
 class RebuildReport:
     """What a rebuild did: ``checked`` documents are ``fresh``, ``rebuilt`` or in ``failed``.
 
-    ``embedded`` and ``reused`` count chunks (and layers embedded anew); ``removed`` counts the documents whose derived
-    data had no source any more.
+    ``embedded`` counts chunks, and layers embedded anew; ``reused`` counts chunks; ``removed``
+    counts the documents whose derived data had no source any more.
     """
 
     checked: int = 0
