@@ -26,6 +26,7 @@ from triptych.contracts import (
 )
 from triptych.dataset import Dataset
 from triptych.derivation import Deriver
+from triptych.embedding import check_embedder
 from triptych.errors import (
     CancelledError,
     NotFoundError,
@@ -85,6 +86,8 @@ class ServiceOptions:
     ranker: Ranker | None = None
 
     def __attrs_post_init__(self) -> None:
+        if self.embedder is not None:
+            check_embedder(self.embedder)
         try:
             get_analyzer(self.language)
         except ValueError as error:
@@ -325,7 +328,11 @@ class Service:
         return self._searches.search_documents(_query(query, fields))
 
     def search_many(self, queries: Iterable[Query | str], **fields: Any) -> list[Result]:
-        """`search` for each query, in order; their texts are embedded in one batch."""
+        """`search` for each query, in order; their texts are embedded in one batch.
+
+        When the batch fails, each text is embedded by itself, and a query whose text still
+        fails ends as it does in `search`: with a warning in hybrid mode, else with the error.
+        """
         self._open()
         if isinstance(queries, str | Query) or not isinstance(queries, Iterable):
             raise ValidationError(

@@ -132,11 +132,7 @@ class Writer:
         progress: ProgressCallback | None,
     ) -> PutReport:
         """Store and derive in batches."""
-        if isinstance(documents, str | bytes) or not isinstance(documents, Iterable):
-            raise ValidationError(
-                "put_documents takes NewDocument records, or maps names to contents: it cannot "
-                f"take a {type(documents).__name__}"
-            )
+        _check_documents(documents)
         _check_progress(progress)
         self.check_config(dataset_id)
         total = len(documents) if isinstance(documents, Mapping | Sequence) else None
@@ -405,6 +401,14 @@ def _batches(documents: Iterable[NewDocument]) -> Iterator[list[NewDocument]]:
             batch, size = [], 0
     if batch:
         yield batch
+
+
+def _check_documents(documents: object) -> None:
+    if isinstance(documents, str | bytes) or not isinstance(documents, Iterable):
+        raise ValidationError(
+            "put_documents takes NewDocument records, or maps names to contents: it cannot "
+            f"take a {type(documents).__name__}"
+        )
 
 
 def _check_progress(progress: object) -> None:
