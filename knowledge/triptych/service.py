@@ -256,7 +256,8 @@ class Service:
         Idempotent: whether there was one. Cleaning goes on past a failure.
 
         Raises:
-            StoreError: some steps failed; ``errors`` holds all of them. Delete again.
+            StoreError: some steps failed; ``errors`` holds all of them. Delete again. Where
+                all failed alike it is of their kind, `StoreLockedError` for one.
         """
         self._open()
         _check_names(dataset_id, name)
@@ -271,7 +272,8 @@ class Service:
         """Remove a dataset with everything in it. Idempotent: whether there was one.
 
         Raises:
-            StoreError: some steps failed; ``errors`` holds all of them. Delete again.
+            StoreError: some steps failed; ``errors`` holds all of them. Delete again. Where
+                all failed alike it is of their kind, `StoreLockedError` for one.
         """
         self._open()
         _check_names(dataset_id)
@@ -547,8 +549,11 @@ class Service:
             except Exception as error:  # noqa: BLE001 - collected, and raised together
                 errors.append(error)
         if errors:
-            said = "; ".join(f"{type(error).__name__}: {error}" for error in errors)
-            raise StoreError(
+            said = "; ".join(dict.fromkeys(f"{type(error).__name__}: {error}" for error in errors))
+            kinds = {type(error) for error in errors}
+            alike = kinds.pop() if len(kinds) == 1 else StoreError
+            kind = alike if issubclass(alike, StoreError) else StoreError
+            raise kind(
                 f"{doing}: {len(errors)} of {len(steps)} steps failed ({said}): mend the cause "
                 "and call again",
                 errors=errors,
