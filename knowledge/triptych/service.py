@@ -169,7 +169,9 @@ class Service:
         """Store many documents, streamed and batched; a report, item by item.
 
         ``documents`` is an iterable of `NewDocument`, or maps names to contents. One
-        document's failure is in the report and holds up no other.
+        document's failure is in the report and holds up no other. What ``documents`` itself
+        raises passes through: the batches before it (256 documents, or 4 million code points)
+        are stored, the one it was being gathered for is not.
 
         Raises:
             ModelMismatchError, ConflictError: as `put_document`, before anything is stored.

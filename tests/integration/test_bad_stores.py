@@ -277,3 +277,9 @@ def test_closing_while_threads_work_ends_each_with_a_named_error(kb: Service) ->
     # A put whose source was stored before the close says so.
     assert [type(error) for error in ended if not isinstance(error, TriptychError)] == []
     assert len(ended) == len(threads)
+
+
+def test_a_chunk_size_below_the_default_overlap_asks_for_both(tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match="overlap 64 does not fit chunk size 50: give both"):
+        triptych.open(tmp_path / "kb.db", embedder="hash", chunk_size=50)
+    assert list(tmp_path.iterdir()) == []
