@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from pathlib import Path
 
 import attrs
 
 from triptych.errors import NotAvailableError, ValidationError
+from triptych.records import check_text
 
 __all__ = ["Location", "parse_location", "relative_to"]
 
@@ -35,6 +37,9 @@ def parse_location(url: str) -> Location:
         ValidationError: it cannot be meant, or its scheme is unknown.
         NotAvailableError: its scheme is not in this version.
     """
+    check_text(url, "the store's URL or path")
+    if url == ":memory:":
+        raise ValidationError("':memory:' would be a file of that name: write memory://")
     if not url.strip() or "\0" in url:
         raise ValidationError(f"{url!r} names no store: give a path such as ./kb.db, or a URL")
     found = _URL.fullmatch(url)
@@ -91,6 +96,14 @@ def _sqlite_file(url: str, rest: str) -> Path:
 
 def _file(path: Path, url: str) -> Path:
     path = path.absolute()
+    try:
+        path.exists()
+    except OSError as error:
+        raise ValidationError(
+            f"{url[:60]!r}… cannot be a file here ({error.strerror}): give a shorter path"
+            if error.errno == errno.ENAMETOOLONG
+            else f"{url!r} cannot be looked up ({error.strerror}): check the path and its rights"
+        ) from error
     if path.is_dir():
         raise ValidationError(f"{url!r} is a directory: name a file in it, such as kb.db")
     return path

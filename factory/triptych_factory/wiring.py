@@ -98,7 +98,7 @@ def _chunkers(settings: Settings) -> ChunkerSet:
 def _text_of(url: str | os.PathLike[str] | None) -> str | None:
     if url is None or isinstance(url, str):
         return url
-    path = os.fspath(url)
+    path = os.fspath(url) if isinstance(url, os.PathLike) else url
     if not isinstance(path, str):
         raise ValidationError(f"a store is named by a URL or a path in text, not {path!r}")
     # Absolute, so that no name of a file can be taken for a URL.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from triptych.errors import ValidationError
 from triptych.progress import ProgressCallback
 from triptych.records import (
     DatasetStats,
@@ -20,6 +21,7 @@ from triptych.records import (
     RebuildReport,
     Result,
     SourceDocument,
+    check_text,
 )
 
 if TYPE_CHECKING:
@@ -73,18 +75,24 @@ class Dataset:
 
     def purge(self, name: str) -> bool:
         """`Service.purge` of one document."""
+        # None would mean the whole dataset there.
+        check_text(name, "a document name")
         return self.service.purge(self.dataset_id, name)
 
     def search(self, query: Query | str, **fields: Any) -> Result:
         """`Service.search`."""
-        return self.service.search(query, dataset_id=self.dataset_id, **fields)
+        return self.service.search(self._mine(query, fields), dataset_id=self.dataset_id, **fields)
 
     def search_documents(self, query: Query | str, **fields: Any) -> Result:
         """`Service.search_documents`."""
-        return self.service.search_documents(query, dataset_id=self.dataset_id, **fields)
+        return self.service.search_documents(
+            self._mine(query, fields), dataset_id=self.dataset_id, **fields
+        )
 
     def search_many(self, queries: Iterable[Query | str], **fields: Any) -> Sequence[Result]:
         """`Service.search_many`."""
+        if isinstance(queries, Iterable) and not isinstance(queries, str):
+            queries = [self._mine(query, fields) for query in queries]
         return self.service.search_many(queries, dataset_id=self.dataset_id, **fields)
 
     def layer(self, name: str, layer: Layer | str) -> DerivedLayer | None:
@@ -142,3 +150,18 @@ class Dataset:
     def stats(self) -> DatasetStats:
         """`Service.stats` of this dataset."""
         return self.service.stats(self.dataset_id)[0]
+
+    def _mine(self, query: Query | str, fields: Mapping[str, Any]) -> Query | str:
+        """``query``, unless it or ``fields`` name a dataset, which this view is there to do."""
+        named = query.dataset_id if isinstance(query, Query) else ""
+        for other in (named, fields.get("dataset_id", "")):
+            if other not in ("", self.dataset_id):
+                raise ValidationError(
+                    f"this is a view of the dataset {self.dataset_id!r}, and the query names "
+                    f"{other!r}: search that one's view, or the knowledge base itself"
+                )
+        if "dataset_id" in fields:
+            raise ValidationError(
+                f"this view of the dataset {self.dataset_id!r} fills in dataset_id: leave it out"
+            )
+        return query

@@ -57,7 +57,8 @@ def deadline(seconds: float | None = None) -> Iterator[CancelScope]:
     Raises:
         ValidationError: ``seconds`` is negative or not a number.
     """
-    if seconds is not None and not seconds >= 0:
+    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if seconds is not None and not (number and seconds >= 0):
         raise ValidationError(f"a deadline is a number of seconds from 0 up, not {seconds!r}")
     expires = math.inf if seconds is None else time.monotonic() + seconds
     scope = CancelScope(expires, _current.get())

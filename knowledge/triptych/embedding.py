@@ -8,12 +8,44 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych.contracts import CoverageEmbedder, Embedder, EmbedKind
-from triptych.errors import ProviderError
-from triptych.records import Vector
+from triptych.errors import ProviderError, TriptychError, ValidationError
+from triptych.records import Vector, check_text
 
-__all__ = ["CoverageGate", "embed", "embed_query"]
+__all__ = ["CoverageGate", "check_embedder", "embed", "embed_query"]
 
 _UNIT_TOLERANCE = 1e-3  # float16 and int8 models are off by less; more is worth mending
+
+
+def check_embedder(embedder: object) -> None:
+    """Refuse what cannot embed, while nothing has been read or written.
+
+    Raises:
+        ValidationError: it is a class, or lacks ``embed``, a signature or a dimension that
+            can be meant.
+    """
+    kind = type(embedder).__name__
+    if isinstance(embedder, type):
+        raise ValidationError(
+            f"the embedder is the class {embedder.__name__}: give an object of it, "
+            f"{embedder.__name__}(…)"
+        )
+    if not callable(getattr(embedder, "embed", None)):
+        raise ValidationError(
+            f"a {kind} is no embedder: give a name such as 'local', None, or an object with "
+            "signature, dimension and embed(texts, *, kind)"
+        )
+    signature = check_text(getattr(embedder, "signature", None), f"the signature of the {kind}")
+    if not signature.strip():
+        raise ValidationError(
+            f"the signature of the {kind} is empty: it names the space of its vectors, so give "
+            "the model, its revision and its dimension"
+        )
+    width = getattr(embedder, "dimension", None)
+    if width is not None and (isinstance(width, bool) or not isinstance(width, int) or width < 1):
+        raise ValidationError(
+            f"the dimension of the embedder {signature!r} is {width!r}: give the length of its "
+            "vectors, or None when it is not known before the first"
+        )
 
 
 def embed(embedder: Embedder, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
@@ -22,19 +54,32 @@ def embed(embedder: Embedder, texts: Sequence[str], *, kind: EmbedKind) -> NDArr
     Rows that are not of unit length are scaled to it.
 
     Raises:
-        ProviderError: the embedder returned something else; the message says what, and for
-            which text.
+        ProviderError: the embedder raised, which is the ``__cause__``, or returned something
+            else; the message says what, and for which text. Errors of Triptych's own pass.
     """
-    raw = np.asarray(embedder.embed(texts, kind=kind))
     who = f"the embedder {embedder.signature!r}"
+    try:
+        raw = np.asarray(embedder.embed(texts, kind=kind))
+    except TriptychError:
+        raise
+    except Exception as error:
+        raise ProviderError(
+            f"{who} failed on {len(texts)} texts, of which the first begins "
+            f"{texts[0][:60]!r} ({type(error).__name__}: {error}): mend it and call again"
+        ) from error
     width = embedder.dimension
+    if raw.dtype.kind not in "fiu":
+        raise ProviderError(
+            f"{who} returned {raw.dtype} values for {len(texts)} texts: real numbers were expected"
+        )
     if raw.ndim != 2 or raw.shape[0] != len(texts) or (width and raw.shape[1] != width):
         raise ProviderError(
             f"{who} returned an array of shape {raw.shape} for {len(texts)} texts; "
             f"({len(texts)}, {width or 'dimension'}) was expected: its model and its declared "
             "dimension do not belong together"
         )
-    vectors = raw.astype(np.float32, copy=False)
+    with np.errstate(over="ignore"):  # infinity is told below, with its text
+        vectors = raw.astype(np.float32, copy=False)
     norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
     bad = np.flatnonzero(~np.isfinite(norms) | (norms == 0))
     if bad.size:

@@ -131,7 +131,7 @@ class LayerDesk:
         kind = _summary_layer(layer)
         if dataset_id not in self._documents.list_datasets():
             raise NotFoundError(f"there is no dataset {dataset_id!r} to store a layer of")
-        below = summaries_of(self._layers, dataset_id) if summaries is None else summaries
+        below = summaries_of(self._layers, dataset_id) if summaries is None else _listed(summaries)
         made = self._made(
             dataset_id, "", kind, content, prompt_sig, None, summaries_input_sig(below)
         )
@@ -170,6 +170,7 @@ class LayerDesk:
         info: DocumentInfo | None,
         input_sig: str = "",
     ) -> DerivedLayer:
+        deadlines.check("the put of a layer")
         self._check_config(dataset_id)
         return DerivedLayer(
             dataset_id=dataset_id,
@@ -210,6 +211,17 @@ class LayerDesk:
     def _inputs(self, dataset_id: str) -> Callable[[], str]:
         """The digest of the dataset's abstracts, worked out once, when it is asked for."""
         return functools.cache(lambda: summaries_input_sig(summaries_of(self._layers, dataset_id)))
+
+
+def _listed(summaries: Iterable[DocumentSummary]) -> list[DocumentSummary]:
+    below = [*summaries] if isinstance(summaries, Iterable) else [summaries]
+    for each in below:
+        if not isinstance(each, DocumentSummary):
+            raise ValidationError(
+                f"summaries takes DocumentSummary records, not {type(each).__name__}: give "
+                "DocumentSummary(name=…, abstract=…)"
+            )
+    return below
 
 
 def _is_folder(name: str) -> bool:

@@ -180,6 +180,13 @@ def check_document_name(name: Any) -> str:
     return str(name)
 
 
+def check_whole(value: Any, what: str, *, least: int = 0) -> int:
+    """``value`` itself, if it is a whole number from ``least`` up; a bool is none."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValidationError(f"{what} must be a whole number from {least} up, not {value!r:.60}")
+    return value
+
+
 def check_metadata(metadata: Any) -> dict[str, str]:
     """A copy of ``metadata``: string keys to string values."""
     if metadata is None:
@@ -225,6 +232,14 @@ def _layer_content(text: object) -> str:
     return check_text(text, "a layer's content")
 
 
+def _summary_part(text: object) -> str:
+    return check_text(text, "a summary's name or abstract")
+
+
+def _provenance(text: object) -> str:
+    return check_text(text, "original_sha256 or parser_sig")
+
+
 @attrs.frozen(kw_only=True, slots=True)
 class NewDocument:
     """A document on its way in.
@@ -238,8 +253,8 @@ class NewDocument:
     content: str = attrs.field(converter=_document_content)
     metadata: Mapping[str, str] = attrs.field(factory=dict, converter=check_metadata)
     if_version: int | None = attrs.field(default=None, converter=_optional_version)
-    original_sha256: str = ""
-    parser_sig: str = ""
+    original_sha256: str = attrs.field(default="", converter=_provenance)
+    parser_sig: str = attrs.field(default="", converter=_provenance)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -590,6 +605,8 @@ class RebuildScope:
     doc_name: str = ""
 
     def __attrs_post_init__(self) -> None:
+        check_text(self.dataset_id, "dataset_id")
+        check_text(self.doc_name, "doc_name")
         if self.doc_name and not self.dataset_id:
             raise ValidationError(
                 f"a rebuild of document {self.doc_name!r} needs its dataset_id as well"
@@ -616,8 +633,8 @@ class DatasetContext:
 class DocumentSummary:
     """A document's name and its L0, as a dataset's layers are made from."""
 
-    name: str
-    abstract: str
+    name: str = attrs.field(converter=_summary_part)
+    abstract: str = attrs.field(converter=_summary_part)
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
@@ -25,6 +26,7 @@ from triptych.contracts import (
 )
 from triptych.dataset import Dataset
 from triptych.derivation import Deriver
+from triptych.embedding import check_embedder
 from triptych.errors import (
     CancelledError,
     NotFoundError,
@@ -49,6 +51,8 @@ from triptych.records import (
     Result,
     SourceDocument,
     check_identifier,
+    check_text,
+    check_whole,
 )
 from triptych.search.desk import SearchDesk
 from triptych.search.engine import SearchEngine
@@ -82,6 +86,8 @@ class ServiceOptions:
     ranker: Ranker | None = None
 
     def __attrs_post_init__(self) -> None:
+        if self.embedder is not None:
+            check_embedder(self.embedder)
         try:
             get_analyzer(self.language)
         except ValueError as error:
@@ -163,7 +169,9 @@ class Service:
         """Store many documents, streamed and batched; a report, item by item.
 
         ``documents`` is an iterable of `NewDocument`, or maps names to contents. One
-        document's failure is in the report and holds up no other.
+        document's failure is in the report and holds up no other. What ``documents`` itself
+        raises passes through: the batches before it (256 documents, or 4 million code points)
+        are stored, the one it was being gathered for is not.
 
         Raises:
             ModelMismatchError, ConflictError: as `put_document`, before anything is stored.
@@ -182,6 +190,7 @@ class Service:
             NotFoundError: there is none of this name.
         """
         self._open()
+        _check_names(dataset_id, name)
         document = self.documents.get(dataset_id, name)
         if document is None:
             raise self._missing(dataset_id, name)
@@ -201,8 +210,11 @@ class Service:
             NotFoundError: there is no such dataset.
         """
         self._open()
-        if limit is not None and (isinstance(limit, bool) or limit < 0):
-            raise ValidationError(f"limit must be 0 or more, not {limit!r}")
+        _check_names(dataset_id)
+        check_text(prefix, "prefix")
+        check_text(after, "after")
+        if limit is not None:
+            limit = min(check_whole(limit, "limit"), sys.maxsize)
         page = self.documents.list(dataset_id, prefix=prefix, after=after, limit=limit)
         if not page and dataset_id not in self.documents.list_datasets():
             raise self._missing(dataset_id)
@@ -231,6 +243,7 @@ class Service:
         """
         self._open()
         check_identifier(dataset_id, "dataset_id")
+        check_text(language, "language")
         try:
             get_analyzer(language)
         except ValueError as error:
@@ -245,9 +258,11 @@ class Service:
         Idempotent: whether there was one. Cleaning goes on past a failure.
 
         Raises:
-            StoreError: some steps failed; ``errors`` holds all of them. Delete again.
+            StoreError: some steps failed; ``errors`` holds all of them. Delete again. Where
+                all failed alike it is of their kind, `StoreLockedError` for one.
         """
         self._open()
+        _check_names(dataset_id, name)
         return self._all(
             f"deleting {name!r} from {dataset_id!r}",
             lambda: self.documents.delete(dataset_id, name),
@@ -259,9 +274,11 @@ class Service:
         """Remove a dataset with everything in it. Idempotent: whether there was one.
 
         Raises:
-            StoreError: some steps failed; ``errors`` holds all of them. Delete again.
+            StoreError: some steps failed; ``errors`` holds all of them. Delete again. Where
+                all failed alike it is of their kind, `StoreLockedError` for one.
         """
         self._open()
+        _check_names(dataset_id)
         return self._all(
             f"deleting the dataset {dataset_id!r}",
             lambda: self.documents.delete_dataset(dataset_id),
@@ -315,8 +332,17 @@ class Service:
         return self._searches.search_documents(_query(query, fields))
 
     def search_many(self, queries: Iterable[Query | str], **fields: Any) -> list[Result]:
-        """`search` for each query, in order; their texts are embedded in one batch."""
+        """`search` for each query, in order; their texts are embedded in one batch.
+
+        When the batch fails, each text is embedded by itself, and a query whose text still
+        fails ends as it does in `search`: with a warning in hybrid mode, else with the error.
+        """
         self._open()
+        if isinstance(queries, str | Query) or not isinstance(queries, Iterable):
+            raise ValidationError(
+                f"search_many takes several queries, not {type(queries).__name__}: give it a "
+                "list, or use search()"
+            )
         return self._searches.search_many([_query(query, fields) for query in queries])
 
     # Layers
@@ -324,16 +350,19 @@ class Service:
     def layer(self, dataset_id: str, name: str, layer: Layer | str) -> DerivedLayer | None:
         """A document's layer with its freshness, None when it was not made yet."""
         self._open()
+        _check_names(dataset_id, name)
         return self._layers.get(dataset_id, name, layer)
 
     def dataset_layer(self, dataset_id: str, layer: Layer | str) -> DerivedLayer | None:
         """The dataset's own layer with its freshness, None when it was not made yet."""
         self._open()
+        _check_names(dataset_id)
         return self._layers.get(dataset_id, "", layer)
 
     def layers(self, dataset_id: str, *, layer: Layer | str | None = None) -> list[DerivedLayer]:
         """All layers of a dataset with their freshness, by name and layer."""
         self._open()
+        _check_names(dataset_id)
         return self._layers.list(dataset_id, layer)
 
     def put_document_layer(
@@ -358,6 +387,10 @@ class Service:
             DerivationError: the content could not be embedded; nothing was stored.
         """
         self._open()
+        _check_names(dataset_id, name)
+        _check_layer(content, prompt_sig)
+        if source_version is not None:
+            check_whole(source_version, "source_version")
         return self._layers.put_document_layer(
             dataset_id, name, layer, content, prompt_sig, source_version
         )
@@ -379,6 +412,8 @@ class Service:
             ValidationError, NotFoundError, DerivationError: as `put_document_layer`.
         """
         self._open()
+        _check_names(dataset_id)
+        _check_layer(content, prompt_sig)
         return self._layers.put_dataset_layer(dataset_id, layer, content, prompt_sig, summaries)
 
     # Upkeep
@@ -405,6 +440,11 @@ class Service:
             CancelledError: the deadline passed; what was rebuilt stays.
         """
         self._open()
+        if scope is not None and not isinstance(scope, RebuildScope):
+            raise ValidationError(
+                f"rebuild takes a RebuildScope, not {type(scope).__name__}: to name a dataset, "
+                "write rebuild(dataset_id=…)"
+            )
         if scope is not None and (dataset_id or doc_name):
             raise ValidationError("give rebuild a scope or a dataset_id, not both")
         scope = scope or RebuildScope(dataset_id=dataset_id, doc_name=doc_name)
@@ -426,6 +466,7 @@ class Service:
         self._open()
         datasets = self.documents.list_datasets()
         if dataset_id is not None:
+            _check_names(dataset_id)
             if dataset_id not in datasets:
                 raise self._missing(dataset_id)
             datasets = [dataset_id]
@@ -513,8 +554,11 @@ class Service:
             except Exception as error:  # noqa: BLE001 - collected, and raised together
                 errors.append(error)
         if errors:
-            said = "; ".join(f"{type(error).__name__}: {error}" for error in errors)
-            raise StoreError(
+            said = "; ".join(dict.fromkeys(f"{type(error).__name__}: {error}" for error in errors))
+            kinds = {type(error) for error in errors}
+            alike = kinds.pop() if len(kinds) == 1 else StoreError
+            kind = alike if issubclass(alike, StoreError) else StoreError
+            raise kind(
                 f"{doing}: {len(errors)} of {len(steps)} steps failed ({said}): mend the cause "
                 "and call again",
                 errors=errors,
@@ -546,10 +590,21 @@ def _document_lanes(chunks: ChunkRepo, embedder: Embedder | None) -> list[Retrie
     return lanes
 
 
+def _check_names(dataset_id: object, name: object = "") -> None:
+    """Refuse what no dataset or document can be called; whether there is one is seen later."""
+    check_text(dataset_id, "dataset_id")
+    check_text(name, "a document name")
+
+
+def _check_layer(content: object, prompt_sig: object) -> None:
+    check_text(content, "a layer's content")
+    check_text(prompt_sig, "prompt_sig")
+
+
 def _query(query: Query | str, fields: Mapping[str, Any]) -> Query:
-    if isinstance(query, Query):
-        return attrs.evolve(query, **fields) if fields else query
     try:
+        if isinstance(query, Query):
+            return attrs.evolve(query, **fields) if fields else query
         return Query(text=query, **fields)
     except TypeError as error:
         known = ", ".join(attribute.name for attribute in attrs.fields(Query))

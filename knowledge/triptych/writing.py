@@ -110,6 +110,7 @@ class Writer:
 
     def put(self, dataset_id: str, document: NewDocument) -> SourceDocument:
         """Store and derive one document."""
+        deadlines.check("the put")
         self.check_config(dataset_id)
         stored = self._documents.put(dataset_id, document)
         try:
@@ -131,6 +132,8 @@ class Writer:
         progress: ProgressCallback | None,
     ) -> PutReport:
         """Store and derive in batches."""
+        _check_documents(documents)
+        _check_progress(progress)
         self.check_config(dataset_id)
         total = len(documents) if isinstance(documents, Mapping | Sequence) else None
         tally = _Tally(dataset_id)
@@ -240,6 +243,7 @@ class Writer:
 
     def rebuild_document(self, dataset_id: str, name: str, layers: LayerRepo) -> RebuildReport:
         """Bring one document's set up to date; remove what is left of a document that is gone."""
+        deadlines.check("the rebuild")
         document = self._documents.get(dataset_id, name)
         if document is None:
             left = self._chunks.get_doc_sig(dataset_id, name) is not None
@@ -253,6 +257,7 @@ class Writer:
         self, dataset_ids: Sequence[str], progress: ProgressCallback | None
     ) -> RebuildReport:
         """Bring every stale set of the datasets up to date, under this configuration."""
+        _check_progress(progress)
         report = RebuildReport()
         for dataset_id in dataset_ids:
             self._adopt_config(dataset_id)
@@ -396,6 +401,22 @@ def _batches(documents: Iterable[NewDocument]) -> Iterator[list[NewDocument]]:
             batch, size = [], 0
     if batch:
         yield batch
+
+
+def _check_documents(documents: object) -> None:
+    if isinstance(documents, str | bytes) or not isinstance(documents, Iterable):
+        raise ValidationError(
+            "put_documents takes NewDocument records, or maps names to contents: it cannot "
+            f"take a {type(documents).__name__}"
+        )
+
+
+def _check_progress(progress: object) -> None:
+    if progress is not None and not callable(progress):
+        raise ValidationError(
+            f"progress is called with a Progress between batches: a {type(progress).__name__} "
+            "cannot be called"
+        )
 
 
 def _derivation_error(document: SourceDocument, error: Exception) -> DerivationError:

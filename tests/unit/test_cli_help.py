@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -97,3 +99,13 @@ def test_the_reference_page_has_the_same_exit_codes_and_settings() -> None:
         assert f"| {code:d} | {meaning} |" in text
     for setting in Settings().explain():
         assert f"| `{setting.name}` | `TRIPTYCH_{setting.name.upper()}` | " in text
+
+
+def test_the_command_runs_as_a_module_too() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "triptych_adapters.cli", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout.startswith("triptych ")

@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +32,7 @@ Stamp = tuple[int, int, int]
 VERSION = 1
 MANIFEST = "manifest"
 LOCK = "lock"
+_PARTS = {"nonce", "seq", "analyzer", "language", "space", "tombstones", "fields"}
 # A reader that finds a file gone reads the manifest that no longer names it, so many times.
 TRIES = 5
 
@@ -68,7 +70,7 @@ class Folder:
                 missing = error
         raise DamagedError(f"{missing.filename}: is gone, but the manifest names it")
 
-    def _manifest(self) -> dict[str, object] | None:
+    def _manifest(self) -> dict[str, Any] | None:
         try:
             content = (self.path / MANIFEST).read_bytes()
         except FileNotFoundError:
@@ -76,8 +78,13 @@ class Folder:
         checksum, _, body = content.partition(b"\n")
         if checksum != b"%08x" % zlib.crc32(body):
             raise DamagedError(f"{self.path / MANIFEST}: fails its checksum")
-        manifest: dict[str, object] = json.loads(body)
-        mine = manifest["version"] == VERSION and manifest["dataset"] == self._dataset
+        try:
+            manifest: dict[str, Any] = json.loads(body)
+            mine = manifest["version"] == VERSION and manifest["dataset"] == self._dataset
+            if mine and not (manifest.keys() >= _PARTS and isinstance(manifest["fields"], dict)):
+                raise KeyError(*(_PARTS - manifest.keys()))
+        except (KeyError, TypeError, ValueError) as error:
+            raise DamagedError(f"{self.path / MANIFEST}: is no manifest: {error!r}") from error
         return manifest if mine else None
 
     def _open(self, manifest: dict[str, object], known: Mapping[str, Segment]) -> Snapshot:

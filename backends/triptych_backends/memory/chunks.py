@@ -67,6 +67,7 @@ class MemoryChunks:
                 or dataset.version(doc_name) != sig.source_version
             ):
                 return False
+            truth.check_widths(dataset_id, [(sig.embed_sig, chunk.vector) for chunk in chunks])
             truth.store_set(dataset_id, doc_name, chunks, sig)
             return True
 
@@ -75,7 +76,10 @@ class MemoryChunks:
         dataset_id: str,
         sets: Sequence[tuple[str, Sequence[DerivedChunk], DerivedSig]],
     ) -> Sequence[bool]:
-        with self._truth:
+        with self._truth as truth:
+            # All are checked before the first is stored: they are one write.
+            every = [(sig.embed_sig, chunk.vector) for _, chunks, sig in sets for chunk in chunks]
+            truth.check_widths(dataset_id, every)
             return [self.replace(dataset_id, name, chunks, sig=sig) for name, chunks, sig in sets]
 
     def restamp(self, dataset_id: str, doc_name: str, sig: DerivedSig) -> bool:

@@ -27,6 +27,7 @@ class MemoryLayers:
                 stored = truth.read(layer.dataset_id).documents.get(layer.doc_name)
                 if stored is None or stored.document.version != layer.sig.source_version:
                     return False
+            truth.check_widths(layer.dataset_id, [(layer.sig.embed_sig, layer.vector)])
             truth.store_layer(layer)
             return True
 

@@ -17,7 +17,7 @@ from typing import Self
 import attrs
 import numpy as np
 
-from triptych.errors import StoreError
+from triptych.errors import ModelMismatchError, StoreError
 from triptych.records import (
     NO_CHUNK,
     DatasetConfig,
@@ -81,7 +81,8 @@ class Dataset:
     """One dataset. After its deletion only ``floor`` and the log's reset are left.
 
     ``floor`` is the greatest version ever deleted. ``vectors`` are those of the chunks, by
-    embedding space and digest of the embedded text, with ``references`` counting the chunks.
+    embedding space and digest of the embedded text, with ``references`` counting the chunks;
+    ``widths`` holds the dimension of each space.
     ``owners`` numbers the names that have anything indexed. ``log`` holds the latest
     sequence number of each field and owner, in the order of these numbers.
     """
@@ -94,6 +95,7 @@ class Dataset:
     layers: dict[tuple[str, Layer], StoredLayer] = attrs.field(factory=dict)
     vectors: dict[tuple[str, str], Vector] = attrs.field(factory=dict)
     references: Counter[tuple[str, str]] = attrs.field(factory=Counter)
+    widths: dict[str, int] = attrs.field(factory=dict)
     owners: dict[str, int] = attrs.field(factory=dict)
     names: dict[int, str] = attrs.field(factory=dict)
     log: dict[tuple[Field | None, int], int] = attrs.field(factory=dict)
@@ -173,6 +175,24 @@ class Truth:
         versions = (stored.document.version for stored in old.documents.values())
         self.datasets[dataset_id] = Dataset(floor=max([old.floor, *versions]))
         self.reset(dataset_id)
+
+    def check_widths(self, dataset_id: str, vectors: Iterable[tuple[str, Vector | None]]) -> None:
+        """Refuse vectors (with their spaces) that are not as wide as their space's others.
+
+        Raises:
+            ModelMismatchError: one is not; nothing has changed.
+        """
+        widths = dict(self.read(dataset_id).widths)
+        for space, vector in vectors:
+            if vector is not None and vector.shape != (widths.setdefault(space, len(vector)),):
+                raise ModelMismatchError(
+                    f"a vector has shape {vector.shape} where embedding space {space!r} of this "
+                    f"dataset has {widths[space]} dimensions: give the new model a signature of "
+                    "its own",
+                    stored=space,
+                    configured=space,
+                )
+        self.write(dataset_id).widths = widths
 
     # Chunk sets
 

@@ -15,19 +15,23 @@ __all__ = ["closed_error", "corrupt", "driver_errors", "store_error"]
 
 # SQLite's primary result codes (sqlite.org/rescode.html): the low byte of the extended code.
 _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
-_CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
+_CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT}
 _ADVICE = {
     sqlite3.SQLITE_FULL: "the disk (or its quota) is full: free some space and try again",
     sqlite3.SQLITE_READONLY: (
-        "it cannot be written: check the rights of the file and its folder, or open it read-only"
+        "it cannot be written: check the rights of the file and its folder, or open it with "
+        "read_only=True"
     ),
     sqlite3.SQLITE_PERM: "access was denied: check the rights of the file and its folder",
     sqlite3.SQLITE_AUTH: "access was denied: check the rights of the file and its folder",
     sqlite3.SQLITE_CANTOPEN: (
-        "the file cannot be opened: check that its folder exists and that its rights, and those "
-        "of the files beside it that end in -wal and -shm, let you in"
+        "the file cannot be opened: check that it and its folder exist and that its rights, and "
+        "those of the files beside it that end in -wal and -shm, let you in; where nothing can be "
+        "written, open it with read_only=True"
     ),
-    sqlite3.SQLITE_IOERR: "reading or writing the disk failed: check the disk and the system log",
+    sqlite3.SQLITE_IOERR: (
+        "reading or writing the disk failed: check that it is not full, and see the system log"
+    ),
     sqlite3.SQLITE_TOOBIG: "a document is larger than SQLite can hold (1 GB): split it",
     sqlite3.SQLITE_NOMEM: "memory ran out",
 }
@@ -57,7 +61,12 @@ def store_error(error: BaseException, where: str) -> StoreError:
             f"the store {where} is locked by another writer for longer than the wait: try "
             "again, or give a longer lock_timeout"
         )
-    if primary in _CORRUPT:
+    if primary == sqlite3.SQLITE_NOTADB:
+        return CorruptStoreError(
+            f"{where} is no SQLite database, or its first page is damaged: check the path, or "
+            "restore it from a backup"
+        )
+    if primary in _CORRUPT or _is_undecodable(error):
         return corrupt(where, error)
     if primary == sqlite3.SQLITE_ERROR and "no such" in str(error):
         return corrupt(where, error)
@@ -68,10 +77,21 @@ def store_error(error: BaseException, where: str) -> StoreError:
     return StoreError(f"the store {where} failed: {error}")
 
 
+def _is_undecodable(error: BaseException) -> bool:
+    # The driver decodes what is stored, and SQLite's messages, which quote what is stored.
+    return isinstance(error, UnicodeDecodeError) or "Could not decode to UTF-8" in str(error)
+
+
 @contextmanager
 def driver_errors(where: str) -> Iterator[None]:
     """Let no driver's error out."""
     try:
         yield
-    except (DBAPIError, ResourceClosedError, PoolTimeoutError, sqlite3.Error) as error:
+    except (
+        DBAPIError,
+        ResourceClosedError,
+        PoolTimeoutError,
+        sqlite3.Error,
+        UnicodeDecodeError,
+    ) as error:
         raise store_error(error, where) from error

@@ -33,7 +33,16 @@ from triptych.errors import StoreError
 
 from .errors import closed_error
 
-__all__ = ["PAGE_SIZE", "Connections", "Session", "among", "as_list", "busy_error", "upsert"]
+__all__ = [
+    "PAGE_SIZE",
+    "Connections",
+    "Session",
+    "among",
+    "as_list",
+    "busy_error",
+    "corrupt_error",
+    "upsert",
+]
 
 PAGE_SIZE = 8192
 """Five vectors of 384 dimensions fit a page; at 4096 only two would, a quarter wasted."""
@@ -131,6 +140,10 @@ class Connections:
         self._forking = False
         self._torn = False
         self._engine = self._new_engine()
+
+    def require_file(self) -> None:
+        """From now on, never make the file: one that is gone is an error, not an empty store."""
+        self._uri = self._uri.replace("?mode=rwc", "?mode=rw")
 
     def _new_engine(self) -> Engine:
         engine = create_engine(
@@ -337,6 +350,13 @@ def busy_error(message: str) -> sqlite3.OperationalError:
     """What SQLite raises where it waits, for where it does not."""
     error = sqlite3.OperationalError(message)
     error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+    return error
+
+
+def corrupt_error(message: str) -> sqlite3.DatabaseError:
+    """What SQLite raises where it sees damage, for where only its rows tell."""
+    error = sqlite3.DatabaseError(message)
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
     return error
 
 

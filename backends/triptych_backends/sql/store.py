@@ -88,6 +88,7 @@ class SqlStore:
                     require_current(connections)
                 else:
                     prepare(connections, lock_timeout=lock_timeout)
+                    connections.require_file()
         except BaseException:
             connections.close()
             raise

@@ -12,7 +12,7 @@ from triptych.records import DatasetConfig, Layer
 from triptych_backends.index import Field
 
 from . import tables as t
-from .sqlite import Session, upsert
+from .sqlite import Session, corrupt_error, upsert
 
 __all__ = ["FIELD_OF_LAYER", "Dataset", "Transaction", "find_dataset"]
 
@@ -96,7 +96,8 @@ class Transaction(Session):
         """The first of ``count`` numbers in a row that were never used before."""
         if self._tick < 0:
             row = self.one(_CLOCK)
-            assert row is not None
+            if row is None or not isinstance(row[0], int):
+                raise corrupt_error("the clock is missing")
             self._tick = self._started = row[0]
         first = self._tick + 1
         self._tick += count

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from sqlalchemy import bindparam, delete, exists, insert, select
 
-from triptych.errors import ValidationError
+from triptych.errors import ModelMismatchError
 from triptych.records import Vector
 from triptych_backends.index.feed import Rows
 
@@ -83,7 +83,7 @@ def store_vectors(
     """Row ids for ``vectors`` by digest; a digest that is stored keeps its vector.
 
     Raises:
-        ValidationError: a vector is not as wide as the space's others.
+        ModelMismatchError: a vector is not as wide as the space's others.
     """
     if not vectors:
         return {}
@@ -99,9 +99,11 @@ def store_vectors(
     for pk, digest in enumerate(missing, first):
         vector = vectors[digest]
         if vector.shape != (dimension,):
-            raise ValidationError(
+            raise ModelMismatchError(
                 f"a vector has shape {vector.shape} where embedding space {space!r} of this "
-                f"dataset has {dimension} dimensions: embed with one model under one signature"
+                f"dataset has {dimension} dimensions: give the new model a signature of its own",
+                stored=space,
+                configured=space,
             )
         ids[digest] = pk
         rows.append((pk, space_id, digest, np.asarray(vector, "<f4").tobytes()))

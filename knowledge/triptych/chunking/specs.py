@@ -32,7 +32,8 @@ def check_sizes(size: int, overlap: int) -> None:
         )
     if not 0 <= overlap < size:
         raise ValidationError(
-            f"chunk overlap {overlap} does not fit chunk size {size}: give 0 <= overlap < size"
+            f"chunk overlap {overlap} does not fit chunk size {size}: give both, with "
+            "0 <= overlap < size"
         )
 
 

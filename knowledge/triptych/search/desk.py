@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 
 import attrs
 
@@ -10,7 +11,12 @@ from triptych import deadlines
 from triptych.contracts import ChunkRepo, DocLevelSearcher, DocumentRepo, LayerRepo
 from triptych.derivation import Deriver
 from triptych.embedding import embed
-from triptych.errors import ModelMismatchError, NotAvailableError, NotFoundError
+from triptych.errors import (
+    ModelMismatchError,
+    NotAvailableError,
+    NotFoundError,
+    ProviderError,
+)
 from triptych.layering import layer_stale_reason, summaries_of
 from triptych.records import (
     NO_CHUNK,
@@ -100,9 +106,11 @@ class SearchDesk:
                 and self._deriver.coverage.admits(each.query.text)
             ]
             if need:
-                rows = embed(embedder, [each.query.text for each in need], kind="query")
-                for each, row in zip(need, rows, strict=True):
-                    each.query = attrs.evolve(each.query, vector=row)
+                # After a failure each lane embeds its own text, and tells what became of it.
+                with suppress(ProviderError):
+                    rows = embed(embedder, [each.query.text for each in need], kind="query")
+                    for each, row in zip(need, rows, strict=True):
+                        each.query = attrs.evolve(each.query, vector=row)
         results = []
         for each in asked:
             deadlines.check("search_many")

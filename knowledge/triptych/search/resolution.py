@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,6 +34,8 @@ def judge(query: Query) -> tuple[Query, Filter]:
             f"the query is {len(text):,} characters long; {_MAX_QUERY:,} is the most: "
             "search with its essential sentences"
         )
+    if query.dataset_id is not None:
+        check_text(query.dataset_id, "dataset_id")
     judged = attrs.evolve(
         query,
         layer=to_layer(query.layer),
@@ -43,6 +44,7 @@ def judge(query: Query) -> tuple[Query, Filter]:
         top_k=_top_k(query.top_k),
         threshold=None if query.threshold is None else _number(query.threshold, "threshold"),
         min_scores=_min_scores(query.min_scores),
+        fresh_only=_switch(query.fresh_only),
     )
     if judged.scope is Scope.SINGLE and not judged.dataset_id:
         raise ValidationError("name a dataset_id, or search everywhere with scope='all'")
@@ -51,7 +53,6 @@ def judge(query: Query) -> tuple[Query, Filter]:
             f"scope='all' searches every dataset, but dataset_id={judged.dataset_id!r} names "
             "one: leave one of the two out"
         )
-    check_text(judged.dataset_id, "dataset_id")
     return judged, _filter(judged.where)
 
 
@@ -68,10 +69,19 @@ def _top_k(value: Any) -> int:
     return value
 
 
+def _switch(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValidationError(f"fresh_only is True or False, not {value!r:.60}")
+    return value
+
+
 def _number(value: Any, what: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
         raise ValidationError(f"{what} must be a number, not {value!r}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValidationError(f"{what} is a number beyond all scores: give a smaller one") from None
 
 
 def _min_scores(value: Any) -> dict[str, float]:

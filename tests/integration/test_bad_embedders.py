@@ -1,0 +1,186 @@
+"""An embedder may fail in any way: the error is named, and no document is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import triptych
+from triptych import (
+    DerivationError,
+    ModelMismatchError,
+    ProviderError,
+    RateLimitedError,
+    Service,
+    ValidationError,
+)
+
+Answer = Callable[[Sequence[str]], Any]
+
+
+def good(texts: Sequence[str]) -> Any:
+    return np.eye(4, dtype=np.float32)[[len(text) % 4 for text in texts]]
+
+
+class Moody:
+    """An embedder of four dimensions that gives whatever ``answer`` makes of the texts."""
+
+    def __init__(self, answer: Answer = good, signature: Any = "moody/1", dimension: Any = 4):
+        self.answer = answer
+        self.signature = signature
+        self.dimension = dimension
+
+    def embed(self, texts: Sequence[str], *, kind: str) -> Any:
+        return self.answer(texts)
+
+
+def raising(error: BaseException) -> Answer:
+    def answer(texts: Sequence[str]) -> Any:
+        raise error
+
+    return answer
+
+
+WRONG: dict[str, Answer] = {
+    "too wide": lambda texts: np.ones((len(texts), 5)),
+    "too few rows": lambda texts: good(texts)[:-1],
+    "no rows": lambda texts: np.empty((0, 4)),
+    "one row for all": lambda texts: np.ones(4),
+    "nothing": lambda texts: None,
+    "text": lambda texts: [["1", "0", "0", "0"]] * len(texts),
+    "objects": lambda texts: [[object()] * 4] * len(texts),
+    "ragged": lambda texts: [[1.0, 0.0], [1.0]] * len(texts),
+    "complex": lambda texts: np.full((len(texts), 4), 1j),
+    "not a number": lambda texts: np.full((len(texts), 4), np.nan),
+    "infinite": lambda texts: np.full((len(texts), 4), np.inf),
+    "beyond float32": lambda texts: np.full((len(texts), 4), 1e300),
+    "zero": lambda texts: np.zeros((len(texts), 4)),
+    "KeyError": raising(KeyError("token")),
+    "OSError": raising(OSError("connection reset")),
+    "StopIteration": raising(StopIteration()),
+    "MemoryError": raising(MemoryError()),
+    "AssertionError": raising(AssertionError()),
+    "RateLimitedError": raising(RateLimitedError("slow down", retry_after=3.0)),
+}
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    return "memory://" if request.param == "memory" else tmp_path / "kb.db"
+
+
+@pytest.fixture
+def moody() -> Moody:
+    return Moody()
+
+
+@pytest.fixture
+def kb(url: Any, moody: Moody) -> Iterator[Service]:
+    with triptych.open(url, embedder=moody) as kb:
+        kb.put_document("d", "old", "A zebra has stripes.")
+        yield kb
+
+
+@pytest.mark.parametrize("how", WRONG)
+def test_a_failing_embedder_is_named_and_loses_nothing(kb: Service, moody: Moody, how: str) -> None:
+    moody.answer = WRONG[how]
+    with pytest.raises(DerivationError, match="'new' is stored as version 1") as caught:
+        kb.put_document("d", "new", "A giraffe is tall.")
+    assert isinstance(caught.value.__cause__, ProviderError)
+    report = kb.put_documents("d", {"more": "An owl flies.", "old": "A zebra has stripes."})
+    assert [failure.name for failure in report.failed] == ["more"]
+    assert isinstance(report.failed[0].error, DerivationError)
+    with pytest.raises(DerivationError, match="nothing was stored"):
+        kb.put_document_layer("d", "old", "L0", "Stripes.")
+    for search in (
+        lambda: kb.search("zebra", dataset_id="d", mode="vector"),
+        lambda: kb.search_many(["zebra"], dataset_id="d", mode="vector"),
+        lambda: kb.search_documents("zebra", dataset_id="d", mode="vector"),
+    ):
+        with pytest.raises(ProviderError):
+            search()
+    found = kb.search("zebra", dataset_id="d")
+    assert [hit.doc_name for hit in found.hits] == ["old"]
+    assert "the vector lane did not run" in found.warnings[0]
+    assert kb.search_many(["zebra"], dataset_id="d") == [found]
+
+    moody.answer = good
+    assert kb.rebuild(dataset_id="d").failed == ()
+    assert kb.stats("d")[0].stale == 0
+    assert kb.search("giraffe", dataset_id="d").hits[0].doc_name == "new"
+    assert kb.search("giraffe", dataset_id="d").warnings == ()
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_an_interrupt_passes_through_and_the_next_call_repairs(
+    kb: Service, moody: Moody, interrupt: type[BaseException]
+) -> None:
+    moody.answer = raising(interrupt())
+    for call in (
+        lambda: kb.put_document("d", "new", "A giraffe is tall."),
+        lambda: kb.put_documents("d", {"more": "An owl flies."}),
+        lambda: kb.put_document_layer("d", "old", "L0", "Stripes."),
+        lambda: kb.search("zebra", dataset_id="d"),
+        lambda: kb.search_many(["zebra"], dataset_id="d"),
+        lambda: kb.rebuild(dataset_id="d"),
+    ):
+        with pytest.raises(interrupt):
+            call()
+    moody.answer = good
+    kb.rebuild(dataset_id="d")
+    assert kb.stats("d")[0].stale == 0
+    assert kb.search("giraffe", dataset_id="d").hits[0].doc_name == "new"
+
+
+def test_one_bad_query_does_not_spoil_the_others(kb: Service, moody: Moody) -> None:
+    def answer(texts: Sequence[str]) -> Any:
+        return raising(OSError("no"))(texts) if "poison" in " ".join(texts) else good(texts)
+
+    moody.answer = answer
+    clean, warned = kb.search_many(["zebra", "zebra poison"], dataset_id="d")
+    assert clean.warnings == ()
+    assert "the vector lane did not run" in warned.warnings[0]
+    assert clean.hits[0].doc_name == warned.hits[0].doc_name == "old"
+
+
+@pytest.mark.parametrize(
+    "embedder",
+    [
+        3,
+        object(),
+        Moody,
+        Moody(signature=3),
+        Moody(signature=None),
+        Moody(signature=""),
+        Moody(signature="\ud800"),
+        Moody(dimension="4"),
+        Moody(dimension=0),
+        Moody(dimension=True),
+    ],
+    ids=lambda embedder: type(embedder).__name__,
+)
+def test_what_cannot_embed_is_refused_before_a_store_is_made(tmp_path: Path, embedder: Any) -> None:
+    with pytest.raises(ValidationError):
+        triptych.open(tmp_path / "kb.db", embedder=embedder)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_width_under_the_same_signature_is_a_mismatch(kb: Service, moody: Moody) -> None:
+    moody.dimension = 5
+    moody.answer = lambda texts: np.ones((len(texts), 5))
+    with pytest.raises(DerivationError) as caught:
+        kb.put_document("d", "new", "A giraffe is tall.")
+    assert isinstance(caught.value.__cause__, ModelMismatchError)
+    report = kb.put_documents("d", {"more": "An owl flies.", "other": "A fox runs."})
+    assert {failure.name for failure in report.failed} == {"more", "other"}
+    with pytest.raises(ModelMismatchError):
+        kb.put_document_layer("d", "old", "L0", "Stripes.")
+
+    moody.dimension, moody.answer = 4, good
+    assert [hit.doc_name for hit in kb.search("zebra", dataset_id="d").hits] == ["old"]
+    kb.rebuild(dataset_id="d")
+    assert kb.stats("d")[0].stale == 0

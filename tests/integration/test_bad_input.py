@@ -1,0 +1,278 @@
+"""What cannot be meant is refused by name, by every method alike, and nothing is lost by it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import triptych
+from triptych import (
+    ConflictError,
+    Dataset,
+    DocumentSummary,
+    NewDocument,
+    NotFoundError,
+    Query,
+    Service,
+    ValidationError,
+)
+
+SURROGATE = "a\ud800b"
+NO_TEXT: list[Any] = [None, 3, 1.5, True, b"x", ["x"], {"x": 1}, object(), SURROGATE]
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def kb(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Service]:
+    url = "memory://" if request.param == "memory" else tmp_path / "kb.db"
+    with triptych.open(url, embedder="hash") as kb:
+        kb.put_document("d", "a.md", "# Zebra\n\nA zebra has stripes.\n", {"kind": "markdown"})
+        kb.put_document_layer("d", "a.md", "L0", "Zebras have stripes.")
+        before = state(kb)
+        yield kb
+        assert state(kb) == before, "a refused call changed something"
+        assert kb.search("zebra stripes", dataset_id="d").hits[0].doc_name == "a.md"
+
+
+def state(kb: Service) -> Any:
+    return [
+        (
+            name,
+            [kb.get_document(name, info.name) for info in kb.list_documents(name)],
+            kb.stats(name),
+        )
+        for name in kb.list_datasets()
+    ]
+
+
+def docs(kb: Service) -> Dataset:
+    return kb.dataset("d")
+
+
+TAKES_DATASET: dict[str, Callable[[Service, Any], object]] = {
+    "dataset": lambda kb, x: kb.dataset(x),
+    "configure_dataset": lambda kb, x: kb.configure_dataset(x, language="english"),
+    "dataset_layer": lambda kb, x: kb.dataset_layer(x, "L0"),
+    "delete_dataset": lambda kb, x: kb.delete_dataset(x),
+    "delete_document": lambda kb, x: kb.delete_document(x, "a.md"),
+    "get_document": lambda kb, x: kb.get_document(x, "a.md"),
+    "layer": lambda kb, x: kb.layer(x, "a.md", "L0"),
+    "layers": lambda kb, x: kb.layers(x),
+    "list_documents": lambda kb, x: kb.list_documents(x),
+    "purge": lambda kb, x: kb.purge(x),
+    "put_dataset_layer": lambda kb, x: kb.put_dataset_layer(x, "L0", "text"),
+    "put_document": lambda kb, x: kb.put_document(x, "b.md", "text"),
+    "put_document_layer": lambda kb, x: kb.put_document_layer(x, "a.md", "L0", "text"),
+    "put_documents": lambda kb, x: kb.put_documents(x, {"b.md": "text"}),
+    "rebuild": lambda kb, x: kb.rebuild(dataset_id=x),
+    "search": lambda kb, x: kb.search("zebra", dataset_id=x),
+    "search_documents": lambda kb, x: kb.search_documents("zebra", dataset_id=x),
+    "stats": lambda kb, x: kb.stats(x),
+}
+TAKES_NAME: dict[str, Callable[[Dataset, Any], object]] = {
+    "delete": lambda docs, x: docs.delete(x),
+    "get": lambda docs, x: docs.get(x),
+    "layer": lambda docs, x: docs.layer(x, "L0"),
+    "list after": lambda docs, x: docs.list(after=x),
+    "list prefix": lambda docs, x: docs.list(prefix=x),
+    "purge": lambda docs, x: docs.purge(x),
+    "put": lambda docs, x: docs.put(x, "text"),
+    "put_layer": lambda docs, x: docs.put_layer(x, "L0", "text"),
+    "rebuild": lambda docs, x: docs.rebuild(x),
+}
+TAKES_TEXT: dict[str, Callable[[Dataset, Any], object]] = {
+    "content": lambda docs, x: docs.put("b.md", x),
+    "layer": lambda docs, x: docs.put_layer("a.md", "L0", x),
+    "dataset layer": lambda docs, x: docs.put_dataset_layer("L0", x),
+    "prompt_sig": lambda docs, x: docs.put_layer("a.md", "L0", "text", prompt_sig=x),
+    "dataset prompt_sig": lambda docs, x: docs.put_dataset_layer("L0", "text", prompt_sig=x),
+    "summary": lambda docs, x: docs.put_dataset_layer(
+        "L0", "text", summaries=[DocumentSummary(name="a.md", abstract=x)]
+    ),
+    "metadata value": lambda docs, x: docs.put("b.md", "text", {"key": x}),
+    "parser_sig": lambda docs, x: NewDocument(name="b.md", content="text", parser_sig=x),
+    "language": lambda docs, x: docs.service.configure_dataset("d", language=x),
+    "query": lambda docs, x: docs.search(x),
+    "one of many queries": lambda docs, x: docs.search_many(["zebra", x]),
+    "mode": lambda docs, x: docs.search("zebra", mode=x if x is not None else 0),
+    "layer kind": lambda docs, x: docs.search("zebra", layer=x),
+    "scope": lambda docs, x: docs.search("zebra", scope=x),
+}
+
+
+@pytest.mark.parametrize("method", TAKES_DATASET)
+def test_a_dataset_id_is_text_for_every_method(kb: Service, method: str) -> None:
+    # None is every dataset for `stats`.
+    for value in NO_TEXT if method != "stats" else NO_TEXT[1:]:
+        with pytest.raises(ValidationError):
+            TAKES_DATASET[method](kb, value)
+
+
+@pytest.mark.parametrize("method", TAKES_NAME)
+def test_a_name_is_text_for_every_method(kb: Service, method: str) -> None:
+    for value in NO_TEXT:
+        with pytest.raises(ValidationError):
+            TAKES_NAME[method](docs(kb), value)
+
+
+@pytest.mark.parametrize("argument", TAKES_TEXT)
+def test_a_text_is_text_everywhere(kb: Service, argument: str) -> None:
+    for value in NO_TEXT:
+        with pytest.raises(ValidationError):
+            TAKES_TEXT[argument](docs(kb), value)
+
+
+@pytest.mark.parametrize(
+    "metadata", [3, "title", ["title"], {1: "x"}, {SURROGATE: "x"}, {b"k": "x"}], ids=repr
+)
+def test_metadata_maps_text_to_text(kb: Service, metadata: Any) -> None:
+    with pytest.raises(ValidationError, match="metadata"):
+        docs(kb).put("b.md", "text", metadata)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"top_k": True},
+        {"top_k": 10**30},
+        {"top_k": 3.0},
+        {"top_k": np.float32(1)},
+        {"threshold": math.nan},
+        {"threshold": 10**400},
+        {"threshold": True},
+        {"min_scores": {"bm25": math.nan}},
+        {"min_scores": {"bm25": "0.5"}},
+        {"min_scores": {"bm26": 0.5}},
+        {"min_scores": [0.5]},
+        {"fresh_only": "no"},
+        {"where": {"kind": 3}},
+        {"where": {"kind": [None]}},
+        {"where": {"kind": {"$ne": "x"}}},
+        {"where": {3: "x"}},
+        {"where": {SURROGATE: "x"}},
+        {"where": {"doc_prefix": [SURROGATE]}},
+        {"where": "kind=markdown"},
+        {"topk": 3},
+        {"dataset_id": "d"},
+        {"dataset_id": "other"},
+    ],
+    ids=lambda fields: repr(fields)[:40].encode("ascii", "replace").decode(),
+)
+@pytest.mark.parametrize("query", ["zebra", Query(text="zebra")], ids=["text", "Query"])
+def test_a_field_that_cannot_be_meant_is_refused(kb: Service, query: Any, fields: Any) -> None:
+    with pytest.raises(ValidationError):
+        docs(kb).search(query, **fields)
+    with pytest.raises(ValidationError):
+        docs(kb).search_many([query], **fields)
+
+
+def test_a_view_does_not_search_another_dataset_in_silence(kb: Service) -> None:
+    with pytest.raises(ValidationError, match="'d', and the query names 'other'"):
+        docs(kb).search(Query(text="zebra", dataset_id="other"))
+
+
+def test_a_query_can_be_used_again(kb: Service) -> None:
+    query = Query(
+        text="zebra", dataset_id="d", where={"kind": ["markdown"]}, min_scores={"bm25": 0}
+    )
+    assert kb.search(query) == kb.search(query) == docs(kb).search(query)
+
+
+@pytest.mark.parametrize("queries", ["zebra", Query(text="zebra"), None, 3], ids=repr)
+def test_one_query_is_not_many(kb: Service, queries: Any) -> None:
+    with pytest.raises(ValidationError, match="search_many"):
+        docs(kb).search_many(queries)
+
+
+@pytest.mark.parametrize("limit", [-1, True, 1.5, "3", b"3", [3]], ids=repr)
+def test_a_limit_is_a_count(kb: Service, limit: Any) -> None:
+    with pytest.raises(ValidationError, match="limit"):
+        docs(kb).list(limit=limit)
+
+
+def test_a_limit_beyond_all_documents_lists_all(kb: Service) -> None:
+    assert [info.name for info in docs(kb).list(limit=10**30)] == ["a.md"]
+
+
+@pytest.mark.parametrize("version", [-1, True, "1", 1.0], ids=repr)
+def test_a_version_is_a_count(kb: Service, version: Any) -> None:
+    with pytest.raises(ValidationError):
+        docs(kb).put("a.md", "text", if_version=version)
+    with pytest.raises(ValidationError):
+        docs(kb).put_layer("a.md", "L0", "text", source_version=version)
+
+
+def test_a_version_that_never_was_is_a_conflict(kb: Service) -> None:
+    with pytest.raises(ConflictError):
+        docs(kb).put("a.md", "text", if_version=10**30)
+    with pytest.raises(ConflictError):
+        docs(kb).put_layer("a.md", "L0", "text", source_version=10**30)
+
+
+@pytest.mark.parametrize("summaries", [3, "text", ["text"], [None]], ids=repr)
+def test_summaries_are_records(kb: Service, summaries: Any) -> None:
+    with pytest.raises(ValidationError, match="DocumentSummary"):
+        docs(kb).put_dataset_layer("L0", "text", summaries=summaries)
+
+
+@pytest.mark.parametrize("documents", [None, 3, "a.md", b"a.md"], ids=repr)
+def test_a_bulk_put_takes_documents(kb: Service, documents: Any) -> None:
+    with pytest.raises(ValidationError, match="NewDocument"):
+        docs(kb).put_many(documents)
+
+
+@pytest.mark.parametrize("seconds", [-1, math.nan, "3", True, [1]], ids=repr)
+def test_a_deadline_is_a_number_of_seconds(seconds: Any) -> None:
+    with pytest.raises(ValidationError, match="seconds"), triptych.deadline(seconds):
+        pass
+
+
+def test_progress_can_be_called(kb: Service) -> None:
+    nothing: Any = 3
+    with pytest.raises(ValidationError, match="progress"):
+        docs(kb).put_many({"b.md": "text"}, progress=nothing)
+    with pytest.raises(ValidationError, match="progress"):
+        docs(kb).rebuild(progress=nothing)
+
+
+@pytest.mark.parametrize("scope", ["d", 3, Query(text="d")], ids=["text", "number", "record"])
+def test_a_scope_is_a_scope(kb: Service, scope: Any) -> None:
+    with pytest.raises(ValidationError, match="RebuildScope"):
+        kb.rebuild(scope)
+
+
+def test_a_name_that_is_not_text_never_purges_the_dataset(kb: Service) -> None:
+    # None is how `Service.purge` is told to erase a whole dataset.
+    nothing: Any = None
+    with pytest.raises(ValidationError, match="document name"):
+        docs(kb).purge(nothing)
+
+
+def test_names_that_cannot_be_stored_are_not_found_rather_than_an_error(kb: Service) -> None:
+    for name in ("a\0b", "", " ", "x" * 1025, "folder/"):
+        with pytest.raises(NotFoundError):
+            docs(kb).get(name)
+        assert docs(kb).delete(name) is False
+        with pytest.raises(NotFoundError):
+            kb.get_document(name, "a.md")
+        assert kb.delete_dataset(name) is False
+
+
+def test_after_a_deadline_of_nothing_nothing_is_stored(kb: Service) -> None:
+    calls: list[Callable[[], object]] = [
+        lambda: docs(kb).put("b.md", "text"),
+        lambda: docs(kb).put_many({"b.md": "text"}),
+        lambda: docs(kb).put_layer("a.md", "L1", "text"),
+        lambda: docs(kb).put_dataset_layer("L1", "text"),
+        lambda: docs(kb).rebuild(),
+        lambda: docs(kb).rebuild("a.md"),
+        lambda: docs(kb).search("zebra"),
+        lambda: docs(kb).search_many(["zebra"]),
+    ]
+    for call in calls:
+        with triptych.deadline(0), pytest.raises(triptych.CancelledError):
+            call()
