@@ -166,6 +166,12 @@ class MemoryFeed:
     def profile(self, dataset: str) -> Profile:
         return self.profiles.get(dataset, Profile(language="english", space=""))
 
+    def epoch(self, seq: int) -> str | None:
+        return self.nonce
+
+    def settle(self) -> None:
+        self.calls["settle"] += 1
+
 
 def bm25_scores(
     corpora: dict[str, list[Unit]], query: str, analyzer: WordAnalyzer
