@@ -131,7 +131,8 @@ def killed_at(last: int, script: Script, path: Path) -> None:
         models.append(STEPS[done].effect(before))
     begun = [step.size for step in STEPS[: done + 1] if step.size]
     try:
-        survives(path, models, begun[-1] if begun else SMALL)
+        rebuilding = done < len(STEPS) and STEPS[done].size is not None
+        survives(path, models, begun[-1] if begun else SMALL, rebuilding=rebuilding)
     except BaseException as error:
         error.add_note(where)
         raise
@@ -145,11 +146,11 @@ def after(done: list[Step]) -> Model:
     return model
 
 
-def survives(path: Path, models: list[Model], size: int) -> None:
+def survives(path: Path, models: list[Model], size: int, *, rebuilding: bool) -> None:
     """The store at `path` is as one of `models` says, mends itself, and takes new writes."""
     check_rows(path)
     with opened(path, size) as kb:
-        model = check(kb, models)
+        model = check(kb, models, rebuilding=rebuilding)
         assert not kb.rebuild().failed
         check(kb, [model], fresh=True)
         new = kill_script.put(("d", "new"), 9)
@@ -175,8 +176,14 @@ def survives(path: Path, models: list[Model], size: int) -> None:
     check_files(path)
 
 
-def check(kb: Service, models: list[Model], *, fresh: bool = False) -> Model:
-    """Which of `models` is what is stored; what is derived and searched goes with it."""
+def check(
+    kb: Service, models: list[Model], *, fresh: bool = False, rebuilding: bool = False
+) -> Model:
+    """Which of `models` is what is stored; what is derived and searched goes with it.
+
+    Documents that are the same in all models were told as done: they are fresh as well, unless
+    a rebuild was under way.
+    """
     stored = {
         (dataset, info.name): (
             kb.get_document(dataset, info.name).content,
@@ -198,15 +205,9 @@ def check(kb: Service, models: list[Model], *, fresh: bool = False) -> Model:
     ]
     assert found, (list(stored), list(layers))
     model = found[0]
-    # Those that the call under way leaves alone are as fresh as they were told to be.
-    settled = {
-        key
-        for key, value in model.documents.items()
-        if all(other.documents.get(key) == value for other in models)
-    }
-    for key in model.documents:
-        edition = model.documents[key][0]
-        check_document(kb, key, edition, fresh=fresh or (key in settled and len(models) == 1))
+    for key, value in model.documents.items():
+        settled = all(other.documents.get(key) == value for other in models)
+        check_document(kb, key, value[0], fresh=fresh or (settled and not rebuilding))
     for key in {key for other in models for key in other.documents} - model.documents.keys():
         assert hits(kb, word(*key, 0, 0)) == []
     check_stats(kb, model, fresh=fresh)
@@ -250,7 +251,7 @@ def check_document(kb: Service, key: Key, edition: int, *, fresh: bool) -> None:
                 assert mark in hit.content
                 if fresh:
                     assert hit.stale is None
-                if part == 1 and made != edition:
+                if held != {edition}:
                     assert hit.stale is not None
     if fresh:
         marked = next(chunk for chunk in chunks if word(*key, 1, edition) in chunk.content)
