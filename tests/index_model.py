@@ -53,6 +53,7 @@ class MemoryFeed:
         self.log: dict[str, dict[tuple[Field | None, int], int]] = {}
         self.profiles: dict[str, Profile] = {}
         self.by_key: dict[int, Unit] = {}
+        self.epochs: list[tuple[int, str]] = [(0, "first")]
         self.calls: Counter[str] = Counter()
         self._lock = threading.RLock()
         self._next = 0
@@ -133,7 +134,12 @@ class MemoryFeed:
         other.log = {dataset: dict(entries) for dataset, entries in self.log.items()}
         other.profiles = dict(self.profiles)
         other.by_key = dict(self.by_key)
+        other.epochs = list(self.epochs)
         return other
+
+    def begin_epoch(self, mark: str) -> None:
+        """What every truth does that is opened to be written to."""
+        self.epochs.append((self.seq + 1, mark))
 
     # What the index calls.
 
@@ -167,6 +173,12 @@ class MemoryFeed:
 
     def profile(self, dataset: str) -> Profile:
         return self.profiles.get(dataset, Profile(language="english", space=""))
+
+    def epoch(self, seq: int) -> str | None:
+        return next(mark for first, mark in reversed(self.epochs) if first <= seq)
+
+    def settle(self) -> None:
+        self.calls["settle"] += 1
 
 
 def bm25_scores(

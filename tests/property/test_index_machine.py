@@ -60,6 +60,8 @@ class IndexMachine(RuleBasedStateMachine):
     def begin(self) -> None:
         self.folder = Path(tempfile.mkdtemp())
         self.feed = MemoryFeed()
+        self.backup = self.feed.copy()
+        self.restored = 0
         # Small classes: merges happen after a few publications.
         self.fan_in, compact.FAN_IN = compact.FAN_IN, 2
         self.indexes = [self.opened(), self.opened(), LocalIndex(self.feed, analyzers=WordAnalyzer)]
@@ -104,6 +106,22 @@ class IndexMachine(RuleBasedStateMachine):
                 self.indexes[which].drop(dataset)
             case "folder":
                 shutil.rmtree(self.folder, ignore_errors=True)
+
+    @rule()
+    def back_up(self) -> None:
+        self.backup = self.feed.copy()
+
+    @rule(since=st.lists(st.tuples(datasets, owners, chunks), max_size=3))
+    def restore(self, since) -> None:
+        self.indexes[0].publish()
+        for index in self.indexes:
+            index.close()
+        self.feed = self.backup.copy()
+        self.restored += 1
+        self.feed.begin_epoch(str(self.restored))
+        for dataset, owner, units in since:
+            self.put(dataset, owner, units, renamed=True)
+        self.indexes = [self.opened(), self.opened(), LocalIndex(self.feed, analyzers=WordAnalyzer)]
 
     @rule(which=st.integers(0, 2), dataset=st.one_of(st.none(), datasets))
     def publish(self, which, dataset) -> None:

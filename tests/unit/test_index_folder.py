@@ -398,3 +398,12 @@ def test_a_process_killed_while_publishing_harms_nothing(tmp_path, caplog):
         assert_right(index, feed)
     assert feed.calls["units"] == 0
     assert caplog.records == []
+
+
+def test_language_set_after_a_search_in_an_empty_truth(tmp_path):
+    feed = MemoryFeed()
+    with opened(feed, tmp_path) as index:
+        assert index.bm25(["x"], "chunk", "a", limit=3) == []
+        feed.set_profile("x", language="german")
+        feed.put("x", 1, "doc", ["a"])
+        assert [hit.name for hit in index.bm25(["x"], "chunk", "a", limit=3)] == ["doc"]

@@ -175,3 +175,13 @@ def test_a_zero_row_survives_quantisation():
     codes, scales = quantise(np.zeros((2, 5), np.float32))
     assert not codes.any()
     assert np.isfinite(scales).all()
+
+
+def test_filter_that_leaves_units_without_vectors_alone_finds_nothing() -> None:
+    feed = MemoryFeed()
+    vector = np.eye(1, 8, dtype=np.float32)[0]
+    feed.put("x", 1, "doc", ["", ""], vectors=[vector, None], headings=[(), ("Intro",)])
+    with LocalIndex(feed, analyzers=WordAnalyzer) as index:
+        headings = frozenset(["intro"])
+        assert index.vector(["x"], "chunk", vector, limit=1, headings=headings) == []
+        assert len(index.vector(["x"], "chunk", vector, limit=1)) == 1

@@ -33,12 +33,11 @@ VECTOR_BATCH = 2_048
 class Words:
     """The dictionaries that segments are built with: of terms and of folded headings."""
 
-    __slots__ = ("analyzer", "encode", "headings", "terms")
+    __slots__ = ("encode", "headings", "terms")
 
     def __init__(self, analyzer: TextAnalyzer) -> None:
         self.terms: dict[str, int] = {}
         self.headings: dict[str, int] = {}
-        self.analyzer = analyzer.signature
         self.encode = analyzer.numbering(self.terms).encode
 
 

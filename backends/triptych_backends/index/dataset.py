@@ -131,7 +131,7 @@ class DatasetIndex:
         views = [] if snapshot is None else [v for some in snapshot.fields.values() for v in some]
         known = {view.segment.file: view.segment for view in views if view.segment.file is not None}
         try:
-            published = self.folder.load(known)
+            found = self.folder.load(known)
         except DamagedError as error:
             self._damaged = True
             logger.warning(
@@ -143,7 +143,13 @@ class DatasetIndex:
         except OSError as error:
             self._warn("read", error)
             return None
-        if published is None or published.nonce != head.nonce or published.seq > head.seq:
+        if found is None:
+            return None
+        published, epoch = found
+        if published.nonce != head.nonce or published.seq > head.seq:
+            return None
+        if self._feed.epoch(published.seq) != epoch:
+            # The truth went back in time, and its later changes have numbers seen here before.
             return None
         profile = self._feed.profile(self.dataset)
         made_as = (self._analyzers(profile.language).signature, profile.space)
@@ -156,11 +162,12 @@ class DatasetIndex:
         analyzer = self._analyzers(profile.language)
         made_as = (analyzer.signature, profile.space)
         void = any(change.field is None for change in changes)
-        if snapshot.seq and (void or (snapshot.analyzer, snapshot.space) != made_as):
+        if void or (snapshot.analyzer, snapshot.space) != made_as:
+            if snapshot.seq:
+                changes = self._feed.changes(self.dataset, 0)
+            # A snapshot of nothing too: its dictionaries are of the analyzer of then.
             snapshot = self._empty(head)
-            changes = self._feed.changes(self.dataset, 0)
-        if self._words is None or self._words.analyzer != analyzer.signature:
-            # An index that is still empty learns its language here.
+        if self._words is None:
             self._words = Words(analyzer)
         fields = replay(
             self._feed,
@@ -216,7 +223,7 @@ class DatasetIndex:
                     name: _written(folder, name, snapshot.views(name), made)
                     for name, made in replacements.items()
                 }
-                stamp = folder.publish(_installed(snapshot, replacements))
+                stamp = self._put_out(folder, _installed(snapshot, replacements))
             except OSError as error:
                 self._warn("write", error)
         with self._replaying:
@@ -231,6 +238,15 @@ class DatasetIndex:
                 else:
                     self._publish_at += self.pending
         return stamp is not None or self.folder is None
+
+    def _put_out(self, folder: Folder, snapshot: Snapshot) -> Stamp | None:
+        """Publish a snapshot, unless the truth no longer knows when it was."""
+        epoch = self._feed.epoch(snapshot.seq)
+        if epoch is None:
+            return None
+        # A power cut must not take from the truth what the manifest says that it has.
+        self._feed.settle()
+        return folder.publish(snapshot, epoch)
 
     def _is_published(self, folder: Folder | None) -> bool:
         return folder is None or (self._base is not None and folder.stamp() == self._base)

@@ -109,6 +109,21 @@ class ChangeFeed(Protocol):
         """How the dataset is indexed now."""
         ...
 
+    def epoch(self, seq: int) -> str | None:
+        """Names the stretch of the log that `seq` is in, None when it is not known (any more).
+
+        A truth that lost its newest changes (a restored copy, a power cut) gives their sequence
+        numbers out again: in another epoch, by which what was published of them is known.
+        """
+        ...
+
+    def settle(self) -> None:
+        """Make all changes so far survive a power cut. Called before they are published.
+
+        Raises OSError.
+        """
+        ...
+
 
 class TextAnalyzer(Protocol):
     """Turns text into index terms; the same for indexing and for queries."""

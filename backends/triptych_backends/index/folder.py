@@ -57,8 +57,8 @@ class Folder:
         self.path.mkdir(parents=True, exist_ok=True)
         return try_lock(self.path / LOCK)
 
-    def load(self, known: Mapping[str, Segment]) -> Snapshot | None:
-        """The published snapshot; None when there is none.
+    def load(self, known: Mapping[str, Segment]) -> tuple[Snapshot, str] | None:
+        """The published snapshot and the epoch of its `seq`; None when there is none.
 
         Segments already mapped are taken from `known`. Raises DamagedError.
         """
@@ -87,7 +87,9 @@ class Folder:
             raise DamagedError(f"{self.path / MANIFEST}: is no manifest: {error!r}") from error
         return manifest if mine else None
 
-    def _open(self, manifest: dict[str, object], known: Mapping[str, Segment]) -> Snapshot:
+    def _open(
+        self, manifest: dict[str, object], known: Mapping[str, Segment]
+    ) -> tuple[Snapshot, str]:
         tombstones = read_arrays(self.path / str(manifest["tombstones"]))
         files = manifest["fields"]
         assert isinstance(files, dict)
@@ -100,13 +102,14 @@ class Folder:
                 )
                 for file in files.get(name, ())
             )
-        return Snapshot(
+        snapshot = Snapshot(
             nonce=str(manifest["nonce"]),
             seq=int(str(manifest["seq"])),
             analyzer=str(manifest["analyzer"]),
             language=str(manifest["language"]),
             space=str(manifest["space"]),
-        ).with_fields(fields)
+        )
+        return snapshot.with_fields(fields), str(manifest["epoch"])
 
     def keep(self, segment: Segment, field: Field) -> Segment:
         """The segment as a file: itself when it is one here, else written and mapped."""
@@ -116,7 +119,7 @@ class Folder:
         write_segment(path, segment)
         return read_segment(path)
 
-    def publish(self, snapshot: Snapshot) -> Stamp | None:
+    def publish(self, snapshot: Snapshot, epoch: str) -> Stamp | None:
         """Make a snapshot, all of whose segments are files here, the published one.
 
         Files that neither it nor the one before names are removed, those that cannot be at a
@@ -140,6 +143,7 @@ class Folder:
                 "dataset": self._dataset,
                 "nonce": snapshot.nonce,
                 "seq": snapshot.seq,
+                "epoch": epoch,
                 "analyzer": snapshot.analyzer,
                 "language": snapshot.language,
                 "space": snapshot.space,

@@ -59,6 +59,9 @@ class Cores:
 
 def dot(codes: NDArray[np.int8], query: NDArray[np.int8]) -> NDArray[np.float32]:
     """Dot products of int8 rows with an int8 query; whole numbers below 2**24 are exact."""
+    if not len(codes):
+        # A filter may leave no row, which simsimd refuses.
+        return np.empty(0, np.float32)
     # simsimd takes 3 ms to import and only searches with vectors need it.
     import simsimd
 

@@ -56,6 +56,13 @@ class MemoryFeed:
                 return Profile(language="english", space="")
             return Profile(language=config.language, space=config.embed_sig)
 
+    def epoch(self, seq: int) -> str | None:
+        with self._truth as truth:
+            return truth.nonce
+
+    def settle(self) -> None:
+        """Nothing: dicts survive nothing."""
+
 
 def _units(state: Dataset, field: Field, owner: int, name: str) -> Iterator[Unit]:
     space = state.config.embed_sig if state.config else ""

@@ -27,6 +27,12 @@ _OWNERS_AT_ONCE = 64
 _LAYER_OF_FIELD = {field: str(layer) for layer, field in FIELD_OF_LAYER.items()}
 
 _HEAD = select(t.clock.c.nonce, t.clock.c.tick)
+_EPOCH = (
+    select(t.epoch.c.mark)
+    .where(t.epoch.c.first <= bindparam("seq"))
+    .order_by(t.epoch.c.first.desc())
+    .limit(1)
+)
 _OF_DATASET = t.dataset.c.name == bindparam("dataset")
 _CHANGES = (
     select(t.change.c.seq, t.change.c.field, t.change.c.owner)
@@ -164,3 +170,13 @@ class SqlFeed:
         if config is None:
             return Profile(language="english", space="")
         return Profile(language=config.language, space=config.embed_sig)
+
+    def epoch(self, seq: int) -> str | None:
+        """See `ChangeFeed.epoch`."""
+        with self._store.reading() as session:
+            row = session.one(_EPOCH, seq=seq)
+        return None if row is None else str(row[0])
+
+    def settle(self) -> None:
+        """See `ChangeFeed.settle`."""
+        self._store.settle()

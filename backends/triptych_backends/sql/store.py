@@ -29,6 +29,7 @@ from .transaction import Transaction
 
 __all__ = ["SqlStore"]
 
+_BEGUN = "epoch begun"
 _DATASETS = select(t.dataset.c.id)
 _RENEW = update(t.clock).values(nonce=bindparam("fresh"))
 
@@ -146,9 +147,12 @@ class SqlStore:
                 driver_errors(self.where),
                 self._connections.writing(durable=durable) as connection,
             ):
-                transaction = Transaction(Connections.driver_of(connection))
+                known = connection.info
+                transaction = Transaction(Connections.driver_of(connection), begun=_BEGUN in known)
                 yield transaction
                 transaction.finish()
+            if transaction.begun:
+                known[_BEGUN] = True
         finally:
             self._write_lock.release()
 

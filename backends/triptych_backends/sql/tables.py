@@ -34,6 +34,7 @@ __all__ = [
     "derivation",
     "document",
     "document_meta",
+    "epoch",
     "layer",
     "meta",
     "space",
@@ -65,6 +66,17 @@ clock = Table(
     Column("tick", BigInteger, nullable=False),
 )
 """One row: the greatest tick ever used, and the name of the change log."""
+
+epoch = Table(
+    "epoch",
+    METADATA,
+    Column("first", _ID, primary_key=True, autoincrement=False),
+    Column("mark", Text, nullable=False),
+)
+"""Begun by the first write on each connection: its first tick, and a random name.
+
+Nobody writes to two copies of a store through one connection. Where copies part, by a backup
+that is restored or commits that a power cut undoes, the same ticks are of different epochs."""
 
 dataset = Table(
     "dataset",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable
 from typing import Any
 
@@ -22,6 +23,17 @@ FIELD_OF_LAYER: dict[Layer, Field] = {Layer.ABSTRACT: "abstract", Layer.OVERVIEW
 _ALL = ""
 _CLOCK = select(t.clock.c.tick)
 _SET_CLOCK = update(t.clock).values(tick=bindparam("now"))
+_ADD_EPOCH = insert(t.epoch).values(first=bindparam("since"), mark=bindparam("name"))
+_KEPT_EPOCHS = 1_000
+"""An index that was published longer ago is made anew."""
+_FORGET_EPOCHS = delete(t.epoch).where(
+    t.epoch.c.first
+    <= select(t.epoch.c.first)
+    .order_by(t.epoch.c.first.desc())
+    .offset(_KEPT_EPOCHS)
+    .limit(1)
+    .scalar_subquery()
+)
 _DATASET = select(
     t.dataset.c.id,
     t.dataset.c.name,
@@ -82,12 +94,17 @@ def find_dataset(session: Session, name: str) -> Dataset | None:
 
 
 class Transaction(Session):
-    """A session that writes. Rows in `clock` and `change` are written at its end."""
+    """A session that writes. Rows in `clock` and `change` are written at its end.
 
-    __slots__ = ("_changes", "_started", "_tick")
+    ``begun`` says that an epoch of the driver's connection has begun, in this transaction or
+    an earlier one.
+    """
 
-    def __init__(self, driver: Any) -> None:
+    __slots__ = ("_changes", "_started", "_tick", "begun")
+
+    def __init__(self, driver: Any, *, begun: bool) -> None:
         super().__init__(driver)
+        self.begun = begun
         self._tick = -1
         self._started = -1
         self._changes: dict[tuple[int, str, int], int] = {}
@@ -134,10 +151,15 @@ class Transaction(Session):
         return found
 
     def finish(self) -> None:
-        """Write the change log and the clock."""
+        """Write the change log, the clock and, on a connection's first write, its epoch."""
         self.run_many(_LOG, [(seq, *key) for key, seq in self._changes.items()])
-        if self._tick != self._started:
-            self.run(_SET_CLOCK, now=self._tick)
+        if self._tick == self._started:
+            return
+        self.run(_SET_CLOCK, now=self._tick)
+        if not self.begun:
+            self.run(_ADD_EPOCH, since=self._started + 1, name=secrets.token_hex(16))
+            self.run(_FORGET_EPOCHS)
+            self.begun = True
 
     def log_all(self, dataset: int, field: str, owners: Iterable[int]) -> None:
         """`log` for each of ``owners``."""

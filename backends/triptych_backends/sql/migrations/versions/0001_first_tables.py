@@ -30,6 +30,11 @@ def upgrade() -> None:
         sa.Column("tick", sa.BigInteger, nullable=False),
     )
     op.create_table(
+        "epoch",
+        sa.Column("first", _ID, primary_key=True, autoincrement=False),
+        sa.Column("mark", sa.Text, nullable=False),
+    )
+    op.create_table(
         "dataset",
         sa.Column("id", _ID, primary_key=True, autoincrement=False),
         sa.Column("name", _NAME, nullable=False, unique=True),
