@@ -255,8 +255,10 @@ def check_document(kb: Service, key: Key, edition: int, *, fresh: bool) -> None:
                     assert hit.stale is not None
     if fresh:
         marked = next(chunk for chunk in chunks if word(*key, 1, edition) in chunk.content)
-        near = kb.search(marked.content, dataset_id=key[0], mode="vector", top_k=1).hits
-        assert [(hit.doc_name, hit.chunk_index) for hit in near] == [(key[1], marked.index)]
+        near = kb.search(marked.content, dataset_id=key[0], mode="vector", top_k=50).hits
+        # The hash of another's words may be the same: then there is a tie.
+        nearest = [hit for hit in near if hit.score > near[0].score - 1e-5]
+        assert (key[1], marked.index) in [(hit.doc_name, hit.chunk_index) for hit in nearest]
         whole = kb.search_documents(word(*key, 1, edition), dataset_id=key[0], mode="bm25").hits
         assert [hit.doc_name for hit in whole] == [key[1]]
 
