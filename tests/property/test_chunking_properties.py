@@ -2,7 +2,7 @@
 
 import itertools
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from triptych.chunking import (
@@ -107,6 +107,7 @@ def uncovered(content: str, specs: list[ChunkSpec]) -> str:
 
 @settings(max_examples=400, deadline=None)
 @given(MARKDOWN, SIZES)
+@example("+++\n+++\r\n", 16)
 def test_markdown_chunks_tile_the_document(content: str, size: int) -> None:
     chunker = MarkdownChunker(size=size)
     specs = chunker.chunk(content)

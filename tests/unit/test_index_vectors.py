@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from index_model import MemoryFeed, WordAnalyzer
-from triptych.errors import ValidationError
+from triptych.errors import ModelMismatchError, ValidationError
 from triptych_backends.index import LocalIndex
 from triptych_backends.index.vectors import Cores, dot, quantise
 
@@ -118,10 +118,14 @@ def test_vectors_that_cannot_be_meant_are_refused(corpus):
     with LocalIndex(feed, analyzers=WordAnalyzer) as index:
         broken = queries[0].copy()
         broken[5] = np.nan
-        for vector in (broken, queries[0][:-1], queries):
-            with pytest.raises(ValidationError):
+        for vector, error in (
+            (broken, ValidationError),
+            (queries[0][:-1], ModelMismatchError),
+            (queries, ValidationError),
+        ):
+            with pytest.raises(error):
                 index.vector(["x"], "chunk", vector, limit=3)
-            with pytest.raises(ValidationError):
+            with pytest.raises(error):
                 index.document_vector(["x"], vector, limit=3)
 
 
@@ -131,7 +135,7 @@ def test_vectors_of_two_widths_are_refused_when_the_index_is_built():
     feed.put("x", 1, "one", ["w", "w"], vectors=rows)
     with (
         LocalIndex(feed, analyzers=WordAnalyzer) as index,
-        pytest.raises(ValidationError, match="one"),
+        pytest.raises(ModelMismatchError, match="one"),
     ):
         index.bm25(["x"], "chunk", "w", limit=1)
     feed = MemoryFeed()
@@ -139,7 +143,7 @@ def test_vectors_of_two_widths_are_refused_when_the_index_is_built():
     with LocalIndex(feed, analyzers=WordAnalyzer) as index:
         index.bm25(["x"], "chunk", "w", limit=1)
         feed.put("x", 2, "two", ["w"], vectors=rows[1:])
-        with pytest.raises(ValidationError, match="widths"):
+        with pytest.raises(ModelMismatchError, match="widths"):
             index.bm25(["x"], "chunk", "w", limit=1)
 
 

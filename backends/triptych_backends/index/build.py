@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from triptych.errors import ValidationError
+from triptych.errors import ModelMismatchError
 
 from .feed import TextAnalyzer, Unit
 from .segment import (
@@ -79,8 +79,8 @@ class SegmentBuilder:
     def add(self, unit: Unit, numbers: array[int] | None = None) -> array[int]:
         """Add one unit; the numbers of its terms. An owner's units come one after the other.
 
-        `numbers` spares the encoding where they are known. Raises ValidationError when its
-        vector is not as wide as the others.
+        `numbers` spares the encoding where they are known. Raises ModelMismatchError when
+        its vector is not as wide as the others.
         """
         ordinal = len(self._keys)
         if self.begins_owner(unit):
@@ -107,7 +107,7 @@ class SegmentBuilder:
         if not self._width:
             self._width = vector.shape[-1]
         if vector.shape != (self._width,):
-            raise ValidationError(
+            raise ModelMismatchError(
                 f"the vector of {unit.name!r}, unit {unit.index}, has shape {vector.shape}; the "
                 f"others are {self._width} wide: embed the dataset again with one model"
             )

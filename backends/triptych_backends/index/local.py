@@ -117,8 +117,8 @@ class LocalIndex:
     ) -> list[Scored]:
         """The units whose vectors have the greatest dot product with `vector`.
 
-        Filters and ties are those of `bm25`. Raises ValidationError when `vector` is not finite
-        or not as wide as the datasets' vectors.
+        Filters and ties are those of `bm25`. Raises ValidationError when `vector` is not finite,
+        ModelMismatchError when it is not as wide as the datasets' vectors.
         """
         return self._nearest(nearest, datasets, field, vector, limit, owners, _folded(headings))
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from triptych.errors import ValidationError
+from triptych.errors import ModelMismatchError, ValidationError
 
 from .feed import Rows
 from .ranking import Found, Part
@@ -34,7 +34,8 @@ class VanishedError(Exception):
 def checked(vector: NDArray[np.float32], parts: Sequence[Part]) -> NDArray[np.float32]:
     """The query vector as float32.
 
-    Raises ValidationError when it is not one finite row as wide as the vectors of `parts`.
+    Raises ValidationError when it is not one row of finite numbers, ModelMismatchError when it is
+    not as wide as the vectors of `parts`.
     """
     query = np.asarray(vector, np.float32)
     if query.ndim != 1 or not np.isfinite(query).all():
@@ -42,7 +43,7 @@ def checked(vector: NDArray[np.float32], parts: Sequence[Part]) -> NDArray[np.fl
     for part in parts:
         width = part.view.segment.dimension
         if width and width != len(query):
-            raise ValidationError(
+            raise ModelMismatchError(
                 f"the query vector is {len(query)} wide, the vectors of dataset "
                 f"{part.dataset!r} are {width}: embed the query with the dataset's model"
             )

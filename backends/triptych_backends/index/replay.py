@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from triptych.errors import ValidationError
+from triptych.errors import ModelMismatchError
 
 from .build import SegmentBuilder, Words
 from .feed import ChangeFeed, Field, TextAnalyzer, Unit
@@ -31,7 +31,7 @@ def replay(
 ) -> dict[Field, tuple[View, ...]]:
     """The views of each field after the owners in `changed` changed.
 
-    `words` are the dictionaries of the current delta. Raises ValidationError when a vector is
+    `words` are the dictionaries of the current delta. Raises ModelMismatchError when a vector is
     not as wide as the others of its field.
     """
     bulk = max(map(len, changed.values()), default=0) >= BULK_OWNERS
@@ -164,7 +164,7 @@ def _live_count(view: View) -> int:
 def _require_width(segment: Segment, views: Sequence[View], dataset: str, field: Field) -> None:
     widths = {view.segment.dimension for view in views} | {segment.dimension}
     if len(widths - {0}) > 1:
-        raise ValidationError(
+        raise ModelMismatchError(
             f"dataset {dataset!r} has {field} vectors of widths {sorted(widths - {0})}: "
             "embed it again with one model"
         )

@@ -131,7 +131,8 @@ def scan(text: str) -> Iterator[Block]:
     front_matter = _FRONT_MATTER.match(text, 0, FRONT_MATTER_LIMIT)
     if front_matter is not None:
         position = front_matter.end()
-        yield FRONT_MATTER, front_matter.start("body"), position
+        start = front_matter.start("body")
+        yield FRONT_MATTER, start, start + len(front_matter["body"].rstrip(" \t"))
     match = _BLOCK.match
     while (found := match(text, position)) is not None:
         group = found.lastgroup or "end"
