@@ -1,0 +1,75 @@
+"""The public surface: pinned, cheap to import, silent on the network, leaving nothing open."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import triptych
+
+HEAVY = ("sqlalchemy", "alembic", "httpx", "onnxruntime", "tokenizers", "rjieba", "jieba", "typer")
+
+
+def run(code: str, *, cwd: Path | None = None) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-X", "dev", "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_all_is_sorted_and_complete() -> None:
+    def place(name: str) -> tuple[int, str]:
+        """Constants, then classes, then functions: the order that the linter keeps."""
+        return (0 if name.isupper() else 1 if name[0].isupper() else 2, name)
+
+    assert list(triptych.__all__) == sorted(set(triptych.__all__), key=place)
+    for name in triptych.__all__:
+        assert getattr(triptych, name) is not None
+    assert set(triptych.__all__) <= set(dir(triptych))
+    homes = {name for names in triptych._HOMES.values() for name in names.split()}
+    assert homes == set(triptych.__all__)
+
+
+def test_importing_triptych_imports_nothing_heavy() -> None:
+    loaded = run(
+        "import sys, triptych; before = set(sys.modules);"
+        "print(*sorted({name.split('.')[0] for name in before}))"
+    ).split()
+    assert not set(loaded) & {*HEAVY, "numpy", "attrs", "triptych_backends", "triptych_factory"}
+
+
+def test_the_service_itself_imports_no_database_and_no_model() -> None:
+    loaded = run(
+        "import sys, triptych; triptych.Service, triptych.SearchEngine;"
+        "print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    ).split()
+    assert not set(loaded) & {*HEAVY, "triptych_backends", "triptych_factory"}
+
+
+def test_no_name_is_looked_up_on_the_network_and_nothing_stays_open(tmp_path: Path) -> None:
+    out = run(
+        """
+import gc, os, sys
+calls = []
+watched = {"socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "urllib.Request"}
+sys.addaudithook(lambda event, args: calls.append(event) if event in watched else None)
+import triptych
+before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+for url in ("kb.db", "memory://"):
+    with triptych.open(url, embedder="hash") as kb:
+        kb.put_documents("d", {f"{at}.md": f"# Title {at}\\n\\nSome words." for at in range(50)})
+        kb.search("words", dataset_id="d")
+        kb.search_documents("words", dataset_id="d")
+gc.collect()
+after = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+assert after <= before, (before, after)
+print(calls)
+""",
+        cwd=tmp_path,
+    )
+    assert out.strip() == "[]"
