@@ -106,7 +106,7 @@ def main() -> None:
                     result = kb.search_documents(
                         texts[query], dataset_id="collection", mode=mode, top_k=K
                     )
-                except triptych.NotAvailableError:
+                except (triptych.NotAvailableError, triptych.ValidationError):
                     values.append(0.0)
                     warned += 1
                     continue

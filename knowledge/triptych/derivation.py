@@ -48,7 +48,7 @@ class Deriver:
     def __init__(self, chunks: ChunkRepo, chunkers: ChunkerSet, embedder: Embedder | None) -> None:
         self._chunkers = chunkers
         self.embedder = embedder
-        self.coverage = CoverageGate(embedder)
+        self.coverage: CoverageGate = CoverageGate(embedder)
         self._vectors = chunks if isinstance(chunks, VectorReader) else None
         self.embed_sig: str = "" if embedder is None else embedder.signature
         self.chunker_sig: str = chunkers.signature

@@ -96,7 +96,7 @@ class StoreError(TriptychError):
 
     def __init__(self, message: str, *, errors: Sequence[Exception] = ()) -> None:
         super().__init__(message)
-        self.errors = tuple(errors)
+        self.errors: tuple[Exception, ...] = tuple(errors)
 
 
 class CorruptStoreError(StoreError):

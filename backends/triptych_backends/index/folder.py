@@ -32,7 +32,7 @@ Stamp = tuple[int, int, int]
 VERSION = 1
 MANIFEST = "manifest"
 LOCK = "lock"
-_PARTS = {"nonce", "seq", "analyzer", "language", "space", "tombstones", "fields"}
+_PARTS = {"nonce", "seq", "epoch", "analyzer", "language", "space", "tombstones", "fields"}
 # A reader that finds a file gone reads the manifest that no longer names it, so many times.
 TRIES = 5
 

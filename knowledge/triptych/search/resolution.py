@@ -15,7 +15,7 @@ __all__ = ["LANES", "MAX_TOP_K", "judge", "over_fetch"]
 LANES = ("bm25", "vector")
 MAX_TOP_K = 10_000
 _MAX_QUERY = 100_000
-_LEAST_DEPTH = 100  # candidates a lane brings to fusion at least
+_LEAST_DEPTH = 50  # candidates a lane brings to fusion at least: docs/explanation/retrieval.md
 
 
 def judge(query: Query) -> tuple[Query, Filter]:

@@ -100,7 +100,7 @@ class LayerRetriever:
     """A lane over abstracts or overviews: by keyword, or by vector."""
 
     def __init__(self, layers: LayerRepo, mode: Mode, embedder: Embedder | None = None) -> None:
-        self.name = str(mode)
+        self.name: str = str(mode)
         self._layers = layers
         self._mode = mode
         self._queries = QueryEmbedder(embedder)

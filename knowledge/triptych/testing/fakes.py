@@ -48,8 +48,8 @@ class FakeEmbedder:
     ) -> None:
         self.signature = signature
         self.dimension = dimension
-        self.failures = dict(failures or {})
-        self.calls = 0
+        self.failures: dict[int, Exception] = dict(failures or {})
+        self.calls: int = 0
         self.texts: list[str] = []
         self._lock = threading.Lock()
 
@@ -67,7 +67,7 @@ class FakeEmbedder:
 class CoveringEmbedder(FakeEmbedder):
     """A `CoverageEmbedder`: it covers ASCII only, by the share of such characters."""
 
-    coverage_floor = 0.5
+    coverage_floor: float = 0.5
 
     def coverage(self, text: str) -> float:
         return sum(map(str.isascii, text)) / max(len(text), 1)
@@ -150,7 +150,7 @@ class Failing:
         times: int | None = None,
     ) -> None:
         self.inner = inner
-        self.errors = dict(errors or {})
+        self.errors: dict[str, Exception] = dict(errors or {})
         self.times = times
         self.counts: Counter[str] = Counter()
         self._lock = threading.Lock()

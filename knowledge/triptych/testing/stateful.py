@@ -61,7 +61,7 @@ class BackendMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         type(self).runs += 1
-        self.run = self.runs
+        self.run: int = self.runs
         self.store: Store = self.harness.open()
         self.datasets: dict[str, Dataset] = {}
         self.seen: list[SourceDocument] = []

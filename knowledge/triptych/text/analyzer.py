@@ -51,12 +51,12 @@ class Analyzer:
             raise ValueError(
                 f"unknown language {language!r}: choose one of {', '.join(languages())}"
             )
-        self.language = language
+        self.language: str = language
         self._local = threading.local()
         self._runs = _RunCache(self)
         self._query_runs: dict[str, tuple[list[str], list[str]]] = {}
         stemmer = "none" if language == NO_LANGUAGE else f"snowball-{Stemmer.version()}"
-        self.signature = f"triptych-text-{ANALYZER_VERSION}/{language}/{stemmer}/jieba+pairs"
+        self.signature: str = f"triptych-text-{ANALYZER_VERSION}/{language}/{stemmer}/jieba+pairs"
         self._stop_words = _stop_words(language)
 
     def __repr__(self) -> str:
