@@ -54,8 +54,7 @@ FORK_WAIT = 10.0
 """Seconds that a fork waits for calls under way."""
 _PRAGMAS = (
     "PRAGMA foreign_keys=ON",
-    "PRAGMA cache_size=-16384",
-    "PRAGMA mmap_size=1073741824",
+    "PRAGMA cache_size=-32768",
     "PRAGMA journal_size_limit=67108864",
 )
 _DIALECT = sqlite.dialect(paramstyle="qmark")
