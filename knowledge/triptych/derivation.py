@@ -7,7 +7,7 @@ vector for is not embedded again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import attrs
 
@@ -68,8 +68,15 @@ class Deriver:
             input_sig=input_sig,
         )
 
-    def derive(self, dataset_id: str, documents: Sequence[SourceDocument]) -> list[Derivation]:
+    def derive(
+        self,
+        dataset_id: str,
+        documents: Sequence[SourceDocument],
+        embedded: Callable[[int], None] | None = None,
+    ) -> list[Derivation]:
         """The chunk sets of ``documents``, in order; one's failure is its own.
+
+        ``embedded`` is told, batch by batch, how many more texts have been embedded.
 
         Raises:
             CancelledError: the deadline passed between two batches.
@@ -82,7 +89,7 @@ class Deriver:
                     if input_sig not in texts and self.coverage.admits(text):
                         texts[input_sig] = text
         known = self._known(dataset_id, texts)
-        fresh, errors = self._embed(texts, known, drafts)
+        fresh, errors = self._embed(texts, known, drafts, embedded)
         vectors = {**known, **fresh}
         unclaimed = set(fresh)
         return [self._finish(draft, vectors, unclaimed, errors) for draft in drafts]
@@ -112,7 +119,11 @@ class Deriver:
         return self._vectors.known_vectors(dataset_id, self.embed_sig, list(texts))
 
     def _embed(
-        self, texts: Mapping[str, str], known: Mapping[str, Vector], drafts: Sequence[_Draft]
+        self,
+        texts: Mapping[str, str],
+        known: Mapping[str, Vector],
+        drafts: Sequence[_Draft],
+        embedded: Callable[[int], None] | None,
     ) -> tuple[dict[str, Vector], dict[str, Exception]]:
         """New vectors by digest, and the errors of those digests that have none."""
         vectors: dict[str, Vector] = {}
@@ -122,6 +133,8 @@ class Deriver:
             batch = missing[at : at + EMBED_BATCH]
             made, error = self._try(batch, texts)
             vectors.update(made)
+            if embedded is not None:
+                embedded(len(made))
             if error is not None:
                 self._salvage(_by_document(batch, drafts), texts, error, vectors, errors)
         self._check_width(known, vectors)

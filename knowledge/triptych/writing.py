@@ -137,6 +137,7 @@ class Writer:
         self.check_config(dataset_id)
         total = len(documents) if isinstance(documents, Mapping | Sequence) else None
         tally = _Tally(dataset_id)
+        meter = _Meter(progress)
         done = 0
         for batch in _batches(_new_documents(documents, tally)):
             deadlines.check("the bulk put")
@@ -144,10 +145,12 @@ class Writer:
             tally.stored(outcomes)
             latest = {o.name: o.document for o in outcomes if o.document is not None}
             try:
-                tally.derived(self._refresh(dataset_id, list(latest.values())))
+                tally.derived(self._refresh(dataset_id, list(latest.values()), meter))
             except CancelledError:
                 raise
-            except Exception as error:  # noqa: BLE001 - told for each document of the batch
+            except Exception as error:  # told for each document of the batch
+                if error is meter.error:
+                    raise  # the caller's own
                 tally.derived(
                     _Refreshed(
                         failed=tuple(
@@ -188,7 +191,12 @@ class Writer:
 
     # Derivation
 
-    def _refresh(self, dataset_id: str, documents: Sequence[SourceDocument]) -> _Refreshed:
+    def _refresh(
+        self,
+        dataset_id: str,
+        documents: Sequence[SourceDocument],
+        meter: _Meter | None = None,
+    ) -> _Refreshed:
         """Bring the chunk sets of stored documents up to date: only stale ones are derived."""
         names = [document.name for document in documents]
         have = self._chunks.get_doc_sigs(dataset_id, names) if names else {}
@@ -201,7 +209,7 @@ class Writer:
                 self._chunks.restamp(dataset_id, document.name, want)
         if not stale:
             return _Refreshed()
-        derivations = self._deriver.derive(dataset_id, stale)
+        derivations = self._deriver.derive(dataset_id, stale, meter)
         failed = [
             Failure(
                 dataset_id=dataset_id,
@@ -324,6 +332,25 @@ class _Refreshed:
     embedded: int = 0
     reused: int = 0
     failed: tuple[Failure, ...] = ()
+
+
+class _Meter:
+    """Counts embedded texts for a progress callback, and remembers what that raised."""
+
+    def __init__(self, progress: ProgressCallback | None) -> None:
+        self._progress = progress
+        self._done = 0
+        self.error: Exception | None = None
+
+    def __call__(self, embedded: int) -> None:
+        self._done += embedded
+        if self._progress is None:
+            return
+        try:
+            self._progress(Progress(phase="embedding", done=self._done))
+        except Exception as error:
+            self.error = error
+            raise
 
 
 class _Tally:

@@ -25,6 +25,7 @@ from triptych.errors import (
     StoreError,
     ValidationError,
 )
+from triptych.progress import Progress
 from triptych.records import Layer, NewDocument, Query, RebuildScope
 from triptych.service import Service, ServiceOptions
 from triptych.testing.fakes import CoveringEmbedder, Failing, FakeEmbedder
@@ -306,6 +307,25 @@ class ServiceTests(HarnessTests):
         )
         assert isinstance(report.failed[0].error, ConflictError)
         assert (report.updated, len(report.failed)) == (1, 1)
+
+    def test_progress_tells_documents_and_embedded_texts(self, kb: Service) -> None:
+        seen: list[Progress] = []
+        kb.put_documents(
+            "d", {f"{at}.txt": f"text {at}" for at in range(300)}, progress=seen.append
+        )
+        assert [p.done for p in seen if p.phase == "documents"] == [256, 300]
+        assert {p.total for p in seen if p.phase == "documents"} == {300}
+        embedded = [p.done for p in seen if p.phase == "embedding"]
+        assert embedded == sorted(embedded)
+        assert embedded[-1] == 300
+        assert len(embedded) > 2
+
+    def test_what_a_progress_callback_raises_is_the_callers(self, kb: Service) -> None:
+        def stop(progress: Progress) -> None:
+            raise RuntimeError("enough")
+
+        with pytest.raises(RuntimeError, match="enough"):
+            kb.put_documents("d", {"a.txt": "text"}, progress=stop)
 
     def test_a_deadline_ends_a_bulk_put_between_batches(self, kb: Service) -> None:
         def documents() -> Iterator[NewDocument]:

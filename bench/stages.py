@@ -1,0 +1,105 @@
+"""Where the time goes: ingest and hybrid search by stage, on the text of ``bench/speed.py``.
+
+    python bench/stages.py --chunks 60000
+
+Wraps the stages' functions with timers, and runs the lanes one after the other, so that what
+is printed adds up. Timers cost a little themselves: for totals use ``bench/speed.py``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import triptych
+from speed import Corpus, Given
+from triptych_backends.index import bm25, local, nearest
+
+Clock = defaultdict[str, float]
+
+
+def timed(clock: Clock, owner: Any, name: str, label: str) -> None:
+    """Replace a function by one that adds its time to the clock."""
+    function = getattr(owner, name)
+
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        began = time.perf_counter()
+        try:
+            return function(*arguments, **keywords)
+        finally:
+            clock[label] += time.perf_counter() - began
+
+    setattr(owner, name, call)
+
+
+class InTurn:
+    """A pool that runs what it is given at once."""
+
+    def submit(self, call: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(call(*arguments))
+        return done
+
+    def shutdown(self, wait: bool = True) -> None:
+        pass
+
+
+def show(title: str, clock: Clock, scale: float, unit: str) -> None:
+    print(title)
+    for label, seconds in sorted(clock.items(), key=lambda entry: -entry[1]):
+        print(f"  {label:32} {seconds * scale:8.2f} {unit}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--chunks", type=int, default=60_000)
+    options = parser.parse_args()
+    folder = Path(tempfile.mkdtemp())
+    corpus, given = Corpus(), Given()
+    documents = list(corpus.documents(options.chunks // 10))
+    kb: Any = triptych.open(folder / "stages.db", embedder=given)
+
+    clock: Clock = defaultdict(float)
+    timed(clock, kb.documents, "put_many", "storing documents")
+    timed(clock, kb._deriver, "_draft", "chunking and digests")
+    timed(clock, kb._deriver, "_finish", "chunk records")
+    timed(clock, kb.chunks, "replace_many", "storing chunks and vectors")
+    began = time.perf_counter()
+    kb.put_documents("bench", documents)
+    clock["put_documents, whole"] = time.perf_counter() - began - given.seconds
+    began = time.perf_counter()
+    kb.search("x", dataset_id="bench", mode="bm25")
+    clock["first search: the index"] = time.perf_counter() - began
+    show("ingest", clock, 1e6 / options.chunks, "us a chunk")
+
+    queries = corpus.queries(200)
+    for query in queries[:20]:
+        kb.search(query, dataset_id="bench")
+    kb._engine._workers = InTurn
+    clock = defaultdict(float)
+    timed(clock, nearest, "approximate", "vector lane: int8 scan")
+    timed(clock, nearest, "_rescored", "vector lane: exact scores")
+    timed(clock, local.LocalIndex, "vector", "vector lane, in the index")
+    timed(clock, bm25, "top", "keyword lane: postings")
+    timed(clock, local.LocalIndex, "bm25", "keyword lane, in the index")
+    timed(clock, type(kb._engine.ranker), "rank", "fusion")
+    timed(clock, kb.chunks, "fetch", "reading the hits")
+    timed(clock, kb._searches, "_ask", "judging the query")
+    timed(clock, kb._searches, "_chunk_hit", "making hits")
+    timed(clock, kb, "search", "hybrid search, whole")
+    for query in queries:
+        kb.search(query, dataset_id="bench")
+    show("hybrid search, lanes in turn", clock, 1e3 / len(queries), "ms a query")
+    kb.close()
+    shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()
