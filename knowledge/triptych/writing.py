@@ -7,6 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import attrs
 
 from triptych import deadlines
+from triptych.bulk import (
+    BATCH_CHARACTERS,
+    Meter,
+    Refreshed,
+    Tally,
+    batches,
+    check_documents,
+    check_progress,
+    new_documents,
+)
 from triptych.contracts import BulkChunkRepo, BulkDocumentRepo, ChunkRepo, DocumentRepo, LayerRepo
 from triptych.derivation import Derivation, Deriver
 from triptych.errors import (
@@ -15,7 +25,6 @@ from triptych.errors import (
     DerivationError,
     ModelMismatchError,
     TriptychError,
-    ValidationError,
 )
 from triptych.progress import Progress, ProgressCallback
 from triptych.records import (
@@ -31,8 +40,6 @@ from triptych.records import (
 
 __all__ = ["Writer"]
 
-_BATCH_DOCUMENTS = 256
-_BATCH_CHARACTERS = 4_000_000
 _PAGE = 256
 
 
@@ -132,14 +139,14 @@ class Writer:
         progress: ProgressCallback | None,
     ) -> PutReport:
         """Store and derive in batches."""
-        _check_documents(documents)
-        _check_progress(progress)
+        check_documents(documents)
+        check_progress(progress)
         self.check_config(dataset_id)
         total = len(documents) if isinstance(documents, Mapping | Sequence) else None
-        tally = _Tally(dataset_id)
-        meter = _Meter(progress)
+        tally = Tally(dataset_id)
+        meter = Meter(progress)
         done = 0
-        for batch in _batches(_new_documents(documents, tally)):
+        for batch in batches(new_documents(documents, tally)):
             deadlines.check("the bulk put")
             outcomes = self._store(dataset_id, batch)
             tally.stored(outcomes)
@@ -152,7 +159,7 @@ class Writer:
                 if error is meter.error:
                     raise  # the caller's own
                 tally.derived(
-                    _Refreshed(
+                    Refreshed(
                         failed=tuple(
                             Failure(
                                 dataset_id=dataset_id,
@@ -195,8 +202,8 @@ class Writer:
         self,
         dataset_id: str,
         documents: Sequence[SourceDocument],
-        meter: _Meter | None = None,
-    ) -> _Refreshed:
+        meter: Meter | None = None,
+    ) -> Refreshed:
         """Bring the chunk sets of stored documents up to date: only stale ones are derived."""
         names = [document.name for document in documents]
         have = self._chunks.get_doc_sigs(dataset_id, names) if names else {}
@@ -208,7 +215,7 @@ class Writer:
             elif current.source_version != document.version:
                 self._chunks.restamp(dataset_id, document.name, want)
         if not stale:
-            return _Refreshed()
+            return Refreshed()
         derivations = self._deriver.derive(dataset_id, stale, meter)
         failed = [
             Failure(
@@ -221,7 +228,7 @@ class Writer:
         ]
         made = [derivation for derivation in derivations if derivation.error is None]
         self._swap_in(dataset_id, made)
-        return _Refreshed(
+        return Refreshed(
             rebuilt=len(made),
             chunks=sum(len(derivation.chunks) for derivation in made),
             embedded=sum(derivation.embedded for derivation in made),
@@ -265,7 +272,7 @@ class Writer:
         self, dataset_ids: Sequence[str], progress: ProgressCallback | None
     ) -> RebuildReport:
         """Bring every stale set of the datasets up to date, under this configuration."""
-        _check_progress(progress)
+        check_progress(progress)
         report = RebuildReport()
         for dataset_id in dataset_ids:
             self._adopt_config(dataset_id)
@@ -289,7 +296,7 @@ class Writer:
             if document is not None:
                 batch.append(document)
                 size += len(document.content)
-            if size > _BATCH_CHARACTERS:
+            if size > BATCH_CHARACTERS:
                 report = _sum(report, self._rebuilt(dataset_id, batch))
                 batch, size = [], 0
         report = _sum(report, self._rebuilt(dataset_id, batch))
@@ -303,7 +310,7 @@ class Writer:
         except (CancelledError, ModelMismatchError, ConflictError):
             raise
         except Exception as error:  # noqa: BLE001 - reported item by item
-            done = _Refreshed(
+            done = Refreshed(
                 failed=tuple(
                     Failure(dataset_id=dataset_id, name=d.name, error=_derivation_error(d, error))
                     for d in documents
@@ -323,127 +330,6 @@ class Writer:
         while page := self._documents.list(dataset_id, after=after, limit=_PAGE):
             yield page
             after = page[-1].name
-
-
-@attrs.frozen(kw_only=True)
-class _Refreshed:
-    rebuilt: int = 0
-    chunks: int = 0
-    embedded: int = 0
-    reused: int = 0
-    failed: tuple[Failure, ...] = ()
-
-
-class _Meter:
-    """Counts embedded texts for a progress callback, and remembers what that raised."""
-
-    def __init__(self, progress: ProgressCallback | None) -> None:
-        self._progress = progress
-        self._done = 0
-        self.error: Exception | None = None
-
-    def __call__(self, embedded: int) -> None:
-        self._done += embedded
-        if self._progress is None:
-            return
-        try:
-            self._progress(Progress(phase="embedding", done=self._done))
-        except Exception as error:
-            self.error = error
-            raise
-
-
-class _Tally:
-    """Adds up a bulk put; a document that is stored but not derived counts as failed."""
-
-    def __init__(self, dataset_id: str) -> None:
-        self._dataset_id = dataset_id
-        self._changes: list[tuple[str, str]] = []
-        self._failed: list[Failure] = []
-        self._done = _Refreshed()
-
-    def refused(self, name: str, error: Exception) -> None:
-        self._failed.append(Failure(dataset_id=self._dataset_id, name=name, error=error))
-
-    def stored(self, outcomes: Iterable[PutOutcome]) -> None:
-        for outcome in outcomes:
-            if outcome.error is None:
-                self._changes.append((outcome.change, outcome.name))
-            else:
-                self.refused(outcome.name, outcome.error)
-
-    def derived(self, done: _Refreshed) -> None:
-        failed = {failure.name for failure in done.failed}
-        self._changes = [change for change in self._changes if change[1] not in failed]
-        self._failed.extend(done.failed)
-        self._done = _Refreshed(
-            chunks=self._done.chunks + done.chunks,
-            embedded=self._done.embedded + done.embedded,
-            reused=self._done.reused + done.reused,
-        )
-
-    def report(self) -> PutReport:
-        kinds = [kind for kind, _ in self._changes]
-        return PutReport(
-            added=kinds.count("added"),
-            updated=kinds.count("updated"),
-            unchanged=kinds.count("unchanged"),
-            chunks=self._done.chunks,
-            embedded=self._done.embedded,
-            reused=self._done.reused,
-            failed=tuple(self._failed),
-        )
-
-
-def _new_documents(
-    documents: Iterable[object] | Mapping[str, str], tally: _Tally
-) -> Iterator[NewDocument]:
-    """The documents that can be stored; those that cannot are told to the tally."""
-    if not isinstance(documents, Mapping):
-        for document in documents:
-            if isinstance(document, NewDocument):
-                yield document
-            else:
-                what = f"put_documents takes NewDocument records, not {type(document).__name__}"
-                tally.refused(repr(document)[:80], ValidationError(what))
-        return
-    for name, content in documents.items():
-        try:
-            document = NewDocument(name=name, content=content)
-        except ValidationError as error:
-            tally.refused(str(name)[:80], error)
-        else:
-            yield document
-
-
-def _batches(documents: Iterable[NewDocument]) -> Iterator[list[NewDocument]]:
-    """Batches of bounded count and size, so that a stream of any length fits in memory."""
-    batch: list[NewDocument] = []
-    size = 0
-    for document in documents:
-        batch.append(document)
-        size += len(document.content)
-        if len(batch) >= _BATCH_DOCUMENTS or size >= _BATCH_CHARACTERS:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
-
-
-def _check_documents(documents: object) -> None:
-    if isinstance(documents, str | bytes) or not isinstance(documents, Iterable):
-        raise ValidationError(
-            "put_documents takes NewDocument records, or maps names to contents: it cannot "
-            f"take a {type(documents).__name__}"
-        )
-
-
-def _check_progress(progress: object) -> None:
-    if progress is not None and not callable(progress):
-        raise ValidationError(
-            f"progress is called with a Progress between batches: a {type(progress).__name__} "
-            "cannot be called"
-        )
 
 
 def _derivation_error(document: SourceDocument, error: Exception) -> DerivationError:
