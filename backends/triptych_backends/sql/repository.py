@@ -11,7 +11,7 @@ __all__ = ["Repository"]
 
 
 class Repository:
-    """A view of one `SqlStore`; the powers `Closeable` and `Eraser` are the store's."""
+    """A view of one `SqlStore`; the power `Closeable` is the store's."""
 
     def __init__(self, store: SqlStore) -> None:
         self.store = store
@@ -20,7 +20,3 @@ class Repository:
     def close(self) -> None:
         """Close the store, for its other repositories too. Idempotent."""
         self.store.close()
-
-    def erase(self) -> None:
-        """See `SqlStore.erase`."""
-        self.store.erase()
