@@ -154,11 +154,16 @@ class Failing:
         self.times = times
         self.counts: Counter[str] = Counter()
         self._lock = threading.Lock()
+        # As attributes of its own, for `isinstance` with a Protocol asks no `__getattr__`.
+        for name in dir(inner):
+            if not name.startswith("_") and callable(getattr(inner, name)):
+                setattr(self, name, self._counted(name))
 
     def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def _counted(self, name: str) -> Any:
         attribute = getattr(self.inner, name)
-        if not callable(attribute):
-            return attribute
 
         @functools.wraps(attribute)
         def call(*args: Any, **keywords: Any) -> Any:
