@@ -99,7 +99,7 @@ def test_the_reference_pages_have_the_same_exit_codes_and_settings() -> None:
         assert f"| {code:d} | {meaning} |" in text
     text = (reference / "settings.md").read_text(encoding="utf-8")
     for setting in Settings().explain():
-        assert f"`TRIPTYCH_{setting.name.upper()}`" in text
+        assert f"| `{setting.name}` | `TRIPTYCH_{setting.name.upper()}` | " in text
 
 
 def test_the_command_runs_as_a_module_too() -> None:
