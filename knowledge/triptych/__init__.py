@@ -15,62 +15,27 @@ if TYPE_CHECKING:
     )
     from triptych.chunking import (
         ChunkConfig as ChunkConfig,
-    )
-    from triptych.chunking import (
         ChunkerSet as ChunkerSet,
-    )
-    from triptych.chunking import (
         ChunkSpec as ChunkSpec,
-    )
-    from triptych.chunking import (
         DefaultChunker as DefaultChunker,
-    )
-    from triptych.chunking import (
         MarkdownChunker as MarkdownChunker,
-    )
-    from triptych.chunking import (
         chunk_config_sig as chunk_config_sig,
-    )
-    from triptych.chunking import (
         chunk_text as chunk_text,
-    )
-    from triptych.chunking import (
         default_chunkers as default_chunkers,
     )
     from triptych.contracts import (
+        LLM as LLM,
         Chunker as Chunker,
-    )
-    from triptych.contracts import (
         ChunkRepo as ChunkRepo,
-    )
-    from triptych.contracts import (
         ChunkSigReader as ChunkSigReader,
-    )
-    from triptych.contracts import (
         CoverageEmbedder as CoverageEmbedder,
-    )
-    from triptych.contracts import (
         DocLevelSearcher as DocLevelSearcher,
-    )
-    from triptych.contracts import (
         DocumentRepo as DocumentRepo,
-    )
-    from triptych.contracts import (
         DocVectorSearcher as DocVectorSearcher,
-    )
-    from triptych.contracts import (
         Embedder as Embedder,
-    )
-    from triptych.contracts import (
         LayerRepo as LayerRepo,
-    )
-    from triptych.contracts import (
         Ranker as Ranker,
-    )
-    from triptych.contracts import (
         Rebuilder as Rebuilder,
-    )
-    from triptych.contracts import (
         Retriever as Retriever,
     )
     from triptych.dataset import (
@@ -78,56 +43,24 @@ if TYPE_CHECKING:
     )
     from triptych.deadlines import (
         CancelScope as CancelScope,
-    )
-    from triptych.deadlines import (
         deadline as deadline,
     )
     from triptych.errors import (
         BudgetExceededError as BudgetExceededError,
-    )
-    from triptych.errors import (
         CancelledError as CancelledError,
-    )
-    from triptych.errors import (
         ConflictError as ConflictError,
-    )
-    from triptych.errors import (
         CorruptStoreError as CorruptStoreError,
-    )
-    from triptych.errors import (
         DerivationError as DerivationError,
-    )
-    from triptych.errors import (
         ModelMismatchError as ModelMismatchError,
-    )
-    from triptych.errors import (
         NotAvailableError as NotAvailableError,
-    )
-    from triptych.errors import (
         NotFoundError as NotFoundError,
-    )
-    from triptych.errors import (
         ProviderError as ProviderError,
-    )
-    from triptych.errors import (
         ProviderTimeoutError as ProviderTimeoutError,
-    )
-    from triptych.errors import (
         RateLimitedError as RateLimitedError,
-    )
-    from triptych.errors import (
         SchemaVersionError as SchemaVersionError,
-    )
-    from triptych.errors import (
         StoreError as StoreError,
-    )
-    from triptych.errors import (
         StoreLockedError as StoreLockedError,
-    )
-    from triptych.errors import (
         TriptychError as TriptychError,
-    )
-    from triptych.errors import (
         ValidationError as ValidationError,
     )
     from triptych.opening import (
@@ -135,146 +68,67 @@ if TYPE_CHECKING:
     )
     from triptych.progress import (
         Progress as Progress,
-    )
-    from triptych.progress import (
         ProgressCallback as ProgressCallback,
     )
     from triptych.records import (
         Candidate as Candidate,
-    )
-    from triptych.records import (
         ChangeEvent as ChangeEvent,
-    )
-    from triptych.records import (
         ChunkQuery as ChunkQuery,
-    )
-    from triptych.records import (
         DatasetConfig as DatasetConfig,
-    )
-    from triptych.records import (
         DatasetContext as DatasetContext,
-    )
-    from triptych.records import (
         DatasetStats as DatasetStats,
-    )
-    from triptych.records import (
         DerivedChunk as DerivedChunk,
-    )
-    from triptych.records import (
         DerivedLayer as DerivedLayer,
-    )
-    from triptych.records import (
         DerivedSig as DerivedSig,
-    )
-    from triptych.records import (
         DocumentContext as DocumentContext,
-    )
-    from triptych.records import (
         DocumentInfo as DocumentInfo,
-    )
-    from triptych.records import (
         DocumentSummary as DocumentSummary,
-    )
-    from triptych.records import (
         EventKind as EventKind,
-    )
-    from triptych.records import (
         Failure as Failure,
-    )
-    from triptych.records import (
         Filter as Filter,
-    )
-    from triptych.records import (
         Found as Found,
-    )
-    from triptych.records import (
+        Generation as Generation,
         Hit as Hit,
-    )
-    from triptych.records import (
         Layer as Layer,
-    )
-    from triptych.records import (
         LayerQuery as LayerQuery,
-    )
-    from triptych.records import (
+        Message as Message,
         Mode as Mode,
-    )
-    from triptych.records import (
         NewDocument as NewDocument,
-    )
-    from triptych.records import (
         PutReport as PutReport,
-    )
-    from triptych.records import (
         Query as Query,
-    )
-    from triptych.records import (
         RebuildReport as RebuildReport,
-    )
-    from triptych.records import (
         RebuildScope as RebuildScope,
-    )
-    from triptych.records import (
         ResolvedQuery as ResolvedQuery,
-    )
-    from triptych.records import (
         Result as Result,
-    )
-    from triptych.records import (
         Scope as Scope,
-    )
-    from triptych.records import (
         SourceDocument as SourceDocument,
+        Usage as Usage,
     )
     from triptych.search.engine import (
         SearchEngine as SearchEngine,
     )
     from triptych.search.rankers import (
         DEFAULT_RRF_K as DEFAULT_RRF_K,
-    )
-    from triptych.search.rankers import (
         RRFRanker as RRFRanker,
-    )
-    from triptych.search.rankers import (
         WeightedRanker as WeightedRanker,
     )
     from triptych.search.retrievers import (
         BM25Retriever as BM25Retriever,
-    )
-    from triptych.search.retrievers import (
         LayerRetriever as LayerRetriever,
-    )
-    from triptych.search.retrievers import (
         VectorRetriever as VectorRetriever,
     )
     from triptych.service import (
         Service as Service,
-    )
-    from triptych.service import (
         ServiceOptions as ServiceOptions,
     )
     from triptych.text import (
         CJKTokenizer as CJKTokenizer,
-    )
-    from triptych.text import (
         CorpusStats as CorpusStats,
-    )
-    from triptych.text import (
         SimpleTokenizer as SimpleTokenizer,
-    )
-    from triptych.text import (
         Tokenizer as Tokenizer,
-    )
-    from triptych.text import (
         corpus_stats as corpus_stats,
-    )
-    from triptych.text import (
         detect_tokenizer as detect_tokenizer,
-    )
-    from triptych.text import (
         extract_keywords as extract_keywords,
-    )
-    from triptych.text import (
         score_text as score_text,
     )
     from triptych.vectors import (
@@ -291,7 +145,7 @@ _HOMES = {
     ),
     "contracts": (
         "ChunkRepo ChunkSigReader Chunker CoverageEmbedder DocLevelSearcher "
-        "DocVectorSearcher DocumentRepo Embedder LayerRepo Ranker Rebuilder Retriever"
+        "DocVectorSearcher DocumentRepo Embedder LLM LayerRepo Ranker Rebuilder Retriever"
     ),
     "dataset": "Dataset",
     "deadlines": "CancelScope deadline",
@@ -306,9 +160,9 @@ _HOMES = {
     "records": (
         "Candidate ChangeEvent ChunkQuery DatasetConfig DatasetContext DatasetStats "
         "DerivedChunk DerivedLayer DerivedSig DocumentContext DocumentInfo "
-        "DocumentSummary EventKind Failure Filter Found Hit Layer LayerQuery Mode "
-        "NewDocument PutReport Query RebuildReport RebuildScope ResolvedQuery Result "
-        "Scope SourceDocument"
+        "DocumentSummary EventKind Failure Filter Found Generation Hit Layer LayerQuery "
+        "Message Mode NewDocument PutReport Query RebuildReport RebuildScope ResolvedQuery Result "
+        "Scope SourceDocument Usage"
     ),
     "search.engine": "SearchEngine",
     "search.rankers": "DEFAULT_RRF_K RRFRanker WeightedRanker",
@@ -324,6 +178,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split
 
 __all__ = [
     "DEFAULT_RRF_K",
+    "LLM",
     "AsyncService",
     "BM25Retriever",
     "BudgetExceededError",
@@ -363,12 +218,14 @@ __all__ = [
     "Failure",
     "Filter",
     "Found",
+    "Generation",
     "Hit",
     "Layer",
     "LayerQuery",
     "LayerRepo",
     "LayerRetriever",
     "MarkdownChunker",
+    "Message",
     "Mode",
     "ModelMismatchError",
     "NewDocument",
@@ -400,6 +257,7 @@ __all__ = [
     "StoreLockedError",
     "Tokenizer",
     "TriptychError",
+    "Usage",
     "ValidationError",
     "VectorRetriever",
     "WeightedRanker",

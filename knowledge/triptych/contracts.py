@@ -37,8 +37,10 @@ from triptych.records import (
     DerivedSig,
     DocumentInfo,
     Found,
+    Generation,
     Layer,
     LayerQuery,
+    Message,
     NewDocument,
     PutOutcome,
     RebuildReport,
@@ -49,6 +51,7 @@ from triptych.records import (
 )
 
 __all__ = [
+    "LLM",
     "BulkChunkRepo",
     "BulkDocumentRepo",
     "ChunkRepo",
@@ -392,6 +395,31 @@ class CoverageEmbedder(Protocol):
 
     def coverage(self, text: str) -> float:
         """The share of ``text``, 0 to 1, that the model's vocabulary covers."""
+        ...
+
+
+class LLM(Protocol):
+    """A language model that answers a conversation."""
+
+    @property
+    def signature(self) -> str:
+        """The model and its revision: part of the signature of what it writes."""
+        ...
+
+    def generate(self, messages: Sequence[Message], *, max_tokens: int) -> Generation:
+        """The answer to ``messages``, at most ``max_tokens`` long, with what it cost.
+
+        Raises:
+            ProviderError: the model could not answer.
+        """
+        ...
+
+    def stream(self, messages: Sequence[Message], *, max_tokens: int) -> Iterator[str]:
+        """The same answer in pieces, which joined are its text.
+
+        Raises:
+            ProviderError: the model could not answer, or broke off.
+        """
         ...
 
 

@@ -637,6 +637,34 @@ class DocumentSummary:
     abstract: str = attrs.field(converter=_summary_part)
 
 
+@attrs.frozen(slots=True)
+class Message:
+    """One turn of what a language model is told."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Usage:
+    """Tokens that one answer took."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+@attrs.frozen(slots=True)
+class Generation:
+    """A language model's answer.
+
+    ``truncated``: the model stopped at its ceiling of tokens, not at the end of its answer.
+    """
+
+    text: str
+    usage: Usage = attrs.field(factory=Usage)
+    truncated: bool = False
+
+
 @attrs.frozen(kw_only=True, slots=True)
 class PutOutcome:
     """What became of one document of a bulk put: ``document`` without error, else ``error``."""

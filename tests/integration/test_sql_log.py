@@ -9,8 +9,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sql_making import CONFIG, derive, put
 from sqlalchemy import Delete, SelectBase, Update
 

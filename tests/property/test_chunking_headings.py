@@ -2,8 +2,7 @@
 
 from bisect import bisect_right
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from markdown_it import MarkdownIt
 
 from triptych.chunking import line_starts

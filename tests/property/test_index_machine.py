@@ -8,8 +8,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from hypothesis import settings
-from hypothesis import strategies as st
+from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from index_model import MemoryFeed, WordAnalyzer, assert_ranked_as, bm25_scores

@@ -3,8 +3,7 @@ from __future__ import annotations
 import unicodedata
 
 import regex
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from triptych.text import (
     WORD_CHARACTER,

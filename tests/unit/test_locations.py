@@ -8,8 +8,7 @@ import pytest
 
 from triptych.errors import NotAvailableError, NotFoundError, ValidationError
 from triptych_factory.backends import BUILDERS, open_store
-from triptych_factory.embedders import BUILDERS as EMBEDDERS
-from triptych_factory.embedders import build_embedder
+from triptych_factory.embedders import BUILDERS as EMBEDDERS, build_embedder
 from triptych_factory.locations import Location, parse_location
 from triptych_factory.settings import Settings
 

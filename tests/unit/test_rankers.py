@@ -2,8 +2,7 @@
 
 import attrs
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from triptych import RRFRanker, ValidationError, WeightedRanker
 from triptych.records import Candidate

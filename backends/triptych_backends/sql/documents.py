@@ -13,8 +13,7 @@ from sqlalchemy import bindparam, func, select
 from triptych.errors import ConflictError
 from triptych.records import DocumentInfo, NewDocument, PutOutcome, SourceDocument
 
-from . import document_rows as rows
-from . import tables as t
+from . import document_rows as rows, tables as t
 from .document_rows import DocumentRow, info_of, read_rows, source_of, write_rows
 from .errors import corrupt
 from .removal import remove_dataset, remove_document

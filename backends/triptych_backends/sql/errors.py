@@ -6,8 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy.exc import DBAPIError, ResourceClosedError
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.exc import DBAPIError, ResourceClosedError, TimeoutError as PoolTimeoutError
 
 from triptych.errors import CorruptStoreError, StoreError, StoreLockedError
 

@@ -10,8 +10,7 @@ from sqlalchemy import bindparam, select
 from triptych.records import Candidate, DerivedLayer, DerivedSig, Found, Layer, LayerQuery, Mode
 from triptych.signatures import embedding_input_sig
 
-from . import document_rows
-from . import tables as t
+from . import document_rows, tables as t
 from .chunk_rows import sig_of
 from .chunks import candidates, in_space, integers
 from .document_rows import DocumentRow, info_of

@@ -9,8 +9,7 @@ from sqlalchemy import bindparam, func, select
 
 from triptych.records import DerivedChunk, DerivedSig, DocumentInfo, Found
 
-from . import chunk_rows, document_rows
-from . import tables as t
+from . import chunk_rows, document_rows, tables as t
 from .chunk_rows import chunk_of, sig_of
 from .document_rows import DocumentRow, info_of
 from .errors import corrupt

@@ -9,7 +9,7 @@ import functools
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import attrs
 import numpy as np
@@ -17,16 +17,14 @@ from numpy.typing import NDArray
 
 from triptych.contracts import EmbedKind
 from triptych.errors import ProviderError
+from triptych.records import Generation, Message, Usage
 from triptych.testing.making import DIMENSION, vector_of
 
 __all__ = [
     "CoveringEmbedder",
     "Failing",
     "FakeEmbedder",
-    "Generation",
-    "Message",
     "ScriptedLLM",
-    "Usage",
     "failing_store",
 ]
 
@@ -71,30 +69,6 @@ class CoveringEmbedder(FakeEmbedder):
 
     def coverage(self, text: str) -> float:
         return sum(map(str.isascii, text)) / max(len(text), 1)
-
-
-@attrs.frozen
-class Message:
-    """One turn of what a language model is told."""
-
-    role: Literal["system", "user", "assistant"]
-    content: str
-
-
-@attrs.frozen(kw_only=True)
-class Usage:
-    """Tokens that one answer took."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-
-
-@attrs.frozen
-class Generation:
-    """A language model's answer."""
-
-    text: str
-    usage: Usage = attrs.field(factory=Usage)
 
 
 class ScriptedLLM:
