@@ -161,6 +161,11 @@ class ChunkSigReader(Protocol):
         """The signatures of those of ``doc_names`` that have a set."""
         ...
 
+    def doc_names(self, dataset_id: str) -> Sequence[str]:
+        """The names that have a set, ordered, whether their document exists or not: a rebuild
+        compares them with the documents, and removes what has lost its source."""
+        ...
+
 
 class ChunkRepo(ChunkSigReader, Protocol):
     """Keeps chunk sets with their vectors, and finds chunks.

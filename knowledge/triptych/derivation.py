@@ -22,6 +22,7 @@ from triptych.chunking import (
 from triptych.contracts import ChunkRepo, Embedder, VectorReader
 from triptych.embedding import CoverageGate, embed
 from triptych.errors import CancelledError, ModelMismatchError
+from triptych.parallel import in_turn
 from triptych.records import DerivedChunk, DerivedSig, DocumentInfo, SourceDocument, Vector
 from triptych.signatures import content_sha256, document_input_sig, embedding_input_sig
 
@@ -45,8 +46,15 @@ class Derivation:
 class Deriver:
     """Makes chunk sets under one configuration."""
 
-    def __init__(self, chunks: ChunkRepo, chunkers: ChunkerSet, embedder: Embedder | None) -> None:
+    def __init__(
+        self,
+        chunks: ChunkRepo,
+        chunkers: ChunkerSet,
+        embedder: Embedder | None,
+        concurrency: int = 1,
+    ) -> None:
         self._chunkers = chunkers
+        self._concurrency = concurrency
         self.embedder = embedder
         self.coverage: CoverageGate = CoverageGate(embedder)
         self._vectors = chunks if isinstance(chunks, VectorReader) else None
@@ -129,9 +137,9 @@ class Deriver:
         vectors: dict[str, Vector] = {}
         errors: dict[str, Exception] = {}
         missing = [sig for sig in texts if sig not in known]
-        for at in range(0, len(missing), EMBED_BATCH):
-            batch = missing[at : at + EMBED_BATCH]
-            made, error = self._try(batch, texts)
+        batches = [missing[at : at + EMBED_BATCH] for at in range(0, len(missing), EMBED_BATCH)]
+        tried = in_turn(lambda batch: self._try(batch, texts), batches, self._concurrency)
+        for batch, (made, error) in zip(batches, tried, strict=True):
             vectors.update(made)
             if embedded is not None:
                 embedded(len(made))

@@ -23,14 +23,16 @@ from triptych.records import (
     DerivedSig,
     DocumentInfo,
     DocumentSummary,
+    Failure,
     Layer,
+    RebuildReport,
     StaleReason,
     Vector,
     to_layer,
 )
 from triptych.signatures import summaries_input_sig
 
-__all__ = ["LayerDesk", "layer_stale_reason", "summaries_of"]
+__all__ = ["LayerDesk", "is_folder", "layer_stale_reason", "summaries_of"]
 
 
 def summaries_of(layers: LayerRepo, dataset_id: str) -> list[DocumentSummary]:
@@ -38,7 +40,7 @@ def summaries_of(layers: LayerRepo, dataset_id: str) -> list[DocumentSummary]:
     return [
         DocumentSummary(name=layer.doc_name, abstract=layer.content)
         for layer in layers.list(dataset_id, layer=Layer.ABSTRACT)
-        if not _is_folder(layer.doc_name)
+        if not is_folder(layer.doc_name)
     ]
 
 
@@ -84,7 +86,7 @@ class LayerDesk:
         stored = self._layers.get(dataset_id, name, _summary_layer(layer))
         if stored is None:
             return None
-        info = None if _is_folder(name) else self._documents.get_info(dataset_id, name)
+        info = None if is_folder(name) else self._documents.get_info(dataset_id, name)
         return self._judged(stored, info, self._inputs(dataset_id))
 
     def list(self, dataset_id: str, layer: Layer | str | None) -> list[DerivedLayer]:
@@ -138,27 +140,33 @@ class LayerDesk:
         self._layers.put(made)
         return attrs.evolve(made, vector=None)
 
-    def embed_anew(self, dataset_id: str) -> int:
-        """Give layers of another embedding space vectors of this one; how many were embedded.
+    def embed_anew(self, dataset_id: str) -> RebuildReport:
+        """Give layers of another embedding space vectors of this one.
 
         The texts stay as they are. A layer whose document has moved on is left: it is stale
-        anyway, and whoever makes it again embeds it.
+        anyway, and whoever makes it again embeds it. One that cannot be embedded is in the
+        report, and holds up no other.
         """
         embedded = 0
+        failed = []
         for stored in self._layers.list(dataset_id):
             if stored.sig.embed_sig == self._deriver.embed_sig:
                 continue
             deadlines.check("embedding layers")
-            vector = self._embedded(stored.doc_name, stored.content)
+            try:
+                vector = self._embedded(stored.doc_name, stored.content)
+            except DerivationError as error:
+                failed.append(Failure(dataset_id=dataset_id, name=stored.doc_name, error=error))
+                continue
             sig = attrs.evolve(stored.sig, embed_sig=self._deriver.embed_sig)
-            if not _is_folder(stored.doc_name):
+            if not is_folder(stored.doc_name):
                 info = self._documents.get_info(dataset_id, stored.doc_name)
                 if info is None or info.content_sha256 != sig.input_sig:
                     continue
                 sig = attrs.evolve(sig, source_version=info.version)
             if self._layers.put(attrs.evolve(stored, vector=vector, sig=sig)):
                 embedded += vector is not None
-        return embedded
+        return RebuildReport(embedded=embedded, failed=tuple(failed))
 
     def _made(
         self,
@@ -224,7 +232,7 @@ def _listed(summaries: Iterable[DocumentSummary]) -> list[DocumentSummary]:
     return below
 
 
-def _is_folder(name: str) -> bool:
+def is_folder(name: str) -> bool:
     """Whether a layer of this name belongs to the dataset or a folder, not to a document."""
     return not name or name.endswith("/")
 

@@ -35,6 +35,7 @@ from triptych.errors import (
 )
 from triptych.layering import LayerDesk
 from triptych.progress import ProgressCallback
+from triptych.rebuilding import RebuildDesk
 from triptych.records import (
     DatasetConfig,
     DatasetStats,
@@ -78,14 +79,21 @@ class ServiceOptions:
         embedder: makes vectors and enables the vector lane; None leaves both out.
         language: the analyzer's language for datasets that come into being.
         ranker: fuses the lanes of hybrid search; None is `RRFRanker`.
+        embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a
+            time, 1 to 64.
     """
 
     chunkers: ChunkerSet = attrs.field(factory=default_chunkers)
     embedder: Embedder | None = None
     language: str = "english"
     ranker: Ranker | None = None
+    embed_concurrency: int = 4
 
     def __attrs_post_init__(self) -> None:
+        if not 1 <= check_whole(self.embed_concurrency, "embed_concurrency") <= 64:
+            raise ValidationError(
+                f"embed_concurrency is {self.embed_concurrency}: give a number from 1 to 64"
+            )
         if self.embedder is not None:
             check_embedder(self.embedder)
         try:
@@ -119,11 +127,19 @@ class Service:
         self.documents = documents
         self.chunks = chunks
         self.layer_repo = layers
-        self._deriver = Deriver(chunks, self.options.chunkers, self.options.embedder)
+        self._deriver = Deriver(
+            chunks,
+            self.options.chunkers,
+            self.options.embedder,
+            self.options.embed_concurrency,
+        )
         self._engine = engine or build_engine(chunks, layers, self.options)
         self._searches = SearchDesk(documents, chunks, layers, self._engine, self._deriver)
         self._writer = Writer(documents, chunks, self._deriver, self.options.language)
         self._layers = LayerDesk(documents, layers, self._deriver, self._writer.check_config)
+        self._rebuilds = RebuildDesk(
+            documents, chunks, layers, self._deriver, self._writer, self._layers
+        )
         self._close = close
         self._closed = False
         self._closing = threading.Lock()
@@ -431,7 +447,10 @@ class Service:
         The rebuild of a dataset, or of everything, is also how a new chunker or embedder is
         taken on: the dataset's configuration becomes this Service's. One document's failure
         is in the report and holds up no other. Layers are not made here, but those of another
-        embedder are embedded anew, as they are.
+        embedder are embedded anew, as they are. What has lost its source is removed.
+
+        What is stale is embedded by up to ``options.embed_concurrency`` calls at a time, and
+        committed page by page: a rebuild that was cut off goes on where it stopped.
 
         Raises:
             NotFoundError: there is no such dataset.
@@ -449,13 +468,14 @@ class Service:
             raise ValidationError("give rebuild a scope or a dataset_id, not both")
         scope = scope or RebuildScope(dataset_id=dataset_id, doc_name=doc_name)
         if scope.dataset_id and scope.dataset_id not in self.documents.list_datasets():
-            raise self._missing(scope.dataset_id)
+            report = self._rebuilds.leftovers(scope.dataset_id)
+            if not report.removed:
+                raise self._missing(scope.dataset_id)
+            return report
         if scope.doc_name:
-            return self._writer.rebuild_document(scope.dataset_id, scope.doc_name, self.layer_repo)
+            return self._rebuilds.document(scope.dataset_id, scope.doc_name)
         datasets = [scope.dataset_id] if scope.dataset_id else self.documents.list_datasets()
-        report = self._writer.rebuild_datasets(datasets, progress)
-        layers = sum(self._layers.embed_anew(each) for each in datasets)
-        return attrs.evolve(report, embedded=report.embedded + layers)
+        return self._rebuilds.datasets(datasets, progress)
 
     def stats(self, dataset_id: str | None = None) -> list[DatasetStats]:
         """Counts of one dataset, or of all.

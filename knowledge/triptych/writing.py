@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
 from triptych import deadlines
 from triptych.bulk import (
-    BATCH_CHARACTERS,
     Meter,
     Refreshed,
     Tally,
@@ -17,7 +16,7 @@ from triptych.bulk import (
     check_progress,
     new_documents,
 )
-from triptych.contracts import BulkChunkRepo, BulkDocumentRepo, ChunkRepo, DocumentRepo, LayerRepo
+from triptych.contracts import BulkChunkRepo, BulkDocumentRepo, ChunkRepo, DocumentRepo
 from triptych.derivation import Derivation, Deriver
 from triptych.errors import (
     CancelledError,
@@ -29,22 +28,18 @@ from triptych.errors import (
 from triptych.progress import Progress, ProgressCallback
 from triptych.records import (
     DatasetConfig,
-    DocumentInfo,
     Failure,
     NewDocument,
     PutOutcome,
     PutReport,
-    RebuildReport,
     SourceDocument,
 )
 
-__all__ = ["Writer"]
-
-_PAGE = 256
+__all__ = ["Writer", "derivation_error"]
 
 
 class Writer:
-    """Puts and rebuilds; the Service validates before and reports after."""
+    """Puts; the Service validates before and reports after."""
 
     def __init__(
         self, documents: DocumentRepo, chunks: ChunkRepo, deriver: Deriver, language: str
@@ -87,7 +82,8 @@ class Writer:
             language=stored.language if stored else self._language,
         )
 
-    def _adopt_config(self, dataset_id: str) -> None:
+    def adopt_config(self, dataset_id: str) -> None:
+        """Make this Service's configuration the dataset's, whatever it was."""
         while True:
             stored = self._chunks.config(dataset_id)
             wanted = self._wanted(stored)
@@ -121,11 +117,11 @@ class Writer:
         self.check_config(dataset_id)
         stored = self._documents.put(dataset_id, document)
         try:
-            failed = self._refresh(dataset_id, [stored]).failed
+            failed = self.refresh(dataset_id, [stored]).failed
         except CancelledError:
             raise
         except Exception as error:
-            raise _derivation_error(stored, error) from error
+            raise derivation_error(stored, error) from error
         if failed:
             raise failed[0].error
         return stored
@@ -152,7 +148,7 @@ class Writer:
             tally.stored(outcomes)
             latest = {o.name: o.document for o in outcomes if o.document is not None}
             try:
-                tally.derived(self._refresh(dataset_id, list(latest.values()), meter))
+                tally.derived(self.refresh(dataset_id, list(latest.values()), meter))
             except CancelledError:
                 raise
             except Exception as error:  # told for each document of the batch
@@ -164,7 +160,7 @@ class Writer:
                             Failure(
                                 dataset_id=dataset_id,
                                 name=document.name,
-                                error=_derivation_error(document, error),
+                                error=derivation_error(document, error),
                             )
                             for document in latest.values()
                         )
@@ -198,7 +194,7 @@ class Writer:
 
     # Derivation
 
-    def _refresh(
+    def refresh(
         self,
         dataset_id: str,
         documents: Sequence[SourceDocument],
@@ -221,7 +217,7 @@ class Writer:
             Failure(
                 dataset_id=dataset_id,
                 name=derivation.document.name,
-                error=_derivation_error(derivation.document, derivation.error),
+                error=derivation_error(derivation.document, derivation.error),
             )
             for derivation in derivations
             if derivation.error is not None
@@ -254,85 +250,9 @@ class Writer:
             if stored is not None and stored != self._wanted(stored):
                 raise self._mismatch(dataset_id, stored)
 
-    # Rebuilds
 
-    def rebuild_document(self, dataset_id: str, name: str, layers: LayerRepo) -> RebuildReport:
-        """Bring one document's set up to date; remove what is left of a document that is gone."""
-        deadlines.check("the rebuild")
-        document = self._documents.get(dataset_id, name)
-        if document is None:
-            left = self._chunks.get_doc_sig(dataset_id, name) is not None
-            self._chunks.delete_by_doc(dataset_id, name)
-            layers.delete_by_doc(dataset_id, name)
-            return RebuildReport(removed=int(left))
-        self.check_config(dataset_id)
-        return self._rebuilt(dataset_id, [document], checked=1)
-
-    def rebuild_datasets(
-        self, dataset_ids: Sequence[str], progress: ProgressCallback | None
-    ) -> RebuildReport:
-        """Bring every stale set of the datasets up to date, under this configuration."""
-        check_progress(progress)
-        report = RebuildReport()
-        for dataset_id in dataset_ids:
-            self._adopt_config(dataset_id)
-            for page in self._pages(dataset_id):
-                deadlines.check("the rebuild")
-                report = _sum(report, self._rebuild_page(dataset_id, page))
-                if progress is not None:
-                    progress(Progress(phase=f"rebuilding {dataset_id}", done=report.checked))
-        return report
-
-    def _rebuild_page(self, dataset_id: str, page: Sequence[DocumentInfo]) -> RebuildReport:
-        have = self._chunks.get_doc_sigs(dataset_id, [info.name for info in page])
-        report = RebuildReport(checked=len(page))
-        batch: list[SourceDocument] = []
-        size = 0
-        for info in page:
-            current, want = have.get(info.name), self._deriver.want(info)
-            if current == want:
-                continue
-            document = self._documents.get(dataset_id, info.name)
-            if document is not None:
-                batch.append(document)
-                size += len(document.content)
-            if size > BATCH_CHARACTERS:
-                report = _sum(report, self._rebuilt(dataset_id, batch))
-                batch, size = [], 0
-        report = _sum(report, self._rebuilt(dataset_id, batch))
-        return attrs.evolve(report, fresh=report.checked - report.rebuilt - len(report.failed))
-
-    def _rebuilt(
-        self, dataset_id: str, documents: Sequence[SourceDocument], *, checked: int = 0
-    ) -> RebuildReport:
-        try:
-            done = self._refresh(dataset_id, documents)
-        except (CancelledError, ModelMismatchError, ConflictError):
-            raise
-        except Exception as error:  # noqa: BLE001 - reported item by item
-            done = Refreshed(
-                failed=tuple(
-                    Failure(dataset_id=dataset_id, name=d.name, error=_derivation_error(d, error))
-                    for d in documents
-                )
-            )
-        return RebuildReport(
-            checked=checked,
-            fresh=max(0, checked - done.rebuilt - len(done.failed)),
-            rebuilt=done.rebuilt,
-            embedded=done.embedded,
-            reused=done.reused,
-            failed=done.failed,
-        )
-
-    def _pages(self, dataset_id: str) -> Iterator[Sequence[DocumentInfo]]:
-        after = ""
-        while page := self._documents.list(dataset_id, after=after, limit=_PAGE):
-            yield page
-            after = page[-1].name
-
-
-def _derivation_error(document: SourceDocument, error: Exception) -> DerivationError:
+def derivation_error(document: SourceDocument, error: Exception) -> DerivationError:
+    """What a caller is told when a stored document could not be derived."""
     wrapped = DerivationError(
         f"{document.name!r} is stored as version {document.version} of {document.dataset_id!r}, "
         f"but its chunks could not be derived ({type(error).__name__}: {error}); what was "
@@ -341,15 +261,3 @@ def _derivation_error(document: SourceDocument, error: Exception) -> DerivationE
     )
     wrapped.__cause__ = error
     return wrapped
-
-
-def _sum(left: RebuildReport, right: RebuildReport) -> RebuildReport:
-    return RebuildReport(
-        checked=left.checked + right.checked,
-        fresh=left.fresh + right.fresh,
-        rebuilt=left.rebuilt + right.rebuilt,
-        embedded=left.embedded + right.embedded,
-        reused=left.reused + right.reused,
-        removed=left.removed + right.removed,
-        failed=(*left.failed, *right.failed),
-    )

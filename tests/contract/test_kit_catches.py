@@ -97,6 +97,11 @@ def drops_empty_sets(
     return done
 
 
+def names_only_what_has_chunks(doc_names: Any, store: Any, dataset_id: str) -> Any:
+    sets = store._truth.read(dataset_id).sets
+    return [name for name in doc_names(dataset_id) if sets[name].chunks]
+
+
 def restamps_anything(restamp: Any, store: Any, dataset_id: str, name: str, sig: Any) -> Any:
     if name in store._truth.read(dataset_id).sets:
         store._truth.restamp(dataset_id, name, sig)
@@ -171,6 +176,12 @@ def stores_any_layer(put: Any, store: Any, layer: Any) -> Any:
 
 
 CASES: list[tuple[str, Around, Any, dict[str, Any]]] = [
+    (
+        "chunks.doc_names",
+        names_only_what_has_chunks,
+        ChunkTests.test_names_with_a_set_are_told_in_order,
+        {},
+    ),
     (
         "documents.put",
         loses_crlf,

@@ -54,6 +54,10 @@ class MemoryChunks:
             sets = truth.read(dataset_id).sets
             return {name: sets[name].sig for name in doc_names if name in sets}
 
+    def doc_names(self, dataset_id: str) -> Sequence[str]:
+        with self._truth as truth:
+            return sorted(truth.read(dataset_id).sets)
+
     def replace(
         self, dataset_id: str, doc_name: str, chunks: Sequence[DerivedChunk], *, sig: DerivedSig
     ) -> bool:

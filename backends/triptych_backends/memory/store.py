@@ -32,3 +32,9 @@ class MemoryStore:
     def close(self) -> None:
         self._truth.close()
         self._searching.close()
+
+    def __enter__(self) -> MemoryStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -44,6 +44,13 @@ _SIGS = (
     .join(t.derivation, t.derivation.c.document_id == t.document.c.id)
     .where(t.dataset.c.name == bindparam("dataset"), among(t.document.c.name, "names"))
 )
+_NAMES = (
+    select(t.document.c.name)
+    .join(t.dataset, t.dataset.c.id == t.document.c.dataset_id)
+    .join(t.derivation, t.derivation.c.document_id == t.document.c.id)
+    .where(t.dataset.c.name == bindparam("dataset"))
+    .order_by(t.document.c.name)
+)
 _DOCUMENT = (
     select(t.document.c.dataset_id, t.document.c.id)
     .join(t.dataset, t.dataset.c.id == t.document.c.dataset_id)
@@ -83,6 +90,11 @@ class SqlChunks(Repository):
         with self.store.reading() as session:
             rows = session.all(_SIGS, dataset=dataset_id, names=as_list(doc_names))
         return {row[0]: sig_of(row[1:]) for row in rows}
+
+    def doc_names(self, dataset_id: str) -> Sequence[str]:
+        """See `ChunkSigReader.doc_names`."""
+        with self.store.reading() as session:
+            return [row[0] for row in session.all(_NAMES, dataset=dataset_id)]
 
     def replace(
         self, dataset_id: str, doc_name: str, chunks: Sequence[DerivedChunk], *, sig: DerivedSig

@@ -105,6 +105,15 @@ class ChunkTests(HarnessTests):
         assert set(store.chunks.get_doc_sigs("d", names)) == {*names[:2], *names[-2:]}
         assert dict(store.chunks.get_doc_sigs("d", [])) == {}
 
+    def test_names_with_a_set_are_told_in_order(self, store: Store) -> None:
+        names = ["b", "a/2", "a/10", "é", "Z", "🦉", "empty"]
+        fill(store, "d", {name: "text" if name != "empty" else "" for name in names})
+        put(store, "d", "without", "text")
+        assert list(store.chunks.doc_names("d")) == sorted(names)
+        store.chunks.delete_by_doc("d", "b")
+        assert list(store.chunks.doc_names("d")) == sorted(set(names) - {"b"})
+        assert list(store.chunks.doc_names("none")) == []
+
     def test_replace_swaps_the_whole_set(self, store: Store) -> None:
         fill(store, "d", {"a": "one\n\ntwo\n\nthree", "b": "four"})
         put(store, "d", "a", "five")

@@ -1,0 +1,169 @@
+"""Rebuilds: only what is stale is derived again, and what has lost its source is removed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from triptych import deadlines
+from triptych.bulk import BATCH_CHARACTERS, Refreshed, check_progress
+from triptych.contracts import ChunkRepo, DocumentRepo, LayerRepo
+from triptych.derivation import Deriver
+from triptych.errors import CancelledError, ConflictError, ModelMismatchError
+from triptych.layering import LayerDesk, is_folder
+from triptych.progress import Progress, ProgressCallback
+from triptych.records import DocumentInfo, Failure, Layer, RebuildReport, SourceDocument
+from triptych.writing import Writer, derivation_error
+
+__all__ = ["RebuildDesk"]
+
+_PAGE = 256
+
+
+class RebuildDesk:
+    """The Service's rebuilds.
+
+    Each page of documents is committed before the next is read: a rebuild that was cut off
+    goes on where it stopped, for what it made is fresh by then.
+    """
+
+    def __init__(
+        self,
+        documents: DocumentRepo,
+        chunks: ChunkRepo,
+        layers: LayerRepo,
+        deriver: Deriver,
+        writer: Writer,
+        layer_desk: LayerDesk,
+    ) -> None:
+        self._documents = documents
+        self._chunks = chunks
+        self._layers = layers
+        self._deriver = deriver
+        self._writer = writer
+        self._layer_desk = layer_desk
+
+    def document(self, dataset_id: str, name: str) -> RebuildReport:
+        """Bring one document's set up to date; remove what is left of a document that is gone."""
+        deadlines.check("the rebuild")
+        document = self._documents.get(dataset_id, name)
+        if document is None:
+            return self._without_source(dataset_id, [name])
+        self._writer.check_config(dataset_id)
+        return self._rebuilt(dataset_id, [document], checked=1)
+
+    def datasets(
+        self, dataset_ids: Sequence[str], progress: ProgressCallback | None
+    ) -> RebuildReport:
+        """Bring everything in the datasets up to date, under this Service's configuration."""
+        check_progress(progress)
+        report = RebuildReport()
+        for dataset_id in dataset_ids:
+            self._writer.adopt_config(dataset_id)
+            for page in self._pages(dataset_id):
+                deadlines.check("the rebuild")
+                report = _sum(report, self._page(dataset_id, page))
+                if progress is not None:
+                    progress(Progress(phase=f"rebuilding {dataset_id}", done=report.checked))
+            report = _sum(report, self.leftovers(dataset_id))
+            report = _sum(report, self._layer_desk.embed_anew(dataset_id))
+        return report
+
+    def leftovers(self, dataset_id: str) -> RebuildReport:
+        """Remove what a delete that was cut off, in a store without cascades, left behind."""
+        return self._without_source(dataset_id, self._orphans(dataset_id))
+
+    def _orphans(self, dataset_id: str) -> list[str]:
+        derived = dict.fromkeys(self._chunks.doc_names(dataset_id))
+        derived |= dict.fromkeys(layer.doc_name for layer in self._layers.list(dataset_id))
+        if not derived:
+            return []
+        known = {info.name for page in self._pages(dataset_id) for info in page}
+        return [name for name in derived if name not in known and not self._serves(name, known)]
+
+    def _serves(self, name: str, known: set[str]) -> bool:
+        """Whether layers under ``name`` belong to the dataset, or to a folder that is not empty."""
+        if not name:
+            return bool(known)
+        return is_folder(name) and any(each.startswith(name) for each in known)
+
+    def _without_source(self, dataset_id: str, names: Sequence[str]) -> RebuildReport:
+        report = RebuildReport()
+        for name in names:
+            if not self._has_left(dataset_id, name):
+                continue
+            self._chunks.delete_by_doc(dataset_id, name)
+            self._layers.delete_by_doc(dataset_id, name)
+            report = _sum(report, RebuildReport(removed=1))
+            document = self._documents.get(dataset_id, name)
+            if document is not None:
+                # It was put meanwhile, and what was made of it may just have been removed.
+                report = _sum(report, self._rebuilt(dataset_id, [document], checked=1))
+        return report
+
+    def _has_left(self, dataset_id: str, name: str) -> bool:
+        return self._chunks.get_doc_sig(dataset_id, name) is not None or any(
+            self._layers.get(dataset_id, name, layer) is not None
+            for layer in (Layer.ABSTRACT, Layer.OVERVIEW)
+        )
+
+    def _page(self, dataset_id: str, page: Sequence[DocumentInfo]) -> RebuildReport:
+        have = self._chunks.get_doc_sigs(dataset_id, [info.name for info in page])
+        report = RebuildReport(checked=len(page))
+        batch: list[SourceDocument] = []
+        size = 0
+        for info in page:
+            current, want = have.get(info.name), self._deriver.want(info)
+            if current == want:
+                continue
+            document = self._documents.get(dataset_id, info.name)
+            if document is not None:
+                batch.append(document)
+                size += len(document.content)
+            if size > BATCH_CHARACTERS:
+                report = _sum(report, self._rebuilt(dataset_id, batch))
+                batch, size = [], 0
+        report = _sum(report, self._rebuilt(dataset_id, batch))
+        return attrs.evolve(report, fresh=report.checked - report.rebuilt - len(report.failed))
+
+    def _rebuilt(
+        self, dataset_id: str, documents: Sequence[SourceDocument], *, checked: int = 0
+    ) -> RebuildReport:
+        try:
+            done = self._writer.refresh(dataset_id, documents)
+        except (CancelledError, ModelMismatchError, ConflictError):
+            raise
+        except Exception as error:  # noqa: BLE001 - reported item by item
+            done = Refreshed(
+                failed=tuple(
+                    Failure(dataset_id=dataset_id, name=d.name, error=derivation_error(d, error))
+                    for d in documents
+                )
+            )
+        return RebuildReport(
+            checked=checked,
+            fresh=max(0, checked - done.rebuilt - len(done.failed)),
+            rebuilt=done.rebuilt,
+            embedded=done.embedded,
+            reused=done.reused,
+            failed=done.failed,
+        )
+
+    def _pages(self, dataset_id: str) -> Iterator[Sequence[DocumentInfo]]:
+        after = ""
+        while page := self._documents.list(dataset_id, after=after, limit=_PAGE):
+            yield page
+            after = page[-1].name
+
+
+def _sum(left: RebuildReport, right: RebuildReport) -> RebuildReport:
+    return RebuildReport(
+        checked=left.checked + right.checked,
+        fresh=left.fresh + right.fresh,
+        rebuilt=left.rebuilt + right.rebuilt,
+        embedded=left.embedded + right.embedded,
+        reused=left.reused + right.reused,
+        removed=left.removed + right.removed,
+        failed=(*left.failed, *right.failed),
+    )

@@ -1,0 +1,248 @@
+"""Rebuilds: bounded parallel embedding, going on after a cut, and what has lost its source."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from triptych import RebuildScope, Service, ServiceOptions, deadline
+from triptych.contracts import EmbedKind
+from triptych.errors import CancelledError, NotFoundError, ProviderError, ValidationError
+from triptych.progress import Progress
+from triptych.records import DerivedLayer, Layer, NewDocument
+from triptych.testing import Failing, FakeEmbedder
+from triptych_backends.memory import MemoryStore
+
+
+class Gathering(FakeEmbedder):
+    """Waits in each call until ``together`` calls are inside, or nobody else can come."""
+
+    def __init__(self, together: int, calls: int, **rest: Any) -> None:
+        super().__init__(**rest)
+        self.most = 0
+        self._together, self._left = together, calls
+        self._inside = 0
+        self._changed = threading.Condition()
+
+    def embed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
+        with self._changed:
+            self._inside += 1
+            self._left -= 1
+            self.most = max(self.most, self._inside)
+            self._changed.notify_all()
+            self._changed.wait_for(
+                lambda: self.most >= self._together or self._left <= 0, timeout=30
+            )
+            self._inside -= 1
+        return super().embed(texts, kind=kind)
+
+
+class Forgetful:
+    """Documents whose deletes do not reach the chunks: a store without cascades."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+        self.gone: set[tuple[str, str]] = set()
+
+    def _kept(self, dataset_id: str, name: str, found: Any) -> Any:
+        return None if (dataset_id, name) in self.gone else found
+
+    def put(self, dataset_id: str, document: NewDocument) -> Any:
+        self.gone.discard((dataset_id, document.name))
+        return self.inner.put(dataset_id, document)
+
+    def get(self, dataset_id: str, name: str) -> Any:
+        return self._kept(dataset_id, name, self.inner.get(dataset_id, name))
+
+    def get_info(self, dataset_id: str, name: str) -> Any:
+        return self._kept(dataset_id, name, self.inner.get_info(dataset_id, name))
+
+    def list(self, dataset_id: str, **page: Any) -> Any:
+        limit = page.pop("limit", None)
+        found = self.inner.list(dataset_id, **page)
+        return [info for info in found if self._kept(dataset_id, info.name, info)][:limit]
+
+    def list_datasets(self) -> Any:
+        return [each for each in self.inner.list_datasets() if self.list(each)]
+
+    def delete(self, dataset_id: str, name: str) -> bool:
+        self.gone.add((dataset_id, name))
+        return True
+
+
+def serve(
+    store: Any, embedder: Any = None, *, documents: Any = None, chunks: Any = None, **options: Any
+) -> Service:
+    return Service(
+        documents or store.documents,
+        chunks or store.chunks,
+        store.layers,
+        options=ServiceOptions(embedder=embedder, **options),
+        close=lambda: None,
+    )
+
+
+def text_of(number: int) -> str:
+    return f"text number {number} of many"
+
+
+@pytest.fixture
+def store() -> Iterator[MemoryStore]:
+    with MemoryStore() as store:
+        yield store
+
+
+@pytest.fixture
+def stale(store: MemoryStore) -> int:
+    """600 documents that have chunks and no vectors; how many."""
+    with serve(store) as kb:
+        kb.put_documents("d", {f"n{number:04}": text_of(number) for number in range(600)})
+    return 600
+
+
+@pytest.mark.parametrize("bound", [1, 3])
+def test_embedding_runs_in_parallel_up_to_its_bound(
+    store: MemoryStore, stale: int, bound: int
+) -> None:
+    embedder = Gathering(together=bound, calls=11)
+    with serve(store, embedder, embed_concurrency=bound) as kb:
+        report = kb.rebuild()
+    assert (report.rebuilt, report.embedded) == (stale, stale)
+    assert embedder.most == bound
+    assert sorted(embedder.texts) == sorted(set(embedder.texts))
+
+
+def test_vectors_do_not_depend_on_how_many_run_at_a_time(store: MemoryStore, stale: int) -> None:
+    with MemoryStore() as other, serve(other) as kb:
+        kb.put_documents("d", {f"n{number:04}": text_of(number) for number in range(600)})
+        for each, bound in ((store, 8), (other, 1)):
+            with serve(each, FakeEmbedder(), embed_concurrency=bound) as kb:
+                kb.rebuild()
+        pairs = zip(
+            store.chunks.iter_chunks("d", vectors=True),
+            other.chunks.iter_chunks("d", vectors=True),
+            strict=True,
+        )
+        for mine, theirs in pairs:
+            assert mine == theirs
+            assert mine.vector is not None
+
+
+@pytest.mark.parametrize("bound", [0, 65, -1, 2.5, True, "4"])
+def test_a_bound_that_cannot_be_meant_is_refused(bound: Any) -> None:
+    with pytest.raises(ValidationError, match="embed_concurrency"):
+        ServiceOptions(embed_concurrency=bound)
+
+
+def test_a_rebuild_that_was_cut_off_goes_on_where_it_stopped(
+    store: MemoryStore, stale: int
+) -> None:
+    embedder = FakeEmbedder()
+    with serve(store, embedder) as kb:
+
+        def cut(progress: Progress) -> None:
+            scope.cancel()
+
+        with pytest.raises(CancelledError), deadline() as scope:
+            kb.rebuild(progress=cut)
+        done = len(embedder.texts)
+        assert 0 < done < stale
+        report = kb.rebuild()
+        assert (report.fresh, report.rebuilt, report.embedded) == (done, stale - done, stale - done)
+        assert sorted(embedder.texts) == sorted(text_of(number) for number in range(stale))
+
+
+def test_one_document_that_cannot_be_embedded_holds_up_no_other(store: MemoryStore) -> None:
+    class Choosy(FakeEmbedder):
+        def embed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
+            if any("number 77 " in text for text in texts):
+                raise ProviderError("no")
+            return super().embed(texts, kind=kind)
+
+    with serve(store) as kb:
+        kb.put_documents("d", {f"n{number:04}": text_of(number) for number in range(600)})
+    with serve(store, Choosy()) as kb:
+        report = kb.rebuild()
+        assert [failure.name for failure in report.failed] == ["n0077"]
+        assert (report.checked, report.rebuilt, report.embedded) == (600, 599, 599)
+
+
+def test_a_layer_that_cannot_be_embedded_is_in_the_report(store: MemoryStore) -> None:
+    with serve(store) as kb:
+        kb.put_documents("d", {"a": "one", "b": "two"})
+        kb.put_document_layer("d", "a", "L0", "fails")
+        kb.put_document_layer("d", "b", "L0", "fine")
+
+    class Choosy(FakeEmbedder):
+        def embed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
+            if "fails" in texts:
+                raise ProviderError("no")
+            return super().embed(texts, kind=kind)
+
+    with serve(store, Choosy()) as kb:
+        report = kb.rebuild()
+        assert [failure.name for failure in report.failed] == ["a"]
+        assert (report.rebuilt, report.embedded) == (2, 3)
+
+
+def test_what_has_lost_its_source_is_removed(store: MemoryStore) -> None:
+    documents = Forgetful(store.documents)
+    with serve(store, FakeEmbedder(), documents=documents) as kb:
+        kb.put_documents("d", {"a": "kept", "b": "orphaned", "c/d": "orphaned too", "e": ""})
+        kb.put_document_layer("d", "b", "L0", "abstract")
+        store.layers.put(
+            DerivedLayer(
+                dataset_id="d",
+                doc_name="c/",
+                layer=Layer.ABSTRACT,
+                content="of a folder",
+                sig=kb.layers("d")[0].sig,
+            )
+        )
+        kb.put_dataset_layer("d", "L0", "of the dataset")
+        for name in ("b", "c/d", "e"):
+            documents.delete("d", name)
+        report = kb.rebuild(dataset_id="d")
+        assert (report.checked, report.fresh, report.removed) == (1, 1, 4)
+        assert list(store.chunks.doc_names("d")) == ["a"]
+        assert [layer.doc_name for layer in store.layers.list("d")] == [""]
+        assert kb.rebuild().removed == 0
+
+
+def test_what_is_left_of_a_dataset_that_is_gone_is_removed_when_it_is_named(
+    store: MemoryStore,
+) -> None:
+    documents = Forgetful(store.documents)
+    with serve(store, documents=documents) as kb:
+        kb.put_document("d", "a", "orphaned")
+        documents.delete("d", "a")
+        assert kb.rebuild(RebuildScope(dataset_id="d")).removed == 1
+        with pytest.raises(NotFoundError):
+            kb.rebuild(RebuildScope(dataset_id="d"))
+
+
+@pytest.mark.parametrize("scope", [RebuildScope(dataset_id="d"), RebuildScope()])
+def test_a_document_put_while_its_leftovers_are_removed_is_derived_again(
+    store: MemoryStore, scope: RebuildScope
+) -> None:
+    documents = Forgetful(store.documents)
+    chunks = Failing(store.chunks)
+    with serve(store, documents=documents, chunks=chunks) as kb:
+        kb.put_documents("d", {"a": "old text", "kept": "kept"})
+        documents.delete("d", "a")
+        remove = chunks.delete_by_doc
+
+        def late(dataset_id: str, name: str) -> None:
+            with serve(store, documents=documents) as other:
+                other.put_document("d", "a", "new text")
+            remove(dataset_id, name)
+
+        chunks.delete_by_doc = late
+        kb.rebuild(scope)
+        assert [hit.content for hit in kb.search("text", dataset_id="d").hits] == ["new text"]
+        assert kb.stats("d")[0].stale == 0
