@@ -31,15 +31,18 @@ def _text(value: Any) -> str:
     return value
 
 
-def _integer(least: int) -> Callable[[Any], int]:
+def _integer(least: int, most: int | None = None) -> Callable[[Any], int]:
     def parse(value: Any) -> int:
         if isinstance(value, str):
             try:
                 value = int(value)
             except ValueError:
                 value = None
+        end = "up" if most is None else f"to {most}"
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise ValueError(f"give a whole number from {least} up")
+            raise ValueError(f"give a whole number from {least} {end}")
+        if most is not None and value > most:
+            raise ValueError(f"give a whole number from {least} {end}")
         return value
 
     return parse
@@ -72,6 +75,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "language": _text,
     "chunk_size": _integer(16),
     "chunk_overlap": _integer(0),
+    "embed_concurrency": _integer(1, 64),
     "lock_timeout": _seconds,
     "read_only": _switch,
 }
@@ -96,6 +100,7 @@ class Settings:
         language: the analyzer's language for datasets made from now on.
         chunk_size: the most code points of a chunk; None for each chunker's own default.
         chunk_overlap: the code points a chunk repeats of the one before it; None likewise.
+        embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a time.
         lock_timeout: seconds to wait for another process that is writing.
         read_only: whether every write is refused.
         sources: where each value that is no default comes from.
@@ -106,6 +111,7 @@ class Settings:
     language: str = "english"
     chunk_size: int | None = None
     chunk_overlap: int | None = None
+    embed_concurrency: int = 4
     lock_timeout: float = 30.0
     read_only: bool = False
     sources: Mapping[str, str] = attrs.field(factory=dict, eq=False, repr=False)

@@ -24,6 +24,8 @@ def open_service(
     language: str | None = None,
     chunk_size: int | None = None,
     chunk_overlap: int | None = None,
+    chunkers: ChunkerSet | None = None,
+    embed_concurrency: int | None = None,
     ranker: Ranker | None = None,
     lock_timeout: float | None = None,
     read_only: bool | None = None,
@@ -36,6 +38,10 @@ def open_service(
         named = None if embedder == "auto" else embedder
     else:
         named = None
+    if chunkers is not None and (chunk_size, chunk_overlap) != (None, None):
+        raise ValidationError(
+            "chunkers have their own sizes: give chunkers, or chunk_size and chunk_overlap"
+        )
     settings = Settings.resolve(
         {
             "url": _text_of(url),
@@ -43,35 +49,38 @@ def open_service(
             "language": language,
             "chunk_size": chunk_size,
             "chunk_overlap": chunk_overlap,
+            "embed_concurrency": embed_concurrency,
             "lock_timeout": lock_timeout,
             "read_only": read_only,
         }
     )
     own = None if embedder is None or isinstance(embedder, str) else embedder
-    return wire(settings, embedder=own, ranker=ranker, create=create)
+    return wire(settings, embedder=own, chunkers=chunkers, ranker=ranker, create=create)
 
 
 def wire(
     settings: Settings,
     *,
     embedder: Embedder | None = None,
+    chunkers: ChunkerSet | None = None,
     ranker: Ranker | None = None,
     create: bool = True,
 ) -> Service:
     """A Service over the store and with the embedder that ``settings`` name.
 
-    ``embedder`` takes the place of the one they name. ``create`` says whether a store that
-    does not exist yet is made. The Service closes the store, and the embedder if it was made
-    here.
+    ``embedder`` and ``chunkers`` take the place of those they name. ``create`` says whether a
+    store that does not exist yet is made. The Service closes the store, and the embedder if it
+    was made here.
     """
     location = parse_location(settings.url)
     # The embedder comes first: a misspelt one must not leave an empty store behind.
     chosen = build_embedder(settings.embedder) if embedder is None else embedder
     options = ServiceOptions(
-        chunkers=_chunkers(settings),
+        chunkers=_chunkers(settings) if chunkers is None else chunkers,
         embedder=chosen,
         language=settings.language,
         ranker=ranker,
+        embed_concurrency=settings.embed_concurrency,
     )
     store = open_store(location, settings, create=create)
 

@@ -88,6 +88,8 @@ if TYPE_CHECKING:
         Filter as Filter,
         Found as Found,
         Generation as Generation,
+        Health as Health,
+        HealthCheck as HealthCheck,
         Hit as Hit,
         Layer as Layer,
         LayerQuery as LayerQuery,
@@ -160,9 +162,9 @@ _HOMES = {
     "records": (
         "Candidate ChangeEvent ChunkQuery DatasetConfig DatasetContext DatasetStats "
         "DerivedChunk DerivedLayer DerivedSig DocumentContext DocumentInfo "
-        "DocumentSummary EventKind Failure Filter Found Generation Hit Layer LayerQuery "
-        "Message Mode NewDocument PutReport Query RebuildReport RebuildScope ResolvedQuery Result "
-        "Scope SourceDocument Usage"
+        "DocumentSummary EventKind Failure Filter Found Generation Health HealthCheck Hit "
+        "Layer LayerQuery Message Mode NewDocument PutReport Query RebuildReport "
+        "RebuildScope ResolvedQuery Result Scope SourceDocument Usage"
     ),
     "search.engine": "SearchEngine",
     "search.rankers": "DEFAULT_RRF_K RRFRanker WeightedRanker",
@@ -219,6 +221,8 @@ __all__ = [
     "Filter",
     "Found",
     "Generation",
+    "Health",
+    "HealthCheck",
     "Hit",
     "Layer",
     "LayerQuery",

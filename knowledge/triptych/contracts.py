@@ -38,6 +38,7 @@ from triptych.records import (
     DocumentInfo,
     Found,
     Generation,
+    HealthCheck,
     Layer,
     LayerQuery,
     Message,
@@ -64,6 +65,7 @@ __all__ = [
     "DocumentRepo",
     "Embedder",
     "Eraser",
+    "HealthReader",
     "LayerRepo",
     "Ranker",
     "Rebuilder",
@@ -352,6 +354,15 @@ class Eraser(Protocol):
 
     def erase(self) -> None:
         """Overwrite free pages, logs and index files. May take long; idempotent."""
+        ...
+
+
+@runtime_checkable
+class HealthReader(Protocol):
+    """Power: a store that can tell what is wrong with it, its index included."""
+
+    def check_health(self) -> Sequence[HealthCheck]:
+        """What was looked at. Quick, whatever the size; mends nothing, and writes nothing."""
         ...
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from triptych.contracts import Embedder, Ranker
 
 if TYPE_CHECKING:
+    from triptych.chunking import ChunkerSet
     from triptych.service import Service
 
 __all__ = ["open"]
@@ -20,6 +21,8 @@ def open(
     language: str | None = None,
     chunk_size: int | None = None,
     chunk_overlap: int | None = None,
+    chunkers: ChunkerSet | None = None,
+    embed_concurrency: int | None = None,
     ranker: Ranker | None = None,
     lock_timeout: float | None = None,
     read_only: bool | None = None,
@@ -39,6 +42,10 @@ def open(
         language: the analyzer's language for datasets made from now on. Default ``"english"``.
         chunk_size: the most code points of a chunk; None for each chunker's own default.
         chunk_overlap: the code points a chunk repeats of the one before it; None likewise.
+        chunkers: which chunker serves which kind of document, in place of those that ship;
+            ``chunk_size`` and ``chunk_overlap`` are then its own affair.
+        embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a
+            time. Default 4.
         ranker: fuses the lanes of hybrid search. Default `RRFRanker`.
         lock_timeout: seconds to wait for another process that is writing. Default 30.
         read_only: refuse every write. Default False.
@@ -59,6 +66,8 @@ def open(
         language=language,
         chunk_size=chunk_size,
         chunk_overlap=chunk_overlap,
+        chunkers=chunkers,
+        embed_concurrency=embed_concurrency,
         ranker=ranker,
         lock_timeout=lock_timeout,
         read_only=read_only,

@@ -15,7 +15,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from triptych.errors import ValidationError
+from triptych.errors import StoreError, ValidationError
 
 __all__ = [
     "NO_CHUNK",
@@ -735,3 +735,53 @@ class DatasetStats:
     stale: int
     size: int
     config: DatasetConfig | None = None
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class HealthCheck:
+    """One thing that was looked at: fine, worth knowing, or in the way of work.
+
+    Attributes:
+        name: what was looked at: "store", "index", "embedder" or a dataset.
+        status: "failed" is what makes puts or searches fail; a "warning" costs quality or time.
+        detail: what was found.
+        remedy: what to do about it, "" where nothing is to be done.
+        error: what a failed check ended with.
+    """
+
+    name: str
+    status: Literal["ok", "warning", "failed"]
+    detail: str
+    remedy: str = ""
+    error: Exception | None = attrs.field(default=None, eq=False)
+
+    def __str__(self) -> str:
+        return f"{self.detail}: {self.remedy}" if self.remedy else self.detail
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Health:
+    """What a health check found, in the order in which it looked."""
+
+    checks: tuple[HealthCheck, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing failed; there may be warnings."""
+        return all(check.status != "failed" for check in self.checks)
+
+    @property
+    def problems(self) -> tuple[HealthCheck, ...]:
+        """What failed, then the warnings."""
+        order = ("failed", "warning")
+        return tuple(c for status in order for c in self.checks if c.status == status)
+
+    def require(self) -> None:
+        """Raise what the first failed check ended with; nothing when none failed.
+
+        Raises:
+            TriptychError: something is in the way of work.
+        """
+        for check in self.checks:
+            if check.status == "failed":
+                raise check.error or StoreError(str(check))

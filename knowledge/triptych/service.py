@@ -33,6 +33,7 @@ from triptych.errors import (
     StoreError,
     ValidationError,
 )
+from triptych.health import check_health
 from triptych.layering import LayerDesk
 from triptych.progress import ProgressCallback
 from triptych.rebuilding import RebuildDesk
@@ -42,6 +43,7 @@ from triptych.records import (
     DerivedLayer,
     DocumentInfo,
     DocumentSummary,
+    Health,
     Layer,
     Mode,
     NewDocument,
@@ -491,6 +493,17 @@ class Service:
                 raise self._missing(dataset_id)
             datasets = [dataset_id]
         return [self._stats(each) for each in datasets]
+
+    def health(self, *, probe: bool = True) -> Health:
+        """Look at store, index, embedder and datasets, and say what is wrong.
+
+        Meant to run before long work: ``service.health().require()`` raises what would fail.
+        ``probe`` embeds two words, to see that the embedder answers; False calls no model.
+        """
+        self._open()
+        return check_health(
+            self.documents, self._repos(), self.options.embedder, self.stats, probe=probe
+        )
 
     def close(self) -> None:
         """Release files, connections and threads. Idempotent; later calls raise `StoreError`."""

@@ -12,10 +12,11 @@ import pytest
 
 from cli_run import Shell, fresh_shell
 from triptych import errors
+from triptych.health import dataset_checks
 from triptych.records import DatasetConfig, DatasetStats
 from triptych_adapters.cli.exits import Exit, exit_for
-from triptych_adapters.cli.status import find_problems
 from triptych_backends.embedders.hashing import HashEmbedder
+from triptych_backends.sql import SqlStore
 
 COMMAND = [sys.executable, "-c", "from triptych_adapters.cli import main; main()"]
 
@@ -65,15 +66,36 @@ def test_status_tells_of_vectors_of_another_model() -> None:
         size=1,
         config=DatasetConfig(chunker_sig="c", embed_sig="another"),
     )
-    (problem,) = find_problems([stats], HashEmbedder())
-    assert "vectors of another, not of hash-" in problem
+    (check,) = dataset_checks([stats], HashEmbedder())
+    assert "vectors of another, not of hash-" in str(check)
+
+
+def test_what_fails_the_health_check_ends_long_work_before_it_begins(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    health = shell("status", "--json").json["health"]
+    assert {check["status"] for check in health} == {"ok"}
+    assert {check["name"] for check in health} == {
+        "store",
+        "index",
+        "embedder",
+        "dataset 'default'",
+    }
+    monkeypatch.setenv("TRIPTYCH_LOCK_TIMEOUT", "0.05")
+    with SqlStore.open(shell.directory / "kb.db") as other, other.writing():
+        ran = shell("status", "--json")
+        assert ran.code == 5
+        assert "lock_timeout" in ran.json["problems"][0]
+        assert ran.json["datasets"]
+        assert shell("rebuild").code == 5
+        assert shell("put", "docs").code == 5
 
 
 def test_status_tells_of_stale_documents_and_rebuild_mends_them(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIPTYCH_CHUNK_SIZE", "100")
-    assert "2 of 2 documents" in shell("status", "--json").json["problems"][0]
+    assert "2 of 2 documents stale" in shell("status", "--json").json["problems"][0]
     counts = shell("rebuild", "--json").json["counts"]
     assert (counts["checked"], counts["rebuilt"], counts["failed"]) == (2, 2, 0)
     assert shell("status", "--json").json["problems"] == []

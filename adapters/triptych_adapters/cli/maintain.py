@@ -49,6 +49,7 @@ def rebuild(
         raise ValidationError("--doc names a document of one dataset: leave out --all")
     scope = "" if everything else dataset
     with session.service() as service, shown(session.output, "rebuilding") as progress:
+        service.health().require()
         report = service.rebuild(dataset_id=scope, doc_name=doc, progress=progress)
     output = session.output
     counts = {

@@ -106,6 +106,8 @@ def put(
         session.service(create=True) as service,
         shown(session.output, "documents", total=len(files) or None) as progress,
     ):
+        if not alone:
+            service.health().require()
         report = service.put_documents(dataset, incoming, progress=progress)
     failed = (*unread, *report.failed)
     if alone and failed:

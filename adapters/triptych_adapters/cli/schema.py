@@ -10,11 +10,19 @@ if TYPE_CHECKING:
         DerivedLayer,
         DocumentInfo,
         Failure,
+        HealthCheck,
         Hit,
         SourceDocument,
     )
 
-__all__ = ["document_json", "failure_json", "hit_json", "layer_json", "stats_json"]
+__all__ = [
+    "document_json",
+    "failure_json",
+    "health_json",
+    "hit_json",
+    "layer_json",
+    "stats_json",
+]
 
 
 def document_json(document: SourceDocument | DocumentInfo) -> dict[str, Any]:
@@ -86,4 +94,14 @@ def failure_json(failure: Failure) -> dict[str, Any]:
         "dataset": failure.dataset_id,
         "name": failure.name,
         "error": {"type": type(failure.error).__name__, "message": str(failure.error)},
+    }
+
+
+def health_json(check: HealthCheck) -> dict[str, Any]:
+    """One thing that a health check looked at."""
+    return {
+        "name": check.name,
+        "status": check.status,
+        "detail": check.detail,
+        "remedy": check.remedy,
     }

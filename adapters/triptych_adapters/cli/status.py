@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from shlex import quote
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from triptych_adapters.cli.exits import Exit, exit_for
 from triptych_adapters.cli.session import Session, command, examples
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from triptych.contracts import Embedder
-    from triptych.records import DatasetStats
+    from triptych.records import DatasetStats, Health
 
 
 def register(app: typer.Typer) -> None:
@@ -25,10 +23,13 @@ def register(app: typer.Typer) -> None:
     )(status)
 
 
-def status(session: Session) -> None:
-    """Show the store, the embedder, every setting with its source, and each dataset's health."""
-    from triptych.errors import NotFoundError
-    from triptych_adapters.cli.schema import stats_json
+def status(session: Session) -> Exit:
+    """Show the store, every setting with its source, the datasets, and what is wrong.
+
+    Store, search index and embedder are tried; one that fails ends this with its exit code.
+    """
+    from triptych.errors import NotFoundError, StoreError
+    from triptych_adapters.cli.schema import health_json, stats_json
     from triptych_factory import wire
     from triptych_factory.embedders import build_embedder
     from triptych_factory.locations import parse_location
@@ -66,20 +67,24 @@ def status(session: Session) -> None:
         )
     for variable in unknown:
         output.warn(f"the variable {variable} names no setting")
+    datasets: list[DatasetStats] = []
     try:
         with wire(settings, embedder=embedder, create=False) as service:
-            datasets = service.stats()
+            health = service.health()
+            with suppress(StoreError):  # told by the health check
+                datasets = service.stats()
     except NotFoundError:
         if output.as_json:
             output.emit(about | {"datasets": [], "problems": ["there is no store yet"]})
         else:
             output.note("there is no store yet: `triptych put PATH` makes it")
-        return
-    problems = find_problems(datasets, embedder)
+        return Exit.OK
+    problems = [str(check) for check in health.problems]
     if output.as_json:
         rows = [stats_json(each) for each in datasets]
-        output.emit(about | {"datasets": rows, "problems": problems})
-        return
+        checks = [health_json(check) for check in health.checks]
+        output.emit(about | {"datasets": rows, "health": checks, "problems": problems})
+        return ended(health)
     output.table(
         ("dataset", "documents", "chunks", "vectors", "layers", "stale", "bytes"),
         [
@@ -100,31 +105,10 @@ def status(session: Session) -> None:
         output.warn(problem)
     if not problems:
         output.note("everything is fresh" if datasets else "the store is empty")
+    return ended(health)
 
 
-def find_problems(datasets: Sequence[DatasetStats], embedder: Embedder | None) -> list[str]:
-    """What keeps a dataset from its best answers, each with what to do about it."""
-    problems = []
-    for each in datasets:
-        stored = "" if each.config is None else each.config.embed_sig
-        if stored and embedder is None:
-            problems.append(
-                f"dataset {each.dataset_id!r} has vectors of {stored} and no embedder is in "
-                "use: it is searched by keyword alone"
-            )
-        elif stored and embedder is not None and stored != embedder.signature:
-            problems.append(
-                f"dataset {each.dataset_id!r} has vectors of {stored}, not of "
-                f"{embedder.signature}: use that embedder, or rebuild the dataset"
-            )
-        elif not stored and embedder is not None and each.chunks:
-            problems.append(
-                f"dataset {each.dataset_id!r} was made without an embedder: "
-                f"`triptych rebuild --dataset {quote(each.dataset_id)}` adds vectors"
-            )
-        if each.stale:
-            problems.append(
-                f"{each.stale} of {each.documents} documents in dataset {each.dataset_id!r} are "
-                f"stale: `triptych rebuild --dataset {quote(each.dataset_id)}` mends them"
-            )
-    return problems
+def ended(health: Health) -> Exit:
+    """The exit code of the first check that failed; warnings are none."""
+    failed = next((check for check in health.checks if check.status == "failed"), None)
+    return Exit.OK if failed is None else exit_for(failed.error or RuntimeError(failed.detail))

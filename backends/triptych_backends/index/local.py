@@ -14,12 +14,14 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from triptych.records import HealthCheck
 from triptych.text import get_analyzer
 
 from . import bm25
 from .dataset import DatasetIndex
 from .feed import ChangeFeed, Field, Scored, TextAnalyzer
 from .folder import Folder
+from .health import check_index
 from .nearest import VanishedError, checked, nearest, nearest_documents
 from .ranking import Found, parts_of, rank
 from .select import lowest_of_best
@@ -183,6 +185,13 @@ class LocalIndex:
         """What the index of a dataset is made of now."""
         snapshot = self._fresh([dataset])[dataset]
         return stats(snapshot, self._dataset(dataset).pending)
+
+    def check(self, dataset: str, *, writes: bool = True) -> HealthCheck:
+        """Whether the published index of a dataset is of use; see `check_index`."""
+        if self._path is None:
+            return HealthCheck(name="index", status="ok", detail=f"{dataset!r} is kept in memory")
+        folder = Folder(_place(self._path, dataset), dataset)
+        return check_index(dataset, folder, self._feed, self._analyzers, writes=writes)
 
     def drop(self, dataset: str) -> None:
         """Forget a dataset, its files included; a later search builds its index again.

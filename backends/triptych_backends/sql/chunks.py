@@ -16,6 +16,7 @@ from triptych.records import (
     DerivedChunk,
     DerivedSig,
     Found,
+    HealthCheck,
     Mode,
     Vector,
 )
@@ -25,6 +26,7 @@ from . import tables as t
 from .chunk_rows import SIG_COLUMNS, sig_of
 from .chunk_sets import configure, replace_sets, restamp
 from .filters import document_owners
+from .health import check_store
 from .reading import fetch_chunks, fetch_documents, iter_chunks, revisions
 from .removal import remove_chunk_set, remove_chunk_sets
 from .repository import Repository
@@ -60,13 +62,17 @@ _DOCUMENT = (
 
 class SqlChunks(Repository):
     """`ChunkRepo` over a `SqlStore`, with the powers `BulkChunkRepo`, `VectorReader`,
-    `DocLevelSearcher`, `DocVectorSearcher` and `StatsReader`.
+    `DocLevelSearcher`, `DocVectorSearcher`, `StatsReader` and `HealthReader`.
 
     A chunk's key is its row's id, a document's the revision of its content.
     """
 
     def __init__(self, store: SqlStore) -> None:
         super().__init__(store)
+
+    def check_health(self) -> Sequence[HealthCheck]:
+        """See `HealthReader.check_health`."""
+        return check_store(self.store)
 
     def config(self, dataset_id: str) -> DatasetConfig | None:
         """See `ChunkRepo.config`."""

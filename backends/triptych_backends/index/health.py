@@ -1,0 +1,66 @@
+"""Whether a dataset's published index is of use, seen without a search and without mending."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from triptych.records import HealthCheck
+
+from .dataset import PUBLISH_AT
+from .feed import ChangeFeed, TextAnalyzer
+from .folder import Folder
+from .storage import DamagedError
+
+__all__ = ["check_index"]
+
+_ANEW = "the next search builds it from the documents"
+
+
+def check_index(
+    dataset: str,
+    folder: Folder,
+    feed: ChangeFeed,
+    analyzers: Callable[[str], TextAnalyzer],
+    *,
+    writes: bool,
+) -> HealthCheck:
+    """What the next search will find in ``folder``. ``writes``: whether it may be written."""
+
+    def found(detail: str, remedy: str = "") -> HealthCheck:
+        return HealthCheck(
+            name="index",
+            status="warning" if remedy else "ok",
+            detail=f"the search index of dataset {dataset!r} {detail}",
+            remedy=remedy,
+        )
+
+    try:
+        published = folder.load({})
+    except DamagedError as error:
+        return found(f"is damaged ({error})", f"nothing needs doing: {_ANEW}")
+    except OSError as error:
+        return found(
+            f"cannot be read ({error.strerror}), so each process builds its own in memory",
+            f"give this user the rights to {folder.path}, or delete that folder",
+        )
+    place = next(path for path in (folder.path, *folder.path.parents) if path.exists())
+    if writes and not os.access(place, os.W_OK):
+        return found(
+            "cannot be written, so each process builds its own in memory",
+            f"give this user the right to write to {place}",
+        )
+    head = feed.head()
+    if published is not None:
+        snapshot, epoch = published
+        profile = feed.profile(dataset)
+        made_as = (analyzers(profile.language).signature, profile.space)
+        of_this_log = snapshot.nonce == head.nonce and snapshot.seq <= head.seq
+        if (snapshot.analyzer, snapshot.space) != made_as:
+            return found("was made for another analyzer or model", f"nothing needs doing: {_ANEW}")
+        if not of_this_log or feed.epoch(snapshot.seq) != epoch:
+            return found("belongs to another state of the store", f"nothing needs doing: {_ANEW}")
+    behind = len(feed.changes(dataset, published[0].seq if published else 0))
+    if published is None and behind >= PUBLISH_AT:
+        return found("is missing", f"nothing needs doing: {_ANEW}, which takes a while")
+    return found(f"is sound and {behind} documents behind, which the next search reads")

@@ -1,0 +1,24 @@
+"""What `triptych.open` is given reaches the Service."""
+
+from __future__ import annotations
+
+import pytest
+
+import triptych
+from triptych import ChunkConfig, MarkdownChunker, ValidationError, default_chunkers
+
+
+def test_chunkers_and_the_bound_of_embedding_are_taken_on() -> None:
+    chunkers = default_chunkers(ChunkConfig(size=99, overlap=0), MarkdownChunker(size=99))
+    with triptych.open("memory://", embedder=None, chunkers=chunkers, embed_concurrency=7) as kb:
+        assert kb.options.chunkers is chunkers
+        assert kb.options.embed_concurrency == 7
+        kb.put_document("d", "a.md", "word " * 100)
+        assert all(len(chunk.content) <= 99 for chunk in kb.chunks.iter_chunks("d"))
+        assert kb.stats("d")[0].stale == 0
+
+
+@pytest.mark.parametrize("size", [{"chunk_size": 300}, {"chunk_overlap": 3}])
+def test_chunkers_and_sizes_together_are_refused(size: dict[str, int]) -> None:
+    with pytest.raises(ValidationError, match="chunkers"):
+        triptych.open("memory://", embedder=None, chunkers=default_chunkers(), **size)  # type: ignore[arg-type]  # a test of arguments
