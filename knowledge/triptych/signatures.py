@@ -10,11 +10,12 @@ import hashlib
 from collections.abc import Iterable, Mapping
 
 from triptych.chunking.kinds import kind_of
-from triptych.records import DocumentSummary
+from triptych.records import DocumentInfo, DocumentSummary, SourceDocument
 
 __all__ = [
     "content_sha256",
     "digest",
+    "document_info",
     "document_input_sig",
     "embedding_input_sig",
     "prompt_sig",
@@ -44,6 +45,23 @@ def document_input_sig(name: str, content_digest: str, metadata: Mapping[str, st
     nothing that was derived.
     """
     return digest("chunks", content_digest, metadata.get("title", ""), kind_of(name, metadata))
+
+
+def document_info(document: SourceDocument) -> DocumentInfo:
+    """The document without its content, its size and digests worked out."""
+    sha256 = content_sha256(document.content)
+    return DocumentInfo(
+        dataset_id=document.dataset_id,
+        name=document.name,
+        metadata=document.metadata,
+        version=document.version,
+        updated_at=document.updated_at,
+        content_sha256=sha256,
+        size=len(document.content.encode("utf-8")),
+        input_sig=document_input_sig(document.name, sha256, document.metadata),
+        original_sha256=document.original_sha256,
+        parser_sig=document.parser_sig,
+    )
 
 
 def embedding_input_sig(text: str) -> str:

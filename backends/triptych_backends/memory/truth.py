@@ -29,7 +29,7 @@ from triptych.records import (
     SourceDocument,
     Vector,
 )
-from triptych.signatures import content_sha256, document_input_sig
+from triptych.signatures import document_info
 from triptych_backends.index.feed import Field
 
 __all__ = ["FIELDS", "ChunkSet", "Dataset", "StoredDocument", "StoredLayer", "Truth"]
@@ -153,7 +153,7 @@ class Truth:
         document = attrs.evolve(document, metadata=dict(document.metadata))
         old = dataset.documents.get(document.name)
         key = self._place(document.dataset_id, document.name, NO_CHUNK)
-        dataset.documents[document.name] = StoredDocument(key, document, _info(document))
+        dataset.documents[document.name] = StoredDocument(key, document, document_info(document))
         dataset.exists = True
         if old is not None:
             del self.places[old.key]
@@ -303,22 +303,6 @@ def _indexed(dataset: Dataset) -> Iterable[tuple[Field, str]]:
         yield "chunk", name
     for name, layer in dataset.layers:
         yield FIELDS[layer], name
-
-
-def _info(document: SourceDocument) -> DocumentInfo:
-    digest = content_sha256(document.content)
-    return DocumentInfo(
-        dataset_id=document.dataset_id,
-        name=document.name,
-        metadata=document.metadata,
-        version=document.version,
-        updated_at=document.updated_at,
-        content_sha256=digest,
-        size=len(document.content.encode("utf-8")),
-        input_sig=document_input_sig(document.name, digest, document.metadata),
-        original_sha256=document.original_sha256,
-        parser_sig=document.parser_sig,
-    )
 
 
 def _frozen(vector: Vector) -> Vector:

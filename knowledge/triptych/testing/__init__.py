@@ -43,6 +43,7 @@ from triptych.testing.fakes import (  # noqa: E402  # as above
 )
 from triptych.testing.harness import Child, Contents, Harness, Store  # noqa: E402  # as above
 from triptych.testing.ranking import assert_backends_rank_alike  # noqa: E402  # as above
+from triptych.testing.service import ServiceTests  # noqa: E402  # as above
 from triptych.testing.stateful import run_stateful  # noqa: E402  # as above
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "FakeEmbedder",
     "Harness",
     "ScriptedLLM",
+    "ServiceTests",
     "Store",
     "assert_backends_rank_alike",
     "failing_store",
