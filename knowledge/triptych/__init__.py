@@ -105,6 +105,8 @@ if TYPE_CHECKING:
         Scope as Scope,
         SourceDocument as SourceDocument,
         Usage as Usage,
+        is_valid_layer as is_valid_layer,
+        is_valid_mode as is_valid_mode,
     )
     from triptych.search.engine import (
         SearchEngine as SearchEngine,
@@ -113,6 +115,10 @@ if TYPE_CHECKING:
         DEFAULT_RRF_K as DEFAULT_RRF_K,
         RRFRanker as RRFRanker,
         WeightedRanker as WeightedRanker,
+    )
+    from triptych.search.resolution import (
+        DEFAULT_THRESHOLD as DEFAULT_THRESHOLD,
+        resolve_mode as resolve_mode,
     )
     from triptych.search.retrievers import (
         BM25Retriever as BM25Retriever,
@@ -164,10 +170,12 @@ _HOMES = {
         "DerivedChunk DerivedLayer DerivedSig DocumentContext DocumentInfo "
         "DocumentSummary EventKind Failure Filter Found Generation Health HealthCheck Hit "
         "Layer LayerQuery Message Mode NewDocument PutReport Query RebuildReport "
-        "RebuildScope ResolvedQuery Result Scope SourceDocument Usage"
+        "RebuildScope ResolvedQuery Result Scope SourceDocument "
+        "Usage is_valid_layer is_valid_mode"
     ),
     "search.engine": "SearchEngine",
     "search.rankers": "DEFAULT_RRF_K RRFRanker WeightedRanker",
+    "search.resolution": "DEFAULT_THRESHOLD resolve_mode",
     "search.retrievers": "BM25Retriever LayerRetriever VectorRetriever",
     "service": "Service ServiceOptions",
     "text": (
@@ -180,6 +188,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split
 
 __all__ = [
     "DEFAULT_RRF_K",
+    "DEFAULT_THRESHOLD",
     "LLM",
     "AsyncService",
     "BM25Retriever",
@@ -273,7 +282,10 @@ __all__ = [
     "default_chunkers",
     "detect_tokenizer",
     "extract_keywords",
+    "is_valid_layer",
+    "is_valid_mode",
     "open",
+    "resolve_mode",
     "score_text",
 ]
 

@@ -130,6 +130,16 @@ def to_event_kind(value: object) -> EventKind:
     return _member(EventKind, value)
 
 
+def is_valid_layer(value: object) -> bool:
+    """Whether ``value`` is a `Layer` or the plain string of one."""
+    return isinstance(value, str) and value in set(Layer)
+
+
+def is_valid_mode(value: object) -> bool:
+    """Whether ``value`` is a `Mode` or the plain string of one."""
+    return isinstance(value, str) and value in set(Mode)
+
+
 def check_text(text: Any, what: str) -> str:
     """``text`` itself, if it is a string that UTF-8 can hold.
 

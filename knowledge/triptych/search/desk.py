@@ -33,7 +33,7 @@ from triptych.records import (
     StaleReason,
 )
 from triptych.search.engine import SearchEngine, Tier
-from triptych.search.resolution import judge, over_fetch
+from triptych.search.resolution import judge, over_fetch, resolve_mode
 from triptych.signatures import summaries_input_sig
 from triptych.text import get_analyzer
 
@@ -129,7 +129,7 @@ class SearchDesk:
         assert isinstance(query.layer, Layer)  # judged
         warnings: list[str] = []
         embedder, embed_sig = self._deriver.embedder, self._deriver.embed_sig
-        mode = Mode(query.mode) if query.mode else Mode.HYBRID if embedder else Mode.BM25
+        mode = resolve_mode(query.mode, has_embedder=embedder is not None)
         if query.scope is Scope.ALL:
             dataset_ids = tuple(self._documents.list_datasets())
         else:

@@ -8,9 +8,13 @@ from typing import Any
 import attrs
 
 from triptych.errors import ValidationError
-from triptych.records import Filter, Query, Scope, check_text, to_layer, to_mode, to_scope
+from triptych.records import Filter, Mode, Query, Scope, check_text, to_layer, to_mode, to_scope
 
-__all__ = ["LANES", "MAX_TOP_K", "judge", "over_fetch"]
+__all__ = ["DEFAULT_THRESHOLD", "LANES", "MAX_TOP_K", "judge", "over_fetch", "resolve_mode"]
+
+DEFAULT_THRESHOLD = 0.1
+"""A keyword score below which a chunk says little, for ``min_scores={"bm25": …}``. Nothing uses
+it by itself."""
 
 LANES = ("bm25", "vector")
 MAX_TOP_K = 10_000
@@ -54,6 +58,17 @@ def judge(query: Query) -> tuple[Query, Filter]:
             "one: leave one of the two out"
         )
     return judged, _filter(judged.where)
+
+
+def resolve_mode(mode: Mode | str | None, *, has_embedder: bool) -> Mode:
+    """The mode that a search runs in: None is hybrid with an embedder, else keyword.
+
+    Raises:
+        ValidationError: ``mode`` is no mode.
+    """
+    if mode is None:
+        return Mode.HYBRID if has_embedder else Mode.BM25
+    return to_mode(mode)
 
 
 def over_fetch(top_k: int) -> int:

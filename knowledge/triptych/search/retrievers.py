@@ -15,7 +15,7 @@ from triptych.contracts import (
 )
 from triptych.embedding import CoverageGate, embed_query
 from triptych.errors import NotAvailableError
-from triptych.records import Candidate, ChunkQuery, LayerQuery, Mode, ResolvedQuery, Vector
+from triptych.records import Candidate, ChunkQuery, Layer, LayerQuery, Mode, ResolvedQuery, Vector
 
 __all__ = [
     "BM25Retriever",
@@ -77,7 +77,9 @@ class BM25Retriever:
     name: str = "bm25"
 
     def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
-        """The best chunks by Lucene's BM25."""
+        """The best chunks by Lucene's BM25; none for a query of layers."""
+        if query.layer is not Layer.DETAIL:
+            return []
         return self.chunks.search(chunk_query(query, Mode.BM25))
 
 
@@ -91,7 +93,9 @@ class VectorRetriever:
         self._queries = QueryEmbedder(embedder)
 
     def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
-        """The nearest chunks by cosine similarity."""
+        """The nearest chunks by cosine similarity; none for a query of layers."""
+        if query.layer is not Layer.DETAIL:
+            return []
         vector = self._queries.vector(query)
         return self._chunks.search(chunk_query(query, Mode.VECTOR, vector))
 
@@ -99,14 +103,18 @@ class VectorRetriever:
 class LayerRetriever:
     """A lane over abstracts or overviews: by keyword, or by vector."""
 
+    name: str = ""
+
     def __init__(self, layers: LayerRepo, mode: Mode, embedder: Embedder | None = None) -> None:
-        self.name: str = str(mode)
+        self.name = str(mode)
         self._layers = layers
         self._mode = mode
         self._queries = QueryEmbedder(embedder)
 
     def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
-        """The best layers of ``query.layer``."""
+        """The best layers of ``query.layer``; none for a query of chunks."""
+        if query.layer is Layer.DETAIL:
+            return []
         vector = None if self._mode is Mode.BM25 else self._queries.vector(query)
         asked = chunk_query(query, self._mode, vector)
         return self._layers.search(
