@@ -140,8 +140,8 @@ class LayerDesk:
         self._layers.put(made)
         return attrs.evolve(made, vector=None)
 
-    def embed_anew(self, dataset_id: str) -> RebuildReport:
-        """Give layers of another embedding space vectors of this one.
+    def embed_anew(self, dataset_id: str, name: str | None = None) -> RebuildReport:
+        """Give layers (those under ``name``, or all) of another space vectors of this one.
 
         The texts stay as they are. A layer whose document has moved on is left: it is stale
         anyway, and whoever makes it again embeds it. One that cannot be embedded is in the
@@ -150,6 +150,8 @@ class LayerDesk:
         embedded = 0
         failed = []
         for stored in self._layers.list(dataset_id):
+            if name is not None and stored.doc_name != name:
+                continue
             if stored.sig.embed_sig == self._deriver.embed_sig:
                 continue
             deadlines.check("embedding layers")

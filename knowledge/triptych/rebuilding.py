@@ -48,10 +48,14 @@ class RebuildDesk:
         """Bring one document's set up to date; remove what is left of a document that is gone."""
         deadlines.check("the rebuild")
         document = self._documents.get(dataset_id, name)
-        if document is None:
+        if document is not None:
+            self._writer.check_config(dataset_id)
+            report = self._rebuilt(dataset_id, [document], checked=1)
+        elif is_folder(name) and self._documents.list(dataset_id, prefix=name, limit=1):
+            report = RebuildReport()
+        else:
             return self._without_source(dataset_id, [name])
-        self._writer.check_config(dataset_id)
-        return self._rebuilt(dataset_id, [document], checked=1)
+        return _sum(report, self._layer_desk.embed_anew(dataset_id, name))
 
     def datasets(
         self, dataset_ids: Sequence[str], progress: ProgressCallback | None

@@ -190,6 +190,26 @@ def test_a_layer_that_cannot_be_embedded_is_in_the_report(store: MemoryStore) ->
         assert (report.rebuilt, report.embedded) == (2, 3)
 
 
+def test_a_layer_that_failed_can_be_rebuilt_by_its_name_alone(store: MemoryStore) -> None:
+    embedder = FakeEmbedder()
+    with serve(store) as kb:
+        kb.put_documents("d", {"c/a": "one"})
+        kb.put_document_layer("d", "c/a", "L0", "of the document")
+        sig = kb.layers("d")[0].sig
+    for name in ("c/", "gone/"):
+        layer = DerivedLayer(
+            dataset_id="d", doc_name=name, layer=Layer.ABSTRACT, content="of a folder", sig=sig
+        )
+        store.layers.put(layer)
+    embedder.failures = {2: ProviderError("no"), 3: ProviderError("no")}
+    with serve(store, embedder) as kb:
+        assert [failure.name for failure in kb.rebuild().failed] == ["c/", "c/a"]
+        assert kb.rebuild(dataset_id="d", doc_name="c/a").embedded == 1
+        assert kb.rebuild(dataset_id="d", doc_name="c/").embedded == 1
+        assert kb.rebuild().embedded == 0
+        assert [layer.doc_name for layer in store.layers.list("d")] == ["c/", "c/a"]
+
+
 def test_what_has_lost_its_source_is_removed(store: MemoryStore) -> None:
     documents = Forgetful(store.documents)
     with serve(store, FakeEmbedder(), documents=documents) as kb:
