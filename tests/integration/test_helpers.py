@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
@@ -11,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 import triptych
-from triptych import NotFoundError, Service, ValidationError
+from triptych import NotFoundError, Service, StoreLockedError, ValidationError
 from triptych.helpers import ingest_directory, ingest_file, query, query_context
 
 
@@ -166,3 +167,19 @@ def test_a_store_that_is_not_well_takes_no_folder(
     Path("own.db").write_bytes(b"no database at all" * 100)
     with pytest.raises(triptych.StoreError):
         ingest_directory("own.db", folder, "d", recreate=True)
+
+
+def test_a_store_that_is_locked_is_told_at_once_and_not_file_by_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ingest_directory("own.db", folder, "d")
+    (folder / "new.md").write_text("new")
+    monkeypatch.setenv("TRIPTYCH_LOCK_TIMEOUT", "0.1")
+    writer = sqlite3.connect("own.db", isolation_level=None)
+    writer.execute("BEGIN IMMEDIATE")
+    try:
+        with pytest.raises(StoreLockedError):
+            ingest_directory("own.db", folder, "d")
+    finally:
+        writer.close()
+    assert ingest_directory("own.db", folder, "d").added == 1

@@ -97,6 +97,33 @@ def test_no_document_can_leave_its_element() -> None:
     assert element.attrib["source"] == element.attrib["section"] == attack
 
 
+@pytest.mark.parametrize(
+    ("character", "kept"),
+    [
+        ("\0", False),
+        ("\x08", False),
+        ("\t", True),
+        ("\x0b", False),
+        ("\x1f", False),
+        ("\x7f", True),
+        ("\x85", True),
+        ("\ud7ff", True),
+        ("\ue000", True),
+        ("\ufffd", True),
+        ("\ufffe", False),
+        ("\uffff", False),
+        ("\U00010000", True),
+        ("\U0010ffff", True),
+    ],
+)
+def test_what_xml_cannot_hold_is_replaced(character: str, kept: bool) -> None:
+    hit = attrs.evolve(CHUNK, content=f"a{character}b", heading_path=(f"a{character}b",))
+    expected = f"a{character if kept else '\ufffd'}b"
+    (element,) = ElementTree.fromstring(format_xml([hit]))
+    assert element.text == f"\n{expected}\n"
+    assert element.attrib["section"] == expected
+
+
 def test_json() -> None:
     value = json.loads(format_json(RESULT))
     assert (value["warnings"], value["exhausted"]) == (["no vectors"], True)
