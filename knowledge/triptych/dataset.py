@@ -73,6 +73,10 @@ class Dataset:
         """`Service.delete_document`."""
         return self.service.delete_document(self.dataset_id, name)
 
+    def recreate(self) -> bool:
+        """`Service.recreate` of this dataset."""
+        return self.service.recreate(self.dataset_id)
+
     def purge(self, name: str) -> bool:
         """`Service.purge` of one document."""
         # None would mean the whole dataset there.

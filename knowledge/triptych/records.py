@@ -423,6 +423,8 @@ class Query:
         where: equality over metadata (a list of values: any of them), and over the reserved
             keys ``doc_name``, ``doc_prefix`` and ``heading``; all conditions must hold.
         fresh_only: leave out what is stale.
+        keyword_boost: raise a hit's score by this share for each word of the query that its
+            text holds, after ``threshold``; 0.1 is 10 percent, 0 leaves scores as they are.
     """
 
     text: str
@@ -435,6 +437,7 @@ class Query:
     min_scores: Mapping[str, float] = attrs.field(factory=dict)
     where: Mapping[str, Any] = attrs.field(factory=dict)
     fresh_only: bool = False
+    keyword_boost: float = 0.0
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -556,6 +559,9 @@ class Hit:
     from ``start`` to ``end`` (code points). ``terms`` are the query's, as the dataset's
     analyzer sees them. ``stale`` is None, or why the text may no longer be true.
     ``chunk_index`` is `NO_CHUNK` for layers and documents; ``layer`` is None for documents.
+    ``window`` is the wider text from ``window_start`` to ``window_end`` that a window chunker
+    shows with a chunk. It is None where the chunk has no window, and where the document's text
+    has changed since, which ``stale`` tells.
     """
 
     dataset_id: str
@@ -575,6 +581,7 @@ class Hit:
     locator: str | None = None
     window_start: int | None = None
     window_end: int | None = None
+    window: str | None = None
     terms: tuple[str, ...] = attrs.field(default=(), repr=False)
     stale: StaleReason | None = None
 

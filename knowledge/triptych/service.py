@@ -304,6 +304,24 @@ class Service:
             lambda: self.layer_repo.delete_by_dataset(dataset_id),
         )
 
+    def recreate(self, dataset_id: str) -> bool:
+        """Empty a dataset and take this Service's configuration on; whether there was one.
+
+        Its language stays, and so do the versions that were used up. The dataset comes into
+        being again with its next document. This is a delete and a write: a crash between them
+        leaves no dataset, and the next put makes it in this Service's language.
+
+        Raises:
+            StoreError: as `delete_dataset`; call again.
+        """
+        self._open()
+        _check_names(dataset_id)
+        config = self.chunks.config(dataset_id)
+        existed = self.delete_dataset(dataset_id)
+        if config is not None:
+            self._writer.set_language(dataset_id, config.language)
+        return existed
+
     def purge(self, dataset_id: str, name: str | None = None) -> bool:
         """Delete a document, or a whole dataset, and erase what the store's files still hold.
 

@@ -1,21 +1,16 @@
-"""Which files ``triptych put`` takes, under which names, and what is in them."""
+"""Which files ``triptych put`` takes, and under which names."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from collections.abc import Sequence
+from pathlib import Path
 
 import attrs
 
 from triptych.errors import NotFoundError, ValidationError
+from triptych.files import name_of, text_files
 
-__all__ = ["ENDINGS", "FileToPut", "find_files", "read_text"]
-
-ENDINGS = frozenset(
-    (".adoc", ".asciidoc", ".markdown", ".md", ".mdown", ".mdx", ".org", ".rst", ".text", ".txt")
-)
-"""What is taken from a directory. A file that is named itself may end in anything."""
+__all__ = ["FileToPut", "find_files"]
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -42,10 +37,10 @@ def find_files(paths: Sequence[Path], *, name: str | None = None) -> list[FileTo
         if path.is_dir():
             found.extend(
                 FileToPut(path=file, name=file.relative_to(path).as_posix())
-                for file in sorted(_walk(path))
+                for file in text_files(path)[0]
             )
         elif path.exists():
-            found.append(FileToPut(path=path, name=_own_name(path)))
+            found.append(FileToPut(path=path, name=name_of(path)))
         else:
             raise NotFoundError(f"there is no file or directory {str(path)!r}")
     if name is not None:
@@ -61,49 +56,3 @@ def find_files(paths: Sequence[Path], *, name: str | None = None) -> list[FileTo
             )
         seen[file.name] = file.path
     return found
-
-
-def read_text(path: Path) -> str:
-    """The file's text, every byte kept: line ends and byte order mark too.
-
-    Raises:
-        ValidationError: it is not UTF-8, or cannot be read.
-    """
-    try:
-        return decode(path.read_bytes(), str(path))
-    except OSError as error:
-        raise ValidationError(f"{str(path)!r} cannot be read: {error.strerror}") from error
-
-
-def decode(data: bytes, where: str) -> str:
-    """``data`` as UTF-8.
-
-    Raises:
-        ValidationError: it is something else; the message tells at which byte.
-    """
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValidationError(
-            f"{where!r} is not UTF-8 text (byte {error.start}): convert it first, for example "
-            "with iconv"
-        ) from error
-
-
-def _walk(root: Path) -> Iterator[Path]:
-    # Links to directories are not followed: they may lead in circles.
-    for folder, folders, files in os.walk(root):
-        folders[:] = [each for each in folders if not each.startswith(".")]
-        for file in files:
-            path = Path(folder, file)
-            if not file.startswith(".") and path.suffix.lower() in ENDINGS and path.is_file():
-                yield path
-
-
-def _own_name(path: Path) -> str:
-    plain = PurePosixPath(Path(os.path.normpath(path)).as_posix())
-    if plain.is_absolute() or ".." in plain.parts:
-        here = Path.cwd()
-        absolute = Path(os.path.normpath(here / path))
-        return absolute.relative_to(here).as_posix() if absolute.is_relative_to(here) else path.name
-    return str(plain)

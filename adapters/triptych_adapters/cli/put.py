@@ -67,8 +67,9 @@ def put(
     nothing.
     """
     from triptych.errors import ValidationError
+    from triptych.files import decode, read_text
     from triptych.records import Failure, NewDocument
-    from triptych_adapters.cli.files import decode, find_files, read_text
+    from triptych_adapters.cli.files import find_files
     from triptych_adapters.cli.progress import shown
 
     extra = _metadata(metadata or [])

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
         DocumentInfo,
         Failure,
         HealthCheck,
-        Hit,
         SourceDocument,
     )
 
@@ -19,7 +18,6 @@ __all__ = [
     "document_json",
     "failure_json",
     "health_json",
-    "hit_json",
     "layer_json",
     "stats_json",
 ]
@@ -33,28 +31,6 @@ def document_json(document: SourceDocument | DocumentInfo) -> dict[str, Any]:
         "version": document.version,
         "updated_at": document.updated_at.isoformat(),
         "metadata": dict(document.metadata),
-    }
-
-
-def hit_json(hit: Hit) -> dict[str, Any]:
-    """A hit; ``chunk`` is null for layers and documents, ``line`` counts from 1."""
-    return {
-        "dataset": hit.dataset_id,
-        "name": hit.doc_name,
-        "layer": None if hit.layer is None else str(hit.layer),
-        "chunk": None if hit.chunk_index < 0 else hit.chunk_index,
-        "line": hit.start_line,
-        "start": hit.start,
-        "end": hit.end,
-        "heading_path": list(hit.heading_path),
-        "locator": hit.locator,
-        "score": hit.score,
-        "scores": dict(hit.scores),
-        "stale": hit.stale,
-        "version": hit.sig.source_version,
-        "metadata": dict(hit.metadata),
-        "snippet": hit.snippet,
-        "content": hit.content,
     }
 
 

@@ -2,10 +2,12 @@
 
 from triptych.chunking.default import DefaultChunker, chunk_config_sig, chunk_text
 from triptych.chunking.embedding import embedding_text
+from triptych.chunking.fixed_window import FixedWindowChunker
 from triptych.chunking.headings import first_heading
 from triptych.chunking.kinds import ChunkerSet, default_chunkers, kind_of
 from triptych.chunking.markdown import MarkdownChunker
 from triptych.chunking.positions import byte_offsets, line_starts, start_lines
+from triptych.chunking.sentence_window import SentenceWindowChunker
 from triptych.chunking.specs import ChunkConfig, Chunker, ChunkSpec
 
 __all__ = [
@@ -14,7 +16,9 @@ __all__ = [
     "Chunker",
     "ChunkerSet",
     "DefaultChunker",
+    "FixedWindowChunker",
     "MarkdownChunker",
+    "SentenceWindowChunker",
     "byte_offsets",
     "chunk_config_sig",
     "chunk_text",

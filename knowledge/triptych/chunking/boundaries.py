@@ -12,6 +12,7 @@ _LAST_SENTENCE_END = re.compile(r".*" + SENTENCE_END, re.DOTALL)
 _LAST_SPACE = re.compile(r".*\s", re.DOTALL)
 _SENTENCE_BREAK = re.compile(SENTENCE_END + r"\s*+")
 _VISIBLE = re.compile(r"\S")
+_SPACE = re.compile(r"\s")
 
 
 def next_visible(content: str, position: int) -> int:
@@ -130,3 +131,17 @@ def sentences(content: str, start: int, end: int) -> list[tuple[int, int]]:
             start = found.end()
     spans.append((start, trimmed_end(content, start, end)))
     return spans
+
+
+def overlap_start(text: str, earliest: int, start: int) -> int:
+    """Return the start of the first word at or after `earliest`, at most `start`.
+
+    Where there is no space before `start`, as in Chinese, the first whole character.
+    """
+    if earliest > 0 and not text[earliest - 1].isspace():
+        space = _SPACE.search(text, earliest, start)
+        if space is not None:
+            earliest = space.start()
+    while earliest < start and splits_character(text, earliest):
+        earliest += 1
+    return min(next_visible(text, earliest), start)

@@ -5,24 +5,11 @@ from collections.abc import Iterator
 
 import attrs
 
-from triptych.chunking.blocks import (
-    FRONT_MATTER,
-    HEADINGS,
-    LIST_ITEM,
-    PARAGRAPH,
-    Block,
-    scan,
-)
-from triptych.chunking.boundaries import (
-    next_visible,
-    sentences,
-    splits_character,
-    trimmed_end,
-    windows,
-)
-from triptych.chunking.headings import heading_text
+from triptych.chunking.blocks import LIST_ITEM, PARAGRAPH, Block
+from triptych.chunking.boundaries import overlap_start, sentences, trimmed_end, windows
 from triptych.chunking.normalize import unify_line_ends
 from triptych.chunking.packing import Unit, pack
+from triptych.chunking.sections import Section, is_table, sections
 from triptych.chunking.specs import ChunkSpec, check_sizes
 
 ALGORITHM = "markdown/1"
@@ -33,23 +20,11 @@ _INSIDE_THOUGHT = 1  # between the items of a list, or after a paragraph that en
 _INSIDE_BLOCK_AT_GAP = 2  # before a sentence, a nested item, or after a blank line in code
 _INSIDE_BLOCK = 3  # before another line, or anywhere
 
-_SPACE = re.compile(r"\s")
 _WORD = re.compile(r"\w")
 _MARK_LENGTH = 16
 _LINE = re.compile(r"[^\n]+")
 _NESTED_ITEM = re.compile(r"[^\S\n]*(?:[-+*]|\d{1,9}[.)])[ \t]")
-_TABLE = re.compile(r"[^\n]*\n[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\||$)", re.MULTILINE)
 _COLONS = (":", "：")
-
-
-@attrs.define
-class _Section:
-    """A run of blocks under one heading; `lead_end` is where its heading lines end."""
-
-    path: tuple[str, ...] = ()
-    start: int = -1
-    lead_end: int = -1
-    blocks: list[Block] = attrs.field(factory=list)
 
 
 @attrs.frozen(kw_only=True)
@@ -86,11 +61,11 @@ class MarkdownChunker:
         text = unify_line_ends(content)
         limit = self.size - self.overlap
         specs: list[ChunkSpec] = []
-        for section in _sections(text):
+        for section in sections(text):
             least = section.start
             for start, end in _spans(text, section, limit):
                 if self.overlap and start > section.start:
-                    start = _overlap_start(text, max(least, start - self.overlap), start)
+                    start = overlap_start(text, max(least, start - self.overlap), start)
                 specs.append(
                     ChunkSpec(index=len(specs), start=start, end=end, heading_path=section.path)
                 )
@@ -98,36 +73,7 @@ class MarkdownChunker:
         return specs
 
 
-def _sections(text: str) -> Iterator[_Section]:
-    section = _Section()
-    above: list[tuple[int, str]] = []
-    for block in scan(text):
-        kind, start, end = block
-        if kind in HEADINGS:
-            # A bare heading is carried into its first subsection only: it must stay a prefix
-            # of the path.
-            carried = section.lead_end >= 0 and not section.blocks and kind > above[-1][0]
-            if section.start >= 0 and not carried:
-                yield section
-            while above and above[-1][0] >= kind:
-                above.pop()
-            above.append((kind, heading_text(text, start, end)))
-            section = _Section(
-                tuple([title for _, title in above if title]),
-                section.start if carried else start,
-                end,
-            )
-        elif kind == FRONT_MATTER:
-            yield _Section((), start, -1, [block])
-        else:
-            if section.start < 0:
-                section.start = start
-            section.blocks.append(block)
-    if section.start >= 0:
-        yield section
-
-
-def _spans(text: str, section: _Section, size: int) -> list[tuple[int, int]]:
+def _spans(text: str, section: Section, size: int) -> list[tuple[int, int]]:
     end = section.blocks[-1][2] if section.blocks else section.lead_end
     if end - section.start <= size:
         return [(section.start, end)]
@@ -135,7 +81,7 @@ def _spans(text: str, section: _Section, size: int) -> list[tuple[int, int]]:
     return [(units[first].start, units[last - 1].end) for first, last in pack(text, units, size)]
 
 
-def _units(text: str, section: _Section, size: int) -> list[Unit]:
+def _units(text: str, section: Section, size: int) -> list[Unit]:
     units: list[Unit] = []
     lead = section.start if section.lead_end >= 0 else -1
     if lead >= 0 and section.lead_end - lead > size // 2:
@@ -179,7 +125,7 @@ def _is_mark(text: str, start: int, end: int) -> bool:
 def _pieces(text: str, block: Block, tier: int, size: int) -> Iterator[Unit]:
     """Cut a block that is too large: sentences or lines, and at the limit what is left."""
     kind, start, end = block
-    by_lines = kind != PARAGRAPH or _TABLE.match(text, start, end) is not None
+    by_lines = kind != PARAGRAPH or is_table(text, start, end)
     if by_lines:
         spans = [found.span() for found in _LINE.finditer(text, start, end)]
     else:
@@ -202,17 +148,3 @@ def _pieces(text: str, block: Block, tier: int, size: int) -> Iterator[Unit]:
         for window in windows(text, first, last, size):
             yield Unit(*window, tier)
             tier = _INSIDE_BLOCK
-
-
-def _overlap_start(text: str, earliest: int, start: int) -> int:
-    """Return the start of the first word at or after `earliest`, at most `start`.
-
-    Where there is no space before `start`, as in Chinese, the first whole character.
-    """
-    if earliest > 0 and not text[earliest - 1].isspace():
-        space = _SPACE.search(text, earliest, start)
-        if space is not None:
-            earliest = space.start()
-    while earliest < start and splits_character(text, earliest):
-        earliest += 1
-    return min(next_visible(text, earliest), start)

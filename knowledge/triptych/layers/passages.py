@@ -11,7 +11,8 @@ import regex
 from triptych.layers.inline import visible_text
 from triptych.layers.outline import BlockKind, Section
 from triptych.layers.ranking import RankedText, centrality, shape, title_overlap
-from triptych.layers.sentences import clip, split_sentences
+from triptych.layers.sentences import clip
+from triptych.text.sentences import split_sentences
 
 __all__ = ["Passage", "passages", "standing"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 import attrs
@@ -16,6 +16,7 @@ from triptych.errors import (
     NotAvailableError,
     NotFoundError,
     ProviderError,
+    ValidationError,
 )
 from triptych.layering import layer_stale_reason, summaries_of
 from triptych.records import (
@@ -30,8 +31,10 @@ from triptych.records import (
     ResolvedQuery,
     Result,
     Scope,
+    SourceDocument,
     StaleReason,
 )
+from triptych.search.boost import boosted, query_keywords
 from triptych.search.engine import SearchEngine, Tier
 from triptych.search.resolution import judge, over_fetch, resolve_mode
 from triptych.signatures import summaries_input_sig
@@ -52,6 +55,8 @@ class _Asked:
     languages: Mapping[str, str]
     inputs: dict[str, str] = attrs.field(factory=dict)  # digest of the abstracts, by dataset
     terms: dict[str, tuple[str, ...]] = attrs.field(factory=dict)  # the query's, by language
+    boost: float = 0.0
+    keywords: tuple[str, ...] = ()
 
     def terms_in(self, dataset_id: str) -> tuple[str, ...]:
         """The query's terms in the language of a dataset."""
@@ -86,6 +91,11 @@ class SearchDesk:
     def search_documents(self, query: Query) -> Result:
         """Whole documents."""
         asked = self._ask(attrs.evolve(query, layer=Layer.DETAIL))
+        if asked.boost:
+            raise ValidationError(
+                "keyword_boost looks into the texts of hits, and a document's hit holds no more "
+                "than its opening: use it with search()"
+            )
         if self._documents_whole is None:
             raise NotAvailableError(
                 f"{type(self._chunks).__name__} cannot search whole documents: use search(), "
@@ -157,6 +167,7 @@ class SearchDesk:
         if query.fresh_only:
             filter_ = attrs.evolve(filter_, fresh=self._fresh(query.layer))
         single = mode is not Mode.HYBRID
+        boost = query.keyword_boost
         return _Asked(
             query=ResolvedQuery(
                 text=query.text,
@@ -166,13 +177,15 @@ class SearchDesk:
                 mode=mode,
                 layer=query.layer,
                 top_k=query.top_k,
-                limit=query.top_k if single else over_fetch(query.top_k),
+                limit=query.top_k if single and not boost else over_fetch(query.top_k),
                 threshold=query.threshold,
                 min_scores=query.min_scores,
                 filter=filter_,
             ),
             warnings=warnings,
             languages={name: c.language for name, c in configs.items() if c is not None},
+            boost=boost,
+            keywords=query_keywords(query.text) if boost else (),
         )
 
     def _fresh(self, layer: Layer) -> DerivedSig:
@@ -194,6 +207,7 @@ class SearchDesk:
     ) -> Result:
         """Recall and hydrate; once more when something vanished between the two."""
         query = asked.query
+        reach = over_fetch(query.top_k) if asked.boost else query.top_k
         for attempt in range(1, _ATTEMPTS + 1):
             deadlines.check("the search")
             recall = self._engine.recall(tier, query)
@@ -202,7 +216,7 @@ class SearchDesk:
                 for candidate in recall.candidates
                 if query.threshold is None or candidate.score >= query.threshold
             ]
-            depth = query.top_k if attempt == 1 else query.top_k * _SPARE
+            depth = reach if attempt == 1 else reach * _SPARE
             head = above[:depth]
             found = fetch([candidate.key for candidate in head]) if head else {}
             hits = []
@@ -211,13 +225,41 @@ class SearchDesk:
                     hit = hit_of(asked, candidate, found[candidate.key])
                     if hit is not None:
                         hits.append(hit)
+            if asked.boost:
+                hits = boosted(hits, asked.keywords, asked.boost)
+            hits = self._with_windows(hits, found.values(), query.top_k)
             if len(hits) >= min(query.top_k, len(above)):
                 break
         return Result(
-            hits=tuple(hits[: query.top_k]),
+            hits=tuple(hits),
             warnings=(*asked.warnings, *recall.warnings),
             exhausted=recall.exhausted and len(above) <= query.top_k,
         )
+
+    def _with_windows(self, hits: Sequence[Hit], found: Iterable[Found], top_k: int) -> list[Hit]:
+        """The first ``top_k`` hits, with the text of the windows that their chunks have.
+
+        It is cut from the document at the version that the snapshot of ``found`` held: a hit
+        whose document has changed since then counts as vanished.
+        """
+        versions = {(d.dataset_id, d.name): d.version for f in found if (d := f.document)}
+        documents: dict[tuple[str, str], SourceDocument | None] = {}
+        shown: list[Hit] = []
+        for hit in hits:
+            if len(shown) == top_k:
+                break
+            # The spans of a stale source lie in a text that is no longer kept.
+            if hit.window_start is None or hit.stale == "source":
+                shown.append(hit)
+                continue
+            place = hit.dataset_id, hit.doc_name
+            if place not in documents:
+                documents[place] = self._documents.get(*place)
+            document = documents[place]
+            if document is not None and document.version == versions[place]:
+                window = document.content[hit.window_start : hit.window_end]
+                shown.append(attrs.evolve(hit, window=window))
+        return shown
 
     # Hits
 

@@ -19,6 +19,7 @@ it by itself."""
 LANES = ("bm25", "vector")
 MAX_TOP_K = 10_000
 _MAX_QUERY = 100_000
+_MOST_BOOST = 1000
 _LEAST_DEPTH = 50  # candidates a lane brings to fusion at least: docs/explanation/retrieval.md
 
 
@@ -49,6 +50,7 @@ def judge(query: Query) -> tuple[Query, Filter]:
         threshold=None if query.threshold is None else _number(query.threshold, "threshold"),
         min_scores=_min_scores(query.min_scores),
         fresh_only=_switch(query.fresh_only),
+        keyword_boost=_share(query.keyword_boost),
     )
     if judged.scope is Scope.SINGLE and not judged.dataset_id:
         raise ValidationError("name a dataset_id, or search everywhere with scope='all'")
@@ -97,6 +99,16 @@ def _number(value: Any, what: str) -> float:
         return float(value)
     except OverflowError:
         raise ValidationError(f"{what} is a number beyond all scores: give a smaller one") from None
+
+
+def _share(value: Any) -> float:
+    share = _number(value, "keyword_boost")
+    if not 0 <= share <= _MOST_BOOST:
+        raise ValidationError(
+            f"keyword_boost is a share from 0 to {_MOST_BOOST}, such as 0.1 for 10 percent a "
+            f"word, not {value}"
+        )
+    return share
 
 
 def _min_scores(value: Any) -> dict[str, float]:

@@ -1,0 +1,164 @@
+"""Search results as text, XML and JSON: for people, for prompts, for programs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+from xml.sax.saxutils import escape
+
+from triptych.records import Hit, Layer, Result
+
+__all__ = ["FORMATS", "format_json", "format_text", "format_xml", "hit_json"]
+
+# What XML 1.0 (section 2.2) has no way to write, not even escaped.
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_STEERING = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_LINE_END = re.compile(r"\r\n?|\n")
+_IN_ATTRIBUTES = {'"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
+
+
+def format_text(result: Result | Iterable[Hit]) -> str:
+    """The hits for a reader: each with a line that says where it is from, then its text.
+
+    Control characters, which could steer a terminal, are replaced by U+FFFD. Nothing keeps a
+    document from imitating such a line: for a prompt, take `format_xml`.
+    """
+    parts = []
+    for rank, hit in enumerate(_hits(result), start=1):
+        about = _about(hit)
+        source = about.pop("source") + (f", lines {about.pop('lines')}" if "lines" in about else "")
+        known = [about.pop(key) for key in ("section", "category") if key in about]
+        rest = [f"{key} {value}" for key, value in about.items()]
+        line = " | ".join([f"{rank}. {source}", *known, *rest])
+        parts.append(f"{_plain(line)}\n\n{_plain(_shown(hit).strip())}\n")
+    return "\n".join(parts) or "No results.\n"
+
+
+def format_xml(result: Result | Iterable[Hit]) -> str:
+    """The hits for a prompt: ``<retrieved_context>`` with a ``<document>`` for each.
+
+    Its attributes are ``source`` (the document's name), ``dataset``, ``section`` (the headings
+    above), ``category`` (of the metadata), ``layer`` (of abstracts and overviews), ``lines``,
+    ``version``, ``score`` and ``stale``; what does not apply is left out. A line of its own
+    begins and ends the text.
+
+    Well-formed whatever the documents hold: everything is escaped, line ends are as XML reads
+    them, and the characters that XML cannot hold are replaced by U+FFFD. So no document can
+    close its element, or open another. Warnings of the result are not told here.
+    """
+    lines = ["<retrieved_context>"]
+    for hit in _hits(result):
+        about = " ".join(
+            f'{key}="{escape(_xml(value), _IN_ATTRIBUTES)}"' for key, value in _about(hit).items()
+        )
+        text = _LINE_END.sub("\n", escape(_xml(_shown(hit))))
+        lines += [f"<document {about}>", text, "</document>"]
+    return "\n".join([*lines, "</retrieved_context>\n"])
+
+
+def format_json(result: Result | Iterable[Hit]) -> str:
+    """The hits for a program: an object with ``hits``, and a Result's ``warnings`` and
+    ``exhausted``.
+
+    A hit has the fields of `hit_json`, ``section`` (the headings above as one string),
+    ``category`` (of the metadata, or null), ``lines`` (first and last, from 1, of what is
+    shown; null for layers) and ``window`` (the text around the chunk, or null).
+    """
+    value: dict[str, Any] = {
+        "hits": [
+            hit_json(hit)
+            | {
+                "section": _section(hit),
+                "category": hit.metadata.get("category"),
+                "lines": _lines(hit),
+                "window": hit.window,
+            }
+            for hit in _hits(result)
+        ]
+    }
+    if isinstance(result, Result):
+        value |= {"warnings": list(result.warnings), "exhausted": result.exhausted}
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
+
+
+def hit_json(hit: Hit) -> dict[str, Any]:
+    """A hit as JSON has it: ``chunk`` is null for layers and documents, ``line`` counts from 1."""
+    return {
+        "dataset": hit.dataset_id,
+        "name": hit.doc_name,
+        "layer": None if hit.layer is None else str(hit.layer),
+        "chunk": None if hit.chunk_index < 0 else hit.chunk_index,
+        "line": hit.start_line,
+        "start": hit.start,
+        "end": hit.end,
+        "heading_path": list(hit.heading_path),
+        "locator": hit.locator,
+        "score": hit.score,
+        "scores": dict(hit.scores),
+        "stale": hit.stale,
+        "version": hit.sig.source_version,
+        "metadata": dict(hit.metadata),
+        "snippet": hit.snippet,
+        "content": hit.content,
+    }
+
+
+FORMATS: dict[str, Callable[[Result | Iterable[Hit]], str]] = {
+    "json": format_json,
+    "text": format_text,
+    "xml": format_xml,
+}
+"""The formats by name."""
+
+
+def _hits(result: Result | Iterable[Hit]) -> Iterable[Hit]:
+    return result.hits if isinstance(result, Result) else result
+
+
+def _about(hit: Hit) -> dict[str, str]:
+    """What there is to say about a hit, in the order in which it is said."""
+    lines = _lines(hit)
+    about = {
+        "source": hit.doc_name,
+        "dataset": hit.dataset_id,
+        "section": _section(hit),
+        "category": hit.metadata.get("category", ""),
+        "layer": "" if hit.layer in (None, Layer.DETAIL) else str(hit.layer),
+        "lines": "" if lines is None else f"{lines[0]}-{lines[1]}",
+        "version": str(hit.sig.source_version),
+        "score": f"{hit.score:.4f}",
+        "stale": hit.stale or "",
+    }
+    return {key: value for key, value in about.items() if value or key == "source"}
+
+
+def _section(hit: Hit) -> str:
+    return " > ".join(hit.heading_path)
+
+
+def _shown(hit: Hit) -> str:
+    return hit.content if hit.window is None else hit.window
+
+
+def _lines(hit: Hit) -> tuple[int, int] | None:
+    """The first and the last line of what is shown, None for layers: they are in no document."""
+    if hit.layer not in (None, Layer.DETAIL):
+        return None
+    first = hit.start_line
+    if hit.window is not None and hit.window_start is not None:
+        first -= _line_ends(hit.window[: hit.start - hit.window_start])
+    return first, first + _line_ends(_shown(hit))
+
+
+def _line_ends(text: str) -> int:
+    return sum(1 for _ in _LINE_END.finditer(text))
+
+
+def _xml(text: str) -> str:
+    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _plain(text: str) -> str:
+    return _STEERING.sub("\N{REPLACEMENT CHARACTER}", _LINE_END.sub("\n", _xml(text)))

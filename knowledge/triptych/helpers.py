@@ -1,0 +1,149 @@
+"""Short ways: a folder or a file in, an answer or a prompt's context out, each in one call.
+
+Every function takes a `Service`, or in its place the path or URL of a store, or None for the one
+that the settings name. Such a store is opened for the call and closed after it, embedder and all:
+fine for a script; a program that asks more than once opens a Service and keeps it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import attrs
+
+from triptych.category import category
+from triptych.errors import ValidationError
+from triptych.files import Skipped, name_of, read_text, text_files
+from triptych.formats import FORMATS
+from triptych.opening import open as open_store
+from triptych.progress import ProgressCallback
+from triptych.records import Failure, NewDocument, PutReport, Result, SourceDocument
+from triptych.service import Service
+
+__all__ = [
+    "IngestReport",
+    "Store",
+    "ingest_directory",
+    "ingest_file",
+    "query",
+    "query_context",
+]
+
+Store: TypeAlias = Service | str | os.PathLike[str] | None
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class IngestReport(PutReport):
+    """What a folder gave: a `PutReport`, whose ``failed`` has the files that could not be read
+    too, and what was passed over."""
+
+    skipped: tuple[Skipped, ...] = ()
+
+
+def ingest_directory(
+    service: Store,
+    directory: str | os.PathLike[str],
+    dataset_id: str,
+    *,
+    recreate: bool = False,
+    progress: ProgressCallback | None = None,
+) -> IngestReport:
+    """Put the text files below ``directory`` (`triptych.files.text_files`) into a dataset.
+
+    A document is named by its path from there, with forward slashes, and has its `category` as
+    metadata. ``recreate`` empties the dataset first (`Service.recreate`), once the folder has
+    been found; without it what is unchanged costs nothing, and documents whose files are gone
+    stay. A file that is not UTF-8, or cannot be read, is reported and holds up no other.
+
+    Raises:
+        NotFoundError: there is no such directory.
+        TriptychError: the health check failed (only where the store is opened here), or as
+            `Service.put_documents`.
+    """
+    root = Path(directory)
+    files, skipped = text_files(root)
+    unread: list[Failure] = []
+
+    def documents() -> Iterator[NewDocument]:
+        for file in files:
+            name = file.relative_to(root).as_posix()
+            try:
+                yield _document(name, file)
+            except ValidationError as error:
+                unread.append(Failure(dataset_id=dataset_id, name=name, error=error))
+
+    with _opened(service, to_write=True) as kb:
+        if recreate:
+            kb.recreate(dataset_id)
+        report = kb.put_documents(dataset_id, documents(), progress=progress)
+    fields = attrs.asdict(report, recurse=False) | {"failed": (*unread, *report.failed)}
+    return IngestReport(**fields, skipped=tuple(skipped))
+
+
+def ingest_file(
+    service: Store, path: str | os.PathLike[str], dataset_id: str, *, name: str | None = None
+) -> SourceDocument:
+    """Put one file, whatever its ending; the stored document.
+
+    It is named by ``name``, else by its path from the current directory; one outside of it, by
+    its last part. Its category is metadata.
+
+    Raises:
+        ValidationError: the file is not UTF-8, or cannot be read.
+        TriptychError: the health check failed (only where the store is opened here), or as
+            `Service.put_document`.
+    """
+    document = _document(name_of(Path(path)) if name is None else name, Path(path))
+    with _opened(service, to_write=True) as kb:
+        return kb.put_document(dataset_id, document.name, document.content, document.metadata)
+
+
+def query(service: Store, question: str, dataset_id: str, top_k: int = 5, **fields: Any) -> Result:
+    """`Service.search` in one dataset; ``fields`` are further fields of `Query`.
+
+    Raises:
+        NotFoundError: there is no such store, or dataset.
+        TriptychError: as `Service.search`.
+    """
+    with _opened(service, to_write=False) as kb:
+        return kb.search(question, dataset_id=dataset_id, top_k=top_k, **fields)
+
+
+def query_context(
+    service: Store,
+    question: str,
+    dataset_id: str,
+    top_k: int = 5,
+    format: str = "xml",
+    **fields: Any,
+) -> str:
+    """The hits of `query` as text for a prompt: "xml", "text" or "json" (`triptych.formats`).
+
+    Raises:
+        ValidationError: there is no such format.
+        TriptychError: as `query`.
+    """
+    if format not in FORMATS:
+        raise ValidationError(
+            f"there is no format {format!r}: choose one of {', '.join(map(repr, FORMATS))}"
+        )
+    return FORMATS[format](query(service, question, dataset_id, top_k, **fields))
+
+
+@contextmanager
+def _opened(service: Store, *, to_write: bool) -> Iterator[Service]:
+    if isinstance(service, Service):
+        yield service
+        return
+    with open_store(service, create=to_write) as kb:
+        if to_write:
+            kb.health().require()
+        yield kb
+
+
+def _document(name: str, path: Path) -> NewDocument:
+    return NewDocument(name=name, content=read_text(path), metadata={"category": category(name)})

@@ -1,0 +1,56 @@
+"""Sentence boundaries, by punctuation and a short list of abbreviations."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import regex
+
+__all__ = ["sentence_spans", "split_sentences"]
+
+# Full stops that need no space behind them, as Chinese and Japanese write them; closing quotes
+# and brackets belong to the sentence they end. A row of full stops is looked at once, from its
+# beginning, or a long one would take quadratic time.
+_END: Final = regex.compile(
+    r"[。！？；｡]+[\p{Pf}\p{Pe}\"']*+\s*+"
+    r"|(?<![\s\p{STerm}])\p{STerm}++[\p{Pf}\p{Pe}\"'*`]*+\s++(?=[^\s\p{Ll},;:)\]])",
+    regex.V1,
+)
+_ABBREVIATION: Final = regex.compile(
+    r"(?:\b(?:e\.g|i\.e|etc|vs|cf|al|approx|Mr|Mrs|Ms|Dr|Prof|Sr|Jr|St|Fig|Figs|Eq|No|Nos|Vol|Ch"
+    r"|Sec|Ed|Inc|Ltd|Co|Corp|bzw|z\.B|d\.h|usw|Nr|Art|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov"
+    r"|Dec)|(?<![\w.])\p{Lu})\.\s+\Z",
+    regex.V1,
+)
+_LONGEST_ABBREVIATION: Final = 10
+
+
+def sentence_spans(text: str, start: int = 0, end: int | None = None) -> list[tuple[int, int]]:
+    """Return the sentences of ``text[start:end]`` in order, as spans of ``text``.
+
+    Sentences end at full stops, question and exclamation marks before white space and no small
+    letter, at Chinese and Japanese ones always; not behind an abbreviation. The white space
+    around a sentence is in no span; text without a full stop is one sentence. Line ends mean
+    nothing here: paragraphs are for the caller to tell apart.
+    """
+    end = len(text) if end is None else end
+    spans = []
+    for found in _END.finditer(text, start, end):
+        stop = found.end()
+        if not _ABBREVIATION.search(text, max(start, stop - _LONGEST_ABBREVIATION), stop):
+            spans.append((start, stop))
+            start = stop
+    spans.append((start, end))
+    return [span for first, last in spans if (span := _stripped(text, first, last))]
+
+
+def split_sentences(text: str) -> list[str]:
+    """Return the sentences of ``text`` in order, stripped: `sentence_spans` as text."""
+    return [text[start:end] for start, end in sentence_spans(text)]
+
+
+def _stripped(text: str, start: int, end: int) -> tuple[int, int] | None:
+    piece = text[start:end]
+    start += len(piece) - len(piece.lstrip())
+    kept = len(piece.strip())
+    return (start, start + kept) if kept else None

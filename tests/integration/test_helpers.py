@@ -1,0 +1,185 @@
+"""The short ways in and out: folders, files, answers and prompts."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+import triptych
+from triptych import NotFoundError, Service, StoreLockedError, ValidationError
+from triptych.helpers import ingest_directory, ingest_file, query, query_context
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of documents, below an empty current directory without settings."""
+    for name in [name for name in os.environ if name.startswith("TRIPTYCH_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("TRIPTYCH_EMBEDDER", "hash")
+    monkeypatch.chdir(tmp_path)
+    files = {
+        "docs/guide/start.md": "# Start\n\nFill the kettle.\n",
+        "docs/tasks/lid.txt": "Mend the lid of the kettle.\n",
+        "docs/README.MARKDOWN": "# Kettles\n",
+        "docs/latin.md": "caf\xe9",
+        "docs/tool.py": "print()",
+        "docs/Makefile": "all:",
+        "docs/.hidden.md": "no",
+        "docs/.git/config.md": "no",
+    }
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode("latin-1"))
+    (tmp_path / "docs" / "link").symlink_to(tmp_path / "docs" / "guide")
+    (tmp_path / "docs" / "gone.md").symlink_to(tmp_path / "nowhere.md")
+    return tmp_path / "docs"
+
+
+@pytest.fixture
+def kb() -> Iterator[Service]:
+    with triptych.open("memory://", embedder="hash") as service:
+        yield service
+
+
+def names(service: Service) -> list[str]:
+    return [info.name for info in service.list_documents("d")]
+
+
+def test_a_folder_goes_in_and_everything_passed_over_is_told(kb: Service, folder: Path) -> None:
+    report = ingest_directory(kb, folder, "d")
+    assert names(kb) == ["README.MARKDOWN", "guide/start.md", "tasks/lid.txt"]
+    assert (report.added, report.updated, report.unchanged) == (3, 0, 0)
+    assert report.chunks == report.embedded > 0
+    assert [(each.name, each.reason) for each in report.skipped] == [
+        (".git/", "hidden"),
+        (".hidden.md", "hidden"),
+        ("Makefile", "has no ending"),
+        ("gone.md", "not a file"),
+        ("link/", "a link to a folder"),
+        ("tool.py", "ends in .py"),
+    ]
+    assert [failure.name for failure in report.failed] == ["latin.md"]
+    assert "UTF-8" in str(report.failed[0].error)
+
+
+def test_the_same_again_costs_nothing(kb: Service, folder: Path) -> None:
+    ingest_directory(kb, folder, "d")
+    report = ingest_directory(kb, str(folder), "d")
+    assert (report.added, report.unchanged, report.embedded) == (0, 3, 0)
+
+
+def test_recreate_leaves_only_what_the_folder_has(kb: Service, folder: Path) -> None:
+    kb.put_document("d", "old.md", "An old one.")
+    ingest_directory(kb, folder, "d")
+    assert "old.md" in names(kb)
+    report = ingest_directory(kb, folder, "d", recreate=True)
+    assert report.added == 3
+    assert "old.md" not in names(kb)
+
+
+def test_a_folder_that_is_not_there_empties_no_dataset(kb: Service, folder: Path) -> None:
+    kb.put_document("d", "old.md", "An old one.")
+    for path in (folder / "nowhere", folder / "tool.py"):
+        with pytest.raises(NotFoundError, match="no directory"):
+            ingest_directory(kb, path, "d", recreate=True)
+    assert names(kb) == ["old.md"]
+
+
+def test_a_name_that_no_document_can_have_is_reported(kb: Service, folder: Path) -> None:
+    (folder / "a\nb.md").write_text("text")
+    report = ingest_directory(kb, folder, "d")
+    assert [failure.name for failure in report.failed] == ["a\nb.md", "latin.md"]
+    assert report.added == 3
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="everything is readable here")
+def test_a_folder_that_cannot_be_read_is_told(kb: Service, folder: Path) -> None:
+    (folder / "guide").chmod(0)
+    try:
+        skipped = ingest_directory(kb, folder, "d").skipped
+    finally:
+        (folder / "guide").chmod(0o755)
+    assert [each.reason for each in skipped if each.name == "guide/"] == [
+        "cannot be read: Permission denied"
+    ]
+
+
+def test_a_file_goes_in_under_its_path(kb: Service, folder: Path) -> None:
+    assert ingest_file(kb, "docs/tasks/lid.txt", "d").name == "docs/tasks/lid.txt"
+    assert ingest_file(kb, folder / "tool.py", "d", name="tool").content == "print()"
+    assert kb.get_document("d", "docs/tasks/lid.txt").metadata == {"category": "task"}
+    with pytest.raises(ValidationError, match="UTF-8"):
+        ingest_file(kb, folder / "latin.md", "d")
+    with pytest.raises(ValidationError, match="cannot be read"):
+        ingest_file(kb, folder / "nowhere.md", "d")
+
+
+def test_categories_filter(kb: Service, folder: Path) -> None:
+    ingest_directory(kb, folder, "d")
+    found = query(kb, "kettle", "d", where={"category": "task"}).hits
+    assert {hit.doc_name for hit in found} == {"tasks/lid.txt"}
+    found = query(kb, "kettle", "d", where={"category": ["documentation", "brand"]}).hits
+    assert {hit.doc_name for hit in found} == {"README.MARKDOWN", "guide/start.md"}
+    assert len(query(kb, "kettle", "d", 1).hits) == 1
+
+
+def test_a_question_gives_the_context_of_a_prompt(kb: Service, folder: Path) -> None:
+    ingest_directory(kb, folder, "d")
+    root = ElementTree.fromstring(query_context(kb, "mend the lid", "d", top_k=1))
+    (document,) = root
+    assert document.attrib["source"] == "tasks/lid.txt"
+    assert document.attrib["category"] == "task"
+    assert document.text == "\nMend the lid of the kettle.\n"
+    assert query_context(kb, "lid", "d", format="text", mode="bm25").startswith("1. tasks/lid.txt")
+    assert json.loads(query_context(kb, "lid", "d", format="json"))["hits"]
+    with pytest.raises(ValidationError, match="'json', 'text', 'xml'"):
+        query_context(kb, "lid", "d", format="yaml")
+
+
+def test_a_path_or_nothing_stands_for_a_store(folder: Path) -> None:
+    report = ingest_directory("own.db", folder, "d")
+    assert report.added == 3
+    assert ingest_file(Path("own.db"), folder / "tool.py", "d").version == 1
+    assert query("own.db", "kettle", "d").hits
+    ingest_directory(None, folder, "d")
+    assert Path("kb.db").exists()
+    assert "kettle" in query_context(None, "kettle", "d")
+
+
+def test_asking_makes_no_store(folder: Path) -> None:
+    for ask in (query, query_context):
+        with pytest.raises(NotFoundError):
+            ask("none.db", "kettle", "d")
+    assert not Path("none.db").exists()
+
+
+def test_a_store_that_is_not_well_takes_no_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ingest_directory("own.db", folder, "d")
+    Path("own.db").write_bytes(b"no database at all" * 100)
+    with pytest.raises(triptych.StoreError):
+        ingest_directory("own.db", folder, "d", recreate=True)
+
+
+def test_a_store_that_is_locked_is_told_at_once_and_not_file_by_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ingest_directory("own.db", folder, "d")
+    (folder / "new.md").write_text("new")
+    monkeypatch.setenv("TRIPTYCH_LOCK_TIMEOUT", "0.1")
+    writer = sqlite3.connect("own.db", isolation_level=None)
+    writer.execute("BEGIN IMMEDIATE")
+    try:
+        with pytest.raises(StoreLockedError):
+            ingest_directory("own.db", folder, "d")
+    finally:
+        writer.close()
+    assert ingest_directory("own.db", folder, "d").added == 1
