@@ -225,6 +225,21 @@ def test_run_takes_part_in_the_deadline_around_it() -> None:
         EventReloader(Target(), QueueNotifier()).run()
 
 
+def test_cancelling_the_deadline_around_run_ends_it() -> None:
+    target, notifier = Target(), QueueNotifier()
+
+    def cancel() -> None:
+        assert target.ended.wait(WAIT)
+        around.cancel()
+
+    helper = threading.Thread(target=cancel)
+    notifier.notify(A)
+    with triptych.deadline() as around, pytest.raises(CancelledError, match="event reloader"):
+        helper.start()
+        EventReloader(target, notifier, QUICK).run()
+    helper.join()
+
+
 def test_start_leaves_the_deadline_around_it_behind() -> None:
     target, notifier = Target(), QueueNotifier()
     with EventReloader(target, notifier, NEVER) as reloader:

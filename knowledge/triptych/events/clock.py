@@ -23,6 +23,12 @@ class Clock(Protocol):
         ...
 
 
+LOOK_UP = 1.0
+"""Seconds. A signal that comes just as the main thread falls asleep on a lock leaves its
+handler waiting until the thread wakes, and cancelling a deadline wakes nobody: so no wait is
+longer than this."""
+
+
 class SystemClock:
     """The real one: `time.monotonic`, which no change of the wall clock touches."""
 
@@ -32,5 +38,4 @@ class SystemClock:
 
     def wait(self, condition: threading.Condition, timeout: float | None) -> None:
         """As `Clock.wait`."""
-        # The platform refuses waits of centuries; coming back early is allowed.
-        condition.wait(None if timeout is None else min(timeout, threading.TIMEOUT_MAX))
+        condition.wait(LOOK_UP if timeout is None else min(timeout, LOOK_UP))

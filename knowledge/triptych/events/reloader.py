@@ -10,7 +10,7 @@ from types import TracebackType
 
 from triptych.contracts import EventNotifier, Rebuilder
 from triptych.errors import NotAvailableError, ValidationError
-from triptych.events.clock import Clock, SystemClock
+from triptych.events.clock import LOOK_UP, Clock, SystemClock
 from triptych.events.loop import RebuildLoop
 from triptych.events.notifier import JoinableNotifier
 from triptych.events.options import ReloaderOptions
@@ -87,11 +87,12 @@ class EventReloader:
     def run(self) -> None:
         """Gather events and rebuild until `close` is called, or the notifier ends.
 
-        After `close` it returns at once. A deadline around the call ends it as well.
+        After `close` it returns at once. A deadline around the call ends it as well, by
+        passing or by being cancelled.
 
         Raises:
             NotAvailableError: this reloader has been run, or started, before.
-            CancelledError: the deadline around this call passed.
+            CancelledError: the deadline around this call passed, or was cancelled.
             Exception: what the notifier's events raised, once what was pending was tried.
         """
         if self._parts is not None and self._claim():
@@ -250,7 +251,7 @@ class EventReloader:
     def _wait_for_the_end(self) -> None:
         with self._changed:
             while self._running:
-                self._changed.wait()
+                self._changed.wait(LOOK_UP)
         if self._thread is not None:
             self._thread.join()
 
