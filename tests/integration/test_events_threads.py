@@ -234,9 +234,10 @@ def test_cancelling_the_deadline_around_run_ends_it() -> None:
 
     helper = threading.Thread(target=cancel)
     notifier.notify(A)
-    with triptych.deadline() as around, pytest.raises(CancelledError, match="event reloader"):
+    with triptych.deadline() as around:
         helper.start()
-        EventReloader(target, notifier, QUICK).run()
+        with pytest.raises(CancelledError, match="event reloader"):
+            EventReloader(target, notifier, QUICK).run()
     helper.join()
 
 
