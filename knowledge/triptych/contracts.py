@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from triptych.chunking.specs import Chunker
 from triptych.records import (
     Candidate,
+    ChangeEvent,
     ChunkQuery,
     DatasetConfig,
     DatasetStats,
@@ -65,6 +66,7 @@ __all__ = [
     "DocumentRepo",
     "Embedder",
     "Eraser",
+    "EventNotifier",
     "HealthReader",
     "LayerRepo",
     "Ranker",
@@ -474,4 +476,29 @@ class Rebuilder(Protocol):
 
     def rebuild(self, scope: RebuildScope) -> RebuildReport:
         """Bring everything in ``scope`` up to date; failures are in the report."""
+        ...
+
+
+class EventNotifier(Protocol):
+    """The producer of change events: a watcher of files, a consumer of messages.
+
+    It is an iterator rather than a method that is asked with a timeout, because that is what
+    watchers and message consumers are made of: a generator around one of them, and a `close`
+    that sets its stop flag, are a whole notifier.
+    """
+
+    def events(self) -> Iterator[ChangeEvent]:
+        """Every event once, as it comes; waits for the next one, and ends after `close`.
+
+        Called once, and read by one thread of the reader's. Order does not matter. Nothing
+        is lost in between: what cannot be told one by one is told as a bulk event, of a
+        dataset or, with ``dataset_id`` "", of all. May raise what it likes, and ends by it.
+        """
+        ...
+
+    def close(self) -> None:
+        """End `events` soon, also while it waits. From any thread; idempotent.
+
+        May be called before `events`, which then ends at once, behind what was waiting.
+        """
         ...

@@ -1,0 +1,109 @@
+"""A notifier for programs that know what they change."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Protocol, runtime_checkable
+
+from triptych.errors import ValidationError
+from triptych.events.waiting import wait_for
+from triptych.records import ChangeEvent, EventKind, check_whole
+
+__all__ = ["JoinableNotifier", "QueueNotifier"]
+
+
+@runtime_checkable
+class JoinableNotifier(Protocol):
+    """Power of an `EventNotifier`: to tell when its reader has taken everything in."""
+
+    def join(self) -> None:
+        """Return once each event of before this call was handed over, or after `close`."""
+        ...
+
+
+class QueueNotifier:
+    """An `EventNotifier` that any thread of the program may tell of changes.
+
+    It holds ``capacity`` events at most and loses none: when more wait to be read, those of
+    each dataset become one bulk event of the dataset, and when there are too many datasets
+    as well, all become one bulk event without a dataset, which means every dataset. An event
+    equal to one that waits replaces it. Nothing that calls `notify` ever blocks.
+    """
+
+    def __init__(self, *, capacity: int = 1024) -> None:
+        """Hold at most ``capacity`` events, 1 or more.
+
+        Raises:
+            ValidationError: ``capacity`` is no whole number from 1 up.
+        """
+        self._capacity = check_whole(capacity, "capacity", least=1)
+        self._changed = threading.Condition()
+        self._waiting: OrderedDict[ChangeEvent, None] = OrderedDict()
+        self._in_hand = False
+        self._closed = False
+
+    def notify(self, event: ChangeEvent) -> bool:
+        """Tell of a change; False when the notifier is closed and nobody will hear of it.
+
+        Raises:
+            ValidationError: ``event`` is no `ChangeEvent`.
+        """
+        if not isinstance(event, ChangeEvent):
+            raise ValidationError(f"notify takes a ChangeEvent, not {type(event).__name__}")
+        with self._changed:
+            if self._closed:
+                return False
+            self._waiting[event] = None
+            self._waiting.move_to_end(event)
+            if len(self._waiting) > self._capacity:
+                self._collapse()
+            self._changed.notify_all()
+            return True
+
+    def events(self) -> Iterator[ChangeEvent]:
+        """Every event in order, for one reader; ends after `close`, when all were read."""
+        while (event := self._next()) is not None:
+            yield event
+
+    def join(self) -> None:
+        """Return once the reader has taken in each event of before this call, or after `close`.
+
+        Raises:
+            CancelledError: the deadline around this call passed; without a reader it must.
+        """
+        with self._changed:
+            wait_for(self._changed, self._taken_in, "waiting for the reader of events")
+
+    def close(self) -> None:
+        """Take no more events; `events` ends behind those that wait. Idempotent."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _next(self) -> ChangeEvent | None:
+        with self._changed:
+            # A reader that asks for the next event is done with the one before.
+            self._in_hand = False
+            self._changed.notify_all()
+            while not self._waiting and not self._closed:
+                self._changed.wait()
+            if not self._waiting:
+                return None
+            self._in_hand = True
+            event, _ = self._waiting.popitem(last=False)
+            return event
+
+    def _taken_in(self) -> bool:
+        return self._closed or not (self._waiting or self._in_hand)
+
+    def _collapse(self) -> None:
+        datasets = dict.fromkeys(event.dataset_id for event in self._waiting)
+        # Half of the room stays free, so that a full queue is not collapsed at every event.
+        if "" in datasets or len(datasets) > max(1, self._capacity // 2):
+            datasets = {"": None}
+        self._waiting = OrderedDict(
+            (ChangeEvent(kind=EventKind.BULK, dataset_id=dataset_id), None)
+            for dataset_id in datasets
+        )
