@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 import triptych.deadlines
 from triptych.errors import CancelledError, DerivationError, ProviderError, ValidationError
@@ -224,6 +224,7 @@ def test_a_cut_parts_no_character() -> None:
     assert inside(llm.requests[0][0][-1].content) == "ab"
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="</>text-0a1\n", max_size=60))
 def test_no_text_can_close_its_fence(text: str) -> None:
     opening, middle, closing = fenced(text).partition(f"\n{text}\n")
@@ -316,6 +317,7 @@ def test_of_many_abstracts_an_even_share_of_the_names_is_shown_and_said_to_be() 
     assert f"{shown} of 1,000 documents" in llm.requests[0][0][-1].content
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.builds(DocumentSummary, name=st.text("ab\n", max_size=5), abstract=st.text("c d"))),
     st.integers(1, 60),

@@ -157,6 +157,26 @@ def test_a_failing_dataset_contributes_nothing_and_is_named(service: Service) ->
             knowledge_node(broken, dataset_ids=["a", "b"])({"query": "tea"})
 
 
+@pytest.mark.parametrize("batch", [CancelledError("stop"), StoreError("damaged")])
+def test_what_was_cancelled_is_not_tried_again(service: Service, batch: Exception) -> None:
+    class Cancelled:
+        """Cancelled in the batch, or in the first dataset that is asked by itself."""
+
+        asked = 0
+
+        def search(self, query: Query) -> Result:
+            self.asked += 1
+            raise CancelledError("stop")
+
+        def search_many(self, queries: Any) -> list[Result]:
+            raise batch
+
+    cancelled: Any = Cancelled()
+    with pytest.raises(CancelledError):
+        knowledge_node(cancelled, dataset_ids=["a", "b"])({"query": "tea"})
+    assert cancelled.asked == (0 if isinstance(batch, CancelledError) else 1)
+
+
 def test_warnings_of_a_search_name_their_dataset() -> None:
     with opened(FakeEmbedder(failures=dict.fromkeys(range(2, 9), ProviderError("down")))) as kb:
         kb.put_document("a", "1.md", "tea")
@@ -219,7 +239,7 @@ def test_a_deadline_is_honoured(service: Service) -> None:
             knowledge_node(service)({"query": "tea"})
 
 
-@settings(max_examples=20)
+@settings(max_examples=20, deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from("abc"), st.lists(st.sampled_from(["tea", "tea tea", "milk"]), max_size=4)

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from triptych.errors import ValidationError
 from triptych_adapters.tools.arguments import check_schema, read_arguments
@@ -129,6 +129,7 @@ def fits(name: str, value: Any) -> bool:
     return isinstance(value, bool)
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from([*SCHEMA["properties"], "limit"]),

@@ -186,7 +186,7 @@ def read_all(service: Service, max_tokens: int, **arguments: Any) -> list[dict[s
         cursor = {"cursor": answer["cursor"]}
 
 
-@settings(max_examples=20)
+@settings(max_examples=20, deadline=None)
 @given(
     st.lists(st.text(st.sampled_from('kettle \n茶"'), max_size=900), max_size=4),
     st.integers(256, 500),

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from triptych.errors import BudgetExceededError, ConflictError, ValidationError
 from triptych.layers import estimate_tokens
@@ -64,6 +64,7 @@ def joined(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return whole
 
 
+@settings(deadline=None)
 @given(hit_lists(), st.integers(60, 400))
 def test_pages_joined_are_the_whole_and_none_is_above_the_ceiling(
     hits: list[dict[str, Any]], max_tokens: int
@@ -79,6 +80,7 @@ def test_pages_joined_are_the_whole_and_none_is_above_the_ceiling(
         assert hit["name"] in left_out or hit == shown
 
 
+@settings(deadline=None)
 @given(hit_lists(), st.integers(60, 400))
 def test_a_hit_that_fits_into_a_page_of_its_own_is_never_cut(
     hits: list[dict[str, Any]], max_tokens: int
@@ -126,6 +128,7 @@ def test_a_hit_whose_names_are_above_the_ceiling_is_refused() -> None:
 HITS = [{"dataset": "d", "name": f"{at}", "chunk": 0, "content": "text " * 9} for at in range(5)]
 
 
+@settings(deadline=None)
 @given(st.integers(0, 4), st.integers(0, 44))
 def test_a_cursor_leads_back_to_its_place(hit: int, character: int) -> None:
     place = read_cursor(next_cursor(Place(hit, character), HITS, "asked"), "asked")
@@ -133,6 +136,7 @@ def test_a_cursor_leads_back_to_its_place(hit: int, character: int) -> None:
     check_cursor(place, HITS)
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_a_damaged_cursor_is_refused_by_name(data: st.DataObject) -> None:
     cursor = next_cursor(Place(2, 3), HITS, "asked")
@@ -144,6 +148,7 @@ def test_a_damaged_cursor_is_refused_by_name(data: st.DataObject) -> None:
                 read_cursor(damaged, "asked")
 
 
+@settings(deadline=None)
 @given(st.text("0129af.-\n é", max_size=80))
 def test_no_text_passes_for_a_cursor(text: str) -> None:
     with pytest.raises(ValidationError, match="'cursor' is damaged"):
@@ -170,6 +175,7 @@ def test_a_place_that_does_not_exist_is_refused_whatever_its_digest() -> None:
             check_cursor(read_cursor(next_cursor(place, HITS, "asked"), "asked"), HITS)
 
 
+@settings(deadline=None)
 @given(TEXTS, st.integers(8, 80))
 def test_a_clipped_text_is_the_longest_beginning_that_fits(text: str, max_tokens: int) -> None:
     clipped = clip(text, max_tokens)
