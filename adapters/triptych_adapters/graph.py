@@ -109,11 +109,11 @@ def knowledge_node(
 
 
 def _ids(value: Any, what: str) -> tuple[str, ...]:
-    """One id or several, each once, in order."""
+    """One id or several, in order."""
     if not isinstance(value, str) and not isinstance(value, Iterable):
         raise ValidationError(f"{what} is a dataset's id or several, not {value!r:.60}")
     several = [value] if isinstance(value, str) else list(value)
-    return tuple(dict.fromkeys(check_identifier(each, f"an id of {what}") for each in several))
+    return tuple(check_identifier(each, f"an id of {what}") for each in several)
 
 
 def _chosen(

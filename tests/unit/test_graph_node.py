@@ -208,8 +208,12 @@ def test_a_mode_that_cannot_be_served_is_told_for_each_dataset(service: Service)
 
 
 def test_filters_reach_the_search(service: Service) -> None:
-    node = knowledge_node(service, where={"doc_name": "2.md"}, fresh_only=True)
+    node = knowledge_node(service, where={"doc_name": "2.md"})
     assert places(node({"query": "tea"})["hits"]) == ["b/2.md"]
+    service.put_document_layer("b", "1.md", "L0", "Tea, thrice.")
+    service.put_document("b", "1.md", "coffee")
+    assert len(knowledge_node(service, layer="L0")({"query": "tea"})["hits"]) == 1
+    assert knowledge_node(service, layer="L0", fresh_only=True)({"query": "tea"})["hits"] == []
     assert knowledge_node(service, threshold=99.0)({"query": "tea"})["hits"] == []
 
 
