@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import triptych.deadlines
-from triptych.errors import CancelledError, ProviderError, ValidationError
+from triptych.errors import CancelledError, ConflictError, ProviderError, ValidationError
 from triptych.layers import estimate_tokens
 from triptych.service import Service, ServiceOptions
 from triptych.testing.fakes import Failing, FakeEmbedder
@@ -202,6 +202,16 @@ def test_read_on_by_its_cursors_an_answer_is_what_it_is_without_a_ceiling(
         assert read_all(service, max_tokens, query="kettle", top_k=50) == whole["hits"]
 
 
+def test_a_text_without_words_is_cut_to_the_last_token(service: Service) -> None:
+    service.put_document_layer("home", "tea.md", "L1", "tea " + "x" * 3000)
+    arguments: dict[str, Any] = {"query": "tea", "layer": "L1"}
+    for max_tokens in range(256, 280):
+        (hit,) = read_all(service, max_tokens, **arguments)
+        assert hit["content"] == "tea " + "x" * 3000
+        text = knowledge_tools(service, max_tokens=max_tokens)[0].call(arguments)
+        assert max_tokens - 5 <= estimate_tokens(text) <= max_tokens
+
+
 def test_a_cursor_goes_with_its_own_arguments_and_documents(service: Service) -> None:
     service.put_documents("home", {f"{at}.md": "samovar " * 60 for at in range(5)})
     first = find(service, query="samovar", max_tokens=300)
@@ -260,6 +270,14 @@ def test_a_put_that_was_overtaken_starts_from_what_is_there_now(service: Service
     racing = Overtaken(99)
     said = put(racing, dataset_id="docs", name="broker.md", content="Mine again.")
     assert said["error"]["type"] == "ConflictError"
+
+
+def test_a_conflict_that_trying_again_cannot_mend_is_told_at_once(service: Service) -> None:
+    conflict = ConflictError("chunked under another configuration: rebuild it first")
+    failing = Failing(service, {"put_document": conflict})
+    counted: Any = failing
+    assert put(counted, name="a.md", content="One.")["error"]["type"] == "ConflictError"
+    assert failing.counts["put_document"] == 1
 
 
 def test_a_put_that_cannot_be_meant_is_an_answer(service: Service) -> None:
