@@ -1,0 +1,6 @@
+"""Tools for language models: values with a name, a JSON Schema and a call that answers JSON."""
+
+from triptych_adapters.tools.knowledge import DEFAULT_MAX_TOKENS, knowledge_tools
+from triptych_adapters.tools.tool import Tool
+
+__all__ = ["DEFAULT_MAX_TOKENS", "Tool", "knowledge_tools"]

@@ -1,0 +1,182 @@
+"""Hits in pages under a ceiling of tokens, and the cursor that leads from one to the next.
+
+Nothing is kept between calls: a cursor says where the page ended, and holds digests of the
+arguments and of the hits before it. The same search is run again, and either goes on exactly
+there or says that it cannot.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from triptych.chunking.boundaries import align_left
+from triptych.errors import BudgetExceededError, ConflictError, ValidationError
+from triptych.signatures import digest
+from triptych_adapters.tools.rendering import tokens
+
+__all__ = ["Place", "check_cursor", "next_cursor", "paginate", "read_cursor"]
+
+_CURSOR: Final = re.compile(
+    r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9a-f]{8})\.([0-9a-f]{8})\.([0-9a-f]{8})"
+)
+_OPTIONAL: Final = ("metadata", "heading_path", "locator", "scores")
+"""What is left out of a hit, in this order, when there would be no room for its content."""
+
+
+@attrs.frozen(slots=True)
+class Place:
+    """Where a page begins: the hit's number from 0, and the code point in its content.
+
+    ``seen`` is the digest of the hits up to there, where a cursor told it.
+    """
+
+    hit: int = 0
+    character: int = 0
+    seen: str = ""
+
+
+# Cursors
+
+
+def next_cursor(place: Place, hits: Sequence[Mapping[str, Any]], asked: str) -> str:
+    """The cursor to ``place`` in the ``hits`` of what was ``asked``."""
+    start = f"{place.hit}.{place.character}.{_short(asked)}.{_seen(place, hits)}"
+    return f"{start}.{_short(start)}"
+
+
+def read_cursor(cursor: str, asked: str) -> Place:
+    """The place that ``cursor`` leads to.
+
+    Raises:
+        ValidationError: it is damaged, or of a call with other arguments.
+    """
+    found = _CURSOR.fullmatch(cursor)
+    if found is None or _short(cursor.rpartition(".")[0]) != found[5]:
+        raise ValidationError(
+            "the argument 'cursor' is damaged: give it exactly as the last answer had it, or "
+            "leave it out to begin again"
+        )
+    if found[3] != _short(asked):
+        raise ValidationError(
+            "the argument 'cursor' belongs to a search with other arguments: repeat those of "
+            "the call that answered it, or leave it out to begin a new search"
+        )
+    return Place(int(found[1]), int(found[2]), found[4])
+
+
+def check_cursor(place: Place, hits: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse to go on where ``hits`` are no longer those that the cursor was made for.
+
+    Raises:
+        ConflictError: documents have changed, and with them the hits before ``place``.
+    """
+    if not place.seen:
+        return
+    inside = len(hits[place.hit]["content"]) if place.hit < len(hits) else 0
+    there = place.hit <= len(hits) and place.character <= inside
+    if not there or place.seen != _seen(place, hits):
+        raise ConflictError(
+            "the documents have changed since the cursor was given, and the hits are others "
+            "now: search again without a cursor"
+        )
+
+
+def _seen(place: Place, hits: Sequence[Mapping[str, Any]]) -> str:
+    """The digest of the hits before ``place``, and of its own if it lies inside one."""
+    before = hits[: place.hit + (place.character > 0)]
+    keys = ("dataset", "name", "layer", "chunk", "content")
+    return _short(str(len(before)), *(str(hit.get(key)) for hit in before for key in keys))
+
+
+def _short(*parts: str) -> str:
+    return digest("cursor", *parts)[:8]
+
+
+# Pages
+
+
+def paginate(
+    hits: Sequence[Mapping[str, Any]], start: Place, max_tokens: int
+) -> tuple[list[dict[str, Any]], Place | None]:
+    """The hits from ``start`` that fit into ``max_tokens``, and where the next page begins.
+
+    Whole hits as long as they fit. One that does not fit into a page of its own is cut, behind
+    a word where it can be: ``cut`` tells which code points of its content are there. Joined
+    over all pages, the contents are what they were. Where a hit's other fields would leave no
+    room for its content some are not shown: ``left_out`` names them.
+
+    Raises:
+        BudgetExceededError: the names alone are above the ceiling.
+    """
+    shown: list[dict[str, Any]] = []
+    room = max_tokens
+    at, character = start.hit, start.character
+    while at < len(hits):
+        whole = _part(hits[at], character, len(hits[at]["content"]))
+        cost = tokens(whole)
+        if cost <= room:
+            shown.append(whole)
+            room -= cost
+            at, character = at + 1, 0
+            continue
+        if shown:
+            return shown, Place(at, character)
+        part, end = _cut(hits[at], character, room)
+        if end < len(hits[at]["content"]):
+            return [part], Place(at, end)
+        shown.append(part)
+        room -= tokens(part)
+        at, character = at + 1, 0
+    return shown, None
+
+
+def _part(
+    hit: Mapping[str, Any], start: int, end: int, left_out: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The hit with its content from ``start`` to ``end``."""
+    part = {key: value for key, value in hit.items() if key != "content" and key not in left_out}
+    content = hit["content"]
+    if left_out:
+        part["left_out"] = list(left_out)
+    if start > 0 or end < len(content):
+        part["cut"] = {"from": start, "to": end, "of": len(content)}
+    part["content"] = content[start:end]
+    return part
+
+
+def _cut(hit: Mapping[str, Any], start: int, room: int) -> tuple[dict[str, Any], int]:
+    """As much of the hit as fits, and where its content was cut."""
+    content = hit["content"]
+    left_out: list[str] = []
+    for key in _OPTIONAL:
+        if tokens(_part(hit, start, start, left_out)) <= room // 2:
+            break
+        if key in hit:
+            left_out.append(key)
+    low, high = start, min(len(content), start + 4 * room)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if tokens(_part(hit, start, middle, left_out)) <= room:
+            low = middle
+        else:
+            high = middle - 1
+    if low < len(content):
+        low = _behind_word(content, start, low)
+    if low == start < len(content) or tokens(_part(hit, start, low, left_out)) > room:
+        raise BudgetExceededError(
+            f"the hit {hit['name'][:40]!r}… does not fit into an answer, names alone: its reader "
+            "needs a higher ceiling of tokens"
+        )
+    return _part(hit, start, low, left_out), low
+
+
+def _behind_word(content: str, start: int, end: int) -> int:
+    """``end``, or a little left of it, where no word or character is parted."""
+    for at in range(end, start + (end - start) * 3 // 4, -1):
+        if content[at - 1].isspace():
+            return at
+    return align_left(content, end, start + 1) if end > start else end

@@ -1,0 +1,206 @@
+"""Layers by a language model: pure functions from text to abstracts and overviews.
+
+They ask the model and do nothing else: no storing, no caching, no retries. Whoever calls them
+decides when, how often, and what becomes of the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import attrs
+
+from triptych import deadlines, signatures
+from triptych.contracts import LLM
+from triptych.errors import CancelledError, DerivationError, ValidationError
+from triptych.layers.prompts import (
+    ABSTRACT_PROMPT,
+    DATASET_ABSTRACT_PROMPT,
+    DATASET_OVERVIEW_PROMPT,
+    DEFAULT_PROMPT_INPUT_LIMIT,
+    FRAME,
+    OVERVIEW_PROMPT,
+    document_messages,
+    summaries_messages,
+)
+from triptych.records import (
+    DatasetContext,
+    DocumentContext,
+    DocumentSummary,
+    Message,
+    check_text,
+    check_whole,
+)
+
+__all__ = [
+    "ABSTRACT_MAX_TOKENS",
+    "OVERVIEW_MAX_TOKENS",
+    "generate_dataset_context",
+    "generate_document_context",
+    "prompt_sig",
+]
+
+# Twice what the prompts ask for: a ceiling is there for answers that do not end.
+ABSTRACT_MAX_TOKENS: Final = 256
+OVERVIEW_MAX_TOKENS: Final = 2048
+
+
+def generate_document_context(
+    llm: LLM,
+    content: str,
+    *,
+    abstract_prompt: str = ABSTRACT_PROMPT,
+    overview_prompt: str = OVERVIEW_PROMPT,
+    input_limit: int = DEFAULT_PROMPT_INPUT_LIMIT,
+    abstract_max_tokens: int = ABSTRACT_MAX_TOKENS,
+    overview_max_tokens: int = OVERVIEW_MAX_TOKENS,
+) -> DocumentContext:
+    """A document's abstract, then its overview: two calls of the model, each on the content.
+
+    Of a long document the first ``input_limit`` code points are shown, and the model is told.
+    An abstract is one line; both are without white space around them. A blank document has
+    an empty context and needs no call.
+
+    Raises:
+        ValidationError: an argument cannot be meant; the model was not asked.
+        DerivationError: the model failed, answered nothing, or did not finish within its
+            ceiling. ``partial`` is the context with what was made: nothing, or the abstract.
+        CancelledError: the deadline passed, before or between the calls.
+    """
+    check_text(content, "content")
+    settings = _Settings(
+        prompts={"abstract_prompt": abstract_prompt, "overview_prompt": overview_prompt},
+        input_limit=input_limit,
+        abstract_max_tokens=abstract_max_tokens,
+        overview_max_tokens=overview_max_tokens,
+    )
+    made = DocumentContext()
+    if not content.strip():
+        return made
+    messages = document_messages(abstract_prompt, content, input_limit)
+    abstract = _ask(llm, messages, settings, "abstract", made)
+    made = DocumentContext(abstract=abstract)
+    messages = document_messages(overview_prompt, content, input_limit)
+    overview = _ask(llm, messages, settings, "overview", made)
+    return attrs.evolve(made, overview=overview)
+
+
+def generate_dataset_context(
+    llm: LLM,
+    summaries: Iterable[DocumentSummary],
+    *,
+    overview_prompt: str = DATASET_OVERVIEW_PROMPT,
+    abstract_prompt: str = DATASET_ABSTRACT_PROMPT,
+    input_limit: int = DEFAULT_PROMPT_INPUT_LIMIT,
+    abstract_max_tokens: int = ABSTRACT_MAX_TOKENS,
+    overview_max_tokens: int = OVERVIEW_MAX_TOKENS,
+) -> DatasetContext:
+    """A dataset's overview from its documents' abstracts, then its abstract from the overview.
+
+    The model sees lines ``- name: abstract``, by name, whatever the order of ``summaries``.
+    When they are longer than ``input_limit`` code points it sees an even share of them, and is
+    told. Without any abstract that is not blank the context is empty and needs no call.
+
+    Raises:
+        ValidationError, CancelledError: as `generate_document_context`.
+        DerivationError: likewise; ``partial`` holds nothing, or the overview.
+    """
+    below = list(summaries)
+    for summary in below:
+        if not isinstance(summary, DocumentSummary):
+            raise ValidationError(
+                f"summaries takes DocumentSummary records, not {type(summary).__name__}: give "
+                "DocumentSummary(name=…, abstract=…)"
+            )
+    settings = _Settings(
+        prompts={"abstract_prompt": abstract_prompt, "overview_prompt": overview_prompt},
+        input_limit=input_limit,
+        abstract_max_tokens=abstract_max_tokens,
+        overview_max_tokens=overview_max_tokens,
+    )
+    made = DatasetContext()
+    messages = summaries_messages(overview_prompt, below, input_limit)
+    if not messages:
+        return made
+    overview = _ask(llm, messages, settings, "overview", made)
+    made = DatasetContext(overview=overview)
+    messages = document_messages(abstract_prompt, overview, input_limit)
+    abstract = _ask(llm, messages, settings, "abstract", made)
+    return attrs.evolve(made, abstract=abstract)
+
+
+def prompt_sig(llm: LLM, *prompts: str, input_limit: int = DEFAULT_PROMPT_INPUT_LIMIT) -> str:
+    """The signature to store a generated layer under: its model, prompts and input limit.
+
+    A layer made in two steps, as a dataset's abstract, names the prompts of both in order.
+
+    Raises:
+        ValidationError: no prompt is given, or one is blank.
+    """
+    if not prompts:
+        raise ValidationError("prompt_sig needs the prompt that the layer was made with")
+    for prompt in prompts:
+        _check_prompt(prompt, "prompt")
+    check_whole(input_limit, "input_limit", least=1)
+    return signatures.prompt_sig(
+        signatures.digest(FRAME, str(input_limit), *prompts), llm.signature
+    )
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class _Settings:
+    """The keywords of both generators, checked."""
+
+    prompts: dict[str, str]
+    input_limit: int
+    abstract_max_tokens: int
+    overview_max_tokens: int
+
+    def __attrs_post_init__(self) -> None:
+        for name, prompt in self.prompts.items():
+            _check_prompt(prompt, name)
+        check_whole(self.input_limit, "input_limit", least=1)
+        check_whole(self.abstract_max_tokens, "abstract_max_tokens", least=1)
+        check_whole(self.overview_max_tokens, "overview_max_tokens", least=1)
+
+
+def _check_prompt(prompt: object, name: str) -> None:
+    if not check_text(prompt, name).strip():
+        raise ValidationError(f"{name} is blank: say what the model shall write")
+
+
+def _ask(
+    llm: LLM,
+    messages: Sequence[Message],
+    settings: _Settings,
+    what: str,
+    made: DocumentContext | DatasetContext,
+) -> str:
+    """One layer; ``made`` rides on the error."""
+    deadlines.check(f"generating the {what}")
+    ceiling = settings.abstract_max_tokens if what == "abstract" else settings.overview_max_tokens
+    try:
+        answer = llm.generate(messages, max_tokens=ceiling)
+    except CancelledError:
+        raise
+    except Exception as error:
+        raise DerivationError(
+            f"the {what} could not be generated by {llm.signature!r} "
+            f"({type(error).__name__}: {error}): `partial` holds what was made before",
+            partial=made,
+        ) from error
+    if answer.truncated:
+        raise DerivationError(
+            f"the {what} by {llm.signature!r} did not end within {ceiling} tokens: allow more "
+            f"with {what}_max_tokens, or ask for less in the prompt",
+            partial=made,
+        )
+    text = " ".join(answer.text.split()) if what == "abstract" else answer.text.strip()
+    if not text:
+        raise DerivationError(
+            f"the {what} that {llm.signature!r} gave is blank: look at the prompt, and at what "
+            "the model refuses",
+            partial=made,
+        )
+    return text

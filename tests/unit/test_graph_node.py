@@ -1,0 +1,269 @@
+"""The graph node: which datasets it searches, what it adds to the state, in which order."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import triptych.deadlines
+from triptych.errors import (
+    CancelledError,
+    NotAvailableError,
+    ProviderError,
+    StoreError,
+    ValidationError,
+)
+from triptych.records import Query, Result
+from triptych.service import Service, ServiceOptions
+from triptych.testing.fakes import FakeEmbedder
+from triptych_adapters.graph import knowledge_node
+from triptych_backends.memory import MemoryStore
+
+
+def opened(embedder: FakeEmbedder | None = None) -> Service:
+    store = MemoryStore()
+    options = ServiceOptions(embedder=embedder)
+    return Service(store.documents, store.chunks, store.layers, options=options, close=store.close)
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    with opened() as service:
+        service.put_documents("b", {"1.md": "tea tea tea", "2.md": "tea and more words than that"})
+        service.put_documents("a", {"3.md": "# Pots\n\nA tea kettle is for tea.", "4.md": "milk"})
+        yield service
+
+
+def places(hits: list[dict[str, Any]]) -> list[str]:
+    return [f"{hit['dataset']}/{hit['name']}" for hit in hits]
+
+
+def test_all_datasets_are_searched_and_ranks_alternate(service: Service) -> None:
+    state = knowledge_node(service)({"query": "tea"})
+    assert list(state) == ["hits", "by_dataset", "results", "warnings"]
+    assert places(state["hits"]) == ["a/3.md", "b/1.md", "b/2.md"]
+    assert {key: places(hits) for key, hits in state["by_dataset"].items()} == {
+        "a": ["a/3.md"],
+        "b": ["b/1.md", "b/2.md"],
+    }
+    assert state["warnings"] == []
+    single = service.search("tea", dataset_id="b")
+    assert [hit["score"] for hit in state["by_dataset"]["b"]] == [hit.score for hit in single.hits]
+
+
+def test_ties_come_in_the_order_that_the_datasets_were_given_in(service: Service) -> None:
+    node = knowledge_node(service, dataset_ids=["b", "a", "b"])
+    assert places(node({"query": "tea"})["hits"]) == ["b/1.md", "a/3.md", "b/2.md"]
+
+
+def test_top_k_is_for_each_dataset(service: Service) -> None:
+    state = knowledge_node(service, top_k=1)({"query": "tea"})
+    assert places(state["hits"]) == ["a/3.md", "b/1.md"]
+
+
+def test_results_are_text_for_a_prompt(service: Service) -> None:
+    service.put_document_layer("b", "1.md", "L0", "Tea, thrice.")
+    node = knowledge_node(service, dataset_ids="a")
+    assert node({"query": "tea"})["results"] == (
+        "[1] a/3.md, line 1, Pots\n# Pots\n\nA tea kettle is for tea."
+    )
+    node = knowledge_node(service, layer="L0")
+    assert node({"query": "thrice"})["results"] == "[1] b/1.md, L0\nTea, thrice."
+    service.put_document("b", "1.md", "tea, once")
+    assert node({"query": "thrice"})["results"] == "[1] b/1.md, L0, stale: source\nTea, thrice."
+    assert node({"query": "nothing of that"})["results"] == ""
+
+
+def test_the_state_may_choose_the_dataset(service: Service) -> None:
+    node = knowledge_node(service)
+    assert places(node({"query": "tea", "dataset_id": "a"})["hits"]) == ["a/3.md"]
+    assert places(node({"query": "milk", "dataset_id": ("b", "a")})["hits"]) == ["a/4.md"]
+    for absent in (None, ""):
+        assert len(node({"query": "tea", "dataset_id": absent})["hits"]) == 3
+    node = knowledge_node(service, query_key="question", dataset_key="tenant", dataset_ids="b")
+    assert places(node({"question": "tea", "tenant": "b"})["hits"]) == ["b/1.md", "b/2.md"]
+    assert places(node({"question": "tea"})["hits"]) == ["b/1.md", "b/2.md"]
+
+
+def test_the_state_cannot_choose_a_dataset_that_the_node_does_not_have(service: Service) -> None:
+    node = knowledge_node(service, dataset_ids=["b"])
+    with pytest.raises(ValidationError, match=r"'a', which this node may not search: it has 'b'"):
+        node({"query": "tea", "dataset_id": ["b", "a"]})
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ({}, "no 'query'"),
+        ({"query": None}, r"state\['query'\] must be a string, not NoneType"),
+        ({"query": " \n"}, r"state\['query'\] is blank"),
+        ({"query": "tea", "dataset_id": 7}, r"state\['dataset_id'\]"),
+        ({"query": "tea", "dataset_id": ["a", 7]}, r"state\['dataset_id'\]"),
+    ],
+)
+def test_a_state_that_cannot_be_meant_is_refused_by_name(
+    service: Service, state: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ValidationError, match=said):
+        knowledge_node(service)(state)
+
+
+def test_arguments_that_cannot_be_meant_are_refused_by_name(service: Service) -> None:
+    for ids in ([], 7, [""]):
+        with pytest.raises(ValidationError, match="dataset_ids"):
+            knowledge_node(service, dataset_ids=ids)  # type: ignore[arg-type]  # that is the point
+    with pytest.raises(ValidationError, match="mode"):
+        knowledge_node(service, mode="fuzzy")
+    with pytest.raises(ValidationError, match="top_k"):
+        knowledge_node(service, top_k=0)({"query": "tea"})
+
+
+def test_a_failing_dataset_contributes_nothing_and_is_named(service: Service) -> None:
+    state = knowledge_node(service, dataset_ids=["gone", "a"])({"query": "tea"})
+    assert places(state["hits"]) == ["a/3.md"]
+    assert list(state["by_dataset"]) == ["a"]
+    (warning,) = state["warnings"]
+    assert warning.startswith("the dataset 'gone' was not searched: NotFoundError: ")
+
+    class Broken:
+        """One dataset's index is damaged."""
+
+        def __init__(self, error: Exception) -> None:
+            self.error = error
+
+        def search(self, query: Query) -> Result:
+            if query.dataset_id == "a":
+                raise self.error
+            return service.search(query)
+
+        def search_many(self, queries: Any) -> list[Result]:
+            return [self.search(query) for query in queries]
+
+    broken: Any = Broken(StoreError("damaged"))
+    state = knowledge_node(broken, dataset_ids=["a", "b"])({"query": "tea"})
+    assert places(state["hits"]) == ["b/1.md", "b/2.md"]
+    assert state["warnings"] == ["the dataset 'a' was not searched: StoreError: damaged"]
+    state = knowledge_node(broken, dataset_ids=["a"])({"query": "tea"})
+    assert (state["hits"], state["results"], len(state["warnings"])) == ([], "", 1)
+    for error in (CancelledError("stop"), ZeroDivisionError("a bug")):
+        broken = Broken(error)
+        with pytest.raises(type(error)):
+            knowledge_node(broken, dataset_ids=["a", "b"])({"query": "tea"})
+
+
+@pytest.mark.parametrize("batch", [CancelledError("stop"), StoreError("damaged")])
+def test_what_was_cancelled_is_not_tried_again(service: Service, batch: Exception) -> None:
+    class Cancelled:
+        """Cancelled in the batch, or in the first dataset that is asked by itself."""
+
+        asked = 0
+
+        def search(self, query: Query) -> Result:
+            self.asked += 1
+            raise CancelledError("stop")
+
+        def search_many(self, queries: Any) -> list[Result]:
+            raise batch
+
+    cancelled: Any = Cancelled()
+    with pytest.raises(CancelledError):
+        knowledge_node(cancelled, dataset_ids=["a", "b"])({"query": "tea"})
+    assert cancelled.asked == (0 if isinstance(batch, CancelledError) else 1)
+
+
+def test_warnings_of_a_search_name_their_dataset() -> None:
+    with opened(FakeEmbedder(failures=dict.fromkeys(range(2, 9), ProviderError("down")))) as kb:
+        kb.put_document("a", "1.md", "tea")
+        state = knowledge_node(kb)({"query": "tea"})
+    assert places(state["hits"]) == ["a/1.md"]
+    (warning,) = state["warnings"]
+    assert warning.startswith("the dataset 'a': the vector lane did not run")
+
+
+def test_in_vector_mode_hits_come_by_score() -> None:
+    embedder = FakeEmbedder()
+    with opened(embedder) as kb:
+        kb.put_documents("a", {"far.md": "milk", "farther.md": "salt"})
+        kb.put_documents("b", {"near.md": "tea", "other.md": "pepper"})
+        calls = embedder.calls
+        state = knowledge_node(kb, mode="vector")({"query": "tea"})
+        assert embedder.calls == calls + 1
+    scores = [hit["score"] for hit in state["hits"]]
+    assert places(state["hits"])[0] == "b/near.md"
+    assert scores == sorted(scores, reverse=True)
+    assert len(scores) == 4
+
+
+def test_a_mode_that_cannot_be_served_is_told_for_each_dataset(service: Service) -> None:
+    state = knowledge_node(service, mode="vector")({"query": "tea"})
+    assert state["hits"] == []
+    assert all(NotAvailableError.__name__ in warning for warning in state["warnings"])
+    assert len(state["warnings"]) == 2
+
+
+def test_filters_reach_the_search(service: Service) -> None:
+    node = knowledge_node(service, where={"doc_name": "2.md"})
+    assert places(node({"query": "tea"})["hits"]) == ["b/2.md"]
+    service.put_document_layer("b", "1.md", "L0", "Tea, thrice.")
+    service.put_document("b", "1.md", "coffee")
+    assert len(knowledge_node(service, layer="L0")({"query": "tea"})["hits"]) == 1
+    assert knowledge_node(service, layer="L0", fresh_only=True)({"query": "tea"})["hits"] == []
+    assert knowledge_node(service, threshold=99.0)({"query": "tea"})["hits"] == []
+
+
+def test_a_knowledge_base_without_datasets_has_no_hits() -> None:
+    with opened() as empty:
+        assert knowledge_node(empty)({"query": "tea"}) == {
+            "hits": [],
+            "by_dataset": {},
+            "results": "",
+            "warnings": [],
+        }
+
+
+def test_the_state_is_left_as_it_is_and_the_answer_is_json(service: Service) -> None:
+    state = {"query": "tea", "dataset_id": ["a"], "hits": ["old"]}
+    before = copy.deepcopy(state)
+    added = knowledge_node(service)(MappingProxyType(state))
+    assert state == before
+    assert json.loads(json.dumps(added)) == added
+    assert added["hits"] != before["hits"]
+
+
+def test_a_deadline_is_honoured(service: Service) -> None:
+    with triptych.deadlines.deadline() as scope:
+        scope.cancel()
+        with pytest.raises(CancelledError):
+            knowledge_node(service)({"query": "tea"})
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.dictionaries(
+        st.sampled_from("abc"), st.lists(st.sampled_from(["tea", "tea tea", "milk"]), max_size=4)
+    ),
+    st.integers(1, 3),
+)
+def test_the_flat_list_holds_every_datasets_hits_in_their_order(
+    contents: dict[str, list[str]], top_k: int
+) -> None:
+    with opened() as kb:
+        for dataset_id, texts in contents.items():
+            kb.put_documents(dataset_id, {f"{at}": text for at, text in enumerate(texts)})
+        state = knowledge_node(kb, top_k=top_k)({"query": "tea"})
+        for dataset_id, hits in state["by_dataset"].items():
+            alone = kb.search("tea", dataset_id=dataset_id, top_k=top_k)
+            assert [hit["name"] for hit in hits] == [hit.doc_name for hit in alone.hits]
+            mine = [hit for hit in state["hits"] if hit["dataset"] == dataset_id]
+            assert mine == hits
+        ranks = [
+            (state["by_dataset"][hit["dataset"]].index(hit), hit["dataset"])
+            for hit in state["hits"]
+        ]
+        assert ranks == sorted(ranks)

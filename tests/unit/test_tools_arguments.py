@@ -1,0 +1,169 @@
+"""What a model writes as arguments: read by the schema, refused by name."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from triptych.errors import ValidationError
+from triptych_adapters.tools.arguments import check_schema, read_arguments
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "query": {"type": "string", "description": "What to find."},
+        "mode": {"type": "string", "enum": ["bm25", "vector"], "description": "How."},
+        "top_k": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": 100,
+            "default": 5,
+            "description": "How many.",
+        },
+        "threshold": {"type": "number", "description": "The least score."},
+        "deep": {"type": "boolean", "description": "Whether to dig."},
+    },
+    "required": ["query"],
+    "additionalProperties": False,
+}
+
+
+def read(arguments: Any) -> dict[str, Any]:
+    return read_arguments("find", SCHEMA, arguments)
+
+
+def refusal(arguments: Any) -> str:
+    with pytest.raises(ValidationError) as raised:
+        read(arguments)
+    return str(raised.value)
+
+
+def test_defaults_are_filled_in_and_the_rest_is_left_out() -> None:
+    assert read({"query": "tea"}) == {"query": "tea", "top_k": 5}
+    given = {"query": "tea", "top_k": 7, "mode": "bm25", "threshold": 2, "deep": False}
+    assert read(given) == given
+
+
+def test_arguments_may_be_json_text() -> None:
+    assert read('{"query": "tea", "top_k": 3}') == {"query": "tea", "top_k": 3}
+    for text in ("", "tea", '{"query": ', "[" * 100_000):
+        assert "no JSON" in refusal(text)
+    assert "one JSON object, not [1]" in refusal("[1]")
+    assert "one JSON object, not null" in refusal(None)
+
+
+def test_a_whole_number_may_be_written_as_five_point_zero() -> None:
+    top_k = read({"query": "tea", "top_k": 5.0})["top_k"]
+    assert (top_k, type(top_k)) == (5, int)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("query", 5, "must be a string, not 5"),
+        ("query", None, "must be a string, or be left out, not null"),
+        ("query", ["tea"], 'must be a string, not ["tea"]'),
+        ("mode", "fuzzy", 'must be one of "bm25", "vector", not "fuzzy"'),
+        ("mode", None, 'must be one of "bm25", "vector", or be left out, not null'),
+        ("top_k", True, "must be a whole number from 1 to 100, not true"),
+        ("top_k", "5", 'must be a whole number from 1 to 100, not "5"'),
+        ("top_k", 5.5, "must be a whole number from 1 to 100, not 5.5"),
+        ("top_k", 0, "must be a whole number from 1 to 100, not 0"),
+        ("top_k", 101, "must be a whole number from 1 to 100, not 101"),
+        ("top_k", math.inf, "must be a whole number from 1 to 100, not Infinity"),
+        pytest.param(
+            *("top_k", 10**5000, "must be a whole number from 1 to 100, not a value of type int"),
+            id="more digits than are written",
+        ),
+        ("threshold", "high", 'must be a number, not "high"'),
+        ("threshold", False, "must be a number, not false"),
+        ("threshold", math.nan, "must be a number, not NaN"),
+        ("deep", 1, "must be true or false, not 1"),
+        ("deep", b"yes", "must be true or false, not a value of type bytes"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_name_with_what_is_expected(
+    name: str, value: object, expected: str
+) -> None:
+    said = refusal({"query": "tea", name: value})
+    assert said == f"find: the argument {name!r} {expected}"
+
+
+def test_all_faults_are_told_at_once() -> None:
+    said = refusal({"limit": 3, "top_k": "many"})
+    assert said == (
+        "find: the argument 'query' is missing: What to find.; "
+        'there is no argument "limit", the arguments are query, mode, top_k, threshold, deep; '
+        "the argument 'top_k' must be a whole number from 1 to 100, not \"many\""
+    )
+    assert "no argument 7" in refusal({"query": "tea", 7: 8})
+
+
+def test_a_text_that_no_store_can_hold_is_refused_by_name() -> None:
+    assert "'query' holds a lone surrogate" in refusal({"query": "\ud800"})
+    assert "no argument" in refusal({"query": "tea", "\ud800": 1})
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text("a 5é", max_size=8),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text("ab", max_size=3), inner),
+    max_leaves=4,
+)
+
+
+def fits(name: str, value: Any) -> bool:
+    """JSON Schema's own rules for the properties above, written once more."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if name == "query":
+        return isinstance(value, str)
+    if name == "mode":
+        return value in ("bm25", "vector")
+    if name == "top_k":
+        return number and math.isfinite(value) and value == int(value) and 1 <= value <= 100
+    if name == "threshold":
+        return number and math.isfinite(value)
+    return isinstance(value, bool)
+
+
+@settings(deadline=None)
+@given(
+    st.dictionaries(
+        st.sampled_from([*SCHEMA["properties"], "limit"]),
+        VALUES | st.sampled_from(["bm25", 1, 100.0, 3, True]),
+    )
+)
+def test_any_arguments_are_read_as_the_schema_says_or_refused_naming_each_fault(
+    arguments: dict[str, Any],
+) -> None:
+    wrong = [name for name, value in arguments.items() if name == "limit" or not fits(name, value)]
+    wrong += [] if "query" in arguments else ["query"]
+    before = json.dumps(arguments)
+    if wrong:
+        said = refusal(arguments)
+        assert all(repr(name) in said or json.dumps(name) in said for name in wrong)
+    else:
+        assert read(arguments) == {"top_k": 5, **arguments}
+    assert json.dumps(arguments) == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"type": "array"},
+        {"additionalProperties": True},
+        {"properties": None},
+        {"required": ["nothing"]},
+        {"oneOf": []},
+        {"properties": {"a": {"type": "string"}}},
+        {"properties": {"a": {"type": "array", "description": "x"}}},
+        {"properties": {"a": {"type": "string", "description": "x", "pattern": "y"}}},
+    ],
+)
+def test_a_schema_that_would_not_be_honoured_is_refused(change: dict[str, Any]) -> None:
+    check_schema(SCHEMA)
+    with pytest.raises(ValidationError):
+        check_schema({**SCHEMA, "required": [], **change})

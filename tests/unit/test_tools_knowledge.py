@@ -1,0 +1,360 @@
+"""The tools over a real Service: what they answer, refuse and leave alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import triptych.deadlines
+from triptych.errors import CancelledError, ConflictError, ProviderError, ValidationError
+from triptych.layers import estimate_tokens
+from triptych.service import Service, ServiceOptions
+from triptych.testing.fakes import Failing, FakeEmbedder
+from triptych_adapters.tools import Tool, knowledge_tools
+from triptych_backends.memory import MemoryStore
+
+TEA = "# Tea\n\nTea is made of leaves and hot water in a kettle.\n"
+BROKER = "# Kettle\n\nKettle is a message broker for small devices.\n"
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    with opened() as service:
+        service.put_document("docs", "broker.md", BROKER, {"z": "1", "a": "2"})
+        service.put_document("home", "tea.md", TEA)
+        yield service
+
+
+def opened(embedder: FakeEmbedder | None = None) -> Service:
+    store = MemoryStore()
+    options = ServiceOptions(embedder=embedder)
+    return Service(store.documents, store.chunks, store.layers, options=options, close=store.close)
+
+
+def find(service: Service, *, max_tokens: int = 4000, **arguments: Any) -> dict[str, Any]:
+    text = knowledge_tools(service, max_tokens=max_tokens)[0](**arguments)
+    assert estimate_tokens(text) <= max_tokens
+    answer: dict[str, Any] = json.loads(text)
+    return answer
+
+
+def put(service: Service, **arguments: Any) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(knowledge_tools(service)[1](**arguments))
+    return answer
+
+
+def names(answer: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [(hit["dataset"], hit["name"]) for hit in answer["hits"]]
+
+
+# Search
+
+
+def test_a_search_answers_with_hits_of_every_dataset(service: Service) -> None:
+    answer = find(service, query="kettle")
+    assert sorted(names(answer)) == [("docs", "broker.md"), ("home", "tea.md")]
+    assert list(answer) == ["hits", "warnings", "exhausted", "cursor"]
+    assert (answer["warnings"], answer["exhausted"], answer["cursor"]) == ([], True, None)
+    hit = answer["hits"][0]
+    assert hit["content"] == BROKER.strip()
+    assert list(hit["metadata"]) == ["a", "z"]
+    assert (hit["layer"], hit["chunk"], hit["line"], hit["version"]) == ("L2", 0, 1, 1)
+    assert "stale" not in hit
+
+
+def test_the_same_call_answers_the_same_text(service: Service) -> None:
+    tool = knowledge_tools(service)[0]
+    text = tool(query="kettle")
+    assert text == tool.call({"query": "kettle", "top_k": 5.0}) == tool.call('{"query":"kettle"}')
+    service.put_document("home", "茶.md", "茶 und Käse")
+    assert "茶 und Käse" in tool(query="Käse")
+
+
+def test_a_dataset_that_is_named_is_the_one_that_is_searched(service: Service) -> None:
+    assert names(find(service, query="kettle", dataset_id="home")) == [("home", "tea.md")]
+    same = find(service, query="kettle", dataset_id="home", scope="single")
+    assert names(same) == [("home", "tea.md")]
+    both = find(service, query="kettle", dataset_id="home", scope="all")
+    assert both["error"]["type"] == "ValidationError"
+    assert "dataset_id" in both["error"]["message"]
+    none = find(service, query="kettle", scope="single")
+    assert "dataset_id" in none["error"]["message"]
+
+
+def test_layer_mode_top_k_and_threshold_reach_the_search(service: Service) -> None:
+    service.put_document_layer("home", "tea.md", "L0", "Tea, in one sentence.")
+    (hit,) = find(service, query="sentence", layer="L0", mode="bm25")["hits"]
+    assert (hit["layer"], hit["content"]) == ("L0", "Tea, in one sentence.")
+    assert "chunk" not in hit
+    few = find(service, query="kettle", top_k=1)
+    assert (len(few["hits"]), few["exhausted"]) == (1, False)
+    assert find(service, query="kettle", threshold=99.0)["hits"] == []
+    said = find(service, query="kettle", mode="vector")["error"]
+    assert said["type"] == "NotAvailableError"
+
+
+def test_five_hits_are_found_unless_told_otherwise(service: Service) -> None:
+    service.put_documents("home", {f"{at}.md": "samovar" for at in range(9)})
+    assert len(find(service, query="samovar")["hits"]) == 5
+
+
+def test_what_goes_wrong_is_an_answer_that_names_it(service: Service) -> None:
+    assert find(service, query=" ")["error"] == {
+        "type": "ValidationError",
+        "message": "the query is empty: give it at least one word",
+    }
+    said = find(service, query="tea", dataset_id="nowhere")["error"]
+    assert said["type"] == "NotFoundError"
+    assert "'docs', 'home'" in said["message"]
+    said = find(service, query="tea", limit=3)["error"]
+    assert said["type"] == "ValidationError"
+    assert '"limit"' in said["message"]
+    service.close()
+    assert find(service, query="tea")["error"]["type"] == "StoreError"
+
+
+def test_a_programming_error_is_no_answer(service: Service) -> None:
+    broken: Any = Failing(service, {"search": ZeroDivisionError("a bug")})
+    with pytest.raises(ZeroDivisionError):
+        find(broken, query="tea")
+
+
+def test_a_passed_deadline_is_for_the_loop_and_not_for_the_model(service: Service) -> None:
+    with triptych.deadlines.deadline() as scope:
+        scope.cancel()
+        with pytest.raises(CancelledError):
+            find(service, query="tea")
+
+
+def test_warnings_of_the_search_are_passed_on() -> None:
+    with opened(FakeEmbedder(failures={2: ProviderError("down")})) as service:
+        service.put_document("home", "tea.md", TEA)
+        answer = find(service, query="tea")
+    assert names(answer) == [("home", "tea.md")]
+    (warning,) = answer["warnings"]
+    assert "vector" in warning
+    assert "down" in warning
+
+
+def test_long_warnings_and_errors_keep_the_ceiling_too() -> None:
+    failures = {2: ProviderError("n\n" * 9000), 3: ProviderError("n" * 9000)}
+    with opened(FakeEmbedder(failures=failures)) as service:
+        service.put_document("home", "tea.md", TEA)
+        answer = find(service, query="tea", max_tokens=256)
+        assert names(answer) == [("home", "tea.md")]
+        assert answer["warnings"][0].endswith("…")
+        said = find(service, query="tea", mode="vector", max_tokens=256)["error"]
+        assert said["message"].endswith("…")
+
+
+def test_many_warnings_are_counted_where_they_do_not_fit(service: Service) -> None:
+    class Wordy:
+        def search(self, query: Any) -> Any:
+            warnings = tuple(f"lane {at} did not run" for at in range(100))
+            return attrs.evolve(service.search(query), warnings=warnings)
+
+    wordy: Any = Wordy()
+    answer = find(wordy, query="kettle", max_tokens=256)
+    *shown, rest = answer["warnings"]
+    assert shown[0] == "lane 0 did not run"
+    assert rest == f"and {100 - len(shown)} more warnings"
+    assert len(find(wordy, query="kettle")["warnings"]) == 100
+
+
+# Pages
+
+
+def read_all(service: Service, max_tokens: int, **arguments: Any) -> list[dict[str, Any]]:
+    """The hits of all pages, each cut one put together."""
+    hits: list[dict[str, Any]] = []
+    cursor: dict[str, Any] = {}
+    while True:
+        answer = find(service, max_tokens=max_tokens, **arguments, **cursor)
+        for hit in answer["hits"]:
+            cut = hit.pop("cut", {"from": 0})
+            if cut["from"]:
+                hits[-1]["content"] += hit["content"]
+            else:
+                hits.append(hit)
+        if answer["cursor"] is None:
+            return hits
+        cursor = {"cursor": answer["cursor"]}
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.lists(st.text(st.sampled_from('kettle \n茶"'), max_size=900), max_size=4),
+    st.integers(256, 500),
+)
+def test_read_on_by_its_cursors_an_answer_is_what_it_is_without_a_ceiling(
+    texts: list[str], max_tokens: int
+) -> None:
+    with opened() as service:
+        service.put_documents("d", {f"{at}": f"kettle {text}" for at, text in enumerate(texts)})
+        service.put_document("d", "last", "kettle")
+        whole = find(service, max_tokens=1_000_000, query="kettle", top_k=50)
+        assert whole["cursor"] is None
+        assert read_all(service, max_tokens, query="kettle", top_k=50) == whole["hits"]
+
+
+def test_a_text_without_words_is_cut_to_the_last_token(service: Service) -> None:
+    service.put_document_layer("home", "tea.md", "L1", "tea " + "x" * 3000)
+    arguments: dict[str, Any] = {"query": "tea", "layer": "L1"}
+    for max_tokens in range(256, 280):
+        (hit,) = read_all(service, max_tokens, **arguments)
+        assert hit["content"] == "tea " + "x" * 3000
+        text = knowledge_tools(service, max_tokens=max_tokens)[0].call(arguments)
+        assert max_tokens - 5 <= estimate_tokens(text) <= max_tokens
+
+
+def test_a_cursor_goes_with_its_own_arguments_and_documents(service: Service) -> None:
+    service.put_documents("home", {f"{at}.md": "samovar " * 60 for at in range(5)})
+    first = find(service, query="samovar", max_tokens=300)
+    cursor = first["cursor"]
+    second = find(service, query="samovar", max_tokens=300, cursor=cursor)
+    assert not set(names(first)) & set(names(second))
+    again = find(service, query="samovar", top_k=5, max_tokens=500, cursor=cursor)
+    assert again["hits"][0] == second["hits"][0]
+    for other in ({"query": "samovars"}, {"query": "samovar", "top_k": 6}):
+        said = find(service, **other, cursor=cursor)["error"]
+        assert said["type"] == "ValidationError"
+        assert "'cursor'" in said["message"]
+    assert "damaged" in find(service, query="samovar", cursor=cursor[1:])["error"]["message"]
+    service.delete_document("home", names(first)[0][1])
+    said = find(service, query="samovar", cursor=cursor)["error"]
+    assert said["type"] == "ConflictError"
+
+
+# Put
+
+
+def test_a_put_says_what_it_did(service: Service) -> None:
+    first = put(service, name="a.md", content="One.")
+    assert first == {"status": "added", "dataset": "default", "name": "a.md", "version": 1}
+    assert put(service, name="a.md", content="One.")["status"] == "unchanged"
+    second = put(service, name="a.md", content="Two.", dataset_id="default")
+    assert (second["status"], second["version"]) == ("updated", 2)
+    assert service.get_document("default", "a.md").content == "Two."
+
+
+def test_a_put_keeps_the_metadata_it_cannot_see(service: Service) -> None:
+    put(service, dataset_id="docs", name="broker.md", content="New.")
+    assert service.get_document("docs", "broker.md").metadata == {"z": "1", "a": "2"}
+
+
+def test_a_put_that_was_overtaken_starts_from_what_is_there_now(service: Service) -> None:
+    class Overtaken:
+        """Somebody else puts between the tool's reading and its writing."""
+
+        def __init__(self, times: int) -> None:
+            self.times = times
+
+        def get_document(self, dataset_id: str, name: str) -> Any:
+            document = service.get_document(dataset_id, name)
+            if self.times:
+                self.times -= 1
+                service.put_document(dataset_id, name, f"{self.times}", {"left": f"{self.times}"})
+            return document
+
+        def put_document(self, *arguments: Any, **keywords: Any) -> Any:
+            return service.put_document(*arguments, **keywords)
+
+    racing: Any = Overtaken(2)
+    assert put(racing, dataset_id="docs", name="broker.md", content="Mine.")["status"] == "updated"
+    assert service.get_document("docs", "broker.md").metadata == {"left": "0"}
+    racing = Overtaken(99)
+    said = put(racing, dataset_id="docs", name="broker.md", content="Mine again.")
+    assert said["error"]["type"] == "ConflictError"
+
+
+def test_a_conflict_that_trying_again_cannot_mend_is_told_at_once(service: Service) -> None:
+    conflict = ConflictError("chunked under another configuration: rebuild it first")
+    failing = Failing(service, {"put_document": conflict})
+    counted: Any = failing
+    assert put(counted, name="a.md", content="One.")["error"]["type"] == "ConflictError"
+    assert failing.counts["put_document"] == 1
+
+
+def test_a_put_that_cannot_be_meant_is_an_answer(service: Service) -> None:
+    assert "slash" in put(service, name="a/", content="One.")["error"]["message"]
+    assert "'content' is missing" in put(service, name="a")["error"]["message"]
+    assert put(service, name="\0", content="One.")["error"]["type"] == "ValidationError"
+
+
+def test_a_document_that_is_stored_without_vectors_is_told() -> None:
+    with opened(FakeEmbedder(failures={1: ProviderError("down")})) as service:
+        said = put(service, name="a.md", content="One.")["error"]
+        assert said["type"] == "DerivationError"
+        assert "stored" in said["message"]
+
+
+# One dataset alone
+
+
+def test_tools_of_one_dataset_see_no_other(service: Service) -> None:
+    search, store = knowledge_tools(service, dataset_id="home")
+    for tool in (search, store):
+        assert not {"dataset_id", "scope"} & set(tool.parameters["properties"])
+    assert names(json.loads(search(query="kettle"))) == [("home", "tea.md")]
+    said = json.loads(search(query="kettle", dataset_id="docs"))["error"]
+    assert said["type"] == "ValidationError"
+    assert json.loads(store(name="x.md", content="x"))["dataset"] == "home"
+    empty = knowledge_tools(service, dataset_id="new")[0]
+    said = json.loads(empty(query="kettle"))["error"]
+    assert said["type"] == "NotFoundError"
+    assert "docs" not in said["message"]
+
+
+# Declarations
+
+
+def test_every_argument_is_described_for_the_model(service: Service) -> None:
+    search, store = knowledge_tools(service)
+    assert (search.name, store.name) == ("knowledge_search", "knowledge_put")
+    assert list(search.parameters["properties"]) == [
+        *("query", "scope", "dataset_id", "mode", "layer", "top_k", "threshold", "cursor")
+    ]
+    assert search.parameters["required"] == ["query"]
+    assert store.parameters["required"] == ["name", "content"]
+    for tool in (search, store):
+        assert tool.description
+        for schema in tool.parameters["properties"].values():
+            assert len(schema["description"]) > 20
+
+
+def test_declarations_have_their_providers_shapes(service: Service) -> None:
+    tool = knowledge_tools(service)[0]
+    openai = tool.as_openai()
+    assert openai["type"] == "function"
+    assert openai["function"]["parameters"] == tool.parameters
+    assert set(openai["function"]) == {"name", "description", "parameters"}
+    anthropic = tool.as_anthropic()
+    assert anthropic["input_schema"] == tool.parameters
+    assert set(anthropic) == {"name", "description", "input_schema"}
+    json.dumps([openai, anthropic])
+    openai["function"]["parameters"]["properties"].clear()
+    anthropic["input_schema"]["properties"].clear()
+    assert tool.parameters["properties"]
+
+
+def test_a_tool_is_a_value_of_its_own(service: Service) -> None:
+    with pytest.raises(ValidationError, match="max_tokens"):
+        knowledge_tools(service, max_tokens=255)
+    with pytest.raises(ValidationError, match="dataset_id"):
+        knowledge_tools(service, dataset_id=" ")
+    parameters = {"type": "object", "properties": {}, "additionalProperties": False}
+    tool = Tool(
+        name="hello", description="Says hello.", parameters=parameters, run=lambda _: {"a": 1}
+    )
+    parameters["properties"] = {"later": {}}
+    assert tool.call({}) == tool() == '{"a":1}'
+    assert "Says hello." in repr(tool)
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        tool.name = "other"  # type: ignore[misc]  # that is the point
+    with pytest.raises(ValidationError, match="oneOf"):
+        Tool(name="x", description="y", parameters={**parameters, "oneOf": []}, run=lambda _: {})
