@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from uuid import uuid4
 
 import attrs
@@ -24,9 +24,10 @@ from triptych.search.exhaustive import Unit, passes, rank
 from triptych.signatures import document_info
 
 Plain = dict[str, Any]  # a record, or all of a dataset, as JSON has it
-EMPTY: Plain = {"exists": False, "deleted": 0, "config": None, "documents": {}}
-EMPTY |= {"L0": {}, "L1": {}, "L2": {}}  # by document's name: {"id", "sig", "units"}; L2: chunks
 Record = TypeVar("Record", bound=attrs.AttrsInstance)
+EMPTY: Plain = {"exists": False, "deleted": 0, "config": None, "documents": {}}
+# By document's name, the chunk set (L2) or the layer: {"id", "sig", "units"}.
+EMPTY |= {"L0": {}, "L1": {}, "L2": {}}
 READ: dict[str, Callable[[Any], Any]] = {
     "heading_path": tuple,
     "metadata": dict,  # a copy: the caller may write into it
@@ -51,48 +52,38 @@ def _plain(record: attrs.AttrsInstance) -> Plain:
 
 
 class JsonStore:
-    """Documents and chunks in the file ``path``, with their ``layers``: see the contracts.
+    """A store in the file ``path``: what its three repositories do is said in the contracts.
 
-    For any number of threads, and one process at a time: another opener is refused with
-    `StoreLockedError` until this one closes or its process dies.
+    For any number of threads, and one process at a time: a second opener gets a
+    `StoreLockedError` until the first has closed the store, or has died.
     """
 
     def __init__(self, path: str | Path) -> None:
         self._path, self._writing = Path(path), threading.Lock()
-        self._state: dict[str, Plain] = {}  # by dataset
-        with self._mapped_errors(), ExitStack() as stack:
-            self._guard = stack.enter_context(open(f"{path}.lock", "wb"))
+        with self._mapped_errors(), ExitStack() as undo:
+            self._guard = undo.enter_context(open(f"{path}.lock", "wb"))
             fcntl.flock(self._guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if self._path.exists():
-                self._state = json.loads(self._path.read_bytes())
-            stack.pop_all()  # all went well: the lock is kept until `close`
-        self.documents: contracts.DocumentRepo = self
-        self.chunks: contracts.ChunkRepo = self
+            stored = self._path.read_bytes() if self._path.exists() else b"{}"
+            self._datasets: dict[str, Plain] = json.loads(stored)
+            undo.pop_all()
+        self.documents: contracts.DocumentRepo = _Documents(self)
+        self.chunks: contracts.ChunkRepo = _Chunks(self)
         self.layers: contracts.LayerRepo = _Layers(self)
 
     def close(self) -> None:
+        """Let another open the store. Any later call but this one raises `StoreError`."""
         with self._writing:
             self._guard.close()
 
-    @contextmanager
-    def _mapped_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except BlockingIOError as error:
-            raise errors.StoreLockedError(f"{self._path} is open: close it first") from error
-        except OSError as error:
-            raise errors.StoreError(f"{self._path} cannot be used: {error}") from error
-        except ValueError as error:
-            raise errors.CorruptStoreError(f"{self._path} is damaged: restore it") from error
-
-    def state(self) -> dict[str, Plain]:
-        """All datasets as they are now, not to be altered."""
+    def datasets(self) -> dict[str, Plain]:
+        """All datasets by id as they are now, not to be altered."""
         if self._guard.closed:
             raise errors.StoreError(f"{self._path} was closed: open it again")
-        return self._state
+        return self._datasets
 
     def dataset(self, dataset_id: str) -> Plain:
-        return self.state().get(dataset_id, EMPTY)
+        """The dataset as it is now, not to be altered."""
+        return self.datasets().get(dataset_id, EMPTY)
 
     @contextmanager
     def change(self, dataset_id: str) -> Iterator[Plain]:
@@ -102,249 +93,262 @@ class JsonStore:
             new = {key: dict(it) if isinstance(it, dict) else it for key, it in old.items()}
             yield new
             if new != old:
-                self._write(self._state | {dataset_id: new})
+                self._write(self._datasets | {dataset_id: new})
 
-    def _write(self, state: dict[str, Plain]) -> None:
+    def _write(self, datasets: dict[str, Plain]) -> None:
         with self._mapped_errors():
             with open(f"{self._path}.new", "w") as file:
-                file.write(json.dumps(state))
+                file.write(json.dumps(datasets))
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(file.name, self._path)
-            self._state = state
+            self._datasets = datasets
             folder = os.open(self._path.parent, os.O_RDONLY)
             os.fsync(folder)
             os.close(folder)
 
+    @contextmanager
+    def _mapped_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except BlockingIOError as error:
+            raise errors.StoreLockedError(f"{self._path} is open: close it there") from error
+        except OSError as error:
+            raise errors.StoreError(f"{self._path} cannot be used: {error}") from error
+        except ValueError as error:
+            raise errors.CorruptStoreError(f"{self._path} is damaged: restore it") from error
+
+
+@attrs.frozen
+class _Documents:
+    store: JsonStore
+
     def put(self, dataset_id: str, document: r.NewDocument) -> r.SourceDocument:
-        with self.change(dataset_id) as data:
+        with self.store.change(dataset_id) as data:
             old = data["documents"].get(document.name, {"version": 0})
-            new = {"dataset_id": dataset_id, "version": max(old["version"], data["deleted"]) + 1}
-            new |= _plain(document) | {"updated_at": datetime.now(UTC).isoformat()}
-            if new.pop("if_version") not in (None, old["version"]):
-                raise errors.ConflictError(f"{document.name!r} is at version {old['version']}")
-            if old["version"] and all(old[key] == new[key] for key in ("content", "metadata")):
-                return _record(r.SourceDocument, old)
-            return self._keep(data, _record(r.SourceDocument, new))
+            version, new = old["version"], _plain(document)
+            if new.pop("if_version") not in (None, version):
+                message = f"{document.name!r} is at version {version}: read it again"
+                raise errors.ConflictError(message, expected=document.if_version, actual=version)
+            if any(old.get(key) != new[key] for key in ("content", "metadata")):
+                new["dataset_id"], new["updated_at"] = dataset_id, datetime.now(UTC).isoformat()
+                old = new | {"version": max(version, data["deleted"]) + 1}
+                data["documents"][document.name], data["exists"] = old, True
+            return _record(r.SourceDocument, old)
 
     def load(self, document: r.SourceDocument) -> None:
-        with self.change(document.dataset_id) as data:
-            old = data["documents"].get(document.name, {"version": 0})
-            if old["version"] and _record(r.SourceDocument, old) == document:
-                return
-            if document.version <= max(old["version"], data["deleted"]):
-                raise errors.ConflictError(f"{document.version} of {document.name!r} is used up")
-            self._keep(data, document)
-
-    def _keep(self, data: Plain, document: r.SourceDocument) -> r.SourceDocument:
-        plain = _plain(document) | _plain(document_info(document))
-        data["exists"], data["documents"][document.name] = True, plain
-        return document
+        with self.store.change(document.dataset_id) as data:
+            old, new = data["documents"].get(document.name, {"version": 0}), _plain(document)
+            if old != new and document.version <= max(old["version"], data["deleted"]):
+                raise errors.ConflictError(f"{document.name!r} had version {document.version}")
+            data["documents"][document.name], data["exists"] = new, True
 
     def get(self, dataset_id: str, name: str) -> r.SourceDocument | None:
-        plain = self.dataset(dataset_id)["documents"].get(name)
+        plain = self.store.dataset(dataset_id)["documents"].get(name)
         return _record(r.SourceDocument, plain) if plain else None
 
     def get_info(self, dataset_id: str, name: str) -> r.DocumentInfo | None:
-        return _info(self.dataset(dataset_id), name)
+        return _info(self.store.dataset(dataset_id), name)
 
     def list(
         self, dataset_id: str, *, prefix: str = "", after: str = "", limit: int | None = None
     ) -> Sequence[r.DocumentInfo]:
-        documents = self.dataset(dataset_id)["documents"]
-        names = sorted(name for name in documents if name.startswith(prefix) and name > after)
-        return [_record(r.DocumentInfo, documents[name]) for name in names[:limit]]
+        found = self.store.dataset(dataset_id)["documents"]
+        names = sorted(name for name in found if name.startswith(prefix) and name > after)
+        return [document_info(_record(r.SourceDocument, found[name])) for name in names[:limit]]
 
     def list_datasets(self) -> Sequence[str]:
-        return sorted(name for name, data in self.state().items() if data["exists"])
+        return sorted(name for name, data in self.store.datasets().items() if data["exists"])
 
     def delete(self, dataset_id: str, name: str) -> bool:
-        with self.change(dataset_id) as data:
-            old = [data[kind].pop(name, None) for kind in ("documents", "L0", "L1", "L2")][0]
+        with self.store.change(dataset_id) as data:
+            old = data["documents"].pop(name, None)
+            for kind in r.Layer:
+                data[kind].pop(name, None)
             data["deleted"] = max(data["deleted"], old["version"] if old else 0)
             return old is not None
 
     def delete_dataset(self, dataset_id: str) -> bool:
-        with self.change(dataset_id) as data:
+        with self.store.change(dataset_id) as data:
             existed: bool = data["exists"]
-            versions = [document["version"] for document in data["documents"].values()]
-            data.update(EMPTY, deleted=max(versions + [data["deleted"]]))
+            used = [document["version"] for document in data["documents"].values()]
+            data.update(EMPTY, deleted=max([data["deleted"], *used]))
             return existed
 
+
+@attrs.frozen
+class _Derived:
+    store: JsonStore
+
+    def search(self, query: r.ChunkQuery) -> Sequence[r.Candidate]:
+        kind = query.layer if isinstance(query, r.LayerQuery) else r.Layer.DETAIL
+        datasets, units = self.store.datasets(), []
+        for dataset_id in set(query.dataset_ids):
+            data = datasets.get(dataset_id, EMPTY)
+            config = data["config"] or {"embed_sig": "", "language": "english"}
+            for name, kept in data[kind].items():
+                info, sig = _info(data, name), r.DerivedSig(**kept["sig"])
+                chunks = data["L2"].get(name, {"units": []})["units"]
+                headings = [heading for chunk in chunks for heading in chunk["heading_path"]]
+                place = {"dataset_id": dataset_id, "doc_name": name, "embed_sig": sig.embed_sig}
+                for n, plain in enumerate(kept["units"]):
+                    key, heads = (dataset_id, kind, name, kept["id"], n), plain.get("heading_path")
+                    passing = passes(
+                        query.filter,
+                        name,
+                        sig,
+                        info,
+                        headings=heads or headings,
+                        layer=kind != "L2",
+                    )
+                    vector = (
+                        READ["vector"](plain["vector"])
+                        if sig.embed_sig == config["embed_sig"]
+                        else None
+                    )
+                    units.append(
+                        Unit(
+                            **place,
+                            key=key,
+                            index=plain.get("index", r.NO_CHUNK),
+                            text=plain["content"],
+                            language=config["language"],
+                            vector=vector,
+                            passing=passing,
+                        )
+                    )
+        return rank(query, units)
+
+    def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, r.Found]:
+        datasets, found = self.store.datasets(), {}
+        for key in keys:
+            dataset_id, kind, name, kept_id, n = cast(tuple[str, str, str, str, int], key)
+            data = datasets.get(dataset_id, EMPTY)
+            kept, info = data[kind].get(name), _info(data, name)
+            if kept and kept["id"] == kept_id:
+                what = {"chunk" if kind == "L2" else "layer": _unit(kept, n)}
+                sig = r.DerivedSig(**kept["sig"])
+                found[key] = r.Found(key=key, sig=sig, document=info, **what)
+        return found
+
+
+class _Chunks(_Derived):
     def config(self, dataset_id: str) -> r.DatasetConfig | None:
-        plain = self.dataset(dataset_id)["config"]
+        plain = self.store.dataset(dataset_id)["config"]
         return r.DatasetConfig(**plain) if plain else None
 
     def configure(
         self, dataset_id: str, config: r.DatasetConfig, *, expected: r.DatasetConfig | None
     ) -> bool:
-        with self.change(dataset_id) as data:
-            as_expected: bool = data["config"] == (expected and _plain(expected))
-            data["config"] = _plain(config) if as_expected else data["config"]
-            return as_expected
+        with self.store.change(dataset_id) as data:
+            done: bool = data["config"] == (expected and _plain(expected))
+            data["config"] = _plain(config) if done else data["config"]
+            return done
 
     def replace(
         self, dataset_id: str, doc_name: str, chunks: Sequence[r.DerivedChunk], *, sig: r.DerivedSig
     ) -> bool:
-        with self.change(dataset_id) as data:
-            want = {"chunker_sig": sig.chunker_sig, "embed_sig": sig.embed_sig}
-            made_so = want.items() <= (data["config"] or {}).items()
-            return (
-                made_so and _is_at(data, doc_name, sig) and _keep(data, "L2", doc_name, chunks, sig)
-            )
+        with self.store.change(dataset_id) as data:
+            made_with = {"chunker_sig": sig.chunker_sig, "embed_sig": sig.embed_sig}
+            as_configured = made_with.items() <= (data["config"] or {}).items()
+            done = as_configured and _version(data, doc_name) == sig.source_version
+            if done:
+                _keep(data, r.Layer.DETAIL, doc_name, chunks, sig)
+            return done
 
     def restamp(self, dataset_id: str, doc_name: str, sig: r.DerivedSig) -> bool:
-        with self.change(dataset_id) as data:
-            old, new = data["L2"].get(doc_name), _plain(sig)
-            keys = ("input_sig", "chunker_sig", "embed_sig")
-            fits = (
-                old and all(old["sig"][k] == new[k] for k in keys) and _is_at(data, doc_name, sig)
-            )
-            if fits:
-                data["L2"][doc_name] = old | {"sig": new}
-            return bool(fits)
+        with self.store.change(dataset_id) as data:
+            kept, new = data["L2"].get(doc_name), _plain(sig)
+            if not kept or _version(data, doc_name) != sig.source_version:
+                return False
+            done = all(kept["sig"][k] == new[k] for k in ("input_sig", "chunker_sig", "embed_sig"))
+            data["L2"][doc_name] = kept | ({"sig": new} if done else {})
+            return done
 
     def get_doc_sig(self, dataset_id: str, doc_name: str) -> r.DerivedSig | None:
         return self.get_doc_sigs(dataset_id, [doc_name]).get(doc_name)
 
     def get_doc_sigs(self, dataset_id: str, doc_names: Sequence[str]) -> Mapping[str, r.DerivedSig]:
-        sets = self.dataset(dataset_id)["L2"]
+        sets = self.store.dataset(dataset_id)["L2"]
         return {name: r.DerivedSig(**sets[name]["sig"]) for name in doc_names if name in sets}
 
     def doc_names(self, dataset_id: str) -> Sequence[str]:
-        return sorted(self.dataset(dataset_id)["L2"])
+        return sorted(self.store.dataset(dataset_id)["L2"])
 
     def iter_chunks(
         self, dataset_id: str, doc_name: str | None = None, *, vectors: bool = False
     ) -> Iterator[r.DerivedChunk]:
-        sets = self.dataset(dataset_id)["L2"]
-        names = sorted(sets) if doc_name is None else [doc_name] if doc_name in sets else []
-        kept = [(sets[name], n) for name in names for n in range(len(sets[name]["units"]))]
-        return (_unit(r.DerivedChunk, sets, n, vectors) for sets, n in kept)
+        sets = sorted(self.store.dataset(dataset_id)["L2"].items())
+        kept = [one for name, one in sets if doc_name in (None, name)]
+        return (_unit(one, n, vectors) for one in kept for n in range(len(one["units"])))
+
+    def known_vectors(
+        self, dataset_id: str, embed_sig: str, input_sigs: Sequence[str]
+    ) -> Mapping[str, r.Vector]:
+        wanted, kept = set(input_sigs), self.store.dataset(dataset_id)["L2"].values()
+        chunks = [c for one in kept if one["sig"]["embed_sig"] == embed_sig for c in one["units"]]
+        known = {c["sig"]["input_sig"]: c["vector"] for c in chunks if c["vector"]}
+        return {sig: READ["vector"](known[sig]) for sig in wanted & known.keys()}
 
     def delete_by_doc(self, dataset_id: str, doc_name: str) -> None:
-        with self.change(dataset_id) as data:
+        with self.store.change(dataset_id) as data:
             data["L2"].pop(doc_name, None)
 
     def delete_by_dataset(self, dataset_id: str) -> None:
-        with self.change(dataset_id) as data:
+        with self.store.change(dataset_id) as data:
             data.update(L2={}, config=None)
 
-    def search(self, query: r.ChunkQuery) -> Sequence[r.Candidate]:
-        return _search(self.state(), query, "L2")
 
-    def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, r.Found]:
-        return _fetch(self.state(), keys)
-
-
-class _Layers:
-    def __init__(self, store: JsonStore) -> None:
-        self._store = store
-        self.fetch = store.fetch
-
+class _Layers(_Derived):
     def put(self, layer: r.DerivedLayer) -> bool:
-        with self._store.change(layer.dataset_id) as data:
-            name, sig = layer.doc_name, layer.sig
-            free = name.endswith("/") or not name
-            return (free or _is_at(data, name, sig)) and _keep(
-                data, layer.layer, name, [layer], sig
-            )
+        with self.store.change(layer.dataset_id) as data:
+            of_document = layer.doc_name and not layer.doc_name.endswith("/")
+            if of_document and _version(data, layer.doc_name) != layer.sig.source_version:
+                return False
+            _keep(data, layer.layer, layer.doc_name, [attrs.evolve(layer, stale=None)], layer.sig)
+            return True
 
     def get(self, dataset_id: str, doc_name: str, layer: r.Layer) -> r.DerivedLayer | None:
-        kept = self._store.dataset(dataset_id)[layer].get(doc_name)
-        return _unit(r.DerivedLayer, kept) if kept else None
+        return next(
+            (it for it in self.list(dataset_id, layer=layer) if it.doc_name == doc_name), None
+        )
 
     def list(self, dataset_id: str, *, layer: r.Layer | None = None) -> Sequence[r.DerivedLayer]:
-        data = self._store.dataset(dataset_id)
-        kinds = [layer] if layer else ["L0", "L1"]
-        found = [_unit(r.DerivedLayer, kept) for kind in kinds for kept in data[kind].values()]
-        return sorted(found, key=lambda layer: (layer.doc_name, layer.layer))
+        data = self.store.dataset(dataset_id)
+        kinds = [layer] if layer else [r.Layer.ABSTRACT, r.Layer.OVERVIEW]
+        found = [_unit(kept) for kind in kinds for kept in data[kind].values()]
+        return sorted(found, key=lambda it: (it.doc_name, it.layer))
 
     def delete_by_doc(self, dataset_id: str, doc_name: str) -> None:
-        with self._store.change(dataset_id) as data:
-            _ = data["L0"].pop(doc_name, None), data["L1"].pop(doc_name, None)
+        with self.store.change(dataset_id) as data:
+            data["L0"].pop(doc_name, None)
+            data["L1"].pop(doc_name, None)
 
     def delete_by_dataset(self, dataset_id: str) -> None:
-        with self._store.change(dataset_id) as data:
+        with self.store.change(dataset_id) as data:
             data.update(L0={}, L1={})
 
-    def search(self, query: r.LayerQuery) -> Sequence[r.Candidate]:
-        return _search(self._store.state(), query, query.layer)
 
-
-def _is_at(data: Plain, name: str, sig: r.DerivedSig) -> bool:
-    return name in data["documents"] and data["documents"][name]["version"] == sig.source_version
+def _version(data: Plain, name: str) -> int | None:
+    return data["documents"][name]["version"] if name in data["documents"] else None
 
 
 def _info(data: Plain, name: str) -> r.DocumentInfo | None:
     plain = data["documents"].get(name)
-    return _record(r.DocumentInfo, plain) if plain else None
+    return document_info(_record(r.SourceDocument, plain)) if plain else None
 
 
-def _keep(data: Plain, kind: str, name: str, units: Sequence[Any], sig: r.DerivedSig) -> bool:
-    plain = [_plain(unit) | {"stale": None} for unit in units]
-    data[kind][name] = {"id": uuid4().hex, "sig": _plain(sig), "units": plain}
-    kept = [
-        k for kind in r.Layer for k in data[kind].values() if k["sig"]["embed_sig"] == sig.embed_sig
-    ]
-    if len({len(unit["vector"]) for k in kept for unit in k["units"] if unit["vector"]}) > 1:
-        raise errors.ModelMismatchError(f"vectors of two widths in {sig.embed_sig!r}")
-    return True
+def _keep(data: Plain, kind: str, name: str, units: Sequence[Any], sig: r.DerivedSig) -> None:
+    data[kind][name] = {"id": uuid4().hex, "sig": _plain(sig), "units": [_plain(u) for u in units]}
+    kept = [one for kind in r.Layer for one in data[kind].values()]
+    units = [u for one in kept if one["sig"]["embed_sig"] == sig.embed_sig for u in one["units"]]
+    if len({len(unit["vector"]) for unit in units if unit["vector"]}) > 1:
+        raise errors.ModelMismatchError(f"{name!r}: vectors of two widths in {sig.embed_sig!r}")
 
 
-def _unit(kind: type[Record], kept: Plain, n: int = 0, vectors: bool = False) -> Record:
+def _unit(kept: Plain, n: int = 0, vectors: bool = False) -> Any:
     plain = kept["units"][n]
     sig = kept["sig"] | {"input_sig": plain["sig"]["input_sig"]}
-    return _record(kind, plain | {"sig": sig, "vector": plain["vector"] if vectors else None})
-
-
-def _search(state: dict[str, Plain], query: r.ChunkQuery, kind: str) -> Sequence[r.Candidate]:
-    units = []
-    for dataset_id in set(query.dataset_ids):
-        data = state.get(dataset_id, EMPTY)
-        config = data["config"] or {"embed_sig": "", "language": "english"}
-        for name, kept in data[kind].items():
-            info, sig = _info(data, name), r.DerivedSig(**kept["sig"])
-            chunks = data["L2"].get(name, {"units": []})["units"]
-            headings = [heading for chunk in chunks for heading in chunk["heading_path"]]
-            for n, unit in enumerate(kept["units"]):
-                in_space = sig.embed_sig == config["embed_sig"]
-                units.append(
-                    Unit(
-                        dataset_id=dataset_id,
-                        doc_name=name,
-                        index=n if kind == "L2" else r.NO_CHUNK,
-                        key=(dataset_id, kind, name, kept["id"], n),
-                        text=unit["content"],
-                        vector=READ["vector"](unit["vector"]) if in_space else None,
-                        embed_sig=sig.embed_sig,
-                        language=config["language"],
-                        passing=passes(
-                            query.filter,
-                            name,
-                            sig,
-                            info,
-                            headings=unit.get("heading_path", headings),
-                            layer=kind != "L2",
-                        ),
-                    )
-                )
-    return rank(query, units)
-
-
-def _fetch(state: dict[str, Plain], keys: Sequence[Hashable]) -> Mapping[Hashable, r.Found]:
-    found = {}
-    for key in keys:
-        dataset_id, kind, name, kept_id, n = key
-        data = state.get(dataset_id, EMPTY)
-        kept = data[kind].get(name)
-        if kept and kept["id"] == kept_id:
-            unit = (
-                {"chunk": _unit(r.DerivedChunk, kept, n)}
-                if kind == "L2"
-                else {"layer": _unit(r.DerivedLayer, kept)}
-            )
-            found[key] = r.Found(
-                key=key, sig=r.DerivedSig(**kept["sig"]), document=_info(data, name), **unit
-            )
-    return found
+    vector = plain["vector"] if vectors else None
+    kind = r.DerivedChunk if "index" in plain else r.DerivedLayer
+    return _record(kind, plain | {"sig": sig, "vector": vector})
