@@ -46,7 +46,9 @@ def _plain(record: attrs.AttrsInstance) -> Plain:
     def write(_: Any, __: Any, value: Any) -> Any:
         if isinstance(value, np.ndarray):
             return base64.b64encode(value.astype("<f4").tobytes()).decode()
-        return value.isoformat() if isinstance(value, datetime) else value
+        if isinstance(value, datetime):
+            return value.isoformat()
+        return dict(value) if isinstance(value, Mapping) else value
 
     return attrs.asdict(record, value_serializer=write)
 
@@ -67,8 +69,8 @@ class JsonStore:
             self._datasets: dict[str, Plain] = json.loads(stored)
             undo.pop_all()
         self.documents: contracts.DocumentRepo = _Documents(self)
-        self.chunks: contracts.ChunkRepo = _Chunks(self)
-        self.layers: contracts.LayerRepo = _Layers(self)
+        self.chunks: contracts.ChunkRepo = _Chunks(self, kinds=("L2",))
+        self.layers: contracts.LayerRepo = _Layers(self, kinds=("L0", "L1"))
 
     def close(self) -> None:
         """Let another open the store. Any later call but this one raises `StoreError`."""
@@ -138,14 +140,15 @@ class _Documents:
 
     def load(self, document: r.SourceDocument) -> None:
         with self.store.change(document.dataset_id) as data:
-            old, new = data["documents"].get(document.name, {"version": 0}), _plain(document)
-            if old != new and document.version <= max(old["version"], data["deleted"]):
+            old = _document(data, document.name)
+            if old == document:
+                return
+            if document.version <= max(data["deleted"], old.version if old else 0):
                 raise errors.ConflictError(f"{document.name!r} had version {document.version}")
-            data["documents"][document.name], data["exists"] = new, True
+            data["documents"][document.name], data["exists"] = _plain(document), True
 
     def get(self, dataset_id: str, name: str) -> r.SourceDocument | None:
-        plain = self.store.dataset(dataset_id)["documents"].get(name)
-        return _record(r.SourceDocument, plain) if plain else None
+        return _document(self.store.dataset(dataset_id), name)
 
     def get_info(self, dataset_id: str, name: str) -> r.DocumentInfo | None:
         return _info(self.store.dataset(dataset_id), name)
@@ -179,44 +182,38 @@ class _Documents:
 @attrs.frozen
 class _Derived:
     store: JsonStore
+    kinds: tuple[str, ...]
+
+    def delete_by_doc(self, dataset_id: str, doc_name: str) -> None:
+        with self.store.change(dataset_id) as data:
+            for kind in self.kinds:
+                data[kind].pop(doc_name, None)
 
     def search(self, query: r.ChunkQuery) -> Sequence[r.Candidate]:
-        kind = query.layer if isinstance(query, r.LayerQuery) else r.Layer.DETAIL
         datasets, units = self.store.datasets(), []
+        kind = query.layer if isinstance(query, r.LayerQuery) else "L2"
         for dataset_id in set(query.dataset_ids):
             data = datasets.get(dataset_id, EMPTY)
             config = data["config"] or {"embed_sig": "", "language": "english"}
+            fixed = {"dataset_id": dataset_id, "language": config["language"]}
             for name, kept in data[kind].items():
                 info, sig = _info(data, name), r.DerivedSig(**kept["sig"])
                 chunks = data["L2"].get(name, {"units": []})["units"]
                 headings = [heading for chunk in chunks for heading in chunk["heading_path"]]
-                place = {"dataset_id": dataset_id, "doc_name": name, "embed_sig": sig.embed_sig}
-                for n, plain in enumerate(kept["units"]):
-                    key, heads = (dataset_id, kind, name, kept["id"], n), plain.get("heading_path")
-                    passing = passes(
-                        query.filter,
-                        name,
-                        sig,
-                        info,
-                        headings=heads or headings,
-                        layer=kind != "L2",
-                    )
-                    vector = (
-                        READ["vector"](plain["vector"])
-                        if sig.embed_sig == config["embed_sig"]
-                        else None
-                    )
-                    units.append(
-                        Unit(
-                            **place,
-                            key=key,
-                            index=plain.get("index", r.NO_CHUNK),
-                            text=plain["content"],
-                            language=config["language"],
-                            vector=vector,
-                            passing=passing,
-                        )
-                    )
+                fixed |= {"doc_name": name, "embed_sig": sig.embed_sig}
+                in_space = sig.embed_sig == config["embed_sig"]
+                for n, it in enumerate(kept["units"]):
+                    own = it.get("heading_path", headings)  # a layer has its document's
+                    it = {
+                        "key": (dataset_id, kind, name, kept["id"], n),
+                        "index": it.get("index", r.NO_CHUNK),
+                        "text": it["content"],
+                        "vector": READ["vector"](it["vector"]) if in_space else None,
+                        "passing": passes(
+                            query.filter, name, sig, info, headings=own, layer=kind != "L2"
+                        ),
+                    }
+                    units.append(Unit(**fixed, **it))
         return rank(query, units)
 
     def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, r.Found]:
@@ -251,7 +248,7 @@ class _Chunks(_Derived):
         with self.store.change(dataset_id) as data:
             made_with = {"chunker_sig": sig.chunker_sig, "embed_sig": sig.embed_sig}
             as_configured = made_with.items() <= (data["config"] or {}).items()
-            done = as_configured and _version(data, doc_name) == sig.source_version
+            done = as_configured and _is_at(data, doc_name, sig)
             if done:
                 _keep(data, r.Layer.DETAIL, doc_name, chunks, sig)
             return done
@@ -259,7 +256,7 @@ class _Chunks(_Derived):
     def restamp(self, dataset_id: str, doc_name: str, sig: r.DerivedSig) -> bool:
         with self.store.change(dataset_id) as data:
             kept, new = data["L2"].get(doc_name), _plain(sig)
-            if not kept or _version(data, doc_name) != sig.source_version:
+            if not kept or not _is_at(data, doc_name, sig):
                 return False
             done = all(kept["sig"][k] == new[k] for k in ("input_sig", "chunker_sig", "embed_sig"))
             data["L2"][doc_name] = kept | ({"sig": new} if done else {})
@@ -290,10 +287,6 @@ class _Chunks(_Derived):
         known = {c["sig"]["input_sig"]: c["vector"] for c in chunks if c["vector"]}
         return {sig: READ["vector"](known[sig]) for sig in wanted & known.keys()}
 
-    def delete_by_doc(self, dataset_id: str, doc_name: str) -> None:
-        with self.store.change(dataset_id) as data:
-            data["L2"].pop(doc_name, None)
-
     def delete_by_dataset(self, dataset_id: str) -> None:
         with self.store.change(dataset_id) as data:
             data.update(L2={}, config=None)
@@ -303,39 +296,38 @@ class _Layers(_Derived):
     def put(self, layer: r.DerivedLayer) -> bool:
         with self.store.change(layer.dataset_id) as data:
             of_document = layer.doc_name and not layer.doc_name.endswith("/")
-            if of_document and _version(data, layer.doc_name) != layer.sig.source_version:
+            if of_document and not _is_at(data, layer.doc_name, layer.sig):
                 return False
             _keep(data, layer.layer, layer.doc_name, [attrs.evolve(layer, stale=None)], layer.sig)
             return True
 
     def get(self, dataset_id: str, doc_name: str, layer: r.Layer) -> r.DerivedLayer | None:
-        return next(
-            (it for it in self.list(dataset_id, layer=layer) if it.doc_name == doc_name), None
-        )
+        found = self.list(dataset_id, layer=layer)
+        return next((it for it in found if it.doc_name == doc_name), None)
 
     def list(self, dataset_id: str, *, layer: r.Layer | None = None) -> Sequence[r.DerivedLayer]:
         data = self.store.dataset(dataset_id)
-        kinds = [layer] if layer else [r.Layer.ABSTRACT, r.Layer.OVERVIEW]
-        found = [_unit(kept) for kind in kinds for kept in data[kind].values()]
+        found = [_unit(it) for kind in self.kinds for it in data[kind].values()]
+        found = [it for it in found if layer in (None, it.layer)]
         return sorted(found, key=lambda it: (it.doc_name, it.layer))
-
-    def delete_by_doc(self, dataset_id: str, doc_name: str) -> None:
-        with self.store.change(dataset_id) as data:
-            data["L0"].pop(doc_name, None)
-            data["L1"].pop(doc_name, None)
 
     def delete_by_dataset(self, dataset_id: str) -> None:
         with self.store.change(dataset_id) as data:
             data.update(L0={}, L1={})
 
 
-def _version(data: Plain, name: str) -> int | None:
-    return data["documents"][name]["version"] if name in data["documents"] else None
+def _is_at(data: Plain, name: str, sig: r.DerivedSig) -> bool:
+    return name in data["documents"] and data["documents"][name]["version"] == sig.source_version
+
+
+def _document(data: Plain, name: str) -> r.SourceDocument | None:
+    plain = data["documents"].get(name)
+    return _record(r.SourceDocument, plain) if plain else None
 
 
 def _info(data: Plain, name: str) -> r.DocumentInfo | None:
-    plain = data["documents"].get(name)
-    return document_info(_record(r.SourceDocument, plain)) if plain else None
+    document = _document(data, name)
+    return document_info(document) if document else None
 
 
 def _keep(data: Plain, kind: str, name: str, units: Sequence[Any], sig: r.DerivedSig) -> None:
