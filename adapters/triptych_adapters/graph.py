@@ -11,6 +11,7 @@ from typing import Any
 
 from triptych import deadlines
 from triptych.errors import CancelledError, TriptychError, ValidationError
+from triptych.formats import hit_json
 from triptych.records import (
     Hit,
     Layer,
@@ -23,7 +24,6 @@ from triptych.records import (
     to_mode,
 )
 from triptych.service import Service
-from triptych_adapters.cli.schema import hit_json
 
 __all__ = ["Node", "knowledge_node"]
 

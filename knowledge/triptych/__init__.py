@@ -13,12 +13,17 @@ if TYPE_CHECKING:
     from triptych.aio import (
         AsyncService as AsyncService,
     )
+    from triptych.categories import (
+        category as category,
+    )
     from triptych.chunking import (
         ChunkConfig as ChunkConfig,
         ChunkerSet as ChunkerSet,
         ChunkSpec as ChunkSpec,
         DefaultChunker as DefaultChunker,
+        FixedWindowChunker as FixedWindowChunker,
         MarkdownChunker as MarkdownChunker,
+        SentenceWindowChunker as SentenceWindowChunker,
         chunk_config_sig as chunk_config_sig,
         chunk_text as chunk_text,
         default_chunkers as default_chunkers,
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
         DocumentRepo as DocumentRepo,
         DocVectorSearcher as DocVectorSearcher,
         Embedder as Embedder,
+        EventNotifier as EventNotifier,
         LayerRepo as LayerRepo,
         Ranker as Ranker,
         Rebuilder as Rebuilder,
@@ -62,6 +68,34 @@ if TYPE_CHECKING:
         StoreLockedError as StoreLockedError,
         TriptychError as TriptychError,
         ValidationError as ValidationError,
+    )
+    from triptych.events import (
+        EventReloader as EventReloader,
+        QueueNotifier as QueueNotifier,
+        RebuildRecord as RebuildRecord,
+        ReloaderOptions as ReloaderOptions,
+    )
+    from triptych.formats import (
+        format_json as format_json,
+        format_text as format_text,
+        format_xml as format_xml,
+    )
+    from triptych.helpers import (
+        IngestReport as IngestReport,
+        ingest_directory as ingest_directory,
+        ingest_file as ingest_file,
+        query_context as query_context,
+    )
+    from triptych.layers.generation import (
+        generate_dataset_context as generate_dataset_context,
+        generate_document_context as generate_document_context,
+    )
+    from triptych.layers.prompts import (
+        ABSTRACT_PROMPT as ABSTRACT_PROMPT,
+        DATASET_ABSTRACT_PROMPT as DATASET_ABSTRACT_PROMPT,
+        DATASET_OVERVIEW_PROMPT as DATASET_OVERVIEW_PROMPT,
+        DEFAULT_PROMPT_INPUT_LIMIT as DEFAULT_PROMPT_INPUT_LIMIT,
+        OVERVIEW_PROMPT as OVERVIEW_PROMPT,
     )
     from triptych.opening import (
         open as open,
@@ -149,11 +183,12 @@ _HOMES = {
     "aio": "AsyncService",
     "chunking": (
         "ChunkConfig ChunkSpec ChunkerSet DefaultChunker MarkdownChunker chunk_config_sig "
-        "chunk_text default_chunkers"
+        "chunk_text default_chunkers FixedWindowChunker SentenceWindowChunker"
     ),
     "contracts": (
         "ChunkRepo ChunkSigReader Chunker CoverageEmbedder DocLevelSearcher "
-        "DocVectorSearcher DocumentRepo Embedder LLM LayerRepo Ranker Rebuilder Retriever"
+        "DocVectorSearcher DocumentRepo Embedder LLM LayerRepo Ranker Rebuilder Retriever "
+        "EventNotifier"
     ),
     "dataset": "Dataset",
     "deadlines": "CancelScope deadline",
@@ -182,14 +217,28 @@ _HOMES = {
         "CJKTokenizer CorpusStats SimpleTokenizer Tokenizer corpus_stats detect_tokenizer "
         "extract_keywords score_text"
     ),
+    "categories": "category",
+    "events": "EventReloader QueueNotifier RebuildRecord ReloaderOptions",
+    "formats": "format_json format_text format_xml",
+    "helpers": "IngestReport ingest_directory ingest_file query_context",
+    "layers.generation": "generate_dataset_context generate_document_context",
+    "layers.prompts": (
+        "ABSTRACT_PROMPT DATASET_ABSTRACT_PROMPT DATASET_OVERVIEW_PROMPT "
+        "DEFAULT_PROMPT_INPUT_LIMIT OVERVIEW_PROMPT"
+    ),
     "vectors": "cosine_similarity",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
+    "ABSTRACT_PROMPT",
+    "DATASET_ABSTRACT_PROMPT",
+    "DATASET_OVERVIEW_PROMPT",
+    "DEFAULT_PROMPT_INPUT_LIMIT",
     "DEFAULT_RRF_K",
     "DEFAULT_THRESHOLD",
     "LLM",
+    "OVERVIEW_PROMPT",
     "AsyncService",
     "BM25Retriever",
     "BudgetExceededError",
@@ -226,13 +275,17 @@ __all__ = [
     "DocumentSummary",
     "Embedder",
     "EventKind",
+    "EventNotifier",
+    "EventReloader",
     "Failure",
     "Filter",
+    "FixedWindowChunker",
     "Found",
     "Generation",
     "Health",
     "HealthCheck",
     "Hit",
+    "IngestReport",
     "Layer",
     "LayerQuery",
     "LayerRepo",
@@ -250,18 +303,22 @@ __all__ = [
     "ProviderTimeoutError",
     "PutReport",
     "Query",
+    "QueueNotifier",
     "RRFRanker",
     "Ranker",
     "RateLimitedError",
+    "RebuildRecord",
     "RebuildReport",
     "RebuildScope",
     "Rebuilder",
+    "ReloaderOptions",
     "ResolvedQuery",
     "Result",
     "Retriever",
     "SchemaVersionError",
     "Scope",
     "SearchEngine",
+    "SentenceWindowChunker",
     "Service",
     "ServiceOptions",
     "SimpleTokenizer",
@@ -274,6 +331,7 @@ __all__ = [
     "ValidationError",
     "VectorRetriever",
     "WeightedRanker",
+    "category",
     "chunk_config_sig",
     "chunk_text",
     "corpus_stats",
@@ -282,9 +340,17 @@ __all__ = [
     "default_chunkers",
     "detect_tokenizer",
     "extract_keywords",
+    "format_json",
+    "format_text",
+    "format_xml",
+    "generate_dataset_context",
+    "generate_document_context",
+    "ingest_directory",
+    "ingest_file",
     "is_valid_layer",
     "is_valid_mode",
     "open",
+    "query_context",
     "resolve_mode",
     "score_text",
 ]

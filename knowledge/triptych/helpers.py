@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from triptych.category import category
+from triptych.categories import category
 from triptych.errors import ValidationError
 from triptych.files import Skipped, name_of, read_text, text_files
 from triptych.formats import FORMATS

@@ -2,7 +2,7 @@
 
 import pytest
 
-from triptych.category import CATEGORIES, DEFAULT_CATEGORY, category
+from triptych.categories import CATEGORIES, DEFAULT_CATEGORY, category
 
 
 @pytest.mark.parametrize(

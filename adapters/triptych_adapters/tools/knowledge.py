@@ -8,9 +8,9 @@ from typing import Any, Final
 import attrs
 
 from triptych.errors import ConflictError, NotFoundError
+from triptych.formats import hit_json
 from triptych.records import Layer, Mode, Query, Scope, check_identifier, check_whole
 from triptych.service import Service
-from triptych_adapters.cli.schema import hit_json
 from triptych_adapters.tools.paging import (
     Place,
     check_cursor,
