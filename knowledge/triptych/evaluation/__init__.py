@@ -1,0 +1,1 @@
+"""Evaluation: how well a knowledge base finds, and how far the numbers can be trusted."""
