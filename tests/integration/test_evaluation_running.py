@@ -225,6 +225,17 @@ def test_a_mode_that_serves_no_query_raises(collection: Collection) -> None:
             evaluate(service, collection, dataset_id="docs", modes=["vector"])
 
 
+def test_a_mode_that_serves_no_query_is_left_out_unless_it_was_named() -> None:
+    asked = Collection(name="c", queries=(query("1", "词语", a=1),))
+    with triptych.open("memory://", embedder=CoveringEmbedder()) as service:
+        service.put_document("d", "a", "词语")
+        found = evaluate(service, asked, dataset_id="d")
+        assert list(found.modes) == ["bm25", "hybrid"]
+        assert any(each.startswith("mode 'vector' is left out") for each in found.warnings)
+        with pytest.raises(NotAvailableError):
+            evaluate(service, asked, dataset_id="d", modes=["vector"])
+
+
 def test_json_keeps_an_evaluation(service: Service, collection: Collection, tmp_path: Path) -> None:
     found = evaluate(service, collection, dataset_id="docs", granularity="chunk")
     file = tmp_path / "out.json"

@@ -65,7 +65,8 @@ def evaluate(
 
     Args:
         dataset_id: where the collection's documents are; nothing is put there.
-        modes: default every mode that the Service can serve.
+        modes: by default every mode; those that cannot serve a single query are left out, with
+            a warning. One that is named raises instead.
         granularity: "document" ranks by `search_documents`, "chunk" by `search`.
         cutoffs: the depths metrics are taken at.
         budgets: tokens of returned text; for chunks alone.
@@ -76,7 +77,7 @@ def evaluate(
         ValidationError: an argument cannot be meant, or a golden set names a file by an ending
             that several documents have.
         NotFoundError: there is no such dataset.
-        NotAvailableError: a mode could not serve a single query.
+        NotAvailableError: a mode that was named could not serve a single query.
     """
     granularity = _granularity(granularity)
     chosen = _modes(service, modes)
@@ -97,13 +98,22 @@ def evaluate(
     )
     targets = _targets(service, dataset_id, collection, granularity)
     stats = service.stats(dataset_id)[0]
+    results: dict[str, ModeResult] = {}
+    warnings = list(_warnings(collection, targets, stats.stale, desk.least_grade))
+    for mode in chosen:
+        try:
+            results[str(mode)] = desk.run(mode, collection.queries, targets, progress)
+        except NotAvailableError as error:
+            if modes is not None or mode is Mode.BM25:
+                raise
+            warnings.append(f"mode {str(mode)!r} is left out, for it served no query: {error}")
     return Evaluation(
         collection=collection.name,
         granularity=granularity,
         query_ids=tuple(query.query_id for query in collection.queries),
         modes={str(mode): desk.run(mode, collection.queries, targets, progress) for mode in chosen},
         configuration=_configuration(desk, stats),
-        warnings=tuple(_warnings(collection, targets, stats.stale, desk.least_grade)),
+        warnings=tuple(warnings),
     )
 
 
