@@ -111,7 +111,7 @@ def evaluate(
         collection=collection.name,
         granularity=granularity,
         query_ids=tuple(query.query_id for query in collection.queries),
-        modes={str(mode): desk.run(mode, collection.queries, targets, progress) for mode in chosen},
+        modes=results,
         configuration=_configuration(desk, stats),
         warnings=tuple(warnings),
     )
