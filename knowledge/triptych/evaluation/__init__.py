@@ -15,6 +15,7 @@ from triptych.evaluation.collections import (
 )
 from triptych.evaluation.comparing import Comparison, Difference, compare, compare_modes
 from triptych.evaluation.golden import read_golden
+from triptych.evaluation.judging import Judge, MalformedJudgementError
 from triptych.evaluation.metrics import (
     DEFAULT_CUTOFFS,
     average_precision,
@@ -28,6 +29,19 @@ from triptych.evaluation.metrics import (
     score_run,
     success_at,
 )
+from triptych.evaluation.rag import (
+    RAG_METRICS,
+    JudgeProblem,
+    RagEvaluation,
+    RagSample,
+    answer_relevance,
+    collect_samples,
+    context_precision,
+    context_recall,
+    evaluate_answers,
+    faithfulness,
+)
+from triptych.evaluation.report import comparison_html, evaluation_html
 from triptych.evaluation.results import Evaluation, Granularity, Latency, ModeResult
 from triptych.evaluation.running import evaluate
 from triptych.evaluation.significance import (
@@ -37,6 +51,7 @@ from triptych.evaluation.significance import (
     randomisation_test,
 )
 from triptych.evaluation.storing import (
+    answers_json,
     comparison_json,
     evaluation_json,
     read_evaluation,
@@ -47,25 +62,40 @@ from triptych.evaluation.trec import read_qrels, read_run, write_qrels, write_ru
 __all__ = [
     "DEFAULT_BUDGETS",
     "DEFAULT_CUTOFFS",
+    "RAG_METRICS",
     "Collection",
     "Comparison",
     "Difference",
     "Estimate",
     "Evaluation",
     "Granularity",
+    "Judge",
+    "JudgeProblem",
     "JudgedPassage",
     "JudgedQuery",
     "Latency",
     "MalformedFileError",
+    "MalformedJudgementError",
     "ModeResult",
+    "RagEvaluation",
+    "RagSample",
+    "answer_relevance",
+    "answers_json",
     "average_precision",
     "bootstrap",
+    "collect_samples",
     "compare",
     "compare_modes",
+    "comparison_html",
     "comparison_json",
+    "context_precision",
+    "context_recall",
     "evaluate",
+    "evaluate_answers",
+    "evaluation_html",
     "evaluation_json",
     "evidence_within",
+    "faithfulness",
     "holm",
     "in_trec_order",
     "metric_names",

@@ -19,6 +19,7 @@ INNER = WIDTH - LEFT - RIGHT
 FLOOR = HEIGHT - BOTTOM
 SERIES = 6  # classes that a page gives colours to
 
+_MOST_POINTS = 20  # with more of them a line shows its end alone
 _MOST_BARS = 500  # more queries than that are drawn as one shape
 
 
@@ -70,6 +71,13 @@ def lines(series: Mapping[str, Sequence[tuple[float, float]]], *, label: str, x_
             f'<polyline class="line s{at % SERIES}" points="{path}">'
             f"<title>{escape(name)}: {last}</title></polyline>"
         )
+        if len(points) <= _MOST_POINTS:
+            parts += [
+                f'<circle class="s{at % SERIES}" cx="{LEFT + x / most * INNER:.1f}" '
+                f'cy="{_y(y, 0.0, 1.0):.1f}" r="4"><title>{escape(name)}: {y:.4f} at {x:,g}'
+                "</title></circle>"
+                for x, y in points
+            ]
     return _svg(parts, label)
 
 

@@ -17,15 +17,14 @@ from triptych.errors import NotAvailableError, ValidationError
 from triptych.evaluation.budget import DEFAULT_BUDGETS, evidence_within
 from triptych.evaluation.collections import Collection, JudgedQuery
 from triptych.evaluation.metrics import DEFAULT_CUTOFFS, recall_at, score_ranking
+from triptych.evaluation.resolving import find_targets
 from triptych.evaluation.results import Evaluation, Granularity, ModeResult
 from triptych.evaluation.significance import bootstrap, few_queries_warning
 from triptych.evaluation.targets import (
-    DocumentNames,
     Place,
     Targets,
     chunk_places,
     document_places,
-    find_passage,
 )
 from triptych.layers.tokens import estimate_tokens
 from triptych.progress import Progress, ProgressCallback
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["evaluate"]
 
-_PAGE = 1_000
 _STEP = 20  # queries between two calls of the progress callback
 _SHOWN = 5
 
@@ -96,7 +94,9 @@ def evaluate(
         count_tokens=count_tokens,
         least_grade=check_whole(least_grade, "least_grade", least=1),
     )
-    targets = _targets(service, dataset_id, collection, granularity)
+    targets = find_targets(
+        service, dataset_id, collection, passages=granularity is Granularity.CHUNK
+    )
     stats = service.stats(dataset_id)[0]
     results: dict[str, ModeResult] = {}
     warnings = list(_warnings(collection, targets, stats.stale, desk.least_grade))
@@ -216,50 +216,6 @@ class _Desk:
                 else recall_at(depth, units, targets.grades, least_grade=self.least_grade)
             )
         return curve
-
-
-def _targets(
-    service: Service, dataset_id: str, collection: Collection, granularity: Granularity
-) -> dict[str, Targets]:
-    names = DocumentNames(_names(service, dataset_id))
-    contents: dict[str, str] = {}
-
-    def content(name: str) -> str:
-        if name not in contents:
-            contents[name] = service.get_document(dataset_id, name).content
-        return contents[name]
-
-    found = {}
-    for query in collection.queries:
-
-        def document(path: str, query: JudgedQuery = query) -> str | None:
-            return names.resolve(path, query) if collection.by_suffix else path
-
-        grades: dict[str, int] = {}
-        passages: dict[str, dict[str, list[tuple[int, int]]]] = {}
-        for path, grade in query.grades.items():
-            name = document(path) or path
-            grades[name] = max(grade, grades.get(name, grade))
-        missing = [name for name, grade in grades.items() if grade > 0 and name not in names]
-        if granularity is Granularity.CHUNK:
-            for number, passage in enumerate(query.passages, start=1):
-                name = document(passage.document) or passage.document
-                unit = f"{name}#p{number}"
-                spans = find_passage(passage.text, content(name)) if name in names else []
-                if not spans and name not in missing:
-                    missing.append(unit)
-                passages.setdefault(name, {})[unit] = spans
-                grades.pop(name, None)
-                grades[unit] = passage.grade
-        found[query.query_id] = Targets(grades=grades, passages=passages, missing=tuple(missing))
-    return found
-
-
-def _names(service: Service, dataset_id: str) -> Iterator[str]:
-    page = service.list_documents(dataset_id, limit=_PAGE)
-    while page:
-        yield from (info.name for info in page)
-        page = service.list_documents(dataset_id, after=page[-1].name, limit=_PAGE)
 
 
 def _granularity(value: Granularity | str) -> Granularity:

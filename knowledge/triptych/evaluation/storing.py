@@ -8,14 +8,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 from triptych.errors import NotFoundError
 from triptych.evaluation.collections import MalformedFileError
 from triptych.evaluation.comparing import Comparison
+from triptych.evaluation.rag import RagEvaluation
 from triptych.evaluation.results import Evaluation, Granularity, ModeResult
 from triptych.evaluation.significance import Estimate
 
 __all__ = [
     "FORMAT",
+    "answers_json",
     "comparison_json",
     "evaluation_json",
     "read_evaluation",
@@ -78,6 +82,11 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         ],
         "queries": list(comparison.query_ids),
     }
+
+
+def answers_json(evaluation: RagEvaluation) -> dict[str, Any]:
+    """The judged answers as JSON's types, every problem with what the judge said."""
+    return {"format": "triptych-answers/1", **attrs.asdict(evaluation)}
 
 
 def write_evaluation(path: str | os.PathLike[str], evaluation: Evaluation) -> None:
