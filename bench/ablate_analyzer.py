@@ -2,7 +2,8 @@
 
     python bench/ablate_analyzer.py --data DIR [--data DIR ...]
 
-``DIR`` holds corpus.jsonl, queries.jsonl and qrels/test.tsv. A document is its title and its text.
+``DIR`` holds corpus.jsonl, queries.jsonl and qrels/test.tsv, or is a zip file of them. A document
+is its title and its text.
 Every variant is scored by brute force with Lucene's formula (k1 1.2, b 0.75), equal scores by
 document id. Needs nothing but Triptych.
 """
@@ -10,45 +11,32 @@ document id. Needs nothing but Triptych.
 from __future__ import annotations
 
 import argparse
-import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from heapq import nsmallest
-from math import log, log2
+from math import log
 from pathlib import Path
 from unittest.mock import patch
 
+from triptych.evaluation import ndcg_at, read_beir
 from triptych.text import Analyzer, unspaced
 from triptych.text.words import fold
 
 K1, B, DEPTH = 1.2, 0.75, 10
 Terms = Callable[[str], list[str]]
-Judgements = dict[str, dict[str, int]]
+Judgements = Mapping[str, Mapping[str, int]]
 
 
-def load(folder: Path) -> tuple[dict[str, str], dict[str, str], Judgements]:
+def load(path: Path) -> tuple[dict[str, str], dict[str, str], Judgements]:
     """Return documents, queries and judgements by id."""
-    documents = {
-        row["_id"]: f"{row.get('title', '')}\n{row['text']}"
-        for row in rows(folder / "corpus.jsonl")
-    }
-    queries = {row["_id"]: row["text"] for row in rows(folder / "queries.jsonl")}
-    judgements: Judgements = defaultdict(dict)
-    with (folder / "qrels" / "test.tsv").open(encoding="utf-8") as lines:
-        next(lines)
-        for line in lines:
-            query, document, grade = line.split()
-            judgements[query][document] = int(grade)
-    return documents, queries, judgements
+    collection = read_beir(path)
+    assert collection.documents is not None
+    documents = {document.name: document.content for document in collection.documents()}
+    queries = {query.query_id: query.text for query in collection.queries}
+    return documents, queries, {query.query_id: query.grades for query in collection.queries}
 
 
-def rows(path: Path) -> Iterator[dict[str, str]]:
-    """Yield the objects of a JSON-lines file."""
-    with path.open(encoding="utf-8") as lines:
-        yield from map(json.loads, lines)
-
-
-def ndcg(
+def mean_ndcg(
     documents: dict[str, str],
     queries: dict[str, str],
     judgements: Judgements,
@@ -75,14 +63,8 @@ def ndcg(
             for number, count in held:
                 scores[number] += idf * count / (count + norms[number])
         best = nsmallest(DEPTH, scores.items(), key=lambda item: (-round(item[1], 6), item[0]))
-        gains = [grades.get(ids[number], 0) for number, _ in best]
-        total += discounted(gains) / discounted(sorted(grades.values(), reverse=True)[:DEPTH])
+        total += ndcg_at(DEPTH, [ids[number] for number, _ in best], grades)
     return total / len(judgements)
-
-
-def discounted(gains: list[int]) -> float:
-    """Return the discounted cumulative gain."""
-    return sum(gain / log2(rank + 2) for rank, gain in enumerate(gains))
 
 
 def pairs(run: str) -> list[str]:
@@ -128,7 +110,7 @@ def main() -> None:
     for folder in parser.parse_args().data:
         collection = load(folder)
         for name, index_terms, query_terms in variants():
-            score = ndcg(*collection, index_terms, query_terms)
+            score = mean_ndcg(*collection, index_terms, query_terms)
             print(f"{folder.name:12} {score:.4f}  {name}", flush=True)
 
 

@@ -34,6 +34,9 @@ COMMANDS = (
     "rebuild",
     "status",
     "delete",
+    "eval",
+    "eval retrieval",
+    "eval compare",
 )
 
 
@@ -76,7 +79,7 @@ def test_a_help_page_stays_within_its_width_and_has_no_colour(
 
 def test_every_command_shows_an_example(monkeypatch: pytest.MonkeyPatch) -> None:
     for command in COMMANDS:
-        if command != "layers":
+        if command not in ("layers", "eval"):
             assert f"$ triptych {command}".strip() in page(command, monkeypatch)
 
 

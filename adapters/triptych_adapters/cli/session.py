@@ -144,17 +144,20 @@ def examples(*lines: str) -> str:
 
 
 def command(
-    app: typer.Typer, name: str, *, epilog: str = ""
+    app: typer.Typer, name: str, *, epilog: str = "", without: Sequence[str] = ()
 ) -> Callable[[Callable[..., Exit | None]], Callable[..., Exit | None]]:
     """Register ``function(session, …)`` as a command that takes the global options as well.
 
     The function returns how it ended (None: well). Errors end the run with their exit code.
+    ``without`` names global options whose flag the command uses for something of its own; they
+    still work in front of the command.
     """
+    common = {each: option for each, option in GLOBAL_OPTIONS.items() if each not in without}
 
     def register(function: Callable[..., Exit | None]) -> Callable[..., Exit | None]:
         @functools.wraps(function)
         def run(ctx: typer.Context, **arguments: Any) -> None:
-            later = Globals(**{option: arguments.pop(option) for option in GLOBAL_OPTIONS})
+            later = Globals(**{option: arguments.pop(option) for option in common})
             before = ctx.find_root().obj
             options = before.overlaid(later) if isinstance(before, Globals) else later
             full_name = " ".join(ctx.command_path.split()[1:]) or name
@@ -163,7 +166,7 @@ def command(
         hints = get_type_hints(function, include_extras=True)
         own = list(inspect.signature(function).parameters.values())[1:]
         options = {each.name: (hints[each.name], each.default) for each in own}
-        take_options(run, {**options, **GLOBAL_OPTIONS})
+        take_options(run, {**options, **common})
         app.command(name, help=prose(function.__doc__ or ""), epilog=epilog or None)(run)
         return function
 

@@ -1,0 +1,144 @@
+"""What ``triptych eval`` shows and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from triptych_adapters.cli.session import Session
+
+if TYPE_CHECKING:
+    from triptych.evaluation import Collection, Comparison, Evaluation
+
+__all__ = [
+    "check_places",
+    "chosen_metrics",
+    "show_comparison",
+    "show_evaluation",
+    "tell_json",
+    "write_page",
+    "write_runs",
+]
+
+
+def chosen_metrics(named: str | None, known: Sequence[str]) -> list[str]:
+    from triptych.errors import ValidationError
+    from triptych.evaluation.report import headline
+
+    if named is None:
+        evidence = [name for name in known if name.startswith("evidence@")]
+        return [*headline(known), *evidence]
+    names = [each.strip() for each in named.split(",") if each.strip()]
+    for name in names:
+        if name not in known:
+            raise ValidationError(f"there is no metric {name!r}: choose from {', '.join(known)}")
+    return names
+
+
+def check_places(*files: Path | None) -> None:
+    """Refuse files that cannot be written before the work is done, not after it.
+
+    Raises:
+        ValidationError: the folder of one does not exist, or it is itself a folder.
+    """
+    from triptych.errors import ValidationError
+
+    for file in files:
+        if file is None or file == Path("-"):
+            continue
+        if not file.parent.is_dir() or file.is_dir():
+            raise ValidationError(f"{str(file)!r} cannot be written: name a file in a folder")
+
+
+def show_evaluation(session: Session, found: Evaluation, metrics: Sequence[str]) -> None:
+    """A table for people, with a mode a column; lines with a mode and a metric each for others."""
+    output = session.output
+    if not output.stdout.is_terminal:
+        output.table(
+            (),
+            [
+                (mode, name, *(f"{value:.6f}" for value in (e.mean, e.low, e.high)))
+                for mode, result in found.modes.items()
+                for name, e in result.estimates.items()
+                if name in metrics
+            ],
+        )
+        return
+    rows: list[tuple[str, ...]] = []
+    for name in metrics:
+        estimates = [result.estimates[name] for result in found.modes.values()]
+        rows.append((name, *(f"{e.mean:.4f} [{e.low:.4f}, {e.high:.4f}]" for e in estimates)))
+    latencies = [result.latency for result in found.modes.values()]
+    rows.append(("ms a search, p50 / p99", *(f"{e.p50:.1f} / {e.p99:.1f}" for e in latencies)))
+    title = f"{found.collection}: {len(found.query_ids):,} queries, by {found.granularity}"
+    output.table(("", *found.modes), rows, title=title)
+
+
+def show_comparison(session: Session, found: Comparison, by_query: str | None) -> None:
+    output = session.output
+    if by_query is not None:
+        rows = [
+            (query, f"{each.mode_a}:{each.mode_b}", f"{value:+.6f}")
+            for each in found.differences
+            if each.metric == by_query
+            for value, query in sorted(zip(each.values, found.query_ids, strict=True))
+            if value
+        ]
+        output.table(("query", "modes", f"difference in {by_query}"), rows)
+        return
+    output.table(
+        ("metric", "modes", "A", "B", "difference", "low", "high", "p", "p (Holm)", "+", "-"),
+        [
+            (
+                each.metric,
+                each.mode_a if each.mode_a == each.mode_b else f"{each.mode_a}:{each.mode_b}",
+                f"{each.mean_a:.4f}",
+                f"{each.mean_b:.4f}",
+                f"{each.estimate.mean:+.4f}",
+                f"{each.estimate.low:+.4f}",
+                f"{each.estimate.high:+.4f}",
+                f"{each.p:.4f}",
+                f"{each.p_holm:.4f}",
+                each.better,
+                each.worse,
+            )
+            for each in found.differences
+        ],
+    )
+
+
+def tell_json(session: Session, file: Path | None, value: dict[str, object]) -> bool:
+    """Write the JSON where it was asked for; whether stdout is taken by it."""
+    import json
+
+    on_stdout = session.output.as_json or file == Path("-")
+    if file is not None and file != Path("-"):
+        write_page(file, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
+    if on_stdout:
+        session.output.emit(value)
+    return on_stdout
+
+
+def write_runs(folder: Path, found: Evaluation, collection: Collection) -> None:
+    from triptych.errors import ValidationError
+    from triptych.evaluation import write_qrels, write_run
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for mode, result in found.modes.items():
+            write_run(folder / f"{mode}.run", result.rankings, tag=f"triptych-{mode}")
+        write_qrels(
+            folder / "qrels.txt", {query.query_id: query.grades for query in collection.queries}
+        )
+    except OSError as error:
+        raise ValidationError(f"{str(folder)!r} cannot be written: {error.strerror}") from error
+
+
+def write_page(path: Path, text: str) -> None:
+    from triptych.errors import ValidationError
+
+    try:
+        path.write_bytes(text.encode("utf-8"))
+    except OSError as error:
+        raise ValidationError(f"{str(path)!r} cannot be written: {error.strerror}") from error

@@ -1,0 +1,83 @@
+"""What a knowledge base is evaluated on: questions, and what answers them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import attrs
+
+from triptych.errors import ValidationError
+
+if TYPE_CHECKING:
+    from triptych.records import NewDocument
+
+__all__ = ["Collection", "JudgedPassage", "JudgedQuery", "MalformedFileError"]
+
+
+class MalformedFileError(ValidationError):
+    """A file of a collection, a run or an evaluation is not what it should be.
+
+    ``file`` names it and ``line`` counts from 1 (0: the file as a whole).
+    """
+
+    def __init__(self, message: str, *, file: str, line: int = 0) -> None:
+        super().__init__(f"{file}:{line}: {message}" if line else f"{file}: {message}")
+        self.file = file
+        self.line = line
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class JudgedPassage:
+    """A passage that answers a question: ``text``, word for word, in ``document``.
+
+    White space counts as one space when it is looked up. ``grade`` is its relevance.
+    """
+
+    document: str
+    text: str
+    grade: int = 1
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class JudgedQuery:
+    """A question with its judgements.
+
+    Attributes:
+        query_id: names the question within its collection.
+        text: what is searched for.
+        grades: relevance by document: 0 irrelevant, 1 and more relevant, the higher the more.
+        passages: the passages that answer it, where they are known.
+        answer: a correct answer, for metrics that compare with one; "" without.
+    """
+
+    query_id: str
+    text: str
+    grades: Mapping[str, int] = attrs.field(factory=dict)
+    passages: tuple[JudgedPassage, ...] = ()
+    answer: str = ""
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Collection:
+    """Judged questions, and the documents they are asked of.
+
+    Attributes:
+        name: what reports call it.
+        queries: the questions, each with an id of its own.
+        by_suffix: whether documents are named by the end of their path, ``start.md`` for
+            ``guide/start.md``, instead of exactly.
+        documents: gives the documents anew with each call; None: they are in the store already.
+    """
+
+    name: str
+    queries: tuple[JudgedQuery, ...]
+    by_suffix: bool = False
+    documents: Callable[[], Iterator[NewDocument]] | None = attrs.field(default=None, eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        seen: set[str] = set()
+        for query in self.queries:
+            if query.query_id in seen:
+                raise ValidationError(f"the query id {query.query_id!r} comes twice")
+            seen.add(query.query_id)

@@ -1,0 +1,132 @@
+"""A golden set: questions and the files that answer them, kept by hand in YAML.
+
+    name: manual
+    queries:
+      - id: rollback
+        question: How do I roll a release back?
+        expected_files: [guide/rollback.md]
+        relevance: {guide/rollback.md: 3, api/deploy.md: 1}
+        passages:
+          - {file: guide/rollback.md, text: "Run deploy --to and the old version.", grade: 3}
+        expected_answer: With deploy --to and the version.
+
+``question`` is needed, and one of ``expected_files`` (grade 1), ``relevance`` (grades, which
+win over it) and ``passages`` (their files have their grade, unless one is given). A file
+is named by the end of its path.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from triptych.errors import NotAvailableError, NotFoundError
+from triptych.evaluation.collections import (
+    Collection,
+    JudgedPassage,
+    JudgedQuery,
+    MalformedFileError,
+)
+
+if TYPE_CHECKING:
+    from yaml.nodes import Node
+
+    from triptych.evaluation.yaml_nodes import NodeReader
+
+__all__ = ["read_golden"]
+
+_TOP = ("name", "queries")
+_QUERY = ("id", "question", "expected_files", "relevance", "passages", "expected_answer")
+_PASSAGE = ("file", "text", "grade")
+
+
+def read_golden(path: str | os.PathLike[str]) -> Collection:
+    """The golden set in a YAML file; a query without ``id`` is named by its place, from 1.
+
+    Raises:
+        NotFoundError: there is no such file.
+        NotAvailableError: PyYAML is not installed; the extra ``eval`` brings it.
+        MalformedFileError: the file is not a golden set; it names the line.
+    """
+    file = Path(path)
+    try:
+        text = file.read_bytes().decode("utf-8")
+    except OSError as error:
+        raise NotFoundError(f"{str(file)!r} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise MalformedFileError(f"not UTF-8 (byte {error.start})", file=str(file)) from error
+    try:
+        from triptych.evaluation.yaml_nodes import NodeReader
+    except ModuleNotFoundError as error:
+        raise NotAvailableError(
+            "golden sets in YAML need PyYAML: pip install 'triptych[eval]'"
+        ) from error
+    reader = NodeReader(str(file))
+    root = reader.parse(text)
+    if reader.is_list(root):
+        name, queries = file.stem, root
+    else:
+        top = reader.mapping(root, _TOP, "the golden set")
+        name = reader.text(top["name"], "name") if "name" in top else file.stem
+        if "queries" not in top:
+            raise reader.wrong("the field 'queries' is missing", root)
+        queries = top["queries"]
+    judged: dict[str, JudgedQuery] = {}
+    for number, node in enumerate(reader.items(queries, "queries"), start=1):
+        query = _query(reader, node, number)
+        if query.query_id in judged:
+            raise reader.wrong(f"the id {query.query_id!r} comes twice", node)
+        judged[query.query_id] = query
+    if not judged:
+        raise reader.wrong("no queries", queries)
+    return Collection(name=name, queries=tuple(judged.values()), by_suffix=True)
+
+
+def _query(reader: NodeReader, node: Node, number: int) -> JudgedQuery:
+    fields = reader.mapping(node, _QUERY, "a query")
+    if "question" not in fields:
+        raise reader.wrong("a query needs the field 'question'", node)
+    grades: dict[str, int] = {}
+    if "expected_files" in fields:
+        for each in reader.items(fields["expected_files"], "expected_files"):
+            grades[reader.file(each)] = 1
+    if "relevance" in fields:
+        graded: dict[str, int] = {}
+        for key, value in reader.pairs(fields["relevance"], "relevance"):
+            file = reader.file(key)
+            if file in graded:
+                raise reader.wrong(f"{file!r} is graded twice", key)
+            graded[file] = reader.grade(value)
+        grades |= graded
+    passages = tuple(
+        _passage(reader, each)
+        for each in (reader.items(fields["passages"], "passages") if "passages" in fields else ())
+    )
+    for passage in passages:
+        grades.setdefault(passage.document, passage.grade)
+    if not grades:
+        raise reader.wrong(
+            "a query needs expected_files, relevance or passages: say which files answer it", node
+        )
+    return JudgedQuery(
+        query_id=reader.text(fields["id"], "id") if "id" in fields else str(number),
+        text=reader.text(fields["question"], "question"),
+        grades=grades,
+        passages=passages,
+        answer=reader.text(fields["expected_answer"], "expected_answer")
+        if "expected_answer" in fields
+        else "",
+    )
+
+
+def _passage(reader: NodeReader, node: Node) -> JudgedPassage:
+    fields = reader.mapping(node, _PASSAGE, "a passage")
+    for needed in ("file", "text"):
+        if needed not in fields:
+            raise reader.wrong(f"a passage needs the field {needed!r}", node)
+    return JudgedPassage(
+        document=reader.file(fields["file"]),
+        text=reader.text(fields["text"], "text"),
+        grade=reader.grade(fields["grade"]) if "grade" in fields else 1,
+    )

@@ -1,0 +1,222 @@
+"""Retrieval metrics: pure functions of one query's ranking and judgements, as in trec_eval.
+
+A ranking is a sequence of ids, best first. Judgements map an id to its grade: relevant from
+``least_grade`` (1) up; what is graded 0 or less, or not at all, is not relevant and gains
+nothing. A query without a relevant id scores 0 in every metric; trec_eval counts it in means
+as such, and so does `score_run`.
+
+An id that comes a second time in a ranking, and the empty id, take up their place and earn
+nothing.
+
+Reference implementation: trec_eval 9 (NIST), to which these agree within 1e-9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from math import isnan, log2
+from typing import Literal
+
+import numpy as np
+
+from triptych.errors import ValidationError
+from triptych.records import check_whole
+
+__all__ = [
+    "DEFAULT_CUTOFFS",
+    "Gain",
+    "average_precision",
+    "in_trec_order",
+    "metric_names",
+    "ndcg_at",
+    "precision_at",
+    "recall_at",
+    "reciprocal_rank",
+    "score_ranking",
+    "score_run",
+    "success_at",
+]
+
+Gain = Literal["linear", "exponential"]
+Metric = Callable[[Sequence[str], Mapping[str, int]], float]
+
+DEFAULT_CUTOFFS = (1, 5, 10, 100)
+"""The depths that metrics are taken at, where nothing else is said."""
+
+
+def in_trec_order(scores: Mapping[str, float]) -> list[str]:
+    """Ids as trec_eval ranks them: score descending, then id descending.
+
+    Scores are compared in single precision, which is what trec_eval reads them into; ids by
+    code point.
+
+    Raises:
+        ValidationError: a score is not a number.
+    """
+    for name, score in scores.items():
+        if isnan(score):
+            raise ValidationError(f"the score of {name!r} is not a number")
+    with np.errstate(over="ignore"):
+        return sorted(
+            scores, key=lambda name: (float(np.float32(scores[name])), name), reverse=True
+        )
+
+
+def recall_at(
+    k: int, ranking: Sequence[str], grades: Mapping[str, int], *, least_grade: int = 1
+) -> float:
+    """Recall@k: relevant ids among the first ``k``, over all relevant ids.
+
+    Source: Manning, Raghavan and Schütze (2008), Introduction to Information Retrieval, §8.3.
+    """
+    relevant = _relevant(grades, least_grade)
+    return len(relevant.intersection(ranking[:k])) / len(relevant) if relevant else 0.0
+
+
+def precision_at(
+    k: int, ranking: Sequence[str], grades: Mapping[str, int], *, least_grade: int = 1
+) -> float:
+    """Precision@k: relevant ids among the first ``k``, over ``k``, however few were found.
+
+    Source: Manning, Raghavan and Schütze (2008), §8.4.
+    """
+    return len(_relevant(grades, least_grade).intersection(ranking[:k])) / k
+
+
+def success_at(
+    k: int, ranking: Sequence[str], grades: Mapping[str, int], *, least_grade: int = 1
+) -> float:
+    """Success@k: 1 where a relevant id is among the first ``k``, else 0.
+
+    Source: Craswell and Hawking (2004), Overview of the TREC 2004 Web track.
+    """
+    return float(not _relevant(grades, least_grade).isdisjoint(ranking[:k]))
+
+
+def reciprocal_rank(
+    ranking: Sequence[str], grades: Mapping[str, int], *, least_grade: int = 1
+) -> float:
+    """1 over the rank of the first relevant id, 0 without one; its mean is MRR.
+
+    Source: Voorhees (1999), The TREC-8 Question Answering Track Report.
+    """
+    relevant = _relevant(grades, least_grade)
+    for rank, name in enumerate(ranking, start=1):
+        if name in relevant:
+            return 1 / rank
+    return 0.0
+
+
+def average_precision(
+    ranking: Sequence[str], grades: Mapping[str, int], *, least_grade: int = 1
+) -> float:
+    """``Σ precision@rank(d) / |relevant|`` over the relevant ids found; its mean is MAP.
+
+    Relevant ids that were not found count as precision 0.
+
+    Source: Manning, Raghavan and Schütze (2008), §8.4.
+    """
+    relevant = _relevant(grades, least_grade)
+    seen: set[str] = set()
+    total = 0.0
+    for rank, name in enumerate(ranking, start=1):
+        if name in relevant and name not in seen:
+            seen.add(name)
+            total += len(seen) / rank
+    return total / len(relevant) if relevant else 0.0
+
+
+def ndcg_at(
+    k: int, ranking: Sequence[str], grades: Mapping[str, int], *, gain: Gain = "linear"
+) -> float:
+    """nDCG@k: ``Σ gain(grade) / log2(rank + 1)`` over the first ``k``, over that of an ideal order.
+
+    Linear gain is the grade itself (Järvelin and Kekäläinen 2002, ACM TOIS 20(4), as
+    trec_eval's ndcg_cut computes it); exponential gain is ``2**grade - 1`` (Burges et al.
+    2005, ICML). With grades 0 and 1 they are the same.
+    """
+    worth = _GAINS[gain]
+    seen: set[str] = set()
+    total = 0.0
+    for rank, name in enumerate(ranking[:k], start=1):
+        grade = grades.get(name, 0)
+        if grade > 0 and name and name not in seen:
+            seen.add(name)
+            total += worth(grade) / log2(rank + 1)
+    ideal = sorted((grade for name, grade in grades.items() if grade > 0 and name), reverse=True)
+    best = sum(worth(grade) / log2(rank + 1) for rank, grade in enumerate(ideal[:k], start=1))
+    return total / best if best else 0.0
+
+
+def metric_names(cutoffs: Iterable[int] = DEFAULT_CUTOFFS) -> list[str]:
+    """The names that `score_ranking` gives its values, in order.
+
+    ``ndcg@k``, ``ndcg_exp@k`` (exponential gain), ``recall@k``, ``precision@k`` and
+    ``success@k`` for every cutoff, then ``mrr`` and ``map`` over the whole ranking.
+    """
+    return list(_metrics(tuple(cutoffs), 1))
+
+
+def score_ranking(
+    ranking: Sequence[str],
+    grades: Mapping[str, int],
+    *,
+    cutoffs: Iterable[int] = DEFAULT_CUTOFFS,
+    least_grade: int = 1,
+) -> dict[str, float]:
+    """Every metric of one query, by the names of `metric_names`.
+
+    Raises:
+        ValidationError: a cutoff is not a whole number from 1 up.
+    """
+    metrics = _metrics(tuple(cutoffs), least_grade)
+    return {name: metric(ranking, grades) for name, metric in metrics.items()}
+
+
+def score_run(
+    rankings: Mapping[str, Sequence[str]],
+    judgements: Mapping[str, Mapping[str, int]],
+    *,
+    cutoffs: Iterable[int] = DEFAULT_CUTOFFS,
+    least_grade: int = 1,
+) -> dict[str, dict[str, float]]:
+    """Every metric of every judged query, by query id, in the judgements' order.
+
+    A judged query that the run lacks scores 0, and a query nobody judged is left out: means
+    over the answer are those of ``trec_eval -c``.
+    """
+    cutoffs = tuple(cutoffs)
+    return {
+        query: score_ranking(
+            rankings.get(query, ()), grades, cutoffs=cutoffs, least_grade=least_grade
+        )
+        for query, grades in judgements.items()
+    }
+
+
+_GAINS: Mapping[Gain, Callable[[int], float]] = {
+    "linear": float,
+    "exponential": lambda grade: 2.0**grade - 1,
+}
+
+
+def _metrics(cutoffs: tuple[int, ...], least_grade: int) -> dict[str, Metric]:
+    check_whole(least_grade, "least_grade", least=1)
+    for k in cutoffs:
+        check_whole(k, "a cutoff", least=1)
+    metrics: dict[str, Metric] = {}
+    metrics |= {f"ndcg@{k}": partial(ndcg_at, k) for k in cutoffs}
+    metrics |= {f"ndcg_exp@{k}": partial(ndcg_at, k, gain="exponential") for k in cutoffs}
+    metrics |= {f"recall@{k}": partial(recall_at, k, least_grade=least_grade) for k in cutoffs}
+    metrics |= {
+        f"precision@{k}": partial(precision_at, k, least_grade=least_grade) for k in cutoffs
+    }
+    metrics |= {f"success@{k}": partial(success_at, k, least_grade=least_grade) for k in cutoffs}
+    metrics["mrr"] = partial(reciprocal_rank, least_grade=least_grade)
+    metrics["map"] = partial(average_precision, least_grade=least_grade)
+    return metrics
+
+
+def _relevant(grades: Mapping[str, int], least_grade: int) -> set[str]:
+    return {name for name, grade in grades.items() if grade >= least_grade and name}

@@ -1,0 +1,335 @@
+"""How good the answers are: RAGAS metrics, judged by a language model.
+
+Faithfulness and answer relevance are those of Es et al. (2023), RAGAS: Automated Evaluation of
+Retrieval Augmented Generation, arXiv 2309.15217. Context precision and context recall came
+later with the authors' library; they need an answer that is known to be right.
+
+A judgement that is malformed, or that the model could not give, is no score: the value is None,
+the problem is kept with what the judge said, and means are over the rest, whose number they tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from triptych import deadlines
+from triptych.contracts import LLM, Embedder
+from triptych.errors import ProviderError, ValidationError
+from triptych.evaluation.collections import Collection
+from triptych.evaluation.judging import Judge, MalformedJudgementError, fence
+from triptych.evaluation.significance import Estimate, bootstrap, few_queries_warning
+from triptych.progress import Progress, ProgressCallback
+from triptych.records import Hit, Mode, Usage, check_whole
+
+if TYPE_CHECKING:
+    from triptych.service import Service
+
+__all__ = [
+    "RAG_METRICS",
+    "JudgeProblem",
+    "RagEvaluation",
+    "RagSample",
+    "answer_relevance",
+    "collect_samples",
+    "context_precision",
+    "context_recall",
+    "evaluate_answers",
+    "faithfulness",
+]
+
+RAG_METRICS = ("faithfulness", "answer_relevance", "context_precision", "context_recall")
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class RagSample:
+    """A question, what was retrieved for it (best first), and what was answered.
+
+    ``reference`` is an answer known to be right, "" without one.
+    """
+
+    query_id: str
+    question: str
+    answer: str
+    contexts: tuple[str, ...]
+    reference: str = ""
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class JudgeProblem:
+    """A judgement that was not made: ``answer`` is what the judge said, "" if a model failed."""
+
+    query_id: str
+    metric: str
+    reason: str
+    answer: str = ""
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class RagEvaluation:
+    """What the judge made of the answers.
+
+    Attributes:
+        values: by metric, one value a sample in their order; None: not judged, or not defined.
+        estimates: by metric, the mean over the values there are, None without any.
+        scored: by metric, over how many samples that mean is.
+        malformed: how many judgements were not made because an answer was not as asked for.
+        problems: those, and failures of a model, each with what the judge said.
+        judge: the model's signature; ``embedder`` likewise, "" without.
+        calls: how often the judge was asked; ``usage`` what that took.
+        warnings: what lessens the trust in the means.
+    """
+
+    query_ids: tuple[str, ...]
+    values: Mapping[str, Sequence[float | None]]
+    estimates: Mapping[str, Estimate | None]
+    scored: Mapping[str, int]
+    malformed: int
+    problems: tuple[JudgeProblem, ...]
+    judge: str
+    embedder: str
+    calls: int
+    usage: Usage
+    warnings: tuple[str, ...] = ()
+
+
+def faithfulness(judge: Judge, sample: RagSample) -> float | None:
+    """``F = |V| / |S|``: of the answer's statements S, those V that the contexts support.
+
+    None where the answer states nothing. Source: arXiv 2309.15217, §3, "Faithfulness".
+    """
+    statements = _statements(judge, sample.question, sample.answer)
+    return _supported(judge, statements, sample.contexts)
+
+
+def answer_relevance(
+    judge: Judge, sample: RagSample, embedder: Embedder, *, questions: int = 3
+) -> float | None:
+    """``AR = 1/n Σ sim(q, q_i)``: cosines of the question and n questions made from the answer.
+
+    None for an empty answer. Source: arXiv 2309.15217, §3, "Answer relevance".
+    """
+    if not sample.answer.strip():
+        return None
+    asked = judge.texts(
+        f"Write exactly {questions} different questions that the ANSWER answers.",
+        "questions",
+        fence("ANSWER", sample.answer),
+        count=questions,
+    )
+    rows = embedder.embed([sample.question, *asked], kind="query").astype(np.float64)
+    return float((rows[1:] @ rows[0]).mean())
+
+
+def context_precision(judge: Judge, sample: RagSample) -> float | None:
+    """``Σ_k (precision@k · v_k) / Σ_k v_k`` over the contexts in rank order.
+
+    ``v_k`` is 1 where the k-th context was useful for arriving at the reference answer, or at
+    the answer given where there is no reference. 0 where none was; None without a context or
+    an answer. Source: the RAGAS library's context precision; the paper has none.
+    """
+    answer = sample.reference or sample.answer
+    if not sample.contexts or not answer.strip():
+        return None
+    useful = judge.verdicts(
+        f"For each of the {len(sample.contexts)} contexts, in order: was it useful for arriving "
+        "at the ANSWER to the QUESTION?",
+        fence("QUESTION", sample.question),
+        fence("ANSWER", answer),
+        *_fenced(sample.contexts),
+        count=len(sample.contexts),
+    )
+    found, total = 0, 0.0
+    for rank, verdict in enumerate(useful, start=1):
+        if verdict:
+            found += 1
+            total += found / rank
+    return total / found if found else 0.0
+
+
+def context_recall(judge: Judge, sample: RagSample) -> float | None:
+    """Of the reference answer's statements, the share that the contexts support.
+
+    None without a reference, or where it states nothing. Source: the RAGAS library's context
+    recall; the paper has none.
+    """
+    statements = _statements(judge, sample.question, sample.reference)
+    return _supported(judge, statements, sample.contexts)
+
+
+def evaluate_answers(
+    samples: Sequence[RagSample],
+    judge: LLM,
+    *,
+    embedder: Embedder | None = None,
+    metrics: Sequence[str] = RAG_METRICS,
+    questions: int = 3,
+    max_tokens: int = 2_048,
+    progress: ProgressCallback | None = None,
+) -> RagEvaluation:
+    """Judge every sample by every metric, one after the other.
+
+    Answer relevance needs ``embedder``, and context recall a reference: without, the values
+    are None. ``questions`` are made of each answer for answer relevance.
+
+    Raises:
+        ValidationError: no samples, an unknown metric, or two samples of one id.
+        ProviderError: no question to the judge came to anything.
+    """
+    for metric in metrics:
+        if metric not in RAG_METRICS:
+            raise ValidationError(
+                f"there is no metric {metric!r}: choose from {', '.join(RAG_METRICS)}"
+            )
+    query_ids = tuple(sample.query_id for sample in samples)
+    if not samples or not metrics or len(set(query_ids)) < len(query_ids):
+        raise ValidationError("give samples with an id of its own each, and at least one metric")
+    check_whole(questions, "questions", least=1)
+    seat = Judge(llm=judge, max_tokens=max_tokens)
+    judged: dict[str, Callable[[RagSample], float | None]] = {
+        "faithfulness": lambda sample: faithfulness(seat, sample),
+        "answer_relevance": lambda sample: (
+            None
+            if embedder is None
+            else answer_relevance(seat, sample, embedder, questions=questions)
+        ),
+        "context_precision": lambda sample: context_precision(seat, sample),
+        "context_recall": lambda sample: context_recall(seat, sample),
+    }
+    values: dict[str, list[float | None]] = {metric: [] for metric in metrics}
+    problems: list[JudgeProblem] = []
+    failures: list[ProviderError] = []
+    for number, sample in enumerate(samples, start=1):
+        for metric in metrics:
+            deadlines.check("judging answers")
+            value = None
+            try:
+                value = judged[metric](sample)
+            except MalformedJudgementError as error:
+                problems.append(_problem(sample, metric, str(error), error.answer))
+            except ProviderError as error:
+                failures.append(error)
+                problems.append(_problem(sample, metric, f"a model failed: {error}", ""))
+            values[metric].append(value)
+        if progress is not None:
+            progress(Progress(phase="judging", done=number, total=len(samples)))
+    if failures and len(failures) >= seat.calls:
+        raise failures[0]
+    scored = {
+        metric: [value for value in row if value is not None] for metric, row in values.items()
+    }
+    malformed = len(problems) - len(failures)
+    return RagEvaluation(
+        query_ids=query_ids,
+        values={metric: tuple(row) for metric, row in values.items()},
+        estimates={
+            metric: bootstrap({metric: row})[metric] if row else None
+            for metric, row in scored.items()
+        },
+        scored={metric: len(row) for metric, row in scored.items()},
+        malformed=malformed,
+        problems=tuple(problems),
+        judge=judge.signature,
+        embedder="" if embedder is None else embedder.signature,
+        calls=seat.calls,
+        usage=seat.usage,
+        warnings=tuple(
+            _warnings(
+                {metric: len(row) for metric, row in scored.items()},
+                len(samples),
+                malformed,
+                len(failures),
+                embedder is None and "answer_relevance" in metrics,
+            )
+        ),
+    )
+
+
+def collect_samples(
+    service: Service,
+    collection: Collection,
+    *,
+    dataset_id: str,
+    answer: Callable[[str, Sequence[Hit]], str],
+    top_k: int = 5,
+    mode: Mode | str | None = None,
+    progress: ProgressCallback | None = None,
+) -> list[RagSample]:
+    """Retrieve for every question of a collection, and have ``answer(question, hits)`` answer it.
+
+    What ``answer`` raises passes through.
+    """
+    samples = []
+    for number, query in enumerate(collection.queries, start=1):
+        deadlines.check("answering questions")
+        hits = service.search(query.text, dataset_id=dataset_id, mode=mode, top_k=top_k).hits
+        samples.append(
+            RagSample(
+                query_id=query.query_id,
+                question=query.text,
+                answer=answer(query.text, hits),
+                contexts=tuple(hit.content for hit in hits),
+                reference=query.answer,
+            )
+        )
+        if progress is not None:
+            progress(Progress(phase="answering", done=number, total=len(collection.queries)))
+    return samples
+
+
+def _statements(judge: Judge, question: str, answer: str) -> list[str]:
+    if not answer.strip():
+        return []
+    return judge.texts(
+        "Break the ANSWER to the QUESTION into short statements, each of which can be understood "
+        "by itself and says one thing. Leave nothing out and add nothing. If it states nothing, "
+        "give an empty list.",
+        "statements",
+        fence("QUESTION", question),
+        fence("ANSWER", answer),
+    )
+
+
+def _supported(judge: Judge, statements: Sequence[str], contexts: Sequence[str]) -> float | None:
+    if not statements:
+        return None
+    if not contexts:
+        return 0.0
+    verdicts = judge.verdicts(
+        f"For each of the {len(statements)} statements, in order: can it be inferred from the "
+        "contexts alone?",
+        *_fenced(contexts),
+        *(fence(f"STATEMENT-{at}", text) for at, text in enumerate(statements, start=1)),
+        count=len(statements),
+    )
+    return sum(verdicts) / len(verdicts)
+
+
+def _fenced(contexts: Sequence[str]) -> list[str]:
+    return [fence(f"CONTEXT-{at}", text) for at, text in enumerate(contexts, start=1)]
+
+
+def _problem(sample: RagSample, metric: str, reason: str, answer: str) -> JudgeProblem:
+    return JudgeProblem(query_id=sample.query_id, metric=metric, reason=reason, answer=answer)
+
+
+def _warnings(
+    scored: Mapping[str, int], samples: int, malformed: int, failed: int, no_embedder: bool
+) -> list[str]:
+    warnings = []
+    few = few_queries_warning(samples)
+    if few is not None:
+        warnings.append(few)
+    if malformed:
+        warnings.append(f"{malformed} judgements were malformed and are not scored: see problems")
+    if failed:
+        warnings.append(f"a model failed {failed} times; those are not scored: see problems")
+    if no_embedder:
+        warnings.append("answer relevance needs an embedder and none was given")
+    short = [f"{name} {count}" for name, count in scored.items() if count < samples]
+    if short:
+        warnings.append(f"of {samples} samples there are values for fewer: {', '.join(short)}")
+    return warnings
