@@ -202,18 +202,18 @@ class _Derived:
                 headings = [heading for chunk in chunks for heading in chunk["heading_path"]]
                 fixed |= {"doc_name": name, "embed_sig": sig.embed_sig}
                 in_space = sig.embed_sig == config["embed_sig"]
-                for n, it in enumerate(kept["units"]):
-                    own = it.get("heading_path", headings)  # a layer has its document's
-                    it = {
+                for n, plain in enumerate(kept["units"]):
+                    own = plain.get("heading_path", headings)  # a layer has its document's
+                    own_fields = {
                         "key": (dataset_id, kind, name, kept["id"], n),
-                        "index": it.get("index", r.NO_CHUNK),
-                        "text": it["content"],
-                        "vector": READ["vector"](it["vector"]) if in_space else None,
+                        "index": plain.get("index", r.NO_CHUNK),
+                        "text": plain["content"],
+                        "vector": READ["vector"](plain["vector"]) if in_space else None,
                         "passing": passes(
                             query.filter, name, sig, info, headings=own, layer=kind != "L2"
                         ),
                     }
-                    units.append(Unit(**fixed, **it))
+                    units.append(Unit(**fixed, **own_fields))
         return rank(query, units)
 
     def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, r.Found]:

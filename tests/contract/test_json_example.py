@@ -12,7 +12,8 @@ import json_store
 import pytest
 from json_store import JsonStore
 
-from triptych.errors import CorruptStoreError, NotAvailableError, StoreLockedError
+from triptych.errors import CorruptStoreError, NotAvailableError, StoreError, StoreLockedError
+from triptych.records import NewDocument
 from triptych.testing import BackendConformance, Child, Contents, Harness, ServiceTests
 
 
@@ -98,6 +99,23 @@ def test_a_damaged_file_is_refused_and_left_unlocked(path: Path) -> None:
         JsonStore(path)
     path.unlink()
     JsonStore(path).close()
+
+
+def test_a_write_that_fails_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError("no space left")
+
+    store = JsonStore(path)
+    stored = store.documents.put("d", NewDocument(name="a", content="one"))
+    with monkeypatch.context() as patch:
+        patch.setattr("os.replace", full)
+        with pytest.raises(StoreError, match="no space left"):
+            store.documents.put("d", NewDocument(name="a", content="two"))
+    assert store.documents.get("d", "a") == stored
+    store.close()
+    again = JsonStore(path)
+    assert again.documents.get("d", "a") == stored
+    again.close()
 
 
 def test_the_example_is_short() -> None:
