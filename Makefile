@@ -37,7 +37,7 @@ test: venv ## the whole test suite
 lint: venv ## ruff, mypy, pyright on the public surface, import-linter
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
-	$(PY) -m mypy $(PACKAGES)
+	$(PY) -m mypy $(PACKAGES) examples/json_store.py
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" pyright --verifytypes triptych --ignoreexternal
 	$(VENV)/bin/lint-imports
 

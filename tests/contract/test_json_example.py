@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import json_store
 import pytest
-from json_store import JsonStore
 
+import json_store
+from json_store import JsonStore
 from triptych.errors import CorruptStoreError, NotAvailableError, StoreError, StoreLockedError
 from triptych.records import NewDocument
 from triptych.testing import BackendConformance, Child, Contents, Harness, ServiceTests
