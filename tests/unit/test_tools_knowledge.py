@@ -347,12 +347,14 @@ def test_a_tool_is_a_value_of_its_own(service: Service) -> None:
         knowledge_tools(service, max_tokens=255)
     with pytest.raises(ValidationError, match="dataset_id"):
         knowledge_tools(service, dataset_id=" ")
-    parameters = {"type": "object", "properties": {}, "additionalProperties": False}
+    properties: dict[str, Any] = {}
+    parameters = {"type": "object", "properties": properties, "additionalProperties": False}
     tool = Tool(
         name="hello", description="Says hello.", parameters=parameters, run=lambda _: {"a": 1}
     )
-    parameters["properties"] = {"later": {}}
+    properties["later"] = {"type": "string", "description": "Not the tool's."}
     assert tool.call({}) == tool() == '{"a":1}'
+    assert tool.parameters["properties"] == {}
     assert "Says hello." in repr(tool)
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         tool.name = "other"  # type: ignore[misc]  # that is the point

@@ -43,8 +43,10 @@ def pages(hits: Sequence[Mapping[str, Any]], max_tokens: int) -> list[list[dict[
     start: Place | None = Place()
     while start is not None:
         check_cursor(start, hits)
+        before = (start.hit, start.character)
         shown, start = paginate(hits, start, max_tokens)
         found.append(shown)
+        assert start is None or (start.hit, start.character) > before
         if start is not None:
             start = read_cursor(next_cursor(start, hits, "asked"), "asked")
     return found
@@ -117,11 +119,24 @@ def test_fields_make_room_for_content_and_are_named() -> None:
     hits = [{"name": "a", "metadata": {"note": "x" * 1000}, "content": "the text"}]
     ((part,),) = pages(hits, 100)
     assert part == {"name": "a", "left_out": ["metadata"], "content": "the text"}
+    first, second = pages([*hits, {"name": "b", "content": "x" * 320}], 100)
+    assert [part["name"] for part in first + second] == ["a", "b"]
 
 
 def test_a_hit_whose_names_are_above_the_ceiling_is_refused() -> None:
     with pytest.raises(BudgetExceededError, match="nnn"):
         pages([{"name": "n" * 1000, "content": "the text"}], 100)
+
+
+def test_every_page_goes_on_or_the_ceiling_is_refused() -> None:
+    hits = [{"name": "a", "content": "茶" * 40}]
+    refused = 0
+    for max_tokens in range(1, 40):
+        try:
+            assert joined([part for page in pages(hits, max_tokens) for part in page]) == hits
+        except BudgetExceededError:
+            refused += 1
+    assert 0 < refused < 30
 
 
 # Cursors
