@@ -206,7 +206,9 @@ class _Base:
         """Store a document. Its metadata, which the model cannot see, stays as it is."""
         dataset_id = self.dataset_id or arguments["dataset_id"]
         name = arguments["name"]
-        for attempt in range(1, _ATTEMPTS + 1):
+        attempts = 0
+        while True:
+            attempts += 1
             try:
                 before = self.service.get_document(dataset_id, name)
             except NotFoundError:
@@ -222,17 +224,16 @@ class _Base:
                 )
             except ConflictError as error:
                 # Somebody was faster: what is to be kept of theirs is read again.
-                if error.actual is None or attempt == _ATTEMPTS:
+                if error.actual is None or attempts == _ATTEMPTS:
                     raise
-            else:
-                break
-        same = stored.version == version
-        return {
-            "status": "added" if before is None else "unchanged" if same else "updated",
-            "dataset": stored.dataset_id,
-            "name": stored.name,
-            "version": stored.version,
-        }
+                continue
+            same = stored.version == version
+            return {
+                "status": "added" if before is None else "unchanged" if same else "updated",
+                "dataset": stored.dataset_id,
+                "name": stored.name,
+                "version": stored.version,
+            }
 
 
 def _compact(hit: dict[str, Any]) -> dict[str, Any]:
