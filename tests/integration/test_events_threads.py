@@ -25,7 +25,13 @@ from triptych import (
     deadlines,
 )
 from triptych.contracts import EventNotifier, Rebuilder
-from triptych.events import EventReloader, QueueNotifier, RebuildRecord, ReloaderOptions
+from triptych.events import (
+    EventReloader,
+    QueueNotifier,
+    RebuildRecord,
+    ReloaderOptions,
+    SystemClock,
+)
 
 QUICK = ReloaderOptions(
     debounce=0.01, max_delay=0.05, backoff_initial=0.01, backoff_max=0.02, rebuild_timeout=60
@@ -163,6 +169,23 @@ def test_close_cancels_a_rebuild_that_would_never_end_and_its_scope_stays_pendin
         None,
         RebuildScope(dataset_id="d", doc_name="a"),
     )
+
+
+def test_a_close_that_comes_just_before_a_rebuild_prevents_it() -> None:
+    class ClosingClock(SystemClock):
+        """Closes in the moment between taking a window and rebuilding it."""
+
+        def now(self) -> float:
+            if threading.current_thread() is threading.main_thread() and not reloader.pending:
+                reloader.close()
+            return super().now()
+
+    target, notifier = Target(), QueueNotifier()
+    reloader = EventReloader(target, notifier, QUICK, clock=ClosingClock())
+    notifier.notify(A)
+    reloader.run()
+    assert target.scopes == []
+    assert reloader.pending == RebuildScope(dataset_id="d", doc_name="a")
 
 
 def test_close_from_inside_a_rebuild_does_not_deadlock() -> None:
