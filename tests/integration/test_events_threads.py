@@ -527,14 +527,41 @@ def test_a_notifier_that_breaks_under_start_is_logged(caplog: pytest.LogCaptureF
 
 
 def test_a_notifier_that_breaks_because_it_was_closed_has_just_ended() -> None:
+    reading = threading.Event()
+
     class Raising(QueueNotifier):
         def events(self) -> Iterator[ChangeEvent]:
+            reading.set()
             yield from super().events()
             raise OSError("bad file descriptor")
 
+    def close() -> None:
+        assert reading.wait(WAIT)
+        reloader.close()
+
     reloader = EventReloader(Target(), Raising(), NEVER)
-    ends = in_threads(reloader.run, reloader.close)
-    assert ends == [None, None]
+    assert in_threads(reloader.run, close) == [None, None]
+
+
+def test_close_waits_for_the_very_end_of_a_thread_that_start_began() -> None:
+    entered, left = threading.Event(), threading.Event()
+
+    class Slow(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            entered.set()
+            left.wait(0.1)
+            left.set()
+
+    handler = Slow()
+    logging.getLogger("triptych.events").addHandler(handler)
+    try:
+        reloader = EventReloader(Target(), Broken(OSError("out of watches")), NEVER)
+        reloader.start()
+        assert entered.wait(WAIT)
+        reloader.close()
+        assert left.is_set()
+    finally:
+        logging.getLogger("triptych.events").removeHandler(handler)
 
 
 def test_a_notifier_that_cannot_be_closed_is_told_by_close_after_all_else_is_done() -> None:
