@@ -25,7 +25,13 @@ from triptych import (
     deadlines,
 )
 from triptych.contracts import EventNotifier, Rebuilder
-from triptych.events import EventReloader, QueueNotifier, RebuildRecord, ReloaderOptions
+from triptych.events import (
+    EventReloader,
+    QueueNotifier,
+    RebuildRecord,
+    ReloaderOptions,
+    SystemClock,
+)
 
 QUICK = ReloaderOptions(
     debounce=0.01, max_delay=0.05, backoff_initial=0.01, backoff_max=0.02, rebuild_timeout=60
@@ -163,6 +169,23 @@ def test_close_cancels_a_rebuild_that_would_never_end_and_its_scope_stays_pendin
         None,
         RebuildScope(dataset_id="d", doc_name="a"),
     )
+
+
+def test_a_close_that_comes_just_before_a_rebuild_prevents_it() -> None:
+    class ClosingClock(SystemClock):
+        """Closes in the moment between taking a window and rebuilding it."""
+
+        def now(self) -> float:
+            if threading.current_thread() is threading.main_thread() and not reloader.pending:
+                reloader.close()
+            return super().now()
+
+    target, notifier = Target(), QueueNotifier()
+    reloader = EventReloader(target, notifier, QUICK, clock=ClosingClock())
+    notifier.notify(A)
+    reloader.run()
+    assert target.scopes == []
+    assert reloader.pending == RebuildScope(dataset_id="d", doc_name="a")
 
 
 def test_close_from_inside_a_rebuild_does_not_deadlock() -> None:
@@ -504,14 +527,41 @@ def test_a_notifier_that_breaks_under_start_is_logged(caplog: pytest.LogCaptureF
 
 
 def test_a_notifier_that_breaks_because_it_was_closed_has_just_ended() -> None:
+    reading = threading.Event()
+
     class Raising(QueueNotifier):
         def events(self) -> Iterator[ChangeEvent]:
+            reading.set()
             yield from super().events()
             raise OSError("bad file descriptor")
 
+    def close() -> None:
+        assert reading.wait(WAIT)
+        reloader.close()
+
     reloader = EventReloader(Target(), Raising(), NEVER)
-    ends = in_threads(reloader.run, reloader.close)
-    assert ends == [None, None]
+    assert in_threads(reloader.run, close) == [None, None]
+
+
+def test_close_waits_for_the_very_end_of_a_thread_that_start_began() -> None:
+    entered, left = threading.Event(), threading.Event()
+
+    class Slow(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            entered.set()
+            left.wait(0.1)
+            left.set()
+
+    handler = Slow()
+    logging.getLogger("triptych.events").addHandler(handler)
+    try:
+        reloader = EventReloader(Target(), Broken(OSError("out of watches")), NEVER)
+        reloader.start()
+        assert entered.wait(WAIT)
+        reloader.close()
+        assert left.is_set()
+    finally:
+        logging.getLogger("triptych.events").removeHandler(handler)
 
 
 def test_a_notifier_that_cannot_be_closed_is_told_by_close_after_all_else_is_done() -> None:

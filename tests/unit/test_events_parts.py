@@ -1,13 +1,21 @@
 """Scopes, windows, options and the queue: the parts of the reloader that need no thread."""
 
 import math
+import threading
 from random import Random
 from typing import Any
 
 import attrs
 import pytest
 
-from triptych import ChangeEvent, RebuildReport, RebuildScope, ValidationError
+from triptych import (
+    CancelledError,
+    ChangeEvent,
+    RebuildReport,
+    RebuildScope,
+    ValidationError,
+    deadline,
+)
 from triptych.events import QueueNotifier, ReloaderOptions, join_scopes, scope_of
 from triptych.events.scopes import failed_scope
 from triptych.events.window import Window
@@ -213,6 +221,29 @@ def test_too_many_datasets_become_one_bulk_event_for_all() -> None:
     for at in range(9):
         notifier.notify(event(str(at)))
     assert event("", "", "bulk") in read(notifier)
+
+
+def test_an_event_for_all_swallows_those_it_covers_when_there_is_no_room() -> None:
+    notifier = QueueNotifier(capacity=4)
+    notifier.notify(event("", "", "bulk"))
+    for at in range(4):
+        notifier.notify(event("d", str(at)))
+    assert read(notifier) == [event("", "", "bulk")]
+
+
+def test_join_waits_until_the_reader_has_come_back_for_more() -> None:
+    notifier = QueueNotifier()
+    notifier.join()
+    notifier.notify(event())
+    events = notifier.events()
+    assert next(events) == event()
+    with deadline(0.01), pytest.raises(CancelledError, match="reader"):
+        notifier.join()
+    reader = threading.Thread(target=lambda: list(events))
+    reader.start()
+    notifier.join()
+    notifier.close()
+    reader.join()
 
 
 def test_a_queue_of_one_holds_one() -> None:
