@@ -297,6 +297,23 @@ def test_two_evaluations_are_compared_by_query(service: Service, collection: Col
     assert any("1 queries are in one" in each for each in found.warnings)
 
 
+def test_queries_are_paired_by_id_whatever_their_order(
+    service: Service, collection: Collection
+) -> None:
+    first = attrs.evolve(
+        collection,
+        queries=(attrs.evolve(collection.queries[0], text="nothing"), *collection.queries[1:]),
+    )
+    second = attrs.evolve(first, queries=first.queries[::-1])
+    left, right = (
+        evaluate(service, each, dataset_id="docs", modes=["bm25"], cutoffs=(5,))
+        for each in (first, second)
+    )
+    assert left.modes["bm25"].values["mrr"][0] == 0
+    (found,) = compare(left, right, metrics=["mrr"]).differences
+    assert found.values == (0,) * 6
+
+
 def test_modes_of_one_evaluation_are_compared(service: Service, collection: Collection) -> None:
     found = evaluate(service, collection, dataset_id="docs", cutoffs=(5,))
     comparison = compare_modes(found, "bm25", "hybrid")

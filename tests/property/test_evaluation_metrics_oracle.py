@@ -48,7 +48,7 @@ def trec_eval(judged: dict[str, int], run: dict[str, float], level: int = 1) -> 
     return found
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     run=st.dictionaries(ids, scores, max_size=14),
     judged=st.dictionaries(ids, grades, min_size=1, max_size=10),
@@ -64,7 +64,7 @@ def test_every_metric_is_that_of_trec_eval(
             assert value == pytest.approx(theirs[THEIRS[name]], abs=1e-9), name
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     run=st.dictionaries(ids, scores, max_size=14),
     judged=st.dictionaries(ids, grades, min_size=1, max_size=10),

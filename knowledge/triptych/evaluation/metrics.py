@@ -58,9 +58,8 @@ def in_trec_order(scores: Mapping[str, float]) -> list[str]:
         if isnan(score):
             raise ValidationError(f"the score of {name!r} is not a number")
     with np.errstate(over="ignore"):
-        return sorted(
-            scores, key=lambda name: (float(np.float32(scores[name])), name), reverse=True
-        )
+        single = np.array(list(scores.values()), np.float64).astype(np.float32).tolist()
+    return [name for _, name in sorted(zip(single, scores, strict=True), reverse=True)]
 
 
 def recall_at(
