@@ -124,9 +124,7 @@ class Change:
             self.set_home(live=True)
         self.remember(sidecar, seen, side, looked)
 
-    def remember(
-        self, sidecar: Sidecar, seen: Seen | None, side: Seen | None, looked: int
-    ) -> None:
+    def remember(self, sidecar: Sidecar, seen: Seen | None, side: Seen | None, looked: int) -> None:
         """Remember what a document's files look like."""
         file = document_file(self.home.folder, sidecar.path)
         for end, part in enumerate(file):
@@ -264,9 +262,7 @@ class Change:
             side = entry.seen if entry else None
         if seen is None:
             return None
-        return Look(
-            glance.name, glance.kind, glance.path, glance.digest, seen, side, glance.looked
-        )
+        return Look(glance.name, glance.kind, glance.path, glance.digest, seen, side, glance.looked)
 
     def _mirror(self, tx: Transaction) -> None:
         home = self.home

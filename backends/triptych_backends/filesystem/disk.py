@@ -201,9 +201,10 @@ class Disk:
             if found is None or found.kind != "folder":
                 return []
         entries = []
-        with contextlib.suppress(FileNotFoundError), os.scandir(
-            self.real(path) if path else self.root
-        ) as scan:
+        with (
+            contextlib.suppress(FileNotFoundError),
+            os.scandir(self.real(path) if path else self.root) as scan,
+        ):
             for item in scan:
                 if is_ignored(item.name):
                     continue

@@ -71,9 +71,7 @@ class FilesDocuments(SqlDocuments):
                 problem = problems[name]
                 if problem is not None:
                     outcomes.append(
-                        PutOutcome(
-                            name=name, change="failed", error=problem.error(keeper.where)
-                        )
+                        PutOutcome(name=name, change="failed", error=problem.error(keeper.where))
                     )
                     continue
                 if name not in stored:

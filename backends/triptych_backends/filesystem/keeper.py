@@ -289,7 +289,11 @@ class Keeper:
                     return look.path
         known = self.known(change.home.id, name)
         paths = layer_paths(folder, name, kind, known.look.path if known else None)
-        return paths[0] if self._is_free(paths[0], change) else layer_file(folder, fallback(name), kind)
+        return (
+            paths[0]
+            if self._is_free(paths[0], change)
+            else layer_file(folder, fallback(name), kind)
+        )
 
     def find_layer_file(self, folder: str, name: str, kind: str, path: str | None) -> str | None:
         """Where a layer that is not mirrored stands; None if nowhere."""
@@ -315,9 +319,7 @@ class Keeper:
         mirrored = self.sql.layers.get(change.home.id, layer.doc_name, layer.layer)
         kind = str(layer.layer)
         if mirrored is not None and _same_layer(mirrored, layer):
-            change.remember_layer(
-                layer.doc_name, kind, path, file.digest, file.seen, file.looked
-            )
+            change.remember_layer(layer.doc_name, kind, path, file.digest, file.seen, file.looked)
         else:
             change.take_layer(layer, path, file.digest, file.seen, file.looked)
         return None

@@ -82,4 +82,3 @@ class FilesLayers(SqlLayers):
             for look in found:
                 change.remove_layer(look)
             change.commit()
-

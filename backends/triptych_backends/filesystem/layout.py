@@ -15,8 +15,8 @@ __all__ = [
     "dataset_file",
     "document_file",
     "layer_file",
-    "layers_folder",
     "layer_paths",
+    "layers_folder",
     "sidecar_file",
     "sidecars_folder",
 ]

@@ -192,9 +192,7 @@ def keep_node(session: Session, folded: str, path: str, *, folder: bool) -> None
 
 def forget_node(session: Session, folded: str, path: str) -> None:
     """``path`` is free."""
-    session.driver.execute(
-        "DELETE FROM files_node WHERE fold = ? AND path = ?", [folded, path]
-    )
+    session.driver.execute("DELETE FROM files_node WHERE fold = ? AND path = ?", [folded, path])
 
 
 def folder_of_dataset(session: Session, dataset: str) -> str | None:

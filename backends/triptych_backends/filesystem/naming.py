@@ -51,7 +51,7 @@ _DEVICES = re.compile(
 )
 # Encoded wherever it stands: the escape itself, controls, what Windows refuses, noncharacters.
 _UNSAFE = re.compile(
-    "[%<>:\"\\\\|?*/\x00-\x1f\x7f-\x9f\ufdd0-\ufdef"
+    '[%<>:"\\\\|?*/\x00-\x1f\x7f-\x9f\ufdd0-\ufdef'
     + "".join(chr(plane << 16 | low) for plane in range(17) for low in (0xFFFE, 0xFFFF))
     + "]"
 )

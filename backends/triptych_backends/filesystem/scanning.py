@@ -65,9 +65,7 @@ def is_current(keeper: Keeper, folder: str, known: Known) -> bool:
     place = document_file(folder, look.path)
     side = sidecar_file(folder, look.path)
     try:
-        return _is_current(
-            keeper, folder, known, keeper.disk.entry(place), keeper.disk.entry(side)
-        )
+        return _is_current(keeper, folder, known, keeper.disk.entry(place), keeper.disk.entry(side))
     except LinkError:
         return False
 
@@ -243,9 +241,7 @@ def _ended_elsewhere(keeper: Keeper, change: Change, found: Differences) -> bool
     return len(documents) == len(found.removed)
 
 
-def _look_at_new(
-    keeper: Keeper, change: Change, path: str, removed: list[Known]
-) -> Problem | None:
+def _look_at_new(keeper: Keeper, change: Change, path: str, removed: list[Known]) -> Problem | None:
     place = document_file(change.home.folder, path)
     name = keeper.name_at(change.home.folder, path) if is_utf8(path) else None
     if name is None:

@@ -37,7 +37,9 @@ __all__ = ["FilesStore"]
 LAYOUT_VERSION = 1
 """What `store.json` says of a store of this version of Triptych."""
 
-_IGNORED = b"# What can be made again, and what is this machine's alone.\nderived/\njournal/\nlock\n"
+_IGNORED = (
+    b"# What can be made again, and what is this machine's alone.\nderived/\njournal/\nlock\n"
+)
 _DATABASE = "kb.db"
 
 

@@ -54,7 +54,9 @@ def survey(keeper: Keeper) -> tuple[Problem, ...]:
 def _documents(keeper: Keeper, dataset: str, folder: str) -> list[Problem]:
     problems: list[Problem | None] = []
     with keeper.sql.reading() as session:
-        known = {known.look.name: known.look.path for known in looks.find_documents(session, dataset)}
+        known = {
+            known.look.name: known.look.path for known in looks.find_documents(session, dataset)
+        }
     for place, entry in keeper.disk.walk(folder):
         path = place.removeprefix(f"{folder}/")
         if not is_utf8(place):
