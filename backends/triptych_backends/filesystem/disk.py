@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import stat
 import sys
@@ -36,6 +37,12 @@ _ADVICE = {
     errno.ENAMETOOLONG: "the path is too long for this disk: move the store higher up",
     errno.EIO: "the disk failed: see the system log",
 }
+
+
+MAX_SIZE = 1 << 29
+"""Bytes of the largest file that is read: SQLite holds rows of up to 1 GB."""
+
+_NO_DRIVE = frozenset("\\:")
 
 
 class LinkError(StoreError):
@@ -71,12 +78,9 @@ class Disk:
         Raises:
             StoreError: it would leave the root.
         """
-        parts = path.split("/")
-        if any(part in ("", ".", "..") or "\0" in part or os.sep in part for part in parts) or (
-            sys.platform == "win32" and any(":" in part for part in parts)
-        ):
+        if not _is_inside(path):
             raise StoreError(f"{path!r} is no path inside the store {self.root}")
-        return os.path.join(self.root, *parts)
+        return f"{self.root}{os.sep}{path if os.sep == '/' else path.replace('/', os.sep)}"
 
     def entry(self, path: str) -> Entry | None:
         """What is at ``path``, itself; None if there is nothing."""
@@ -91,14 +95,16 @@ class Disk:
         return _entry(found)
 
     def _check_way(self, path: str) -> None:
-        parts = path.split("/")[:-1]
-        for end in range(1, len(parts) + 1):
-            way = "/".join(parts[:end])
-            found = self._entry(self.real(way))
-            if found is None:
+        real = self.real(path)
+        end = real.find(os.sep, len(self.root) + 1)
+        while end >= 0:
+            try:
+                found = os.lstat(real[:end])
+            except (FileNotFoundError, NotADirectoryError):
                 return
-            if found.kind == "link":
-                raise self.refused(way)
+            if _is_link(found):
+                raise self.refused(path[: end - len(self.root) - 1])
+            end = real.find(os.sep, end + 1)
 
     def refused(self, path: str) -> LinkError:
         """The error for a link at ``path``."""
@@ -110,21 +116,27 @@ class Disk:
     def read(self, path: str) -> tuple[bytes, Seen]:
         """A plain file's bytes, and what it looked like before they were read.
 
-        Raises FileNotFoundError where there is none.
+        Raises FileNotFoundError where there is none, OSError (EFBIG) beyond `MAX_SIZE`.
         """
-        found = self.entry(path)
-        if found is None or found.kind == "folder":
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        if found.kind != "file":
+        self._check_way(path)
+        if not _NO_FOLLOW and (found := self._entry(self.real(path))) and found.kind == "link":
             raise self.refused(path)
         try:
             handle = os.open(self.real(path), os.O_RDONLY | _NO_FOLLOW | _BINARY | _NO_WAIT)
+        except NotADirectoryError as error:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from error
         except OSError as error:
             if error.errno == errno.ELOOP:
                 raise self.refused(path) from error
             raise
+        entry = _entry(os.fstat(handle))
+        if entry.kind != "file":
+            os.close(handle)
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         with open(handle, "rb") as file:
-            return file.read(), _entry(os.fstat(handle)).seen
+            if entry.seen.size > MAX_SIZE:
+                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
+            return file.read(), entry.seen
 
     def write(self, path: str, data: bytes) -> None:
         """Make a file of these bytes, in place of an old one, and put it on the disk."""
@@ -232,9 +244,23 @@ def _stat_of(item: os.DirEntry[str]) -> Entry:
     return _entry(found)
 
 
+def _is_link(found: os.stat_result) -> bool:
+    return stat.S_ISLNK(found.st_mode) or getattr(found, "st_reparse_tag", 0) in _LINK_TAGS
+
+
+@functools.lru_cache(maxsize=8192)
+def _is_inside(path: str) -> bool:
+    return not any(
+        part in ("", ".", "..")
+        or "\0" in part
+        or (os.sep != "/" and not _NO_DRIVE.isdisjoint(part))
+        for part in path.split("/")
+    )
+
+
 def _entry(found: os.stat_result) -> Entry:
     kind: Kind = "other"
-    if stat.S_ISLNK(found.st_mode) or getattr(found, "st_reparse_tag", 0) in _LINK_TAGS:
+    if _is_link(found):
         kind = "link"
     elif stat.S_ISREG(found.st_mode):
         kind = "file"

@@ -37,6 +37,7 @@ from .naming import (
 )
 from .problems import Problem
 from .reading import (
+    BEHIND,
     Found,
     FoundLayer,
     FoundSidecar,
@@ -95,6 +96,8 @@ class Keeper:
             if folder is None or not _is_component(folder):
                 continue
             home = find_home(self.disk, folder)
+            if isinstance(home, Problem):
+                raise home.error(self.where)
             if isinstance(home, Home):
                 if home.id == dataset:
                     return folder
@@ -162,7 +165,7 @@ class Keeper:
         folder = change.home.folder
         file = find_content(self.disk, folder, path)
         if isinstance(file, Problem):
-            entry = None if "behind" in file.reason else self.disk.entry(file.path)
+            entry = None if file.reason.startswith(BEHIND) else self.disk.entry(file.path)
             if entry is not None:
                 change.reject(file.path, entry.seen, file.reason)
             return file
@@ -208,7 +211,7 @@ class Keeper:
             if base.metadata == mirrored.metadata and base.version <= mirrored.version:
                 change.put(mirrored, file.data, write=False)
                 return
-        base = side or mirrored
+        latest = side or mirrored
         used = [change.home.deleted_version, change.floor]
         used += [state.version for state in (side, mirrored) if state is not None]
         change.put(
@@ -218,7 +221,7 @@ class Keeper:
                 sha256=file.digest,
                 version=max(used) + 1,
                 updated_at=datetime.now(UTC),
-                metadata=base.metadata if base else {},
+                metadata=latest.metadata if latest else {},
                 original_sha256=fits.original_sha256 if fits else "",
                 parser_sig=fits.parser_sig if fits else "",
             ),

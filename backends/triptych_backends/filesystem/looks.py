@@ -219,12 +219,9 @@ def datasets(session: Session) -> list[tuple[str, str, bool, bool]]:
 
 
 def _look(row: tuple[Any, ...]) -> Look:
-    return Look(
-        *row[:4],
-        Seen(*row[4:7]),
-        None if row[7] is None else Seen(*row[7:10]),
-        row[10],
-    )
+    name, kind, path, digest, *seen = row[:7]
+    side = None if row[7] is None else Seen(*row[7:10])
+    return Look(name, kind, path, digest, Seen(*seen), side, row[10])
 
 
 def _known(row: tuple[Any, ...]) -> Known:

@@ -61,15 +61,15 @@ def notice_layers(keeper: Keeper, dataset: str, name: str) -> None:
             known = {look.kind: look for look in looks.find_layers(session, dataset, name)}
         document = keeper.known(dataset, name)
         path = document.look.path if document else None
-        changed = {}
+        changed: list[str] = []
         for kind in ("L0", "L1"):
             look = known.get(kind)
             try:
                 if look is not None:
                     if not is_current_layer(keeper, look, keeper.disk.entry(look.path)):
-                        changed[look.path] = look
+                        changed.append(look.path)
                 elif place := keeper.find_layer_file(folder, name, kind, path):
-                    changed[place] = None
+                    changed.append(place)
             except LinkError:
                 continue
     if changed:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
 import time
 
@@ -9,7 +11,7 @@ import attrs
 
 from triptych.records import DerivedLayer
 
-from .disk import Disk, Entry, LinkError, Seen
+from .disk import MAX_SIZE, Disk, Entry, LinkError, Seen
 from .formats import FormatError, Home, Sidecar, read_home, read_layer, read_sidecar
 from .layout import dataset_file, document_file, sidecar_file
 from .problems import Problem
@@ -17,8 +19,7 @@ from .problems import Problem
 __all__ = ["Found", "FoundLayer", "FoundSidecar", "find_content", "find_home", "find_layer",
            "find_sidecar", "misplaced"]  # fmt: skip
 
-MAX_SIZE = 1 << 29
-"""Bytes: SQLite holds rows of up to 1 GB."""
+BEHIND = "lies behind a symbolic link"
 
 
 @attrs.frozen
@@ -132,29 +133,29 @@ def _find_text(disk: Disk, path: str) -> Found | Problem | None:
 def _find(disk: Disk, path: str) -> Found | Problem | None:
     looked = time.time_ns()
     try:
-        entry = disk.entry(path)
-        if entry is None or entry.kind == "folder":
-            return None
-        wrong = misplaced(path, entry)
-        if wrong is not None:
-            return wrong
-        if entry.seen.size > MAX_SIZE:
-            return Problem(
-                path=path,
-                reason=f"is larger than {MAX_SIZE >> 20} MB",
-                remedy="split it, or move it elsewhere",
-            )
         data, seen = disk.read(path)
     except FileNotFoundError:
-        return None
+        entry = disk.entry(path)
+        return None if entry is None or entry.kind == "folder" else misplaced(path, entry)
     except LinkError:
+        with contextlib.suppress(LinkError):
+            entry = disk.entry(path)
+            return None if entry is None else misplaced(path, entry)
         return Problem(
             path=path,
-            reason="lies behind a symbolic link, which is never followed",
+            reason=f"{BEHIND}, which is never followed",
             remedy="put the folder itself there, or remove the link",
         )
     except PermissionError:
         return Problem(
             path=path, reason="cannot be read", remedy="give yourself the right to read it"
+        )
+    except OSError as error:
+        if error.errno != errno.EFBIG:
+            raise
+        return Problem(
+            path=path,
+            reason=f"is larger than {MAX_SIZE >> 20} MB",
+            remedy="split it, or move it elsewhere",
         )
     return Found(data, hashlib.sha256(data).hexdigest(), seen, looked)

@@ -133,10 +133,11 @@ def differences(keeper: Keeper, dataset: str, folder: str) -> Differences:
             found.new.append(place.removeprefix(f"{folder}/"))
     # A sidecar without a file: the document was removed while nothing remembered it.
     for side in sides:
-        path = _path_in(keeper, side)
-        if path is not None and sidecar_file(folder, path) == side:
-            if document_file(folder, path) not in files:
-                found.new.append(path)
+        alone = _path_in(keeper, side)
+        if alone is None or sidecar_file(folder, alone) != side:
+            continue
+        if document_file(folder, alone) not in files:
+            found.new.append(alone)
     _find_layers(keeper, folder, layers, rejects, found, now)
     found.gone = [path for path in rejects if not _there(keeper, path)]
     found.home = _home_changed(keeper, dataset, folder)
@@ -215,8 +216,7 @@ def catch_up(keeper: Keeper, dataset: str) -> list[Problem]:
         keeper.look(change, known.look.name, known.look.path, known)
         for known in [*found.removed, *found.changed]
     ]
-    for path in found.new:
-        problems.append(_look_at_new(keeper, change, path, found.removed))
+    problems += [_look_at_new(keeper, change, path, found.removed) for path in found.new]
     for path in found.gone:
         change.forget(path, looks.REJECT)
     if (is_gone and (found.removed or found.new)) or _ended_elsewhere(keeper, change, found):
