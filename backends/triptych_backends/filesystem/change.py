@@ -49,12 +49,18 @@ class _Glance:
 class Change:
     """Collects what is to be done in the dataset ``home``; `commit` does it.
 
-    ``floor`` is the greatest deleted version that the mirror knows of.
+    ``written`` is what its own file says, ``mirrored`` what the mirror has of it.
     """
 
-    def __init__(self, keeper: Keeper, home: Home, written: Home | None, floor: int) -> None:
+    def __init__(
+        self, keeper: Keeper, home: Home, written: Home | None, mirrored: Dataset | None
+    ) -> None:
         self.home = home
-        self.floor = floor
+        self._mirrored = (
+            (mirrored.live, mirrored.config, mirrored.deleted_version)
+            if mirrored
+            else (False, None, 0)
+        )
         self._keeper = keeper
         self._written = written or Home(id=home.id, folder=home.folder)
         self._plan = Plan(datasets={home.id})
@@ -70,6 +76,11 @@ class Change:
         self._ended = False
 
     @property
+    def floor(self) -> int:
+        """The greatest deleted version that the mirror knows of."""
+        return self._mirrored[2]
+
+    @property
     def is_empty(self) -> bool:
         """Whether there is nothing to do."""
         return not (
@@ -83,7 +94,7 @@ class Change:
             or self._settled
             or self._ended
             or self.home != self._written
-            or self.home.deleted_version > self.floor
+            or (self.home.live, self.home.config, self.home.deleted_version) != self._mirrored
         )
 
     def set_home(self, **values: object) -> None:

@@ -117,16 +117,14 @@ class Keeper:
             raise told.error(self.where)
         written = told if isinstance(told, Home) else None
         home = written or Home(id=dataset, folder=folder)
-        floor = 0
         if mirrored is not None:
-            floor = mirrored.deleted_version
             home = attrs.evolve(
                 home,
                 live=mirrored.live or home.live,
-                deleted_version=max(home.deleted_version, floor),
+                deleted_version=max(home.deleted_version, mirrored.deleted_version),
                 config=mirrored.config if written is None else home.config,
             )
-        return Change(self, home, written, floor)
+        return Change(self, home, written, mirrored)
 
     def _new_folder(self, dataset: str) -> str:
         folder = folder_of(dataset)

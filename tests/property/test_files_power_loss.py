@@ -1,0 +1,385 @@
+"""Power cuts: every operation on the disk is recorded, and replayed up to any of them.
+
+What had not been synced by then is dropped, wholly or in part, as a disk may do: a file's bytes
+until the file is synced, a name until its folder is. The store that is left, its derived database
+gone or of an earlier day, must have all that was acknowledged, and of the write under way all or
+nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from triptych.records import (
+    DatasetConfig,
+    DerivedLayer,
+    DerivedSig,
+    Layer,
+    NewDocument,
+    SourceDocument,
+)
+from triptych_backends.filesystem import FilesStore
+from triptych_backends.filesystem.disk import Disk
+
+CONFIGS = [DatasetConfig(chunker_sig="c1"), DatasetConfig(chunker_sig="c2", language="german")]
+LONG = f"long/{'x' * 250}.md"
+
+
+@attrs.define
+class Operation:
+    """One step on the disk. ``file`` numbers the file that was written: names come and go."""
+
+    kind: str
+    path: str
+    other: str = ""
+    file: int = -1
+    data: bytes = b""
+
+    @property
+    def folder(self) -> str:
+        """Whose sync makes this step last."""
+        return (self.other or self.path).rpartition("/")[0]
+
+
+LOG: list[Operation] = []
+
+
+class Recorder(Disk):
+    """A disk that writes down what is done."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        self.files: dict[str, int] = {}
+
+    def write(self, path: str, data: bytes) -> None:
+        super().write(path, data)
+        self.files[path] = len(LOG)
+        LOG.append(Operation("write", path, file=len(LOG), data=data))
+        LOG.append(Operation("sync", path, file=self.files[path]))
+
+    def rename(self, old: str, new: str) -> None:
+        super().rename(old, new)
+        self.files[new] = self.files.pop(old, -1)
+        LOG.append(Operation("rename", old, new, file=self.files[new]))
+
+    def remove(self, path: str) -> None:
+        super().remove(path)
+        LOG.append(Operation("remove", path))
+
+    def make_folder(self, path: str) -> bool:
+        made = super().make_folder(path)
+        if made:
+            LOG.append(Operation("make folder", path))
+        return made
+
+    def remove_folder(self, path: str) -> bool:
+        removed = super().remove_folder(path)
+        if removed:
+            LOG.append(Operation("remove folder", path))
+        return removed
+
+    def sync_folder(self, path: str) -> None:
+        super().sync_folder(path)
+        LOG.append(Operation("sync folder", path))
+
+
+State = dict[tuple[str, ...], Any]
+
+
+def state(store: FilesStore) -> State:
+    """All that a store shows that must not be lost."""
+    shown: State = {}
+    for dataset in store.documents.list_datasets():
+        shown["dataset", dataset] = True
+        for info in store.documents.list(dataset):
+            document = store.documents.get(dataset, info.name)
+            assert document is not None
+            metadata = tuple(sorted(document.metadata.items()))
+            shown["document", dataset, info.name] = (document.content, info.version, metadata)
+    for dataset in ("d", "e", "f"):
+        for layer in store.layers.list(dataset):
+            place = ("layer", dataset, layer.doc_name, str(layer.layer))
+            shown[place] = (layer.content, layer.sig.source_version)
+        shown["config", dataset] = store.chunks.config(dataset)
+    return shown
+
+
+def put(store: FilesStore, name: str, content: str, dataset: str = "d", **metadata: str) -> None:
+    store.documents.put(dataset, NewDocument(name=name, content=content, metadata=metadata))
+
+
+def put_layer(store: FilesStore, dataset: str, name: str, text: str) -> None:
+    info = store.documents.get_info(dataset, name) if name else None
+    sig = DerivedSig(source_version=info.version if info else 0, prompt_sig="p")
+    assert store.layers.put(
+        DerivedLayer(dataset_id=dataset, doc_name=name, layer=Layer.ABSTRACT, content=text, sig=sig)
+    )
+
+
+def by_hand(store: FilesStore, path: str, text: str | None) -> None:
+    """A person's edit, which is on the disk before the store sees it."""
+    file = store.path / path
+    if text is None:
+        file.unlink()
+        LOG.append(Operation("hand removes", path))
+    else:
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+        LOG.append(Operation("hand writes", path, data=text.encode()))
+
+
+def many(store: FilesStore, names: list[str], text: str) -> None:
+    store.documents.put_many("d", [NewDocument(name=name, content=text) for name in names])
+
+
+def load(store: FilesStore) -> None:
+    store.documents.load(
+        SourceDocument(
+            dataset_id="d",
+            name="loaded",
+            content="loaded",
+            metadata={},
+            version=40,
+            updated_at=datetime(2020, 1, 1, tzinfo=UTC),
+        )
+    )
+
+
+STEPS: list[Callable[[FilesStore], object]] = [
+    lambda store: put(store, "a", "new text", k="v"),
+    lambda store: put(store, "a", "new text", k="other"),
+    lambda store: put(store, "deep/er/b", "nested"),
+    lambda store: many(store, ["a", "deep/c", "deep/er/b", "e"], "all at once"),
+    lambda store: put_layer(store, "d", "a", "abstract"),
+    lambda store: put_layer(store, "d", "a", "another abstract"),
+    lambda store: put_layer(store, "d", "", "of the dataset"),
+    lambda store: put(store, "A", "not a"),
+    lambda store: put(store, LONG, "long"),
+    lambda store: store.documents.delete("d", "deep/er/b"),
+    lambda store: store.documents.delete("d", "a"),
+    lambda store: put(store, "a", "again"),
+    lambda store: store.chunks.configure("d", CONFIGS[1], expected=CONFIGS[0]),
+    lambda store: store.chunks.configure("f", CONFIGS[0], expected=None),
+    lambda store: put(store, "a", "in another", "e"),
+    lambda store: by_hand(store, "d/e", "edited"),
+    lambda store: store.documents.list("d"),
+    lambda store: by_hand(store, "d/new", "made by hand"),
+    lambda store: store.documents.list("d"),
+    lambda store: by_hand(store, "d/old", None),
+    lambda store: store.documents.list("d"),
+    load,
+    lambda store: store.layers.delete_by_doc("d", ""),
+    lambda store: store.documents.delete_dataset("e"),
+    lambda store: put(store, "b", "once more", "e"),
+    lambda store: store.documents.delete_dataset("d"),
+    lambda store: put(store, "a", "after the end"),
+]
+
+
+@attrs.frozen
+class Recording:
+    """``base`` is the folder as the recorder found it; ``states`` what was true after each ack."""
+
+    base: Path
+    log: list[Operation]
+    states: list[State]
+
+
+@functools.cache
+def recording() -> Recording:
+    """A store with some history is opened, and the steps carried out."""
+    folder = Path(tempfile.mkdtemp(prefix="triptych-power-"))
+    root = folder / "base"
+    with FilesStore.open(root) as store:
+        put(store, "a", "first")
+        many(store, ["old", "e"], "old text")
+        store.chunks.configure("d", CONFIGS[0], expected=None)
+        put_layer(store, "d", "e", "of e")
+        put(store, "gone", "x")
+        put(store, "gone", "y")
+        store.documents.delete("d", "gone")
+        states = [state(store)]
+    shutil.copytree(root, folder / "live")
+    LOG.clear()
+    with FilesStore.open(folder / "live", disk=Recorder) as store:
+        for step in STEPS:
+            edited = len(LOG)
+            step(store)
+            if any(operation.kind.startswith("hand") for operation in LOG[edited:]):
+                # It is nothing that the store has acknowledged.
+                continue
+            mark = len(LOG)
+            states.append(state(store))
+            del LOG[mark:]
+            LOG.append(Operation("ack", ""))
+    return Recording(root, list(LOG), states)
+
+
+@contextmanager
+def replayed(cut: int, choose: Callable[[int], int], *, older: bool) -> Iterator[Path]:
+    """The folder after a power cut behind the first ``cut`` operations.
+
+    ``choose(n)`` picks one of n outcomes of what had not been synced; the last is that it lasted.
+    """
+    record = recording()
+    done = record.log[:cut]
+    files: dict[str, bytes] = {}
+    folders: set[str] = {""}
+    for path in record.base.rglob("*"):
+        place = path.relative_to(record.base).as_posix()
+        if place.startswith(".triptych/derived"):
+            continue
+        if path.is_dir():
+            folders.add(place)
+        else:
+            files[place] = path.read_bytes()
+    contents: dict[int, bytes] = {}
+    for at, one in enumerate(done):
+        if one.kind == "write":
+            whole = any(late.kind == "sync" and late.file == one.file for late in done[at:])
+            kept = 2 if whole else choose(3)
+            contents[one.file] = one.data[: len(one.data) * kept // 2]
+    for at, one in enumerate(done):
+        lasts = any(late.kind == "sync folder" and late.path == one.folder for late in done[at:])
+        if one.kind.startswith("sync") or one.kind == "ack":
+            continue
+        if one.kind == "hand writes":
+            folders.add(one.folder)
+            files[one.path] = one.data
+        elif one.kind == "hand removes":
+            files.pop(one.path, None)
+        elif not lasts and choose(2) == 0:
+            continue
+        elif one.kind == "write":
+            files[one.path] = contents[one.file]
+        elif one.kind == "rename":
+            files.pop(one.path, None)
+            files[one.other] = contents[one.file]
+        elif one.kind == "remove":
+            files.pop(one.path, None)
+        elif one.kind == "make folder":
+            folders.add(one.path)
+        elif not any(place.startswith(f"{one.path}/") for place in {*files, *folders}):
+            folders.discard(one.path)
+    with tempfile.TemporaryDirectory(prefix="triptych-power-") as temporary:
+        root = Path(temporary) / "kb"
+        root.mkdir()
+        for folder in sorted(folders):
+            if folder.rpartition("/")[0] in folders:
+                (root / folder).mkdir(exist_ok=True)
+        for path, data in files.items():
+            if (root / path).parent.is_dir():
+                (root / path).write_bytes(data)
+        if older:
+            shutil.copytree(
+                record.base / ".triptych" / "derived",
+                root / ".triptych" / "derived",
+                dirs_exist_ok=True,
+            )
+        yield root
+
+
+def assert_nothing_is_lost(cut: int, choose: Callable[[int], int], *, older: bool) -> None:
+    record = recording()
+    acks = sum(operation.kind == "ack" for operation in record.log[:cut])
+    with replayed(cut, choose, older=older) as root:
+        with FilesStore.open(root) as store:
+            found = state(store)
+            allowed = record.states[acks : acks + 2]
+            # An edit by hand is the person's write; which versions it gets is the store's, later.
+            assert any(_agree(found, wanted, record, cut) for wanted in allowed), (
+                f"cut {cut}, {acks} acks",
+                _difference(found, allowed[0]),
+                _difference(found, allowed[-1]),
+            )
+            assert store.problems() == ()
+            _assert_no_version_comes_again(store, record.states[: acks + 1])
+            again = state(store)
+        with FilesStore.open(root) as store:
+            assert state(store) == again
+        assert not list((root / ".triptych" / "journal").iterdir())
+
+
+def _agree(found: State, wanted: State, record: Recording, cut: int) -> bool:
+    edited = _edited(record, cut)
+    return {key: value for key, value in found.items() if key[1:] not in edited} == {
+        key: value for key, value in wanted.items() if key[1:] not in edited
+    }
+
+
+def _edited(record: Recording, cut: int) -> set[tuple[str, str]]:
+    """Documents that a person edited, which the store has not acknowledged yet."""
+    edited: set[tuple[str, str]] = set()
+    for operation in record.log[:cut]:
+        if operation.kind == "ack":
+            edited.clear()
+        elif operation.kind.startswith("hand"):
+            dataset, _, name = operation.path.partition("/")
+            edited.add((dataset, name))
+    return edited
+
+
+def _difference(found: State, wanted: State) -> dict[tuple[str, ...], tuple[Any, Any]]:
+    return {
+        key: (found.get(key), wanted.get(key))
+        for key in {*found, *wanted}
+        if found.get(key) != wanted.get(key)
+    }
+
+
+def _assert_no_version_comes_again(store: FilesStore, states: list[State]) -> None:
+    used: dict[str, int] = {}
+    for shown in states:
+        for key, value in shown.items():
+            if key[0] == "document" and key not in states[-1]:
+                used[key[1]] = max(used.get(key[1], 0), value[1])
+    for dataset, version in used.items():
+        new = NewDocument(name="never before", content="")
+        assert store.documents.put(dataset, new).version > version
+    for key, value in states[-1].items():
+        if key[0] == "document":
+            new = NewDocument(name=key[2], content="a change")
+            assert store.documents.put(key[1], new).version > value[1]
+
+
+def test_the_replay_of_everything_is_the_store_itself() -> None:
+    record = recording()
+    with (
+        replayed(len(record.log), lambda count: count - 1, older=False) as root,
+        FilesStore.open(root) as store,
+    ):
+        assert state(store) == record.states[-1]
+
+
+@given(data=st.data(), older=st.booleans())
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+def test_power_cuts_lose_nothing_that_was_acknowledged(data: st.DataObject, older: bool) -> None:
+    cut = data.draw(st.integers(0, len(recording().log)), label="cut")
+    assert_nothing_is_lost(cut, lambda count: data.draw(st.integers(0, count - 1)), older=older)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("older", [True, False])
+@pytest.mark.parametrize("keep", ["nothing", "everything", "every other", "names only"])
+def test_power_cuts_at_every_operation(keep: str, older: bool) -> None:
+    for cut in range(len(recording().log) + 1):
+        asked = iter(range(1_000_000))
+        choices: dict[str, Callable[[int], int]] = {
+            "nothing": lambda count: 0,
+            "everything": lambda count: count - 1,
+            "every other": lambda count, asked=asked: next(asked) % count,  # type: ignore[misc]  # mypy cannot infer a lambda's default
+            "names only": lambda count: 1 if count == 2 else 0,
+        }
+        assert_nothing_is_lost(cut, choices[keep], older=older)
