@@ -151,7 +151,11 @@ class Disk:
         with open(handle, "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(handle)
+            self.sync(handle, path)
+
+    def sync(self, handle: int, path: str) -> None:
+        """Put the bytes of an open file, which is at ``path``, on the disk."""
+        os.fsync(handle)
 
     def rename(self, old: str, new: str) -> None:
         """Move a file to ``new``, in place of a file there, in one step."""
