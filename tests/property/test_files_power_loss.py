@@ -14,27 +14,23 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from triptych.records import (
-    DatasetConfig,
-    DerivedLayer,
-    DerivedSig,
-    Layer,
-    NewDocument,
-    SourceDocument,
+from files_steps import (
+    BEGINNING,
+    STEPS,
+    State,
+    assert_no_version_comes_again,
+    difference,
+    state,
+    without,
 )
 from triptych_backends.filesystem import FilesStore
 from triptych_backends.filesystem.disk import Disk
-
-CONFIGS = [DatasetConfig(chunker_sig="c1"), DatasetConfig(chunker_sig="c2", language="german")]
-LONG = f"long/{'x' * 250}.md"
 
 
 @attrs.define
@@ -98,100 +94,6 @@ class Recorder(Disk):
         LOG.append(Operation("sync folder", path))
 
 
-State = dict[tuple[str, ...], Any]
-
-
-def state(store: FilesStore) -> State:
-    """All that a store shows that must not be lost."""
-    shown: State = {}
-    for dataset in store.documents.list_datasets():
-        shown["dataset", dataset] = True
-        for info in store.documents.list(dataset):
-            document = store.sql.documents.get(dataset, info.name)
-            assert document is not None
-            assert document.version == info.version
-            metadata = tuple(sorted(document.metadata.items()))
-            shown["document", dataset, info.name] = (document.content, info.version, metadata)
-    for dataset in ("d", "e", "f"):
-        for layer in store.layers.list(dataset):
-            place = ("layer", dataset, layer.doc_name, str(layer.layer))
-            shown[place] = (layer.content, layer.sig.source_version)
-        shown["config", dataset] = store.chunks.config(dataset)
-    return shown
-
-
-def put(store: FilesStore, name: str, content: str, dataset: str = "d", **metadata: str) -> None:
-    store.documents.put(dataset, NewDocument(name=name, content=content, metadata=metadata))
-
-
-def put_layer(store: FilesStore, dataset: str, name: str, text: str) -> None:
-    info = store.documents.get_info(dataset, name) if name else None
-    sig = DerivedSig(source_version=info.version if info else 0, prompt_sig="p")
-    assert store.layers.put(
-        DerivedLayer(dataset_id=dataset, doc_name=name, layer=Layer.ABSTRACT, content=text, sig=sig)
-    )
-
-
-def by_hand(store: FilesStore, path: str, text: str | None) -> None:
-    """A person's edit, which is on the disk before the store sees it."""
-    file = store.path / path
-    if text is None:
-        file.unlink()
-        LOG.append(Operation("hand removes", path))
-    else:
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(text)
-        LOG.append(Operation("hand writes", path, data=text.encode()))
-
-
-def many(store: FilesStore, names: list[str], text: str) -> None:
-    store.documents.put_many("d", [NewDocument(name=name, content=text) for name in names])
-
-
-def load(store: FilesStore) -> None:
-    store.documents.load(
-        SourceDocument(
-            dataset_id="d",
-            name="loaded",
-            content="loaded",
-            metadata={},
-            version=40,
-            updated_at=datetime(2020, 1, 1, tzinfo=UTC),
-        )
-    )
-
-
-STEPS: list[Callable[[FilesStore], object]] = [
-    lambda store: put(store, "a", "new text", k="v"),
-    lambda store: put(store, "a", "new text", k="other"),
-    lambda store: put(store, "deep/er/b", "nested"),
-    lambda store: many(store, ["a", "deep/c", "deep/er/b", "e"], "all at once"),
-    lambda store: put_layer(store, "d", "a", "abstract"),
-    lambda store: put_layer(store, "d", "a", "another abstract"),
-    lambda store: put_layer(store, "d", "", "of the dataset"),
-    lambda store: put(store, "A", "not a"),
-    lambda store: put(store, LONG, "long"),
-    lambda store: store.documents.delete("d", "deep/er/b"),
-    lambda store: store.documents.delete("d", "a"),
-    lambda store: put(store, "a", "again"),
-    lambda store: store.chunks.configure("d", CONFIGS[1], expected=CONFIGS[0]),
-    lambda store: store.chunks.configure("f", CONFIGS[0], expected=None),
-    lambda store: put(store, "a", "in another", "e"),
-    lambda store: by_hand(store, "d/e", "edited"),
-    lambda store: store.documents.list("d"),
-    lambda store: by_hand(store, "d/new", "made by hand"),
-    lambda store: store.documents.list("d"),
-    lambda store: by_hand(store, "d/old", None),
-    lambda store: store.documents.list("d"),
-    load,
-    lambda store: store.layers.delete_by_doc("d", ""),
-    lambda store: store.documents.delete_dataset("e"),
-    lambda store: put(store, "b", "once more", "e"),
-    lambda store: store.documents.delete_dataset("d"),
-    lambda store: put(store, "a", "after the end"),
-]
-
-
 @attrs.frozen
 class Recording:
     """``base`` is the folder as the recorder found it; ``states`` what was true after each ack."""
@@ -207,22 +109,18 @@ def recording() -> Recording:
     folder = Path(tempfile.mkdtemp(prefix="triptych-power-"))
     root = folder / "base"
     with FilesStore.open(root) as store:
-        put(store, "a", "first")
-        many(store, ["old", "e"], "old text")
-        store.chunks.configure("d", CONFIGS[0], expected=None)
-        put_layer(store, "d", "e", "of e")
-        put(store, "gone", "x")
-        put(store, "gone", "y")
-        store.documents.delete("d", "gone")
+        for step in BEGINNING:
+            step(store)
         states = [state(store)]
     shutil.copytree(root, folder / "live")
     LOG.clear()
     with FilesStore.open(folder / "live", disk=Recorder) as store:
         for step in STEPS:
-            edited = len(LOG)
             step(store)
-            if any(operation.kind.startswith("hand") for operation in LOG[edited:]):
-                # It is nothing that the store has acknowledged.
+            if step.path:
+                # A person's edit, which is on the disk before the store sees it.
+                kind = "hand removes" if step.text is None else "hand writes"
+                LOG.append(Operation(kind, step.path, data=(step.text or "").encode()))
                 continue
             mark = len(LOG)
             states.append(state(store))
@@ -314,25 +212,18 @@ def assert_nothing_is_lost(cut: int, choose: Callable[[int], int], *, older: boo
         with FilesStore.open(root) as store:
             found = state(store)
             allowed = record.states[acks : acks + 2]
-            # An edit by hand is the person's write; which versions it gets is the store's, later.
-            assert any(_agree(found, wanted, record, cut) for wanted in allowed), (
+            edited = _edited(record, cut)
+            assert any(without(found, edited) == without(one, edited) for one in allowed), (
                 f"cut {cut}, {acks} acks",
-                _difference(found, allowed[0]),
-                _difference(found, allowed[-1]),
+                difference(found, allowed[0]),
+                difference(found, allowed[-1]),
             )
             assert store.problems() == ()
-            _assert_no_version_comes_again(store, record.states[: acks + 1])
+            assert_no_version_comes_again(store, record.states[: acks + 1])
             again = state(store)
         with FilesStore.open(root) as store:
             assert state(store) == again
         assert not list((root / ".triptych" / "journal").iterdir())
-
-
-def _agree(found: State, wanted: State, record: Recording, cut: int) -> bool:
-    edited = _edited(record, cut)
-    return {key: value for key, value in found.items() if key[1:] not in edited} == {
-        key: value for key, value in wanted.items() if key[1:] not in edited
-    }
 
 
 def _edited(record: Recording, cut: int) -> set[tuple[str, str]]:
@@ -345,33 +236,6 @@ def _edited(record: Recording, cut: int) -> set[tuple[str, str]]:
             dataset, _, name = operation.path.partition("/")
             edited.add((dataset, name))
     return edited
-
-
-def _difference(found: State, wanted: State) -> dict[tuple[str, ...], tuple[Any, Any]]:
-    return {
-        key: (found.get(key), wanted.get(key))
-        for key in {*found, *wanted}
-        if found.get(key) != wanted.get(key)
-    }
-
-
-def _assert_no_version_comes_again(store: FilesStore, states: list[State]) -> None:
-    used: dict[str, int] = {}
-    for shown in states:
-        for key, value in shown.items():
-            if key[0] == "document" and key not in states[-1]:
-                used[key[1]] = max(used.get(key[1], 0), value[1])
-    for dataset in "de":
-        versions = {"never before": used.get(dataset, 0)}
-        versions |= {
-            key[2]: value[1]
-            for key, value in states[-1].items()
-            if key[:2] == ("document", dataset)
-        }
-        new = [NewDocument(name=name, content="a change") for name in versions]
-        for outcome in store.documents.put_many(dataset, new):
-            assert outcome.document is not None
-            assert outcome.document.version > versions[outcome.name]
 
 
 def test_the_replay_of_everything_is_the_store_itself() -> None:
