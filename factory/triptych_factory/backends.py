@@ -51,9 +51,19 @@ def _sqlite(location: Location, settings: Settings) -> Store:
     )
 
 
+def _files(location: Location, settings: Settings) -> Store:
+    from triptych_backends.filesystem import FilesStore
+
+    assert location.path is not None
+    return FilesStore.open(
+        location.path, read_only=settings.read_only, lock_timeout=settings.lock_timeout
+    )
+
+
 BUILDERS: Mapping[str, Callable[[Location, Settings], Store]] = {
     "memory": _memory,
     "sqlite": _sqlite,
+    "files": _files,
 }
 
 
@@ -64,7 +74,7 @@ def open_store(location: Location, settings: Settings, *, create: bool = True) -
         NotFoundError: there is none, and ``create`` is False or the settings are read-only.
         StoreError: it cannot be opened.
     """
-    if location.path is not None and not location.path.exists():
+    if location.path is not None and not _exists(location):
         if not create or settings.read_only:
             raise NotFoundError(
                 f"there is no store at {location.path}: put a document there first, or name "
@@ -76,3 +86,10 @@ def open_store(location: Location, settings: Settings, *, create: bool = True) -
                 "another store"
             )
     return BUILDERS[location.scheme](location, settings)
+
+
+def _exists(location: Location) -> bool:
+    if location.path is None:
+        return True
+    # A folder that holds files is no store yet.
+    return (location.path / ".triptych" if location.scheme == "files" else location.path).exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 from pathlib import Path
 
@@ -15,19 +16,21 @@ __all__ = ["Location", "parse_location", "relative_to"]
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 
-_KNOWN = ("memory", "sqlite")
-_NOT_YET = ("files", "postgresql", "postgresql+psycopg", "qdrant")
+_KNOWN = ("memory", "sqlite", "files")
+_NOT_YET = ("postgresql", "postgresql+psycopg", "qdrant")
 
 
 @attrs.frozen(kw_only=True, slots=True)
 class Location:
-    """A scheme, and the absolute path of the store's file where the scheme has one."""
+    """A scheme, and the absolute path of the store's file or folder where the scheme has one."""
 
     scheme: str
     path: Path | None = None
 
     def __str__(self) -> str:
-        return f"{self.scheme}://" if self.path is None else str(self.path)
+        if self.path is None:
+            return f"{self.scheme}://"
+        return str(self.path) if self.scheme == "sqlite" else f"{self.scheme}://{self.path}"
 
 
 def parse_location(url: str) -> Location:
@@ -50,7 +53,7 @@ def parse_location(url: str) -> Location:
     if scheme in _NOT_YET:
         raise NotAvailableError(
             f"{scheme}:// is not in this version of Triptych: use a path such as ./kb.db, "
-            "sqlite:///… or memory://"
+            "sqlite:///…, files:///… or memory://"
         )
     if scheme not in _KNOWN:
         raise ValidationError(
@@ -61,16 +64,21 @@ def parse_location(url: str) -> Location:
         if rest:
             raise ValidationError(f"memory:// takes nothing behind it, not {rest!r}")
         return Location(scheme="memory")
+    if scheme == "files":
+        return Location(scheme="files", path=_folder(url, rest))
     return Location(scheme="sqlite", path=_sqlite_file(url, rest))
 
 
 def relative_to(url: str, directory: Path) -> str:
-    """``url`` with the relative path of a SQLite file taken from ``directory``."""
+    """``url`` with the relative path of a SQLite file or a folder taken from ``directory``."""
     found = _URL.fullmatch(url)
     if found is None:
         return str(directory / Path(url).expanduser())
     if found[1].lower() == "sqlite" and found[2].startswith("/") and found[2] != "/":
         return f"sqlite:///{(directory / found[2][1:]).as_posix()}"
+    if found[1].lower() == "files" and found[2].startswith("."):
+        path = (directory / found[2]).absolute().as_posix()
+        return f"files://{path if path.startswith('/') else f'/{path}'}"
     return url
 
 
@@ -78,6 +86,8 @@ def _refuse_half_url(text: str) -> None:
     scheme, colon, rest = text.partition(":")
     if colon and scheme.lower() in (*_KNOWN, *_NOT_YET):
         fixed = "memory://" if scheme.lower() == "memory" else f"{scheme}:///{rest.lstrip('/')}"
+        if scheme.lower() == "files" and not rest.startswith("/"):
+            fixed = f"files://./{rest}"
         raise ValidationError(f"{text!r} is neither a path nor a URL: write {fixed}")
 
 
@@ -94,16 +104,42 @@ def _sqlite_file(url: str, rest: str) -> Path:
     return _file(Path(rest[1:]), url)
 
 
+def _folder(url: str, rest: str) -> Path:
+    """As in a file URL, what follows the host, which there is none of, is absolute."""
+    if not re.match(r"/|\.\.?(/|$)|~", rest):
+        raise ValidationError(
+            f"{url!r} names a host, which a folder has not: write files://./{rest} for a path "
+            f"from here, files:///{rest} for one from the root"
+        )
+    if re.match(r"/[A-Za-z]:", rest) and os.name == "nt":
+        rest = rest[1:]
+    path = Path(rest).expanduser()
+    if path == Path(path.anchor or "."):
+        raise ValidationError(f"{url!r} is no folder for a store alone: name one in it")
+    path = _looked_up(path, url)
+    if path.is_file():
+        raise ValidationError(f"{url!r} is a file: name a folder, or write sqlite:/// for SQLite")
+    return path
+
+
 def _file(path: Path, url: str) -> Path:
+    path = _looked_up(path, url)
+    if path.is_dir():
+        raise ValidationError(
+            f"{url!r} is a directory: name a file in it, such as kb.db, or write "
+            f"files://{path.as_posix()} for a store of files"
+        )
+    return path
+
+
+def _looked_up(path: Path, url: str) -> Path:
     path = path.absolute()
     try:
         path.exists()
     except OSError as error:
         raise ValidationError(
-            f"{url[:60]!r}… cannot be a file here ({error.strerror}): give a shorter path"
+            f"{url[:60]!r}… cannot be a path here ({error.strerror}): give a shorter path"
             if error.errno == errno.ENAMETOOLONG
             else f"{url!r} cannot be looked up ({error.strerror}): check the path and its rights"
         ) from error
-    if path.is_dir():
-        raise ValidationError(f"{url!r} is a directory: name a file in it, such as kb.db")
     return path

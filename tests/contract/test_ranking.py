@@ -8,6 +8,7 @@ import pytest
 
 from triptych.records import Candidate, Filter, LayerQuery
 from triptych.testing import Harness, assert_backends_rank_alike
+from triptych_backends.filesystem import FilesStore
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sql import SqlStore
 
@@ -15,6 +16,12 @@ from triptych_backends.sql import SqlStore
 def test_sqlite_ranks_as_memory_does(tmp_path: Path) -> None:
     assert_backends_rank_alike(
         Harness(open=MemoryStore), Harness(open=lambda: SqlStore.open(tmp_path / "kb.db"))
+    )
+
+
+def test_the_filesystem_ranks_as_memory_does(tmp_path: Path) -> None:
+    assert_backends_rank_alike(
+        Harness(open=MemoryStore), Harness(open=lambda: FilesStore.open(tmp_path / "kb"))
     )
 
 

@@ -1,12 +1,14 @@
-"""The Service over both backends of this version."""
+"""The Service over every backend of this version."""
 
 from pathlib import Path
 
 import pytest
+from test_filesystem import raw as files_raw
 from test_memory import raw as memory_raw
 
 from triptych.testing import Harness
 from triptych.testing.service import ServiceTests
+from triptych_backends.filesystem import FilesStore
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sql import SqlStore
 
@@ -21,3 +23,11 @@ class TestSqlite(ServiceTests):
     @pytest.fixture
     def harness(self, tmp_path: Path) -> Harness:
         return Harness(open=lambda: SqlStore.open(tmp_path / "kb.db"), persistent=True)
+
+
+class TestFilesystem(ServiceTests):
+    @pytest.fixture
+    def harness(self, tmp_path: Path) -> Harness:
+        return Harness(
+            open=lambda: FilesStore.open(tmp_path / "kb"), persistent=True, raw=files_raw
+        )

@@ -9,7 +9,7 @@ import pytest
 from triptych.errors import NotAvailableError, NotFoundError, ValidationError
 from triptych_factory.backends import BUILDERS, open_store
 from triptych_factory.embedders import BUILDERS as EMBEDDERS, build_embedder
-from triptych_factory.locations import Location, parse_location
+from triptych_factory.locations import Location, parse_location, relative_to
 from triptych_factory.settings import Settings
 
 
@@ -36,6 +36,50 @@ def test_sqlite_is_a_path_or_a_url_as_in_sqlalchemy(here: Path, url: str, path: 
     assert parse_location(url) == Location(scheme="sqlite", path=Path(path.format(here=here)))
 
 
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("files:///srv/kb", "/srv/kb"),
+        ("FILES:///srv/knowledge base%20", "/srv/knowledge base%20"),
+        ("files://./kb", "{here}/kb"),
+        ("files://../kb", "{here}/../kb"),
+        ("files:///srv/kb/", "/srv/kb"),
+    ],
+)
+def test_files_are_a_folder_as_in_a_file_url(here: Path, url: str, path: str) -> None:
+    found = parse_location(url)
+    assert found == Location(scheme="files", path=Path(path.format(here=here)))
+    assert parse_location(str(found)) == found
+
+
+def test_files_may_lie_at_home() -> None:
+    assert parse_location("files://~/kb").path == Path.home() / "kb"
+
+
+def test_settings_take_a_relative_folder_from_their_own(here: Path) -> None:
+    assert relative_to("files://./kb", here / "sub") == f"files://{here}/sub/kb"
+    assert relative_to("files:///kb", here) == "files:///kb"
+
+
+def test_a_directory_without_a_scheme_is_told_how_to_be_a_store(here: Path) -> None:
+    with pytest.raises(ValidationError, match=f"files://{here}"):
+        parse_location(str(here))
+
+
+def test_a_folder_is_a_store_once_it_was_opened(here: Path) -> None:
+    (here / "notes" / "d").mkdir(parents=True)
+    (here / "notes" / "d" / "a.md").write_text("by hand")
+    location = parse_location("files://./notes")
+    with pytest.raises(NotFoundError, match="no store at"):
+        open_store(location, Settings(), create=False)
+    with pytest.raises(NotFoundError, match="folder"):
+        open_store(parse_location("files://./no/kb"), Settings())
+    for create in (True, False):
+        store = open_store(location, Settings(), create=create)
+        assert [info.name for info in store.documents.list("d")] == ["a.md"]
+        store.close()
+
+
 def test_memory_has_no_path() -> None:
     assert parse_location("memory://") == Location(scheme="memory")
 
@@ -54,11 +98,20 @@ def test_memory_has_no_path() -> None:
         "sqlite:///",
         "sqlite:///:memory:",
         "sqlite:///kb.db?mode=ro",
+        "files:kb",
+        "files:/kb",
+        "files://kb",
+        "files://host/kb",
+        "files://",
+        "files:///",
+        "files://.",
+        "files://./file",
         ".",
         "redis://localhost",
     ],
 )
-def test_what_cannot_be_meant_is_refused(url: str) -> None:
+def test_what_cannot_be_meant_is_refused(here: Path, url: str) -> None:
+    (here / "file").touch()
     with pytest.raises(ValidationError):
         parse_location(url)
 
@@ -69,7 +122,7 @@ def test_an_unknown_scheme_names_the_known_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["files:///d", "postgresql+psycopg://u:secret@h/d", "qdrant://u:secret@h?truth=x"]
+    "url", ["postgresql+psycopg://u:secret@h/d", "qdrant://u:secret@h?truth=x"]
 )
 def test_what_comes_later_is_told_apart_and_keeps_its_secrets(url: str) -> None:
     with pytest.raises(NotAvailableError, match="not in this version") as caught:
@@ -78,7 +131,9 @@ def test_what_comes_later_is_told_apart_and_keeps_its_secrets(url: str) -> None:
 
 
 def test_every_parsed_scheme_has_a_builder() -> None:
-    assert {parse_location(url).scheme for url in ("memory://", "x.db")} == set(BUILDERS)
+    assert {parse_location(url).scheme for url in ("memory://", "x.db", "files:///x")} == set(
+        BUILDERS
+    )
 
 
 def test_a_missing_store_is_not_made_unless_allowed(here: Path) -> None:

@@ -23,7 +23,7 @@ from .transaction import Dataset, Transaction, find_dataset
 if TYPE_CHECKING:
     from .store import SqlStore
 
-__all__ = ["SqlDocuments"]
+__all__ = ["SqlDocuments", "conflict"]
 
 Change = Literal["added", "updated", "unchanged"]
 
@@ -100,7 +100,7 @@ class SqlDocuments(Repository):
                 row = stored.get(document.name)
                 actual = row.version if row else 0
                 if document.if_version not in (None, actual):
-                    outcomes.append(_conflict(document, dataset_id, actual))
+                    outcomes.append(conflict(document, dataset_id, actual))
                     continue
                 content = document.content.encode()
                 digest = hashlib.sha256(content).hexdigest()
@@ -242,7 +242,8 @@ def _begin(tx: Transaction, dataset_id: str) -> Dataset:
     return tx.dataset(dataset_id, live=True)
 
 
-def _conflict(document: NewDocument, dataset_id: str, actual: int) -> PutOutcome:
+def conflict(document: NewDocument, dataset_id: str, actual: int) -> PutOutcome:
+    """What becomes of ``document`` when ``actual`` is stored and not what it names."""
     state = f"is at version {actual}" if actual else "does not exist"
     return PutOutcome(
         name=document.name,

@@ -19,13 +19,13 @@ from .filters import layer_owners
 from .removal import remove_layers
 from .repository import Repository
 from .sqlite import among, as_list, upsert
-from .transaction import FIELD_OF_LAYER, find_dataset
+from .transaction import FIELD_OF_LAYER, Transaction, find_dataset
 from .vectors import collect, store_vectors
 
 if TYPE_CHECKING:
     from .store import SqlStore
 
-__all__ = ["SqlLayers"]
+__all__ = ["SqlLayers", "write_layer"]
 
 _l = t.layer.c
 _COLUMNS = (
@@ -90,7 +90,7 @@ class SqlLayers(Repository):
 
     def put(self, layer: DerivedLayer) -> bool:
         """See `LayerRepo.put`. Durable: what a model wrote costs money to make again."""
-        name, kind = layer.doc_name, str(layer.layer)
+        name = layer.doc_name
         with self.store.writing() as tx:
             dataset = find_dataset(tx, layer.dataset_id)
             if name and not name.endswith("/"):
@@ -98,32 +98,7 @@ class SqlLayers(Repository):
                 if found is None or found[0] != layer.sig.source_version:
                     return False
             pk = tx.dataset(layer.dataset_id).id if dataset is None else dataset.id
-            old = tx.one(_OLD, dataset=pk, name=name, layer=kind)
-            vector = None
-            if layer.vector is not None:
-                digest = embedding_input_sig(layer.content)
-                stored = store_vectors(tx, pk, layer.sig.embed_sig, {digest: layer.vector})
-                vector = stored[digest]
-            owner = old[0] if old else tx.ticks(1)
-            revision = tx.log(pk, FIELD_OF_LAYER[layer.layer], owner)
-            sig = layer.sig
-            row = (
-                owner,
-                pk,
-                name,
-                kind,
-                revision,
-                sig.source_version,
-                sig.chunker_sig,
-                sig.prompt_sig,
-                sig.embed_sig,
-                sig.input_sig,
-                vector,
-                layer.content.encode(),
-            )
-            tx.run_many(_PUT, [row])
-            if old and old[1] is not None and old[1] != vector:
-                collect(tx, [old[1]])
+            write_layer(tx, pk, layer)
             return True
 
     def get(self, dataset_id: str, doc_name: str, layer: Layer) -> DerivedLayer | None:
@@ -194,3 +169,34 @@ class SqlLayers(Repository):
             )
         except ValueError as error:
             raise corrupt(self.where, f"layer {row[6]!r} of {row[5]!r}: {error}") from error
+
+
+def write_layer(tx: Transaction, dataset: int, layer: DerivedLayer) -> None:
+    """Store the layer in place of the old one, whatever it was made from."""
+    pk, name, kind = dataset, layer.doc_name, str(layer.layer)
+    old = tx.one(_OLD, dataset=pk, name=name, layer=kind)
+    vector = None
+    if layer.vector is not None:
+        digest = embedding_input_sig(layer.content)
+        stored = store_vectors(tx, pk, layer.sig.embed_sig, {digest: layer.vector})
+        vector = stored[digest]
+    owner = old[0] if old else tx.ticks(1)
+    revision = tx.log(pk, FIELD_OF_LAYER[layer.layer], owner)
+    sig = layer.sig
+    row = (
+        owner,
+        pk,
+        name,
+        kind,
+        revision,
+        sig.source_version,
+        sig.chunker_sig,
+        sig.prompt_sig,
+        sig.embed_sig,
+        sig.input_sig,
+        vector,
+        layer.content.encode(),
+    )
+    tx.run_many(_PUT, [row])
+    if old and old[1] is not None and old[1] != vector:
+        collect(tx, [old[1]])

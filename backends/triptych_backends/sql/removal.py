@@ -9,6 +9,7 @@ from .transaction import FIELD_OF_LAYER, Dataset, Transaction
 from .vectors import collect
 
 __all__ = [
+    "raise_floor",
     "remove_chunk_set",
     "remove_chunk_sets",
     "remove_dataset",
@@ -87,12 +88,15 @@ def remove_chunk_set(tx: Transaction, dataset: int, document: int) -> bool:
     return True
 
 
-def remove_layers(tx: Transaction, dataset: int, name: str | None = None) -> None:
-    """Remove the layers under ``name``, or all of the dataset."""
+def remove_layers(
+    tx: Transaction, dataset: int, name: str | None = None, *, kind: str | None = None
+) -> None:
+    """Remove the layers under ``name``, or all of the dataset; of one ``kind``, or of any."""
     if name is None:
         found = tx.all(_LAYERS, dataset=dataset)
     else:
         found = tx.all(_LAYERS_OF_NAME, dataset=dataset, name=name)
+    found = [row for row in found if kind in (None, row[1])]
     tx.run_many(_DROP_LAYER, [(pk,) for pk, _, _ in found])
     collect(tx, [vector for _, _, vector in found if vector is not None])
     for pk, layer, _ in found:
@@ -112,6 +116,11 @@ def remove_document(tx: Transaction, dataset: Dataset, name: str) -> bool:
     tx.run(_RAISE_FLOOR, dataset=dataset.id, used=version)
     tx.log(dataset.id, "document", document)
     return True
+
+
+def raise_floor(tx: Transaction, dataset: int, version: int) -> None:
+    """Use up the dataset's versions to ``version``: what is created starts above it."""
+    tx.run(_RAISE_FLOOR, dataset=dataset, used=version)
 
 
 def remove_chunk_sets(tx: Transaction, dataset: Dataset) -> None:

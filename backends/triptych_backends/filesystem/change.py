@@ -1,0 +1,341 @@
+"""One change of a dataset: its files first, all or none of them, then their mirror.
+
+The mirror need not be durable: after a power cut the files tell it what it lacks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from typing import TYPE_CHECKING
+
+import attrs
+
+from triptych.records import DerivedLayer
+from triptych_backends.sql import chunk_sets, removal
+from triptych_backends.sql.document_rows import DocumentRow, read_rows, write_rows
+from triptych_backends.sql.layers import write_layer
+from triptych_backends.sql.transaction import Dataset, Transaction
+
+from . import looks
+from .disk import Disk, Seen
+from .formats import Home, Sidecar, write_home, write_layer as layer_bytes, write_sidecar
+from .journal import Plan
+from .layout import dataset_file, document_file, layers_folder, sidecar_file, sidecars_folder
+from .looks import Known, Look
+from .naming import fold
+
+if TYPE_CHECKING:
+    from .keeper import Keeper
+
+__all__ = ["Change"]
+
+
+@attrs.define
+class _Glance:
+    """A look to be remembered; ``seen`` is None for what this change writes."""
+
+    name: str
+    kind: str
+    path: str
+    digest: str
+    file: str
+    sidecar: str | None
+    looked: int
+    seen: Seen | None = None
+    side: Seen | None = None
+
+
+class Change:
+    """Collects what is to be done in the dataset ``home``; `commit` does it.
+
+    ``written`` is what its own file says, ``mirrored`` what the mirror has of it.
+    """
+
+    def __init__(
+        self, keeper: Keeper, home: Home, written: Home | None, mirrored: Dataset | None
+    ) -> None:
+        self.home = home
+        self._mirrored = (
+            (mirrored.live, mirrored.config, mirrored.deleted_version)
+            if mirrored
+            else (False, None, 0)
+        )
+        self._keeper = keeper
+        self._written = written or Home(id=home.id, folder=home.folder)
+        self._plan = Plan(datasets={home.id})
+        self._documents: dict[str, tuple[Sidecar, bytes]] = {}
+        self._gone: dict[str, str] = {}
+        self._layers: list[DerivedLayer] = []
+        self._gone_layers: list[tuple[str, str]] = []
+        self._glances: dict[tuple[str, str], _Glance] = {}
+        self._rejects: dict[str, Look] = {}
+        self._forgotten: set[tuple[str, str]] = set()
+        self._settled: list[Look] = []
+        self._nodes: dict[str, tuple[str, bool]] = {}
+        self._ended = False
+
+    @property
+    def floor(self) -> int:
+        """The greatest deleted version that the mirror knows of."""
+        return self._mirrored[2]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to do."""
+        return not (
+            self._documents
+            or self._gone
+            or self._layers
+            or self._gone_layers
+            or self._glances
+            or self._rejects
+            or self._forgotten
+            or self._settled
+            or self._ended
+            or self.home != self._written
+            or (self.home.live, self.home.config, self.home.deleted_version) != self._mirrored
+        )
+
+    def set_home(self, **values: object) -> None:
+        """Change what the dataset's own file says."""
+        self.home = attrs.evolve(self.home, **values)  # type: ignore[arg-type]  # fields of Home
+
+    def use_up(self, version: int) -> None:
+        """No new document gets ``version`` or one below it."""
+        if version > self.home.deleted_version:
+            self.set_home(deleted_version=version)
+
+    def pending(self, name: str) -> Sidecar | None:
+        """The document as this change leaves it; None when it leaves it alone."""
+        found = self._documents.get(name)
+        return found[0] if found else None
+
+    def node(self, folded: str) -> tuple[str, bool] | None:
+        """What this change makes at a path that folds so: its spelling, whether a folder."""
+        return self._nodes.get(folded)
+
+    # Documents
+
+    def put(self, sidecar: Sidecar, content: bytes, *, write: bool) -> None:
+        """Store a document: in its file as well, if ``write``, and always in its sidecar."""
+        file = document_file(self.home.folder, sidecar.path)
+        place = sidecar_file(self.home.folder, sidecar.path)
+        if write:
+            self._plan.writes[file] = content
+        self._plan.writes[place] = write_sidecar(sidecar)
+        self.take(sidecar, content, None, None, time.time_ns())
+
+    def take(
+        self, sidecar: Sidecar, content: bytes, seen: Seen | None, side: Seen | None, looked: int
+    ) -> None:
+        """Mirror a document that stands in its files."""
+        self._documents[sidecar.name] = (sidecar, content)
+        if not self.home.live:
+            self.set_home(live=True)
+        self.remember(sidecar, seen, side, looked)
+
+    def remember(self, sidecar: Sidecar, seen: Seen | None, side: Seen | None, looked: int) -> None:
+        """Remember what a document's files look like."""
+        file = document_file(self.home.folder, sidecar.path)
+        for end, part in enumerate(file):
+            if part == "/":
+                self._nodes.setdefault(fold(file[:end]), (file[:end], True))
+        self._nodes[fold(file)] = (file, False)
+        self._forgotten.add((file, looks.REJECT))
+        self._glances[sidecar.name, ""] = _Glance(
+            name=sidecar.name,
+            kind="",
+            path=sidecar.path,
+            digest=sidecar.sha256,
+            file=file,
+            sidecar=sidecar_file(self.home.folder, sidecar.path),
+            looked=looked,
+            seen=seen,
+            side=side,
+        )
+
+    def remove(self, name: str, path: str, version: int, digest: str | None) -> None:
+        """Delete a document with its sidecar and its layers.
+
+        ``digest`` is its file's, None when that is gone already.
+        """
+        self.use_up(version)
+        if digest is not None:
+            self._plan.removals[document_file(self.home.folder, path)] = digest
+        self._plan.removals[sidecar_file(self.home.folder, path)] = None
+        self._gone[name] = path
+        self._forgotten.add((name, ""))
+        with self._keeper.sql.reading() as session:
+            found = looks.find_layers(session, self.home.id, name)
+        for look in found:
+            self.remove_layer(look)
+
+    def reject(self, path: str, seen: Seen, reason: str) -> None:
+        """Remember a file (from the root) that is no document."""
+        self._rejects[path] = Look(path, looks.REJECT, path, reason, seen, None, time.time_ns())
+
+    def forget(self, name: str, kind: str) -> None:
+        """Forget what was seen of a file that is gone."""
+        self._forgotten.add((name, kind))
+
+    def settle(self, found: list[Look]) -> None:
+        """Remember that these were looked at anew, and are as they were."""
+        self._settled += found
+
+    # Layers
+
+    def put_layer(self, layer: DerivedLayer, path: str, stored: bytes | None) -> None:
+        """Store a layer in the file at ``path``, whose bytes are ``stored`` now."""
+        data = layer_bytes(layer)
+        if data != stored:
+            self._plan.writes[path] = data
+        self.take_layer(layer, path, hashlib.sha256(data).hexdigest(), None, time.time_ns())
+
+    def take_layer(
+        self, layer: DerivedLayer, path: str, digest: str, seen: Seen | None, looked: int
+    ) -> None:
+        """Mirror a layer that stands in its file."""
+        self._layers.append(layer)
+        self.remember_layer(layer.doc_name, str(layer.layer), path, digest, seen, looked)
+
+    def remember_layer(
+        self, name: str, kind: str, path: str, digest: str, seen: Seen | None, looked: int
+    ) -> None:
+        """Remember what a layer's file looks like."""
+        self._forgotten.add((path, looks.REJECT))
+        self._glances[name, kind] = _Glance(
+            name=name,
+            kind=kind,
+            path=path,
+            digest=digest,
+            file=path,
+            sidecar=None,
+            looked=looked,
+            seen=seen,
+        )
+
+    def remove_layer(self, look: Look) -> None:
+        """Delete a layer."""
+        self._plan.removals[look.path] = look.digest
+        self._gone_layers.append((look.name, look.kind))
+        self._forgotten.add((look.name, look.kind))
+
+    # The whole dataset
+
+    def end(self, documents: list[Known], layers: list[Look]) -> None:
+        """Delete the dataset."""
+        for known in documents:
+            sidecar = known.sidecar
+            self.use_up(sidecar.version)
+            file = document_file(self.home.folder, sidecar.path)
+            self._plan.removals[file] = sidecar.sha256
+            self._plan.removals[sidecar_file(self.home.folder, sidecar.path)] = None
+        for look in layers:
+            self._plan.removals[look.path] = look.digest
+        self.set_home(live=False, config=None)
+        self._ended = True
+
+    def commit(self) -> None:
+        """Do it all: files, then mirror."""
+        if self.is_empty:
+            return
+        keeper, home = self._keeper, self.home
+        if home != self._written:
+            self._plan.writes[dataset_file(home.folder)] = write_home(home)
+        if self._plan.writes or self._plan.removals:
+            keeper.journal.carry_out(self._plan)
+        glances = [self._seen(keeper.disk, glance) for glance in self._glances.values()]
+        with keeper.sql.writing(durable=False) as tx:
+            self._mirror(tx)
+            looks.keep_folder(tx, home.id, home.folder)
+            looks.forget(tx, home.id, self._forgotten)
+            for path in self._plan.removals:
+                looks.forget_node(tx, fold(path), path)
+            for look in [*self._settled, *glances, *self._rejects.values()]:
+                if look is not None:
+                    looks.keep(tx, home.id, look)
+            for glance in self._glances.values():
+                _keep_nodes(tx, glance.file)
+            if self._ended:
+                looks.drop_dataset(tx, home.id)
+        if self._plan.writes or self._plan.removals:
+            keeper.journal.finish()
+        self._prune(keeper)
+
+    def _seen(self, disk: Disk, glance: _Glance) -> Look | None:
+        seen, side = glance.seen, glance.side
+        if seen is None:
+            entry = disk.entry(glance.file)
+            seen = entry.seen if entry else None
+        if side is None and glance.sidecar is not None:
+            entry = disk.entry(glance.sidecar)
+            side = entry.seen if entry else None
+        if seen is None:
+            return None
+        return Look(glance.name, glance.kind, glance.path, glance.digest, seen, side, glance.looked)
+
+    def _mirror(self, tx: Transaction) -> None:
+        home = self.home
+        dataset = tx.dataset(home.id, live=home.live)
+        if self._ended:
+            removal.remove_dataset(tx, dataset)
+        for name in self._gone:
+            removal.remove_document(tx, dataset, name)
+        for name, kind in self._gone_layers:
+            removal.remove_layers(tx, dataset.id, name, kind=kind)
+        self._mirror_documents(tx, dataset)
+        for layer in self._layers:
+            write_layer(tx, dataset.id, layer)
+        if home.deleted_version > dataset.deleted_version:
+            removal.raise_floor(tx, dataset.id, home.deleted_version)
+        if self._ended or home.config == dataset.config:
+            return
+        if home.config is None:
+            removal.remove_chunk_sets(tx, dataset)
+        else:
+            chunk_sets.configure(tx, home.id, home.config, dataset.config)
+
+    def _mirror_documents(self, tx: Transaction, dataset: Dataset) -> None:
+        rows = read_rows(tx, dataset, self._documents, self._keeper.where)
+        for name, (sidecar, content) in self._documents.items():
+            row = rows.get(name)
+            if row is None:
+                row = rows[name] = DocumentRow.new(tx, name)
+            row.change(
+                tx,
+                dataset.id,
+                content,
+                sidecar.sha256,
+                sidecar.metadata,
+                version=sidecar.version,
+                updated_at=sidecar.updated_at,
+                original_sha256=sidecar.original_sha256,
+                parser_sig=sidecar.parser_sig,
+            )
+        write_rows(tx, dataset.id, rows.values())
+
+    def _prune(self, keeper: Keeper) -> None:
+        """Remove folders that this left empty; the dataset's own only with the dataset."""
+        folder = self.home.folder
+        tops = {folder, sidecars_folder(folder), layers_folder(folder)}
+        folders = {path.rpartition("/")[0] for path in self._plan.removals}
+        emptied = []
+        for path in sorted(folders, key=len, reverse=True):
+            while path and path not in tops and keeper.disk.remove_folder(path):
+                emptied.append(path)
+                path = path.rpartition("/")[0]
+        if self._ended:
+            emptied += [top for top in tops if keeper.disk.remove_folder(top)]
+        if emptied:
+            with keeper.sql.writing(durable=False) as tx:
+                for path in emptied:
+                    looks.forget_node(tx, fold(path), path)
+
+
+def _keep_nodes(tx: Transaction, path: str) -> None:
+    parts = path.split("/")
+    for end in range(1, len(parts)):
+        way = "/".join(parts[:end])
+        looks.keep_node(tx, fold(way), way, folder=True)
+    looks.keep_node(tx, fold(path), path, folder=False)

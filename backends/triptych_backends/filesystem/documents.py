@@ -1,0 +1,225 @@
+"""Documents: files and sidecars, read through their mirror."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal
+
+from triptych.errors import ConflictError
+from triptych.records import DocumentInfo, NewDocument, PutOutcome, SourceDocument
+from triptych_backends.sql.documents import SqlDocuments, conflict
+
+from . import noticing, scanning
+from .formats import Sidecar
+
+if TYPE_CHECKING:
+    from .store import FilesStore
+
+__all__ = ["FilesDocuments"]
+
+
+class FilesDocuments(SqlDocuments):
+    """`DocumentRepo` and `BulkDocumentRepo` over a `FilesStore`.
+
+    Every method looks at the files it tells of first, and takes over what was edited by hand.
+    """
+
+    def __init__(self, files: FilesStore) -> None:
+        super().__init__(files.sql)
+        self._files = files
+        self._keeper = files.keeper
+
+    def close(self) -> None:
+        """Close the store, for its other repositories too. Idempotent."""
+        self._files.close()
+
+    def erase(self) -> None:
+        """See `FilesStore.erase`."""
+        self._files.erase()
+
+    def put(self, dataset_id: str, document: NewDocument) -> SourceDocument:
+        """See `DocumentRepo.put`.
+
+        Raises:
+            CorruptStoreError: a file that is not UTF-8 stands where this one goes.
+        """
+        problem = noticing.notice_document(self._keeper, dataset_id, document.name)
+        if problem is not None:
+            raise problem.error(self._keeper.where)
+        return super().put(dataset_id, document)
+
+    def put_many(self, dataset_id: str, documents: Sequence[NewDocument]) -> Sequence[PutOutcome]:
+        """See `BulkDocumentRepo.put_many`. A file in the way fails its document alone."""
+        if not documents:
+            return []
+        keeper = self._keeper
+        with keeper.locked():
+            change = keeper.change(dataset_id)
+            problems = {
+                name: keeper.look_by_name(change, name)
+                for name in dict.fromkeys(document.name for document in documents)
+            }
+            change.commit()
+            change = keeper.change(dataset_id)
+            now = datetime.now(UTC)
+            stored: dict[str, Sidecar | None] = {}
+            outcomes = []
+            for document in documents:
+                name = document.name
+                problem = problems[name]
+                if problem is not None:
+                    outcomes.append(
+                        PutOutcome(name=name, change="failed", error=problem.error(keeper.where))
+                    )
+                    continue
+                if name not in stored:
+                    known = keeper.known(dataset_id, name)
+                    stored[name] = known.sidecar if known else None
+                old = stored[name]
+                actual = old.version if old else 0
+                if document.if_version not in (None, actual):
+                    outcomes.append(conflict(document, dataset_id, actual))
+                    continue
+                content = document.content.encode()
+                digest = hashlib.sha256(content).hexdigest()
+                done: Literal["added", "updated", "unchanged"] = "updated" if old else "added"
+                if old and (old.sha256, old.metadata) == (digest, document.metadata):
+                    new, done = old, "unchanged"
+                else:
+                    new = Sidecar(
+                        name=name,
+                        path=old.path if old else keeper.new_path(change, name),
+                        sha256=digest,
+                        version=max(actual, change.home.deleted_version) + 1,
+                        updated_at=now,
+                        metadata=dict(document.metadata),
+                        original_sha256=document.original_sha256,
+                        parser_sig=document.parser_sig,
+                    )
+                    change.put(new, content, write=True)
+                stored[name] = new
+                outcomes.append(
+                    PutOutcome(
+                        name=name,
+                        change=done,
+                        document=_source(new, dataset_id, document.content),
+                    )
+                )
+            change.commit()
+            return outcomes
+
+    def load(self, document: SourceDocument) -> None:
+        """See `DocumentRepo.load`."""
+        keeper = self._keeper
+        content = document.content.encode()
+        with keeper.locked():
+            change = keeper.change(document.dataset_id)
+            problem = keeper.look_by_name(change, document.name)
+            if problem is not None:
+                raise problem.error(keeper.where)
+            change.commit()
+            change = keeper.change(document.dataset_id)
+            known = keeper.known(document.dataset_id, document.name)
+            old = known.sidecar if known else None
+            new = Sidecar(
+                name=document.name,
+                path=old.path if old else keeper.new_path(change, document.name),
+                sha256=hashlib.sha256(content).hexdigest(),
+                version=document.version,
+                updated_at=document.updated_at,
+                metadata=dict(document.metadata),
+                original_sha256=document.original_sha256,
+                parser_sig=document.parser_sig,
+            )
+            if old == new:
+                return
+            actual = old.version if old else 0
+            used = max(actual, change.home.deleted_version)
+            if document.version <= used:
+                raise ConflictError(
+                    f"document {document.name!r} of dataset {document.dataset_id!r} cannot be "
+                    f"loaded at version {document.version}: versions up to {used} are used up. "
+                    "Load into a new store, or put it to give it a new version",
+                    expected=document.version,
+                    actual=actual,
+                )
+            change.put(new, content, write=True)
+            change.commit()
+
+    def get(self, dataset_id: str, name: str) -> SourceDocument | None:
+        """See `DocumentRepo.get`.
+
+        Raises:
+            CorruptStoreError: its file is no text any more; the message says what to do.
+        """
+        problem = noticing.notice_document(self._keeper, dataset_id, name)
+        if problem is not None:
+            raise problem.error(self._keeper.where)
+        return super().get(dataset_id, name)
+
+    def get_info(self, dataset_id: str, name: str) -> DocumentInfo | None:
+        """See `DocumentRepo.get_info`. A file that is no text any more is told as it was last."""
+        noticing.notice_document(self._keeper, dataset_id, name)
+        return super().get_info(dataset_id, name)
+
+    def list(
+        self, dataset_id: str, *, prefix: str = "", after: str = "", limit: int | None = None
+    ) -> Sequence[DocumentInfo]:
+        """See `DocumentRepo.list`. Folders are looked through for a first page alone."""
+        if not after:
+            noticing.notice_dataset(self._keeper, dataset_id)
+        return super().list(dataset_id, prefix=prefix, after=after, limit=limit)
+
+    def list_datasets(self) -> Sequence[str]:
+        """See `DocumentRepo.list_datasets`. Folders that came or went are seen."""
+        noticing.notice_datasets(self._keeper)
+        return super().list_datasets()
+
+    def delete(self, dataset_id: str, name: str) -> bool:
+        """See `DocumentRepo.delete`. Chunks, vectors and layers go with it.
+
+        Raises:
+            CorruptStoreError: its file is no text any more: nobody adopted what is in it.
+        """
+        keeper = self._keeper
+        if keeper.sql.read_only:
+            return super().delete(dataset_id, name)
+        with keeper.locked():
+            if keeper.folder(dataset_id) is None:
+                return False
+            change = keeper.change(dataset_id)
+            problem = keeper.look_by_name(change, name)
+            if problem is not None:
+                raise problem.error(keeper.where)
+            change.commit()
+            known = keeper.known(dataset_id, name)
+            if known is None:
+                return False
+            change = keeper.change(dataset_id)
+            sidecar = known.sidecar
+            change.remove(name, sidecar.path, sidecar.version, sidecar.sha256)
+            change.commit()
+            return True
+
+    def delete_dataset(self, dataset_id: str) -> bool:
+        """See `DocumentRepo.delete_dataset`. Files that are no documents are left."""
+        keeper = self._keeper
+        with keeper.locked():
+            if keeper.folder(dataset_id) is None:
+                return False
+            return scanning.delete_dataset(keeper, dataset_id)
+
+
+def _source(sidecar: Sidecar, dataset_id: str, content: str) -> SourceDocument:
+    return SourceDocument(
+        dataset_id=dataset_id,
+        name=sidecar.name,
+        content=content,
+        metadata=dict(sidecar.metadata),
+        version=sidecar.version,
+        updated_at=sidecar.updated_at,
+        original_sha256=sidecar.original_sha256,
+        parser_sig=sidecar.parser_sig,
+    )

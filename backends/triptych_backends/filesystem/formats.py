@@ -1,0 +1,272 @@
+"""What stands in the store's own files: sidecars, dataset files, layers.
+
+JSON is indented, its keys in one order and its text unescaped, so that it reads and diffs well.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import attrs
+
+from triptych.errors import ValidationError
+from triptych.records import DatasetConfig, DerivedLayer, DerivedSig, check_metadata
+
+from .naming import decode, fallback, folder_fallback, folder_of
+
+__all__ = [
+    "FormatError",
+    "Home",
+    "Sidecar",
+    "dump",
+    "read_home",
+    "read_layer",
+    "read_sidecar",
+    "write_home",
+    "write_layer",
+    "write_sidecar",
+]
+
+_FENCE = "---\n"
+
+
+class FormatError(Exception):
+    """A file is not what the store writes there; the message says why."""
+
+
+@attrs.frozen(kw_only=True)
+class Sidecar:
+    """What is known of a document besides its content. ``path`` is relative to its dataset."""
+
+    name: str
+    path: str
+    sha256: str
+    version: int
+    updated_at: datetime
+    metadata: Mapping[str, str]
+    original_sha256: str = ""
+    parser_sig: str = ""
+
+    def same(self, other: Sidecar) -> bool:
+        """Whether both tell the same of the document, whenever it was put."""
+        return attrs.evolve(self, updated_at=other.updated_at) == other
+
+
+@attrs.frozen(kw_only=True)
+class Home:
+    """A dataset: its folder, whether it exists, the greatest version ever deleted in it."""
+
+    id: str
+    folder: str
+    live: bool = False
+    deleted_version: int = 0
+    config: DatasetConfig | None = None
+
+
+def dump(value: Mapping[str, Any]) -> bytes:
+    """``value`` as the JSON that the store writes."""
+    return (json.dumps(value, ensure_ascii=False, indent=2) + "\n").encode()
+
+
+def write_sidecar(sidecar: Sidecar) -> bytes:
+    """The file of a sidecar."""
+    value: dict[str, Any] = {
+        "name": sidecar.name,
+        "path": sidecar.path,
+        "sha256": sidecar.sha256,
+        "version": sidecar.version,
+        "updated_at": _written(sidecar.updated_at),
+        "metadata": dict(sorted(sidecar.metadata.items())),
+    }
+    if sidecar.original_sha256 or sidecar.parser_sig:
+        value["original_sha256"] = sidecar.original_sha256
+        value["parser_sig"] = sidecar.parser_sig
+    return dump(value)
+
+
+def read_sidecar(data: bytes, path: str) -> Sidecar:
+    """The sidecar of the file at ``path``.
+
+    Raises:
+        FormatError: it is damaged, or another file's.
+    """
+    value = _object(data)
+    try:
+        sidecar = Sidecar(
+            name=_text(value, "name"),
+            path=_text(value, "path"),
+            sha256=_text(value, "sha256"),
+            version=_whole(value, "version", 1),
+            updated_at=_time(_text(value, "updated_at")),
+            metadata=check_metadata(value.get("metadata")),
+            original_sha256=_text(value, "original_sha256", ""),
+            parser_sig=_text(value, "parser_sig", ""),
+        )
+    except ValidationError as error:
+        raise FormatError(str(error)) from error
+    if sidecar.path != path:
+        raise FormatError(f"it is of {sidecar.path!r}, not of {path!r}")
+    if sidecar.name not in (path, decode(path)) and fallback(sidecar.name) != path:
+        raise FormatError(f"the name {sidecar.name!r} does not stand at {path!r}")
+    return sidecar
+
+
+def write_home(home: Home) -> bytes:
+    """The file of a dataset."""
+    config = home.config
+    return dump(
+        {
+            "id": home.id,
+            "folder": home.folder,
+            "live": home.live,
+            "deleted_version": home.deleted_version,
+            "config": None if config is None else attrs.asdict(config),
+        }
+    )
+
+
+def read_home(data: bytes, folder: str) -> Home:
+    """The dataset of ``folder``.
+
+    Raises:
+        FormatError: the file is damaged, or another folder's.
+    """
+    value = _object(data)
+    config = value.get("config")
+    if config is not None:
+        if not isinstance(config, dict):
+            raise FormatError("its config is no object")
+        config = DatasetConfig(
+            chunker_sig=_text(config, "chunker_sig"),
+            embed_sig=_text(config, "embed_sig", ""),
+            language=_text(config, "language", "english"),
+        )
+    home = Home(
+        id=_text(value, "id"),
+        folder=_text(value, "folder"),
+        live=value.get("live") is True,
+        deleted_version=_whole(value, "deleted_version", 0),
+        config=config,
+    )
+    known = (home.id, folder_of(home.id), folder_fallback(home.id))
+    if home.folder != folder or folder not in known:
+        raise FormatError(f"it is of the folder {home.folder!r}, not of {folder!r}")
+    return home
+
+
+def write_layer(layer: DerivedLayer) -> bytes:
+    """A layer as Markdown: front matter, an empty line, the text, a line break.
+
+    Its embedding space is left out, as its vector is.
+    """
+    sig = layer.sig
+    values: dict[str, Any] = {
+        "dataset": layer.dataset_id,
+        "document": layer.doc_name,
+        "layer": str(layer.layer),
+        "source_version": sig.source_version,
+        "prompt_sig": sig.prompt_sig,
+        "input_sig": sig.input_sig,
+    }
+    if sig.chunker_sig:
+        values["chunker_sig"] = sig.chunker_sig
+    front = "".join(
+        f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in values.items()
+    )
+    return f"{_FENCE}{front}{_FENCE}\n{layer.content}\n".encode()
+
+
+def read_layer(data: bytes) -> DerivedLayer:
+    """The layer that a file holds, without embedding space and vector.
+
+    Raises:
+        FormatError: it does not begin with the front matter that the store writes.
+    """
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise FormatError(f"it is not UTF-8 ({error.reason} at byte {error.start})") from error
+    begin = _end_of(text, "---", 0)
+    values: dict[str, Any] = {}
+    while True:
+        end = text.find("\n", begin)
+        line = text[begin:end].rstrip("\r")
+        if end < 0:
+            raise FormatError("its front matter does not end")
+        begin = end + 1
+        if line == "---":
+            break
+        key, colon, value = line.partition(": ")
+        try:
+            values[key] = json.loads(value) if colon else None
+        except ValueError as error:
+            raise FormatError(f"its front matter is damaged: {line[:60]!r}") from error
+    begin = _end_of(text, "", begin)
+    content = text[begin:].removesuffix("\n")
+    try:
+        return DerivedLayer(
+            dataset_id=_text(values, "dataset"),
+            doc_name=_text(values, "document"),
+            layer=_text(values, "layer"),
+            content=content,
+            sig=DerivedSig(
+                source_version=_whole(values, "source_version", 0),
+                chunker_sig=_text(values, "chunker_sig", ""),
+                prompt_sig=_text(values, "prompt_sig"),
+                input_sig=_text(values, "input_sig"),
+            ),
+        )
+    except ValidationError as error:
+        raise FormatError(str(error)) from error
+
+
+def _end_of(text: str, line: str, begin: int) -> int:
+    """Behind ``line`` and its line break, CRLF too."""
+    for whole in (f"{line}\n", f"{line}\r\n"):
+        if text.startswith(whole, begin):
+            return begin + len(whole)
+    raise FormatError("it has no front matter")
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"it is no JSON ({error})") from error
+    if not isinstance(value, dict):
+        raise FormatError("it is no JSON object")
+    return value
+
+
+def _text(value: Mapping[str, Any], key: str, default: str | None = None) -> str:
+    found = value.get(key, default)
+    if not isinstance(found, str):
+        raise FormatError(f"it has no {key!r}")
+    try:
+        found.encode()
+    except UnicodeEncodeError as error:
+        raise FormatError(f"its {key!r} holds a lone surrogate") from error
+    return found
+
+
+def _whole(value: Mapping[str, Any], key: str, least: int) -> int:
+    found = value.get(key)
+    if isinstance(found, bool) or not isinstance(found, int) or not least <= found < 1 << 62:
+        raise FormatError(f"its {key!r} is no whole number from {least} up")
+    return found
+
+
+def _written(time: datetime) -> str:
+    aware = time if time.tzinfo else time.replace(tzinfo=UTC)
+    return aware.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def _time(text: str) -> datetime:
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise FormatError(f"{text[:40]!r} is no time") from error
+    return time if time.tzinfo else time.replace(tzinfo=UTC)

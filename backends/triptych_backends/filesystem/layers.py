@@ -1,0 +1,84 @@
+"""Layers: Markdown files with front matter, read and searched through their mirror."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from triptych.records import DerivedLayer, Layer
+from triptych_backends.sql.layers import SqlLayers
+
+from . import looks, noticing
+from .reading import FoundLayer, find_layer
+
+if TYPE_CHECKING:
+    from .store import FilesStore
+
+__all__ = ["FilesLayers"]
+
+
+class FilesLayers(SqlLayers):
+    """`LayerRepo` over a `FilesStore`."""
+
+    def __init__(self, files: FilesStore) -> None:
+        super().__init__(files.sql)
+        self._files = files
+        self._keeper = files.keeper
+
+    def close(self) -> None:
+        """Close the store, for its other repositories too. Idempotent."""
+        self._files.close()
+
+    def put(self, layer: DerivedLayer) -> bool:
+        """See `LayerRepo.put`. What was edited in its file by hand is replaced."""
+        keeper, name, kind = self._keeper, layer.doc_name, str(layer.layer)
+        is_document = bool(name) and not name.endswith("/")
+        with keeper.locked():
+            if is_document and keeper.folder(layer.dataset_id) is None:
+                return False
+            change = keeper.change(layer.dataset_id)
+            if is_document:
+                keeper.look_by_name(change, name)
+                change.commit()
+                known = keeper.known(layer.dataset_id, name)
+                if known is None or known.sidecar.version != layer.sig.source_version:
+                    return False
+                change = keeper.change(layer.dataset_id)
+            path = keeper.layer_place(change, name, kind)
+            found = find_layer(keeper.disk, path)
+            stored = found.file.data if isinstance(found, FoundLayer) else None
+            change.put_layer(layer, path, stored)
+            change.commit()
+            return True
+
+    def get(self, dataset_id: str, doc_name: str, layer: Layer) -> DerivedLayer | None:
+        """See `LayerRepo.get`."""
+        noticing.notice_layers(self._keeper, dataset_id, doc_name)
+        return super().get(dataset_id, doc_name, layer)
+
+    def list(self, dataset_id: str, *, layer: Layer | None = None) -> Sequence[DerivedLayer]:
+        """See `LayerRepo.list`."""
+        noticing.notice_dataset(self._keeper, dataset_id)
+        return super().list(dataset_id, layer=layer)
+
+    def delete_by_doc(self, dataset_id: str, doc_name: str) -> None:
+        """See `LayerRepo.delete_by_doc`."""
+        self._delete(dataset_id, doc_name)
+        super().delete_by_doc(dataset_id, doc_name)
+
+    def delete_by_dataset(self, dataset_id: str) -> None:
+        """See `LayerRepo.delete_by_dataset`."""
+        self._delete(dataset_id, None)
+        super().delete_by_dataset(dataset_id)
+
+    def _delete(self, dataset_id: str, name: str | None) -> None:
+        keeper = self._keeper
+        with keeper.locked():
+            if keeper.folder(dataset_id) is None:
+                return
+            change = keeper.change(dataset_id)
+            with keeper.sql.reading() as session:
+                found = looks.find_layers(session, dataset_id, name)
+            for look in found:
+                change.remove_layer(look)
+            change.commit()

@@ -1,0 +1,239 @@
+"""`FilesStore`: a folder of files that people read and edit, and what is derived from them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+
+from triptych.errors import (
+    CorruptStoreError,
+    SchemaVersionError,
+    StoreError,
+    ValidationError,
+)
+from triptych_backends.sql import SqlStore
+from triptych_backends.sql.location import refuse_unusable
+from triptych_backends.sql.sqlite import FORK_WAIT
+
+from . import looks, noticing
+from .chunks import FilesChunks
+from .disk import Disk, disk_errors
+from .documents import FilesDocuments
+from .formats import dump
+from .keeper import Keeper
+from .layers import FilesLayers
+from .layout import DATASETS, DERIVED, JOURNAL, OWN, STORE
+from .lock import WritersLock
+from .problems import Problem
+from .surveying import survey
+
+__all__ = ["FilesStore"]
+
+LAYOUT_VERSION = 1
+"""What `store.json` says of a store of this version of Triptych."""
+
+_IGNORED = (
+    b"# What can be made again, and what is this machine's alone.\nderived/\njournal/\nlock\n"
+)
+_DATABASE = "kb.db"
+
+
+class FilesStore:
+    """Documents and layers as files in a folder; thread-safe, and fork-safe.
+
+    ``documents``, ``chunks`` and ``layers`` are the repositories. What is derived lies in
+    ``.triptych/derived``, which can be deleted while the store is closed. Use as a context
+    manager, or close.
+    """
+
+    def __init__(self, disk: Disk, sql: SqlStore, *, wait: float) -> None:
+        self.path = Path(disk.root)
+        self.sql = sql
+        self.keeper = Keeper(disk, sql, wait=wait)
+        self.documents = FilesDocuments(self)
+        self.chunks = FilesChunks(self)
+        self.layers = FilesLayers(self)
+        _LOCKS.add(self.keeper.lock)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        read_only: bool = False,
+        lock_timeout: float = 30.0,
+        create: bool = True,
+        disk: Callable[[str], Disk] = Disk,
+    ) -> FilesStore:
+        """Open the store in the folder ``path``, and adopt what was changed there by hand.
+
+        The folder is made if need be, but not the one it lies in. ``lock_timeout`` is how many
+        seconds a write waits for other writers. With ``create`` False the store must exist.
+        Opened ``read_only``, it shows what was adopted last. ``disk`` is given the folder's
+        absolute path and makes what does all work on its files: tests pass one that records.
+
+        Raises:
+            ValidationError: ``path`` is a URL.
+            StoreError: it cannot be opened there; the message says why.
+            StoreLockedError: somebody holds it for too long.
+            CorruptStoreError: one of its own files is damaged.
+            SchemaVersionError: a newer version of Triptych wrote it.
+        """
+        root = _root(path)
+        _refuse_unusable(root, create=create, read_only=read_only)
+        files = disk(root)
+        with disk_errors(root):
+            if not read_only:
+                _prepare(files)
+            _require_layout(files)
+        database = Path(files.real(f"{DERIVED}/{_DATABASE}"))
+        if read_only and not database.exists():
+            raise StoreError(
+                f"the store {root} cannot be read before its derived database is made: open it "
+                "for writing once"
+            )
+        sql = _open_derived(database, read_only=read_only, lock_timeout=lock_timeout)
+        try:
+            store = cls(files, sql, wait=lock_timeout)
+            if not read_only:
+                store._begin()
+        except BaseException:
+            sql.close()
+            raise
+        return store
+
+    def _begin(self) -> None:
+        keeper = self.keeper
+        with self.sql.reading() as session:
+            ready = looks.has_tables(session)
+        if not ready:
+            with self.sql.writing() as tx:
+                looks.create_tables(tx)
+        with keeper.locked():
+            keeper.journal.clear()
+        noticing.notice_all(keeper)
+
+    def problems(self) -> tuple[Problem, ...]:
+        """The files in the store's folder that were not adopted, by path: why, and what helps."""
+        return survey(self.keeper)
+
+    def erase(self) -> None:
+        """See `Eraser.erase`: rewrite the derived database and its index.
+
+        Files that were deleted are unlinked; the disk may keep what was in them, and so does
+        Git.
+        """
+        with self.keeper.locked():
+            self.keeper.journal.clear()
+            self.sql.erase()
+
+    def close(self) -> None:
+        """Close the derived database and its index. Idempotent."""
+        self.sql.close()
+
+    def __enter__(self) -> FilesStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _root(path: str | os.PathLike[str]) -> str:
+    text = os.fspath(path)
+    if "://" in text:
+        raise ValidationError(f"{text!r} is a URL: give FilesStore the path of a folder")
+    if not text or "\0" in text:
+        raise ValidationError(f"{text!r} names no folder")
+    # A link that leads to the store is the caller's; those inside are followed by nobody.
+    return os.path.realpath(Path(text).expanduser())
+
+
+def _refuse_unusable(root: str, *, create: bool, read_only: bool) -> None:
+    if os.path.lexists(root) and not os.path.isdir(root):
+        raise StoreError(f"{root} is a file: name a folder, or open it as sqlite:///")
+    if not os.path.isdir(os.path.join(root, OWN)) and (read_only or not create):
+        raise StoreError(f"there is no store in {root}: check the path, or open it for writing")
+    if not os.path.isdir(os.path.dirname(root)):
+        raise StoreError(f"the folder {os.path.dirname(root)} does not exist: create it first")
+    # The derived database has SQLite's demands on the disk.
+    if os.path.isdir(root):
+        refuse_unusable(Path(root, "kb.db"), create=True, read_only=False)
+
+
+def _prepare(disk: Disk) -> None:
+    """Make the store's own folders and files, those that are missing."""
+    if not os.path.isdir(disk.root):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(disk.root)
+    for folder in (OWN, DERIVED, JOURNAL, DATASETS):
+        if disk.make_folder(folder):
+            disk.sync_folder(folder.rpartition("/")[0])
+    for path, data in (
+        (f"{OWN}/.gitignore", _IGNORED),
+        (STORE, dump({"layout": LAYOUT_VERSION})),
+    ):
+        if disk.entry(path) is None:
+            # Several processes may do so at once, each with the same bytes.
+            draft = f"{JOURNAL}/{os.getpid()}.{path.rpartition('/')[2]}"
+            disk.write(draft, data)
+            disk.rename(draft, path)
+            disk.sync_folder(OWN)
+
+
+def _require_layout(disk: Disk) -> None:
+    try:
+        version = json.loads(disk.read(STORE)[0])["layout"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptStoreError(f"{disk.real(STORE)} is damaged: restore it") from error
+    if version != LAYOUT_VERSION:
+        raise SchemaVersionError(
+            f"the store {disk.root} has layout {version}, and this version of Triptych knows "
+            f"layout {LAYOUT_VERSION}: update triptych, or open it with the version that wrote it"
+        )
+
+
+def _open_derived(path: Path, *, read_only: bool, lock_timeout: float) -> SqlStore:
+    try:
+        return SqlStore.open(path, read_only=read_only, lock_timeout=lock_timeout)
+    except CorruptStoreError:
+        if read_only:
+            raise
+    # All that is in it can be made again.
+    for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
+        path.with_name(name).unlink(missing_ok=True)
+    shutil.rmtree(path.with_name(f"{path.name}.index"), ignore_errors=True)
+    return SqlStore.open(path, lock_timeout=lock_timeout)
+
+
+_LOCKS: weakref.WeakSet[WritersLock] = weakref.WeakSet()
+_HELD: list[tuple[WritersLock, bool]] = []
+
+
+def _before_fork() -> None:
+    _HELD[:] = [(lock, lock.before_fork(FORK_WAIT)) for lock in list(_LOCKS)]
+
+
+def _after_fork_in_parent() -> None:
+    for lock, acquired in _HELD:
+        lock.after_fork_in_parent(acquired)
+    _HELD.clear()
+
+
+def _after_fork_in_child() -> None:
+    _HELD.clear()
+    for lock in _LOCKS:
+        lock.after_fork_in_child()
+
+
+# Registered behind the database's, and so run before it: its calls are over when ours are.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )
