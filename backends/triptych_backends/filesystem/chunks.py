@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from triptych.records import DatasetConfig
+from triptych.records import DatasetConfig, HealthCheck
 from triptych_backends.sql.chunks import SqlChunks
 
 if TYPE_CHECKING:
@@ -20,6 +21,19 @@ class FilesChunks(SqlChunks):
         super().__init__(files.sql)
         self._files = files
         self._keeper = files.keeper
+
+    def check_health(self) -> Sequence[HealthCheck]:
+        """See `HealthReader.check_health`: also the files that were not adopted."""
+        unadopted = [
+            HealthCheck(
+                name="store",
+                status="warning",
+                detail=f"{problem.path}: {problem.reason}",
+                remedy=problem.remedy,
+            )
+            for problem in self._files.problems()
+        ]
+        return [*super().check_health(), *unadopted]
 
     def close(self) -> None:
         """Close the store, for its other repositories too. Idempotent."""
