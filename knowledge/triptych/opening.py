@@ -34,8 +34,8 @@ def open(
     nearest ``triptych.toml`` in the current directory or above it, then from the defaults.
 
     Args:
-        url: a file path or ``sqlite:///`` URL for a SQLite store, ``memory://`` for one that
-            ends with the process. Default ``./kb.db``.
+        url: a file path or ``sqlite:///`` URL for a SQLite store, ``files:///`` and a folder for
+            plain files, ``memory://`` for one that ends with the process. Default ``./kb.db``.
         embedder: a name (``"local"``, ``"local-multilingual"``, ``"hash"``), an `Embedder`, or
             None for keyword search alone. ``"auto"`` takes what the settings name, else
             ``"local"`` where the extra ``local`` is installed, else none.

@@ -46,8 +46,8 @@ GLOBAL_OPTIONS: dict[str, tuple[Any, Any]] = {
                 "--store",
                 "-s",
                 metavar="URL",
-                help="The knowledge base: a path such as ./kb.db, sqlite:///PATH or memory://. "
-                "By default ./kb.db.",
+                help="The knowledge base: a path such as ./kb.db, sqlite:///PATH, files:///DIR or "
+                "memory://. By default ./kb.db.",
                 show_default=False,
                 rich_help_panel=PANEL,
             ),
