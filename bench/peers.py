@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
+import sys
 import tempfile
 import time
 from itertools import pairwise
@@ -44,7 +46,7 @@ def measure(name: str, bench: Bench) -> dict[str, Any]:
 
 def run(chunks: int, text: Path | None, options: argparse.Namespace) -> Results:
     """Every system over one corpus."""
-    with tempfile.TemporaryDirectory(dir=options.work) as scratch:
+    with tempfile.TemporaryDirectory(dir=options.work, prefix="triptych-bench-") as scratch:
         corpus, stores = Path(scratch, "corpus"), Path(scratch, "stores")
         corpus.mkdir()
         stores.mkdir()
@@ -53,11 +55,11 @@ def run(chunks: int, text: Path | None, options: argparse.Namespace) -> Results:
         results = Results(options.results, about, describe(stores))
         bench = Bench(corpus, stores, Limits(seconds=options.timeout))
         for number, name in enumerate(options.only, 1):
-            print(f"[{number}/{len(options.only)}] {about['chunks']:,} chunks, {name}: ", end="")
+            progress = f"[{number}/{len(options.only)}] {about['chunks']:,} chunks, {name}: "
+            print(progress, end="", flush=True)
             if not options.again and results.stands(name, system_of(name)):
                 print(f"as measured before: {line(results.systems[name])}", flush=True)
                 continue
-            print("", end="", flush=True)
             began = time.monotonic()
             results.put(name, measure(name, bench), NAMES + MORE)
             took = time.monotonic() - began
@@ -81,6 +83,8 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--work", type=Path, help="where the stores are made (default: temporary)")
     options = parser.parse_args()
+    # Ended from outside, it still ends the measured process and takes its stores away.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     documents = [run(chunks, None, options).document for chunks in sorted(options.chunks)]
     for small, large in pairwise(documents):
         sizes = f"{small['corpus']['chunks']:,} to {large['corpus']['chunks']:,} chunks"

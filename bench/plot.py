@@ -77,7 +77,15 @@ def _chart(
     for power in range(low, max(high, low + 1) + 1):
         x = across(10.0**power)
         shapes.append(f'<path class="grid" d="M{x:.1f} {first:g}V{bottom:g}"/>')
-        shapes.append(_text(round(x, 1), bottom + 14, f"{10.0**power:,g}", "note", "middle"))
+        shapes.append(
+            _text(
+                round(x, 1),
+                bottom + 14,
+                f"{10.0**power:,.0f}" if power >= 0 else f"{10.0**power:g}",
+                "note",
+                "middle",
+            )
+        )
     for number, (name, row) in enumerate(rows.items()):
         own = " own" if name.startswith("triptych") else ""
         y = first + ROW * (number + 0.5)

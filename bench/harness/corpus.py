@@ -15,6 +15,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -123,15 +124,20 @@ def key_of(text: str) -> int:
     return zlib.crc32(text.encode())
 
 
+@cache
 def words() -> tuple[list[str], NDArray[np.float64]]:
     """The generated vocabulary, most frequent first, and the sum of shares up to each word."""
     rng = np.random.default_rng(2)
-    letters = np.array(list("etaoinshrdlucmfwypvbgkjqxz"))
+    letters = np.frombuffer(b"etaoinshrdlucmfwypvbgkjqxz", np.uint8)
     made: dict[str, None] = {}
     while len(made) < VOCABULARY:
-        made["".join(rng.choice(letters, rng.integers(3, 9)))] = None
+        drawn = letters[rng.integers(0, len(letters), (VOCABULARY, 8))].tobytes().decode()
+        lengths = rng.integers(3, 9, VOCABULARY).tolist()
+        made.update(
+            dict.fromkeys(drawn[8 * at : 8 * at + length] for at, length in enumerate(lengths))
+        )
     share = 1.0 / np.arange(1, VOCABULARY + 1)
-    return list(made), np.cumsum(share / share.sum())
+    return list(made)[:VOCABULARY], np.cumsum(share / share.sum())
 
 
 class ZipfText:
@@ -262,10 +268,11 @@ def prepare(folder: Path, *, chunks: int, text: Path | None) -> dict[str, Any]:
 
 
 def _write_edits(folder: Path, offsets: list[int]) -> None:
-    """Choose the documents that will be replaced, and write their new states."""
+    """Choose the documents that will be replaced, half of all at most; write their new states."""
     edits = []
+    count = min(REPLACED, max(1, len(offsets) // 2))
     with (folder / "corpus.jsonl").open("rb") as lines:
-        chosen = np.random.default_rng(5).permutation(len(offsets))[:REPLACED].tolist()
+        chosen = np.random.default_rng(5).permutation(len(offsets))[:count].tolist()
         for turn, at in enumerate(chosen):
             lines.seek(offsets[at])
             row = json.loads(lines.readline())
