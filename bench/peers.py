@@ -64,7 +64,8 @@ def run(chunks: int, text: Path | None, options: argparse.Namespace) -> Results:
             results.put(name, measure(name, bench), NAMES + MORE)
             took = time.monotonic() - began
             print(f"{line(results.systems[name])} ({took:.0f} s)", flush=True)
-    print(f"\n{beside(results.document)}\n\nwritten to {results.path}\n", flush=True)
+    said = "In brackets: how many times better Triptych is; below 1 the other is ahead."
+    print(f"\n{beside(results.document)}\n\n{said}\nwritten to {results.path}\n", flush=True)
     return results
 
 

@@ -35,11 +35,16 @@ Numbers = dict[str, Any]
 
 
 def percentiles(seconds: Sequence[float]) -> Numbers:
-    """Milliseconds at the median, the 95th and 99th percentile (nearest rank), and the count."""
+    """Milliseconds at the median, the 95th and 99th percentile (nearest rank), and the count.
+
+    A percentile that fewer than twenty (95th) or a hundred (99th) times stand for is None.
+    """
     ordered = sorted(seconds)
-    at = {f"p{share}": ordered[int(share / 100 * (len(ordered) - 1))] for share in (95, 99)}
-    found = {"p50": statistics.median(ordered), **at}
-    return {**{key: round(1e3 * value, 3) for key, value in found.items()}, "count": len(ordered)}
+    found: Numbers = {"p50": round(1e3 * statistics.median(ordered), 3)}
+    for share, least in ((95, 20), (99, 100)):
+        value = ordered[int(share / 100 * (len(ordered) - 1))]
+        found[f"p{share}"] = round(1e3 * value, 3) if len(ordered) >= least else None
+    return {**found, "count": len(ordered)}
 
 
 def lane(system: System, feed: Feed, name: str) -> tuple[Numbers, list[list[tuple[str, int]]]]:
@@ -138,6 +143,8 @@ def build(kind: type[System], corpus: Path, folder: Path, report: Report) -> Non
     report.phase("ingest")
     began = time.perf_counter()
     system = kind(folder, given)
+    numbers["create_ms"] = round(1e3 * (time.perf_counter() - began), 1)
+    began = time.perf_counter()
     system.ingest(feed.documents())
     seconds = time.perf_counter() - began - feed.seconds
     numbers["ingest"] = {

@@ -9,6 +9,7 @@ Document = Mapping[str, Any]
 Numbers = Mapping[str, Any]
 
 ROWS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("make an empty store", "ms", ("create_ms",)),
     ("ingest until searchable", "chunks/s", ("ingest", "chunks_per_second")),
     ("keyword p50", "ms", ("lanes", "keyword", "p50")),
     ("keyword p95", "ms", ("lanes", "keyword", "p95")),
@@ -36,7 +37,7 @@ ROWS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("vector: agreement with exact", "", ("agreement", "vector")),
 )
 _MORE_IS_BETTER = {"chunks/s"}
-_PLAIN = ("agreement", "fsyncs")
+_PLAIN = ("agreement", "fsyncs", "create_ms")
 
 
 def at(numbers: Numbers, path: Sequence[str]) -> float | None:

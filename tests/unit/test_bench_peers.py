@@ -201,7 +201,7 @@ class TestOracle:
         ]
         found = [[(chunk.id, corpora.key_of(chunk.text)) for chunk in order] for order in ranked]
         assert exact.agreement([hits[:10] for hits in found]) == 1.0
-        assert exact.agreement([hits[10:20] for hits in found]) == 0.0
+        assert exact.agreement([hits[30:40] for hits in found]) == 0.0
         assert exact.agreement([[] for _ in found]) == 0.0
 
     def test_of_equal_scores_any_is_right(self) -> None:
