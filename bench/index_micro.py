@@ -18,38 +18,32 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+from harness.corpus import VOCABULARY, Given, ZipfText, key_of
 from index_model import MemoryFeed, WordAnalyzer
 from triptych_backends.index import LocalIndex
 
-WIDTH = 384
-VOCABULARY = 100_000
 LENGTH = 80
 DOCUMENT = 10
 
 
 class Corpus:
-    """Chunks of words drawn by Zipf's law; vectors of unit length around 200 centres."""
+    """The harness's words and vectors, for chunks without documents around them."""
 
-    def __init__(self, seed: int = 0) -> None:
-        self.generator = np.random.default_rng(seed)
-        shares = 1 / np.arange(1, VOCABULARY + 1) ** 1.05
-        self.shares = shares / shares.sum()
-        self.words = [f"w{number:x}" for number in range(VOCABULARY)]
-        self.centres = self.generator.normal(size=(200, WIDTH)).astype(np.float32)
+    def __init__(self) -> None:
+        self.generator = np.random.default_rng(0)
+        self.zipf = ZipfText()
+        self.given = Given()
 
     def texts(self, count: int) -> list[str]:
-        drawn = self.generator.choice(VOCABULARY, size=(count, LENGTH), p=self.shares)
-        return [" ".join([self.words[word] for word in row]) for row in drawn.tolist()]
+        return [" ".join(self.zipf.draw(LENGTH)) for _ in range(count)]
 
-    def vectors(self, count: int) -> np.ndarray:
-        rows = self.centres[self.generator.integers(0, 200, count)]
-        rows = rows + self.generator.normal(size=(count, WIDTH)).astype(np.float32)
-        return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    def vectors(self, texts: Sequence[str]) -> np.ndarray:
+        return self.given.rows([key_of(text) for text in texts])
 
     def document(self, feed: MemoryFeed, owner: int, extra: str = "") -> None:
         texts = [f"{text} {extra}" for text in self.texts(DOCUMENT)]
         headings = [(f"Part {at % 3}",) for at in range(DOCUMENT)]
-        vectors = list(self.vectors(DOCUMENT))
+        vectors = list(self.vectors(texts))
         feed.put("x", owner, f"doc-{owner:06}", texts, vectors=vectors, headings=headings)
 
 
@@ -75,23 +69,22 @@ def main(chunks: int, folder: Path) -> None:
         corpus.document(feed, owner)
     print(f"{chunks} chunks; ms: minimum, median, 95th percentile")
     index = LocalIndex(feed, folder, analyzers=WordAnalyzer)
-    show("rebuild until the first answer", [milliseconds(lambda: word(index, "w1"))])
+    show(
+        "rebuild until the first answer", [milliseconds(lambda: word(index, corpus.zipf.words[1]))]
+    )
     show("publish all", [milliseconds(index.publish)])
-    queries = [
-        " ".join(corpus.words[term] for term in terms)
-        for terms in corpus.generator.choice(VOCABULARY, size=(200, 8), p=corpus.shares)
-    ]
+    queries = corpus.zipf.queries(200)
     uniform = [
-        " ".join(corpus.words[term] for term in terms)
+        " ".join(corpus.zipf.words[term] for term in terms)
         for terms in (corpus.generator.pareto(0.6, (200, 8)) * 40).astype(int) % VOCABULARY
     ]
-    vectors = corpus.vectors(100)
+    vectors = corpus.vectors(queries[:100])
     owners = {"x": np.arange(0, chunks // DOCUMENT, 50, dtype=np.int64)}
 
     thirds = frozenset({"part 1"})
 
     def searches() -> None:
-        word(index, "w1")
+        word(index, corpus.zipf.words[1])
         print(index.stats("x"))
         timed("bm25, 8 terms by Zipf, top 10", lambda q: word(index, q), queries)
         timed("bm25, 8 rarer terms, top 10", lambda q: word(index, q), uniform)
@@ -133,7 +126,7 @@ def main(chunks: int, folder: Path) -> None:
     for _ in range(5):
         begin = time.perf_counter()
         again = LocalIndex(feed, folder, analyzers=WordAnalyzer)
-        word(again, "w1 w20")
+        word(again, queries[0])
         times.append((time.perf_counter() - begin) * 1e3)
         again.close()
     show("open until the first answer", times)

@@ -1,0 +1,84 @@
+"""Results in JSON: one file a corpus, written again as each system finishes, read to go on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from harness.machine import commit, versions
+from harness.system import System
+
+SCHEMA = 1
+
+
+def harness_digest(system: type[System]) -> str:
+    """Names the code that measured: results of another harness are not taken for this one's."""
+    folder = Path(__file__).parent
+    module = folder / "systems" / f"{system.__module__.rpartition('.')[2]}.py"
+    parts = [folder / f"{name}.py" for name in ("corpus", "measure", "oracle", "run", "system")]
+    return hashlib.sha256(b"".join(part.read_bytes() for part in [*parts, module])).hexdigest()[:12]
+
+
+def provenance(name: str, system: type[System]) -> dict[str, Any]:
+    """What decides whether a result still stands."""
+    found: dict[str, Any] = {
+        "packages": versions(system.packages),
+        "harness": harness_digest(system),
+    }
+    if name.startswith("triptych"):
+        found["commit"] = commit()
+    return found
+
+
+class Results:
+    """The results of one corpus; ``systems`` maps names to numbers."""
+
+    def __init__(self, folder: Path, corpus: dict[str, Any], machine: dict[str, Any]) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / f"{corpus['name']}-{corpus['chunks']}.json"
+        self.document: dict[str, Any] = {
+            "schema": SCHEMA,
+            "corpus": corpus,
+            "machine": machine,
+            "systems": {},
+        }
+        if self.path.exists():
+            old = json.loads(self.path.read_text())
+            same = ("processor", "cores", "python")
+            if (
+                old["schema"] == SCHEMA
+                and old["corpus"] == corpus
+                and all(old["machine"][key] == machine[key] for key in same)
+            ):
+                self.document["systems"] = old["systems"]
+
+    @property
+    def systems(self) -> dict[str, dict[str, Any]]:
+        systems: dict[str, dict[str, Any]] = self.document["systems"]
+        return systems
+
+    def stands(self, name: str, system: type[System]) -> bool:
+        """Whether a result is there that measuring again could only repeat.
+
+        One of changed sources is never taken; nor one that failed, unless by its time limit.
+        """
+        old = self.systems.get(name)
+        if old is None or "skipped" in old:
+            return False
+        if "failed" in old and "took more than" not in old["failed"]:
+            return False
+        now = provenance(name, system)
+        changed = str(now.get("commit", "")).endswith("+changes")
+        return not changed and all(old.get(key) == value for key, value in now.items())
+
+    def put(self, name: str, numbers: dict[str, Any], order: tuple[str, ...]) -> None:
+        self.systems[name] = {"taken": time.strftime("%Y-%m-%d"), **numbers}
+        rank = {known: at for at, known in enumerate(order)}
+        ordered = sorted(self.systems.items(), key=lambda entry: rank.get(entry[0], len(rank)))
+        self.document["systems"] = dict(ordered)
+        scratch = self.path.with_suffix(".part")
+        scratch.write_text(json.dumps(self.document, indent=1) + "\n")
+        scratch.replace(self.path)

@@ -1,0 +1,87 @@
+"""Triptych itself, as `triptych.open` sets it up: SQLite and the local index, English."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from harness.corpus import Document, Edit, Given, Vectors
+from harness.system import Found, System
+
+_MODES = {"keyword": "bm25", "vector": "vector", "hybrid": "hybrid"}
+
+
+class Triptych(System):
+    packages = ("triptych", "numpy", "simsimd", "sqlalchemy", "PyStemmer")
+    modules = ("triptych", "simsimd", "sqlalchemy")
+    lanes = ("keyword", "vector", "hybrid")
+    updates = "in place, durable when put returns"
+    setup = "triptych.open(path): SQLite, the English analyzer; reciprocal rank fusion"
+
+    @classmethod
+    def load(cls) -> None:
+        import rjieba  # noqa: F401 - imported on first use otherwise
+        import simsimd  # noqa: F401 - imported on first use otherwise
+
+        import triptych.service
+        import triptych.text  # noqa: F401 - all of this is the import's time, not opening's
+
+    def __init__(self, folder: Path, given: Given) -> None:
+        super().__init__(folder, given)
+        import triptych
+
+        self._kb: Any = triptych.open(self._url(), embedder=given, language="english")
+
+    def _url(self) -> str:
+        return str(self.folder / "kb.db")
+
+    def ingest(self, documents: Iterator[Document]) -> None:
+        from triptych import NewDocument
+
+        def new() -> Iterator[NewDocument]:
+            for document in documents:
+                self._hand_out(document)
+                yield NewDocument(name=document.name, content=document.content)
+
+        report = self._kb.put_documents("bench", new())
+        if report.failed:
+            raise RuntimeError(f"{len(report.failed)} failed: {report.failed[0]}")
+        self._kb.search("searchable", dataset_id="bench", mode="bm25")
+
+    def _hand_out(self, document: Document) -> None:
+        self.given.hand_out(
+            (chunk.embed_key for chunk in document.chunks),
+            (chunk.vector for chunk in document.chunks),
+        )
+
+    def search(self, lane: str, text: str, vector: Vectors, limit: int) -> Found:
+        result = self._kb.search(text, dataset_id="bench", mode=_MODES[lane], top_k=limit)
+        if result.warnings:
+            raise RuntimeError(f"{lane} search of {text!r}: {result.warnings}")
+        return [(f"{hit.doc_name}#{hit.chunk_index}", hit.content) for hit in result.hits]
+
+    def replace(self, edit: Edit) -> None:
+        self._hand_out(edit.document)
+        self._kb.put_document("bench", edit.document.name, edit.document.content)
+
+    def delete(self, name: str) -> None:
+        self._kb.delete_document("bench", name)
+
+    def close(self) -> None:
+        self._kb.close()
+
+    @staticmethod
+    def terms(text: str) -> list[str]:
+        from triptych.text import get_analyzer
+
+        return get_analyzer("english").analyze(text)
+
+    @staticmethod
+    def query_terms(text: str) -> list[str]:
+        from triptych.text import get_analyzer
+
+        return get_analyzer("english").analyze_query(text)
+
+
+SYSTEM = Triptych

@@ -1,0 +1,227 @@
+"""The benchmark harness works: on a corpus too small to time, with what is installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from importlib import import_module
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from triptych.text import corpus_stats, score_text
+
+BENCH = Path(__file__).parents[2] / "bench"
+
+# The harness is no installed package: it is imported from where it stands.
+sys.path.insert(0, str(BENCH))
+corpora = import_module("harness.corpus")
+oracle = import_module("harness.oracle")
+plot = import_module("plot")
+storing = import_module("harness.results")
+running = import_module("harness.run")
+contract = import_module("harness.system")
+systems = import_module("harness.systems")
+table = import_module("harness.table")
+
+
+def peers(*arguments: str) -> str:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, str(BENCH / "peers.py"), *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    folder = tmp_path_factory.mktemp("results")
+    only = ("--only", "triptych", "rank-bm25")
+    return folder, peers("--chunks", "120", *only, "--results", str(folder))
+
+
+def read(folder: Path) -> dict[str, dict[str, object]]:
+    systems: dict[str, dict[str, object]] = json.loads((folder / "generated-120.json").read_text())
+    return systems
+
+
+def test_a_run_measures_triptych_and_a_peer(measured: tuple[Path, str]) -> None:
+    document = read(measured[0])
+    own, peer = document["systems"]["triptych"], document["systems"]["rank-bm25"]
+    assert "failed" not in own
+    assert "failed" not in peer
+    assert own["agreement"] == {"keyword": 1.0, "vector": 1.0}
+    assert own["wrong_texts"] == peer["wrong_texts"] == 0
+    assert own["replace"]["missed"] == own["delete"]["missed"] == peer["delete"]["missed"] == 0
+    assert own["replace"]["count"] == 6
+    assert set(own["lanes"]) == set(own["lanes_after_updates"]) == {"keyword", "vector", "hybrid"}
+    assert set(peer["lanes"]) == {"keyword"}
+    assert own["disk_mb"] > 0
+    assert own["reopen"]["resident_mb"] > 0
+    assert peer["reopen"] == "nothing persists"
+    assert own["commit"]
+    assert "OPENBLAS_CORETYPE" in document["machine"]["unset_for_measured_processes"]
+
+
+def test_a_replacement_costs_one_fsync(measured: tuple[Path, str]) -> None:
+    counted = read(measured[0])["systems"]["triptych"]["fsyncs"]
+    if isinstance(counted, str):
+        pytest.skip(counted)
+    assert counted["replace"] == 1.0
+
+
+def test_ratios_are_printed(measured: tuple[Path, str]) -> None:
+    folder, said = measured
+    assert "| keyword p50, ms |" in said
+    assert "×)" in said
+    assert "generated-120.json" in said
+    assert "×" in table.growth(read(folder), read(folder))
+
+
+def test_what_has_been_measured_is_not_measured_again(measured: tuple[Path, str]) -> None:
+    said = peers("--chunks", "120", "--only", "rank-bm25", "--results", str(measured[0]))
+    assert "as measured before" in said
+    assert "triptych" in read(measured[0])["systems"]
+
+
+def test_a_result_of_changed_sources_or_of_a_failure_does_not_stand(tmp_path: Path) -> None:
+    machine = {"processor": "one", "cores": 1, "python": "3"}
+    results = storing.Results(tmp_path, {"name": "small", "chunks": 1}, machine)
+    system = systems.system_of("rank-bm25")
+    known = storing.provenance("rank-bm25", system)
+    for numbers, stands in [
+        (known, True),
+        ({**known, "harness": "another"}, False),
+        ({**known, "failed": "ingest: exit 1: no"}, False),
+        ({**known, "failed": "ingest: took more than 9 s"}, True),
+        ({"skipped": "not installed"}, False),
+    ]:
+        results.put("rank-bm25", numbers, systems.NAMES)
+        assert results.stands("rank-bm25", system) is stands
+    other = storing.Results(tmp_path, {"name": "small", "chunks": 1}, {**machine, "cores": 2})
+    assert other.systems == {}
+
+
+def test_the_plot_shows_every_system(measured: tuple[Path, str], tmp_path: Path) -> None:
+    document = read(measured[0])
+    larger = json.loads(json.dumps(document))
+    larger["corpus"]["chunks"] = 1200
+    drawn = plot.draw([larger, document])
+    root = ET.fromstring(drawn)
+    texts = [element.text for element in root.iter() if element.tag.endswith("text")]
+    assert {"triptych", "rank-bm25", "Hybrid search, p50"} <= set(texts)
+    assert any(text and text.startswith("120 → 1,200 chunks") for text in texts)
+
+
+class TestCorpus:
+    def test_generated_text_is_the_same_every_time(self, tmp_path: Path) -> None:
+        about = []
+        for name in ("one", "two"):
+            (tmp_path / name).mkdir()
+            about.append(corpora.prepare(tmp_path / name, chunks=30, text=None))
+        assert about[0] == about[1]
+        assert about[0]["chunks"] == 30
+        for file in ("corpus.jsonl", "edits.json", "about.json"):
+            one, two = ((tmp_path / name / file).read_bytes() for name in ("one", "two"))
+            assert one == two
+
+    def test_real_text_is_cut_as_triptych_cuts_it(self, tmp_path: Path) -> None:
+        import triptych
+
+        (tmp_path / "text").mkdir()
+        (tmp_path / "corpus").mkdir()
+        page = "# Title\n\nFirst words.\n\n## Part\n\n" + "More words of it. " * 80
+        (tmp_path / "text" / "page.md").write_text(page)
+        (tmp_path / "text" / "note.txt").write_text("Plain words.\n\nAnd others.\n")
+        (tmp_path / "text" / "left out.bin").write_text("not text")
+        about = corpora.prepare(tmp_path / "corpus", chunks=1000, text=tmp_path / "text")
+        fed = list(corpora.Feed(tmp_path / "corpus", corpora.Given()).documents())
+        assert [document.name for document in fed] == ["note.txt", "page.md"]
+        with triptych.open("memory://", embedder=corpora.Given()) as kb:
+            for document in fed:
+                kb.put_document("x", document.name, document.content)
+                stored = list(kb.chunks.iter_chunks("x", document.name))
+                assert [chunk.content for chunk in stored] == [c.text for c in document.chunks]
+        assert about["chunks"] == sum(len(document.chunks) for document in fed)
+
+    def test_edits_hold_their_needle_in_one_chunk(self, tmp_path: Path) -> None:
+        corpora.prepare(tmp_path, chunks=100, text=None)
+        feed = corpora.Feed(tmp_path, corpora.Given())
+        for edit in feed.edits:
+            assert sum(edit.needle in chunk.text for chunk in edit.document.chunks) == 1
+        assert len({edit.needle for edit in feed.edits}) == len(feed.edits) == 5
+
+
+class TestOracle:
+    @pytest.fixture
+    def corpus(self, tmp_path: Path) -> Path:
+        corpora.prepare(tmp_path, chunks=60, text=None)
+        return tmp_path
+
+    def test_exact_bm25_is_the_formula(self, corpus: Path) -> None:
+        feed = corpora.Feed(corpus, corpora.Given())
+        chunks = [chunk for document in feed.documents() for chunk in document.chunks]
+        terms = [contract.plain_terms(chunk.text) for chunk in chunks]
+        stats = corpus_stats(terms)
+        exact = oracle.ExactBM25(corpus, feed.queries, contract.plain_terms, contract.plain_terms)
+        for number, query in enumerate(feed.queries[:20]):
+            want = [score_text(contract.plain_terms(query), text, stats) for text in terms]
+            assert exact.scores(number, 1.2, 0.75).tolist() == pytest.approx(want)
+
+    def test_a_wrong_ranking_is_told(self, corpus: Path) -> None:
+        feed = corpora.Feed(corpus, corpora.Given())
+        chunks = [chunk for document in feed.documents() for chunk in document.chunks]
+        queries = feed.queries[:5]
+        exact = oracle.ExactBM25(corpus, queries, contract.plain_terms, contract.plain_terms)
+        ranked = []
+        for number in range(len(queries)):
+            scores = exact.scores(number, 1.2, 0.75)
+            ranked.append([(chunks[at].id, 0) for at in (-scores).argsort(kind="stable")])
+        assert exact.agreement([hits[:10] for hits in ranked], (1.2, 0.75)) == 1.0
+        assert exact.agreement([hits[10:20] for hits in ranked], (1.2, 0.75)) < 0.5
+        assert exact.agreement([hits[:1] * 10 for hits in ranked], (1.2, 0.75)) == 0.1
+        assert oracle.wrong_texts(corpus, {"keyword": [ranked[0][:3]]}) == 3
+
+    def test_exact_vectors_are_the_nearest(self, corpus: Path) -> None:
+        feed = corpora.Feed(corpus, corpora.Given())
+        chunks = [chunk for document in feed.documents() for chunk in document.chunks]
+        rows = feed.query_vectors[:5]
+        exact = oracle.ExactVectors(corpus, rows, corpora.Given())
+        ranked = [
+            sorted(chunks, key=lambda chunk, row=row: -float(chunk.vector @ row)) for row in rows
+        ]
+        found = [[(chunk.id, corpora.key_of(chunk.text)) for chunk in order] for order in ranked]
+        assert exact.agreement([hits[:10] for hits in found]) == 1.0
+        assert exact.agreement([hits[30:40] for hits in found]) == 0.0
+        assert exact.agreement([[] for _ in found]) == 0.0
+
+    def test_of_equal_scores_any_is_right(self) -> None:
+        assert oracle.share([3.0, 2.0, 2.0], [3.0, 2.0]) == 1.0
+        assert oracle.share([3.0, 1.9], [3.0, 2.0]) == 0.5
+        assert oracle.share([], []) == 1.0
+
+
+class TestSystems:
+    def test_every_name_has_its_module(self) -> None:
+        for name in systems.NAMES:
+            system = systems.system_of(name)
+            assert issubclass(system, contract.System)
+            assert system.setup
+            assert system.updates
+            assert set(system.lanes) <= {"keyword", "vector", "hybrid"}
+
+    def test_what_is_not_installed_is_named(self) -> None:
+        class Absent(systems.system_of("rank-bm25")):  # type: ignore[misc]  # a class made at run time
+            modules: ClassVar[tuple[str, ...]] = ("json", "no_such_module.part")
+
+        assert running.missing(Absent) == "no_such_module.part"
+        assert running.missing(systems.system_of("triptych")) is None
