@@ -45,9 +45,8 @@ format: venv ## let ruff put the sources in shape
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
-bench: venv ## speed of the whole library on generated text, 10,000 and 100,000 chunks (minutes)
-	$(PY) bench/speed.py --chunks 10000
-	$(PY) bench/speed.py --chunks 100000
+bench: venv ## Triptych beside its peers, those that are installed, at 10,000 and 100,000 chunks (an hour or more)
+	$(PY) bench/peers.py --chunks 10000 100000
 
 crash: venv ## the tests that kill processes, at length
 	$(PY) -m pytest -m slow
