@@ -13,6 +13,7 @@ from triptych_backends.sql.documents import SqlDocuments, conflict
 
 from . import noticing, scanning
 from .formats import Sidecar
+from .problems import Problem
 
 if TYPE_CHECKING:
     from .store import FilesStore
@@ -38,6 +39,10 @@ class FilesDocuments(SqlDocuments):
     def erase(self) -> None:
         """See `FilesStore.erase`."""
         self._files.erase()
+
+    def problems(self) -> tuple[Problem, ...]:
+        """See `FilesStore.problems`."""
+        return self._files.problems()
 
     def put(self, dataset_id: str, document: NewDocument) -> SourceDocument:
         """See `DocumentRepo.put`.
