@@ -15,11 +15,12 @@ import attrs
 from triptych.errors import ValidationError
 from triptych.records import DatasetConfig, DerivedLayer, DerivedSig, check_metadata
 
-from .naming import decode, fallback, folder_fallback, folder_of
+from .naming import decode, fallback, fold, folder_fallback, folder_of
 
 __all__ = [
     "FormatError",
     "Home",
+    "OtherSpellingError",
     "Sidecar",
     "dump",
     "read_home",
@@ -35,6 +36,10 @@ _FENCE = "---\n"
 
 class FormatError(Exception):
     """A file is not what the store writes there; the message says why."""
+
+
+class OtherSpellingError(FormatError):
+    """On a disk that ignores case the file was found under a name that differs in case."""
 
 
 @attrs.frozen(kw_only=True)
@@ -108,7 +113,7 @@ def read_sidecar(data: bytes, path: str) -> Sidecar:
     except ValidationError as error:
         raise FormatError(str(error)) from error
     if sidecar.path != path:
-        raise FormatError(f"it is of {sidecar.path!r}, not of {path!r}")
+        raise _other(sidecar.path, path)(f"it is of {sidecar.path!r}, not of {path!r}")
     if sidecar.name not in (path, decode(path)) and fallback(sidecar.name) != path:
         raise FormatError(f"the name {sidecar.name!r} does not stand at {path!r}")
     return sidecar
@@ -153,7 +158,7 @@ def read_home(data: bytes, folder: str) -> Home:
     )
     known = (home.id, folder_of(home.id), folder_fallback(home.id))
     if home.folder != folder or folder not in known:
-        raise FormatError(f"it is of the folder {home.folder!r}, not of {folder!r}")
+        raise _other(home.folder, folder)(f"it is of the folder {home.folder!r}, not of {folder!r}")
     return home
 
 
@@ -221,6 +226,10 @@ def read_layer(data: bytes) -> DerivedLayer:
         )
     except ValidationError as error:
         raise FormatError(str(error)) from error
+
+
+def _other(said: str, path: str) -> type[FormatError]:
+    return OtherSpellingError if said != path and fold(said) == fold(path) else FormatError
 
 
 def _end_of(text: str, line: str, begin: int) -> int:

@@ -20,6 +20,7 @@ from triptych.errors import CorruptStoreError
 from .disk import Disk
 from .formats import dump
 from .layout import INTENT, JOURNAL
+from .naming import fold
 
 __all__ = ["Journal", "Plan"]
 
@@ -88,7 +89,8 @@ class Journal:
         for part, path in parts:
             disk.rename(part, path)
         for path in plan.removals:
-            disk.remove(path)
+            if not self._is_written(path, plan.writes):
+                disk.remove(path)
         self._sync([*plan.writes, *plan.removals])
 
     def finish(self) -> None:
@@ -125,6 +127,8 @@ class Journal:
             found = disk.entry(path)
             if found is None or found.kind != "file":
                 continue
+            if self._is_written(path, [written for _, written in writes]):
+                continue
             if digest in (None, hashlib.sha256(disk.read(path)[0]).hexdigest()):
                 disk.remove(path)
         self._sync([*(path for _, path in writes), *removals])
@@ -136,6 +140,12 @@ class Journal:
             for name, found in self._disk.names(JOURNAL):
                 if found.kind != "folder":
                     self._disk.remove(f"{JOURNAL}/{name}")
+
+    def _is_written(self, path: str, writes: Iterable[str]) -> bool:
+        """Whether a disk that ignores case takes ``path`` for one of ``writes``."""
+        folded = fold(path)
+        twins = [written for written in writes if fold(written) == folded]
+        return any(self._disk.entry(twin) == self._disk.entry(path) for twin in twins)
 
     def _make_way(self, path: str) -> None:
         """Make the folders that ``path`` needs, durably."""

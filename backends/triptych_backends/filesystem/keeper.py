@@ -23,7 +23,7 @@ from .change import Change
 from .disk import Disk, LinkError, disk_errors
 from .formats import Home, Sidecar
 from .journal import Journal
-from .layout import LOCK, document_file, layer_file, layer_paths, sidecar_file
+from .layout import DATASETS, LOCK, OWN, document_file, layer_file, layer_paths, sidecar_file
 from .lock import WritersLock
 from .looks import Known, Look
 from .naming import (
@@ -103,7 +103,7 @@ class Keeper:
                     return folder
             elif home is None and id_of(folder) == dataset:
                 entry = self.disk.entry(folder)
-                if entry is not None and entry.kind == "folder":
+                if entry is not None and entry.kind == "folder" and self._is_spelt(folder):
                     return folder
         return None
 
@@ -139,14 +139,21 @@ class Keeper:
             if not all(map(_is_component, path.split("/"))):
                 continue
             try:
-                if any(
-                    (entry := self.disk.entry(place)) is not None and entry.kind != "folder"
-                    for place in (document_file(folder, path), sidecar_file(folder, path))
-                ) and (path == path_of(name) or self.name_at(folder, path) == name):
+                if self._stands(folder, path) and (
+                    path == path_of(name) or self.name_at(folder, path) == name
+                ):
                     return path
             except LinkError:
                 return path
         return None
+
+    def _stands(self, folder: str, path: str) -> bool:
+        """Whether a document's file is there; or, without one, its sidecar."""
+        for place in (document_file(folder, path), sidecar_file(folder, path)):
+            entry = self.disk.entry(place)
+            if entry is not None:
+                return entry.kind != "folder" and self._is_spelt(place)
+        return False
 
     def name_at(self, folder: str, path: str) -> str | None:
         """The name of the document at ``path``: its sidecar tells it, else the path itself."""
@@ -270,14 +277,28 @@ class Keeper:
                     continue
                 if entry.kind != "folder" or not is_folder:
                     return False
-                # A disk that ignores case finds a folder under another spelling as well.
                 if node is None and not self._is_spelt(way):
                     return False
         return True
 
+    def stands_otherwise(self, path: str) -> bool:
+        """Whether a disk that ignores case finds a file at ``path`` that is spelt otherwise."""
+        try:
+            return self.disk.entry(path) is not None and not self._is_spelt(path)
+        except LinkError:
+            return False
+
     def _is_spelt(self, path: str) -> bool:
-        folder, _, name = path.rpartition("/")
-        return any(found == name for found, _ in self.disk.names(folder))
+        """Whether what stands at ``path`` is spelt so, all the way.
+
+        A disk that ignores case finds it under another spelling as well.
+        """
+        while path:
+            folder, _, name = path.rpartition("/")
+            if folder != OWN and name not in {found for found, _ in self.disk.names(folder)}:
+                return False
+            path = "" if folder in (OWN, DATASETS) else folder
+        return True
 
     # Layers
 

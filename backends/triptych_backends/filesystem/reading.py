@@ -12,7 +12,15 @@ import attrs
 from triptych.records import DerivedLayer
 
 from .disk import MAX_SIZE, Disk, Entry, LinkError, Seen
-from .formats import FormatError, Home, Sidecar, read_home, read_layer, read_sidecar
+from .formats import (
+    FormatError,
+    Home,
+    OtherSpellingError,
+    Sidecar,
+    read_home,
+    read_layer,
+    read_sidecar,
+)
 from .layout import dataset_file, document_file, sidecar_file
 from .problems import Problem
 
@@ -61,6 +69,8 @@ def find_sidecar(disk: Disk, folder: str, path: str) -> FoundSidecar | Problem |
         return found
     try:
         return FoundSidecar(read_sidecar(found.data, path), found.seen)
+    except OtherSpellingError:
+        return None
     except FormatError as error:
         return Problem(
             path=place,
@@ -78,6 +88,8 @@ def find_home(disk: Disk, folder: str) -> Home | Problem | None:
         return found
     try:
         return read_home(found.data, folder)
+    except OtherSpellingError:
+        return None
     except FormatError as error:
         return Problem(
             path=place,

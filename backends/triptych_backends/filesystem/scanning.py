@@ -212,9 +212,15 @@ def catch_up(keeper: Keeper, dataset: str) -> list[Problem]:
     if not found and not found.settled:
         return []
     is_gone = keeper.disk.entry(folder) is None
-    problems = [
-        keeper.look(change, known.look.name, known.look.path, known)
-        for known in [*found.removed, *found.changed]
+    problems: list[Problem | None] = []
+    for known in found.removed:
+        name, path = known.look.name, known.look.path
+        if keeper.stands_otherwise(document_file(folder, path)):
+            change.remove(name, path, known.sidecar.version, None)
+        else:
+            problems.append(keeper.look(change, name, path, known))
+    problems += [
+        keeper.look(change, known.look.name, known.look.path, known) for known in found.changed
     ]
     problems += [_look_at_new(keeper, change, path, found.removed) for path in found.new]
     for path in found.gone:

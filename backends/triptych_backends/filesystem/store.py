@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import shutil
 import weakref
 from collections.abc import Callable
@@ -37,9 +38,7 @@ __all__ = ["FilesStore"]
 LAYOUT_VERSION = 1
 """What `store.json` says of a store of this version of Triptych."""
 
-_IGNORED = (
-    b"# What can be made again, and what is this machine's alone.\nderived/\njournal/\nlock\n"
-)
+_IGNORED = b"# What can be made again, or is this machine's.\nderived/\njournal/\nlock\n*.tmp\n"
 _DATABASE = "kb.db"
 
 
@@ -178,8 +177,8 @@ def _prepare(disk: Disk) -> None:
         (STORE, dump({"layout": LAYOUT_VERSION})),
     ):
         if disk.entry(path) is None:
-            # Several processes may do so at once, each with the same bytes.
-            draft = f"{JOURNAL}/{os.getpid()}.{path.rpartition('/')[2]}"
+            # Several may do so at once, each with the same bytes.
+            draft = f"{OWN}/{secrets.token_hex(8)}.tmp"
             disk.write(draft, data)
             disk.rename(draft, path)
             disk.sync_folder(OWN)
