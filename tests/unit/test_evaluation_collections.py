@@ -106,6 +106,7 @@ def test_another_split_and_a_file_without_a_head(tmp_path: Path) -> None:
         ("qrels", QRELS + "q1\td1\n", "test.tsv", 5, "2 columns"),
         ("qrels", QRELS + "q1 d1 1\n", "test.tsv", 5, "1 columns"),
         ("qrels", QRELS + "q1\td1\tgood\n", "test.tsv", 5, "'good' is not a whole number"),
+        ("qrels", "q1\td1\tgood\n", "test.tsv", 1, "'good' is not a whole number"),
         ("qrels", QRELS + "q9\td1\t1\n", "test.tsv", 5, "'q9' is not in queries.jsonl"),
         ("qrels", QRELS + "q2\td1\t1\n", "test.tsv", 5, "judged twice"),
         ("qrels", "query-id\tcorpus-id\tscore\n", "test.tsv", 0, "no judgements"),

@@ -73,7 +73,7 @@ def _judgements(folder: _Folder, member: str, texts: dict[str, str]) -> dict[str
         try:
             grade = int(written)
         except ValueError:
-            if number == 1:
+            if number == 1 and query_id not in texts:
                 continue  # the head
             raise folder.wrong(f"the grade {written!r} is not a whole number", at) from None
         if query_id not in texts:
