@@ -52,6 +52,22 @@ def test_a_collection_is_put_searched_and_scored(shell: Shell, tmp_path: Path) -
     assert not (tmp_path / "kb.db").exists()
 
 
+def test_on_a_terminal_there_is_a_table_with_a_mode_a_column(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "140")
+    ran = shell("eval", "retrieval", "--beir", "tea", "--no-color", "--metrics", "mrr")
+    assert ran.code == 0, ran.err
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", ran.text)
+    title, head, *rows = [" ".join(line.split()) for line in text.splitlines()]
+    assert title == "tea: 4 queries, by document"
+    assert head == "bm25 vector hybrid"
+    assert rows[0].startswith("mrr 1.0000 [1.0000, 1.0000] ")
+    assert rows[1].startswith("ms a search, p50 / p99 ")
+    assert "hybrid" in ran.err  # the bar
+
+
 def test_json_on_stdout_is_all_there_is(shell: Shell, tmp_path: Path) -> None:
     command = ("eval", "retrieval", "--beir", "tea", "--modes", "bm25", "--k", "1,3")
     for ran in (shell("--json", *command), shell(*command, "--json", "-")):

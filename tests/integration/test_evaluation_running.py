@@ -107,6 +107,31 @@ def test_hits_beyond_the_depth_count_for_nothing(service: Service) -> None:
     assert shallow.modes["bm25"].estimates["map"].mean == pytest.approx(2 / 6)
 
 
+@pytest.mark.parametrize("granularity", ["document", "chunk"])
+def test_an_excluded_document_gives_its_place_to_the_next(
+    service: Service, granularity: str
+) -> None:
+    words = "About the kettle and how a kettle works."
+    service.put_document("docs", "copy.md", f"# One\n\n{words}\n\n# Two\n\n{words}\n")
+    plain = query("q", words, kettle=1)
+    own = attrs.evolve(plain, excluded=("copy.md", "nowhere"))
+    ranks = {}
+    for asked in (plain, own):
+        found = evaluate(
+            service,
+            Collection(name="c", queries=(asked,)),
+            dataset_id="docs",
+            modes=["bm25"],
+            granularity=granularity,
+            cutoffs=(3,),
+        ).modes["bm25"]
+        names = [name.partition("#")[0] for name, _ in found.rankings["q"]]
+        assert len(names) == 3
+        ranks[asked.excluded] = names
+    assert "copy.md" in ranks[()]
+    assert "copy.md" not in ranks[own.excluded]
+
+
 def test_what_cannot_be_found_is_told_and_counts_as_not_found(service: Service) -> None:
     asked = Collection(
         name="c",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from triptych.errors import NotFoundError, ValidationError
+from triptych.errors import NotAvailableError, NotFoundError, ValidationError
 from triptych.evaluation.beir import read_beir
 from triptych.evaluation.collections import (
     Collection,
@@ -66,8 +67,10 @@ def test_a_folder_and_a_zip_file_hold_the_same(tmp_path: Path) -> None:
     assert collection.name == "tea"
     assert not collection.by_suffix
     assert collection.queries == (
-        JudgedQuery(query_id="q2", text="what is tea", grades={"d1": 2, "d2": -1}),
-        JudgedQuery(query_id="q1", text="who knows", grades={"d2": 0}),
+        JudgedQuery(
+            query_id="q2", text="what is tea", grades={"d1": 2, "d2": -1}, excluded=("q2",)
+        ),
+        JudgedQuery(query_id="q1", text="who knows", grades={"d2": 0}, excluded=("q1",)),
     )
     assert documents == [
         ("d1", "Tea\n\nLeaves and\u2028water.", {"title": "Tea"}),
@@ -76,6 +79,14 @@ def test_a_folder_and_a_zip_file_hold_the_same(tmp_path: Path) -> None:
     ]
     for inner in ("tea/", ""):
         assert read(zipped(folder, inner)) == (collection, documents)
+
+
+def test_a_query_that_is_a_document_does_not_find_itself(tmp_path: Path) -> None:
+    rows = lines([{"_id": name, "text": name} for name in ("d1", "d2")])
+    judged = "d1\td2\t1\nd2\td2\t1\n"
+    collection = read_beir(layout(tmp_path / "own", queries=rows, qrels=judged))
+    # What is judged relevant is no copy of the query.
+    assert [query.excluded for query in collection.queries] == [("d1",), ()]
 
 
 def test_another_split_and_a_file_without_a_head(tmp_path: Path) -> None:
@@ -95,6 +106,7 @@ def test_another_split_and_a_file_without_a_head(tmp_path: Path) -> None:
         ("qrels", QRELS + "q1\td1\n", "test.tsv", 5, "2 columns"),
         ("qrels", QRELS + "q1 d1 1\n", "test.tsv", 5, "1 columns"),
         ("qrels", QRELS + "q1\td1\tgood\n", "test.tsv", 5, "'good' is not a whole number"),
+        ("qrels", "q1\td1\tgood\n", "test.tsv", 1, "'good' is not a whole number"),
         ("qrels", QRELS + "q9\td1\t1\n", "test.tsv", 5, "'q9' is not in queries.jsonl"),
         ("qrels", QRELS + "q2\td1\t1\n", "test.tsv", 5, "judged twice"),
         ("qrels", "query-id\tcorpus-id\tscore\n", "test.tsv", 0, "no judgements"),
@@ -194,6 +206,15 @@ def test_a_golden_set(tmp_path: Path) -> None:
     bare = golden(tmp_path, "- {question: q, expected_files: [a.md]}\n")
     assert bare.name == "golden"
     assert bare.queries[0].query_id == "1"
+
+
+def test_without_pyyaml_it_is_told_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "triptych.evaluation.yaml_nodes", raising=False)
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(NotAvailableError, match=r"triptych\[eval\]"):
+        golden(tmp_path, GOLDEN)
 
 
 QUERY = "queries:\n  - question: q\n"

@@ -14,6 +14,7 @@ from triptych.evaluation.significance import (
     few_queries_warning,
     holm,
     randomisation_test,
+    randomisation_tests,
 )
 
 
@@ -37,6 +38,16 @@ def test_p_is_symmetric_seeded_and_never_zero() -> None:
     assert randomisation_test(left, right) == pytest.approx(1 / 10_001)
     assert randomisation_test(right, left) == randomisation_test(left, right)
     assert randomisation_test(left, left) == 1.0
+
+
+def test_several_rows_are_tested_as_each_alone() -> None:
+    random = np.random.default_rng(2)
+    rows = {name: (random.random(30) - 0.4).tolist() for name in "abc"}
+    zero = [0.0] * 30
+    assert randomisation_tests(rows) == {
+        name: randomisation_test(row, zero) for name, row in rows.items()
+    }
+    assert randomisation_tests({}) == {}
 
 
 def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -192,12 +192,14 @@ def retrieval(
     with _service(session, fresh=beir is not None) as service:
         target = dataset or ("default" if beir is None else collection.name)
         failed = _put(session, service, target, collection)
-        with shown(output, "searching") as progress:
+        named = None if modes is None else _names(modes)
+        first = named[0] if named else "bm25"
+        with shown(output, first, total=len(collection.queries)) as progress:
             found = evaluate(
                 service,
                 collection,
                 dataset_id=target,
-                modes=None if modes is None else _names(modes),
+                modes=named,
                 granularity=str(granularity),
                 least_grade=least_grade,
                 progress=progress,

@@ -49,6 +49,7 @@ from triptych.evaluation.significance import (
     bootstrap,
     holm,
     randomisation_test,
+    randomisation_tests,
 )
 from triptych.evaluation.storing import (
     answers_json,
@@ -102,6 +103,7 @@ __all__ = [
     "ndcg_at",
     "precision_at",
     "randomisation_test",
+    "randomisation_tests",
     "read_beir",
     "read_evaluation",
     "read_golden",

@@ -26,6 +26,9 @@ __all__ = ["read_beir"]
 def read_beir(path: str | os.PathLike[str], *, split: str = "test") -> Collection:
     """The collection in a folder or zip file: the judged queries of ``split``, in file order.
 
+    As in BEIR's own evaluation, a document of the query's own id is taken out of its ranking
+    (in ArguAna queries are documents themselves), unless it is judged relevant.
+
     The corpus is not read here, but by the collection's ``documents``: their content is title
     and text, their metadata the title.
 
@@ -43,7 +46,12 @@ def read_beir(path: str | os.PathLike[str], *, split: str = "test") -> Collectio
     grades = _judgements(folder, f"qrels/{split}.tsv", texts)
     folder.require("corpus.jsonl")
     queries = tuple(
-        JudgedQuery(query_id=query_id, text=text, grades=grades[query_id])
+        JudgedQuery(
+            query_id=query_id,
+            text=text,
+            grades=grades[query_id],
+            excluded=() if grades[query_id].get(query_id, 0) > 0 else (query_id,),
+        )
         for query_id, text in texts.items()
         if query_id in grades
     )
@@ -65,7 +73,7 @@ def _judgements(folder: _Folder, member: str, texts: dict[str, str]) -> dict[str
         try:
             grade = int(written)
         except ValueError:
-            if number == 1:
+            if number == 1 and query_id not in texts:
                 continue  # the head
             raise folder.wrong(f"the grade {written!r} is not a whole number", at) from None
         if query_id not in texts:

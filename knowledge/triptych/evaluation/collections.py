@@ -49,6 +49,7 @@ class JudgedQuery:
         grades: relevance by document: 0 irrelevant, 1 and more relevant, the higher the more.
         passages: the passages that answer it, where they are known.
         answer: a correct answer, for metrics that compare with one; "" without.
+        excluded: documents that are taken out of its ranking, such as the one it was taken from.
     """
 
     query_id: str
@@ -56,6 +57,7 @@ class JudgedQuery:
     grades: Mapping[str, int] = attrs.field(factory=dict)
     passages: tuple[JudgedPassage, ...] = ()
     answer: str = ""
+    excluded: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -14,7 +14,7 @@ from triptych.evaluation.significance import (
     bootstrap,
     few_queries_warning,
     holm,
-    randomisation_test,
+    randomisation_tests,
 )
 
 __all__ = ["Comparison", "Difference", "compare", "compare_modes"]
@@ -91,32 +91,34 @@ def compare(
     _check(names, common, "metric")
     in_a = {query: at for at, query in enumerate(a.query_ids)}
     rows_a, rows_b = [in_a[query] for query in queries], [in_b[query] for query in queries]
-    differences = []
+    lefts, rights = {}, {}
     for mode_a, mode_b in pairs:
         for metric in names:
-            left = np.array(a.modes[mode_a].values[metric])[rows_a]
-            right = np.array(b.modes[mode_b].values[metric])[rows_b]
-            values = tuple((right - left).tolist())
-            differences.append(
-                Difference(
-                    metric=metric,
-                    mode_a=mode_a,
-                    mode_b=mode_b,
-                    mean_a=float(left.mean()),
-                    mean_b=float(right.mean()),
-                    estimate=bootstrap({metric: values})[metric],
-                    p=randomisation_test(right.tolist(), left.tolist()),
-                    p_holm=1.0,
-                    values=values,
-                )
+            key = (mode_a, mode_b, metric)
+            lefts[key] = np.array(a.modes[mode_a].values[metric])[rows_a]
+            rights[key] = np.array(b.modes[mode_b].values[metric])[rows_b]
+    values = {key: tuple((rights[key] - left).tolist()) for key, left in lefts.items()}
+    estimates, p_values = bootstrap(values), randomisation_tests(values)
+    adjusted = dict(zip(p_values, holm(list(p_values.values())), strict=True))
+    differences = []
+    for key, row in values.items():
+        mode_a, mode_b, metric = key
+        differences.append(
+            Difference(
+                metric=metric,
+                mode_a=mode_a,
+                mode_b=mode_b,
+                mean_a=float(lefts[key].mean()),
+                mean_b=float(rights[key].mean()),
+                estimate=estimates[key],
+                p=p_values[key],
+                p_holm=adjusted[key],
+                values=row,
             )
-    adjusted = holm([difference.p for difference in differences])
+        )
     return Comparison(
         query_ids=tuple(queries),
-        differences=tuple(
-            attrs.evolve(difference, p_holm=p)
-            for difference, p in zip(differences, adjusted, strict=True)
-        ),
+        differences=tuple(differences),
         warnings=tuple(_warnings(a, b, len(queries))),
     )
 

@@ -21,7 +21,8 @@ def find_targets(
 ) -> dict[str, Targets]:
     """What each query of the collection should find in the dataset, by query id.
 
-    ``passages``: passages are looked for, where a query has any, instead of their documents.
+    ``passages``: chunks will be ranked, so passages are looked for, where a query has any,
+    instead of their documents.
 
     Raises:
         ValidationError: a file is named by an ending that several documents have.
@@ -57,8 +58,20 @@ def find_targets(
                 places.setdefault(name, {})[unit] = spans
                 grades.pop(name, None)
                 grades[unit] = passage.grade
-        found[query.query_id] = Targets(grades=grades, passages=places, missing=tuple(missing))
+        excluded = frozenset(name for name in query.excluded if name in names)
+        found[query.query_id] = Targets(
+            grades=grades,
+            passages=places,
+            missing=tuple(missing),
+            excluded=excluded,
+            spare=sum(_hits(service, dataset_id, name, passages) for name in excluded),
+        )
     return found
+
+
+def _hits(service: Service, dataset_id: str, name: str, chunks: bool) -> int:
+    """How many hits of a search this document may take up."""
+    return sum(1 for _ in service.chunks.iter_chunks(dataset_id, name)) if chunks else 1
 
 
 def _names(service: Service, dataset_id: str) -> Iterator[str]:

@@ -178,16 +178,22 @@ class _Desk:
         self, mode: Mode, query: JudgedQuery, targets: Targets
     ) -> tuple[list[Place], float, Sequence[str]]:
         """The places of the answer, the milliseconds it took, and its warnings."""
-        asked = Query(text=query.text, dataset_id=self.dataset_id, mode=mode, top_k=self.depth)
+        asked = Query(
+            text=query.text,
+            dataset_id=self.dataset_id,
+            mode=mode,
+            top_k=self.depth + targets.spare,
+        )
         whole = self.granularity is Granularity.DOCUMENT
         search = self.service.search_documents if whole else self.service.search
         began = time.perf_counter()
         result = search(asked)
         took = (time.perf_counter() - began) * 1_000
+        hits = [hit for hit in result.hits if hit.doc_name not in targets.excluded][: self.depth]
         if whole:
-            return document_places(result.hits), took, result.warnings
-        tokens = [self.count_tokens(hit.content) for hit in result.hits]
-        return chunk_places(result.hits, tokens, targets), took, result.warnings
+            return document_places(hits), took, result.warnings
+        tokens = [self.count_tokens(hit.content) for hit in hits]
+        return chunk_places(hits, tokens, targets), took, result.warnings
 
     def _score(self, places: Sequence[Place], targets: Targets) -> dict[str, float]:
         scores = score_ranking(

@@ -6,7 +6,8 @@ from all that could be asked; they say nothing about another collection.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import attrs
 import numpy as np
@@ -23,12 +24,15 @@ __all__ = [
     "few_queries_warning",
     "holm",
     "randomisation_test",
+    "randomisation_tests",
 ]
 
 RESAMPLES = 1_000
 PERMUTATIONS = 10_000
 FEWEST_QUERIES = 50
 """Under so many queries a warning says that differences are hardly told apart."""
+
+_K = TypeVar("_K", bound=Hashable)
 
 _CELLS = 4_000_000  # random draws held at once: 32 MB
 
@@ -43,8 +47,8 @@ class Estimate:
 
 
 def bootstrap(
-    values: Mapping[str, Sequence[float]], *, resamples: int = RESAMPLES, seed: int = 0
-) -> dict[str, Estimate]:
+    values: Mapping[_K, Sequence[float]], *, resamples: int = RESAMPLES, seed: int = 0
+) -> dict[_K, Estimate]:
     """The mean of each row of values with its 95% percentile bootstrap interval.
 
     Every row holds one value a query, the queries in the same order; a resample draws as many
@@ -100,19 +104,37 @@ def randomisation_test(
         ValidationError: the runs differ in length, or are empty.
     """
     table = _table({"left": left, "right": right})
-    difference = table[0] - table[1]
-    seen = abs(difference.sum())
+    differences = {"": (table[0] - table[1]).tolist()}
+    return randomisation_tests(differences, permutations=permutations, seed=seed)[""]
+
+
+def randomisation_tests(
+    differences: Mapping[_K, Sequence[float]],
+    *,
+    permutations: int = PERMUTATIONS,
+    seed: int = 0,
+) -> dict[_K, float]:
+    """`randomisation_test` for each row of differences by query, all under the same swaps.
+
+    Raises:
+        ValidationError: the rows differ in length, or are empty.
+    """
+    if not differences:
+        return {}
+    table = _table(differences)
+    queries = table.shape[1]
+    seen = table.sum(axis=1)
     # Sums of the same numbers in another order differ by rounding, and are ties all the same.
-    least = seen - 1e-9 * max(1.0, float(np.abs(difference).sum()))
+    least = np.abs(seen) - 1e-9 * np.maximum(1.0, np.abs(table).sum(axis=1))
     random = np.random.default_rng(seed)
-    extreme = 0
-    for rows in _blocks(permutations, len(difference)):
-        size = (rows.stop - rows.start, len(difference))
-        kept = random.integers(0, 2, size=size, dtype=np.int8)
+    extreme = np.zeros(len(table), np.int64)
+    for rows in _blocks(permutations, queries):
+        kept = random.integers(0, 2, size=(rows.stop - rows.start, queries), dtype=np.int8)
         # Σ ±d = 2 Σ kept·d - Σ d
-        swapped = np.abs(2 * (kept @ difference) - difference.sum())
-        extreme += int((swapped >= least).sum())
-    return (extreme + 1) / (permutations + 1)
+        swapped = np.abs(2 * (kept.astype(np.float64) @ table.T) - seen)
+        extreme += (swapped >= least).sum(axis=0)
+    shares = ((extreme + 1) / (permutations + 1)).tolist()
+    return dict(zip(differences, shares, strict=True))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -138,7 +160,7 @@ def few_queries_warning(queries: int) -> str | None:
     )
 
 
-def _table(values: Mapping[str, Sequence[float]]) -> NDArray[np.float64]:
+def _table(values: Mapping[_K, Sequence[float]]) -> NDArray[np.float64]:
     lengths = {len(row) for row in values.values()}
     if len(lengths) != 1 or 0 in lengths:
         raise ValidationError(

@@ -38,12 +38,15 @@ class Targets:
     ``grades`` are by unit: a document's name, or a passage's (``document#p1``). ``passages``
     are the places of each document's passages by unit; a document without an entry is a unit
     itself. ``missing`` are the relevant units that the dataset does not hold: they stay in
-    ``grades``, and count as not found.
+    ``grades``, and count as not found. ``excluded`` documents are no part of the ranking, and
+    ``spare`` is how many more hits must be asked for because of them.
     """
 
     grades: Mapping[str, int]
     passages: Mapping[str, Mapping[str, Sequence[Span]]] = attrs.field(factory=dict)
     missing: tuple[str, ...] = ()
+    excluded: frozenset[str] = frozenset()
+    spare: int = 0
 
 
 class DocumentNames:
