@@ -6,6 +6,7 @@ read is never altered, a change puts another in its place. POSIX only, for its f
 
 import fcntl
 import functools
+import itertools
 import json
 import os
 import threading
@@ -20,6 +21,8 @@ from triptych import contracts, errors, records as r, rules
 from triptych.kept import Kept, KeptLayer, KeptSet
 from triptych.plain import from_plain, to_plain
 from triptych.reading import ReadChunks, ReadDocuments, ReadLayers
+
+Set = tuple[str, Sequence[r.DerivedChunk], r.DerivedSig]  # of the document of that name
 
 
 @attrs.frozen(kw_only=True)
@@ -97,12 +100,14 @@ class JsonStore:
 
 class _Documents(ReadDocuments[JsonStore]):
     def put(self, dataset_id: str, document: r.NewDocument) -> r.SourceDocument:
+        return rules.document_of(self.put_many(dataset_id, [document])[0])
+
+    def put_many(self, dataset_id: str, documents: Sequence[r.NewDocument]) -> list[r.PutOutcome]:
         with self.store.writing(dataset_id) as (data, store):
-            stored = data.documents.get(document.name)
-            new = rules.after_put(dataset_id, document, stored, data.used)
-            if new is not stored:
-                store(exists=True, documents={**data.documents, new.name: new})
-            return rules.own_copy(new)
+            outcomes, new = rules.after_puts(dataset_id, documents, data.documents, data.used)
+            if new:
+                store(exists=True, documents={**data.documents, **new})
+            return outcomes
 
     def load(self, document: r.SourceDocument) -> None:
         with self.store.writing(document.dataset_id) as (data, store):
@@ -113,9 +118,7 @@ class _Documents(ReadDocuments[JsonStore]):
     def delete(self, dataset_id: str, name: str) -> bool:
         with self.store.writing(dataset_id) as (data, store):
             if name in data.documents:
-                parts = {"documents": data.documents, "sets": data.sets, "layers": data.layers}
-                left = {part: _without(name, those) for part, those in parts.items()}
-                store(used=max(data.used, data.version(name)), **left)
+                store(used=max(data.used, data.version(name)), **data.without(name))
             return name in data.documents
 
     def delete_dataset(self, dataset_id: str) -> bool:
@@ -138,14 +141,18 @@ class _Chunks(ReadChunks[JsonStore]):
     def replace(
         self, dataset_id: str, doc_name: str, chunks: Sequence[r.DerivedChunk], *, sig: r.DerivedSig
     ) -> bool:
+        return self.replace_many(dataset_id, [(doc_name, chunks, sig)])[0]
+
+    def replace_many(self, dataset_id: str, sets: Sequence[Set]) -> list[bool]:
         with self.store.writing(dataset_id) as (data, store):
-            if not rules.may_replace(data.config, data.version(doc_name), sig):
-                return False
-            vectors = [(sig.embed_sig, chunk.vector) for chunk in chunks]
-            new = KeptSet(sig=sig, chunks=tuple(map(rules.own_unit, chunks)))
-            sets, widths = {**data.sets, doc_name: new}, rules.check_widths(data.widths, vectors)
-            store(sets=sets, widths=widths)
-            return True
+            new, widths = dict(data.sets), data.widths
+            done = [rules.may_replace(data.config, data.version(it[0]), it[2]) for it in sets]
+            for name, chunks, sig in itertools.compress(sets, done):
+                widths = rules.check_widths(widths, [(sig.embed_sig, it.vector) for it in chunks])
+                new[name] = KeptSet(sig=sig, chunks=tuple(map(rules.own_unit, chunks)))
+            if any(done):
+                store(sets=new, widths=widths)
+            return done
 
     def restamp(self, dataset_id: str, doc_name: str, sig: r.DerivedSig) -> bool:
         with self.store.writing(dataset_id) as (data, store):
@@ -159,7 +166,7 @@ class _Chunks(ReadChunks[JsonStore]):
     def delete_by_doc(self, dataset_id: str, doc_name: str) -> None:
         with self.store.writing(dataset_id) as (data, store):
             if doc_name in data.sets:
-                store(sets=_without(doc_name, data.sets))
+                store(sets=data.without(doc_name)["sets"])
 
     def delete_by_dataset(self, dataset_id: str) -> None:
         with self.store.writing(dataset_id) as (_, store):
@@ -181,12 +188,8 @@ class _Layers(ReadLayers[JsonStore]):
     def delete_by_doc(self, dataset_id: str, doc_name: str) -> None:
         with self.store.writing(dataset_id) as (data, store):
             if doc_name in data.layers:
-                store(layers=_without(doc_name, data.layers))
+                store(layers=data.without(doc_name)["layers"])
 
     def delete_by_dataset(self, dataset_id: str) -> None:
         with self.store.writing(dataset_id) as (_, store):
             store(layers={})
-
-
-def _without(name: str, those: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: one for key, one in those.items() if key != name}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from typing import Any
 
 import attrs
 
@@ -76,3 +77,11 @@ class Kept:
         if document is None:
             return None
         return document_info(attrs.evolve(document, metadata=dict(document.metadata)))
+
+    def without(self, name: str) -> dict[str, Any]:
+        """The fields ``documents``, ``sets`` and ``layers`` without what is under this name."""
+        parts = {"documents": self.documents, "sets": self.sets, "layers": self.layers}
+        return {
+            part: {key: value for key, value in those.items() if key != name}
+            for part, those in parts.items()
+        }

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import functools
 import types
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -26,6 +26,7 @@ __all__ = ["from_plain", "to_plain"]
 
 T = TypeVar("T")
 _Reader = Callable[[Any], Any]
+_BARE = frozenset({str, int, float, bool, types.NoneType})
 _ATOMS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -35,11 +36,12 @@ def to_plain(value: Any) -> Any:
     Raises:
         TypeError: it is, or holds, something that has no plain form.
     """
-    kind = type(value)
-    if value is None or kind in _ATOMS:
+    kind: Any = type(value)
+    if kind in _BARE:
         return value
-    if attrs.has(kind):
-        return {name: to_plain(getattr(value, name)) for name in _names(kind)}
+    if names := _names(kind):
+        fields = {name: getattr(value, name) for name in names}
+        return {k: v if type(v) in _BARE else to_plain(v) for k, v in fields.items()}
     if isinstance(value, Mapping):
         return {str(key): to_plain(each) for key, each in value.items()}
     if isinstance(value, tuple | list):
@@ -61,18 +63,18 @@ def from_plain(kind: type[T], plain: object) -> T:
     Raises:
         ValidationError: ``plain`` is something else; the message leads to the place.
     """
-    hint: Hashable = kind
+    hint: Any = kind
     record: T = _reader(hint)(plain)
     return record
 
 
 @functools.cache
-def _names(kind: type[Any]) -> tuple[str, ...]:
-    return tuple(field.name for field in attrs.fields(kind))
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in attrs.fields(kind)) if attrs.has(kind) else ()
 
 
 @functools.cache
-def _reader(hint: Hashable) -> _Reader:
+def _reader(hint: Any) -> _Reader:
     """What makes a value of type ``hint`` from plain data."""
     origin, inner = get_origin(hint), get_args(hint)
     if hint == Vector:

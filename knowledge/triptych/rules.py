@@ -33,6 +33,7 @@ __all__ = [
     "check_if_version",
     "check_unused",
     "check_widths",
+    "document_of",
     "is_of_document",
     "may_put_layer",
     "may_replace",
@@ -88,30 +89,39 @@ def after_puts(
     documents: Sequence[NewDocument],
     stored: Mapping[str, SourceDocument],
     used: int,
-) -> list[PutOutcome]:
-    """`after_put` for each, in order, as `BulkDocumentRepo.put_many` answers.
+) -> tuple[list[PutOutcome], dict[str, SourceDocument]]:
+    """What `BulkDocumentRepo.put_many` answers, and by name the documents it has to write.
 
-    What is "added" or "updated" is to be written, the last of a name that comes twice. A
-    conflict is that document's outcome.
+    Each is `after_put` over those before it. The two share no metadata: the answer is the
+    caller's to change.
 
     Args:
         stored: the documents as they are, by name; only those of these names are looked at.
         used: the greatest version ever deleted in the dataset, 0 for none.
     """
-    current: dict[str, SourceDocument] = {}
+    changed: dict[str, SourceDocument] = {}
     outcomes = []
     for new in documents:
-        old = current.get(new.name) or stored.get(new.name)
+        old = changed.get(new.name) or stored.get(new.name)
         try:
-            document = current[new.name] = after_put(dataset_id, new, old, used)
+            document = after_put(dataset_id, new, old, used)
         except ConflictError as error:
             outcomes.append(PutOutcome(name=new.name, change="failed", error=error))
             continue
-        change: Literal["added", "updated", "unchanged"] = "updated" if old else "added"
-        if document is old:
-            change = "unchanged"
-        outcomes.append(PutOutcome(name=new.name, change=change, document=document))
-    return outcomes
+        change: Literal["added", "updated", "unchanged"] = "unchanged"
+        if document is not old:
+            changed[new.name] = document
+            change = "updated" if old else "added"
+        outcomes.append(PutOutcome(name=new.name, change=change, document=own_copy(document)))
+    return outcomes, changed
+
+
+def document_of(outcome: PutOutcome) -> SourceDocument:
+    """The document of a put that did not fail; of one that did, its error is raised."""
+    if outcome.document is None:
+        assert outcome.error is not None
+        raise outcome.error
+    return outcome.document
 
 
 def check_if_version(dataset_id: str, new: NewDocument, version: int) -> None:
