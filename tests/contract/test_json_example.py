@@ -1,10 +1,9 @@
 """The example backend in examples/json_store.py passes the whole kit, and stays an example."""
 
-import functools
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +11,22 @@ import pytest
 
 import json_store
 from json_store import JsonStore
-from triptych.errors import CorruptStoreError, NotAvailableError, StoreError, StoreLockedError
+from triptych.errors import CorruptStoreError, StoreError, StoreLockedError
 from triptych.records import NewDocument
 from triptych.testing import BackendConformance, Child, Contents, Harness, ServiceTests
 
 
 def contents(path: Path, dataset_id: str) -> Contents:
     """What the file itself holds of the dataset."""
-    data: dict[str, Any] = {"documents": {}, "L0": {}, "L1": {}, "L2": {}}
+    data: dict[str, Any] = {"documents": {}, "sets": {}, "layers": {}}
     if path.exists():
         data = json.loads(path.read_text()).get(dataset_id, data)
-    chunks = [chunk for kept in data["L2"].values() for chunk in kept["units"]]
+    chunks = [chunk for kept in data["sets"].values() for chunk in kept["chunks"]]
     return Contents(
         content={name: each["content"].encode() for name, each in data["documents"].items()},
         chunks=len(chunks),
         vectors=len({chunk["vector"] for chunk in chunks} - {None}),
-        layers=len(data["L0"]) + len(data["L1"]),
+        layers=sum(map(len, data["layers"].values())),
     )
 
 
@@ -55,34 +54,10 @@ class TestJsonStore(BackendConformance):
         return harness
 
 
-def without_whole_documents(test: Callable[..., None]) -> Callable[..., None]:
-    """A test of the kit that goes on to search whole documents, an optional power, unasked."""
-
-    @functools.wraps(test)
-    def until_then(*args: Any, **kwargs: Any) -> None:
-        with pytest.raises(NotAvailableError, match="cannot search whole documents"):
-            test(*args, **kwargs)
-
-    return until_then
-
-
 class TestServiceOnJsonStore(ServiceTests):
     @pytest.fixture
     def harness(self, harness: Harness) -> Harness:
         return harness
-
-    test_filters_hold_in_every_lane = without_whole_documents(
-        ServiceTests.test_filters_hold_in_every_lane
-    )
-    test_documents_are_found_whole = without_whole_documents(
-        ServiceTests.test_documents_are_found_whole
-    )
-    test_a_delete_takes_everything_and_may_be_repeated = without_whole_documents(
-        ServiceTests.test_a_delete_takes_everything_and_may_be_repeated
-    )
-    test_a_dataset_view_fills_in_its_id = without_whole_documents(
-        ServiceTests.test_a_dataset_view_fills_in_its_id
-    )
 
 
 def test_a_second_opener_is_refused_until_the_first_closes(path: Path) -> None:
@@ -118,5 +93,24 @@ def test_a_write_that_fails_changes_nothing(path: Path, monkeypatch: pytest.Monk
     again.close()
 
 
+def test_a_change_of_unknown_fate_closes_the_store(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError("device is gone")
+
+    store = JsonStore(path)
+    store.documents.put("d", NewDocument(name="a", content="one"))
+    with monkeypatch.context() as patch:
+        patch.setattr("os.open", full)  # the folder's, behind the rename
+        with pytest.raises(StoreError, match="device is gone"):
+            store.documents.put("d", NewDocument(name="a", content="two"))
+    with pytest.raises(StoreError, match="open it again"):
+        store.documents.get("d", "a")
+    again = JsonStore(path)
+    assert again.documents.put("d", NewDocument(name="a", content="three")).version == 3
+    again.close()
+
+
 def test_the_example_is_short() -> None:
-    assert len(Path(json_store.__file__).read_text().splitlines()) < 350
+    assert len(Path(json_store.__file__).read_text().splitlines()) < 200

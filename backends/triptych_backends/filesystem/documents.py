@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
+from triptych import rules
 from triptych.errors import ConflictError
 from triptych.records import DocumentInfo, NewDocument, PutOutcome, SourceDocument
-from triptych_backends.sql.documents import SqlDocuments, conflict
+from triptych_backends.sql.documents import SqlDocuments
 
 from . import noticing, scanning
 from .formats import Sidecar
@@ -84,8 +85,10 @@ class FilesDocuments(SqlDocuments):
                     stored[name] = known.sidecar if known else None
                 old = stored[name]
                 actual = old.version if old else 0
-                if document.if_version not in (None, actual):
-                    outcomes.append(conflict(document, dataset_id, actual))
+                try:
+                    rules.check_if_version(dataset_id, document, actual)
+                except ConflictError as error:
+                    outcomes.append(PutOutcome(name=name, change="failed", error=error))
                     continue
                 content = document.content.encode()
                 digest = hashlib.sha256(content).hexdigest()
@@ -97,7 +100,7 @@ class FilesDocuments(SqlDocuments):
                         name=name,
                         path=old.path if old else keeper.new_path(change, name),
                         sha256=digest,
-                        version=max(actual, change.home.deleted_version) + 1,
+                        version=rules.next_version(actual, change.home.deleted_version),
                         updated_at=now,
                         metadata=dict(document.metadata),
                         original_sha256=document.original_sha256,
@@ -140,16 +143,7 @@ class FilesDocuments(SqlDocuments):
             )
             if old == new:
                 return
-            actual = old.version if old else 0
-            used = max(actual, change.home.deleted_version)
-            if document.version <= used:
-                raise ConflictError(
-                    f"document {document.name!r} of dataset {document.dataset_id!r} cannot be "
-                    f"loaded at version {document.version}: versions up to {used} are used up. "
-                    "Load into a new store, or put it to give it a new version",
-                    expected=document.version,
-                    actual=actual,
-                )
+            rules.check_unused(document, old.version if old else 0, change.home.deleted_version)
             change.put(new, content, write=True)
             change.commit()
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 
+from triptych import rules
 from triptych.records import (
     NO_CHUNK,
     Candidate,
@@ -61,19 +63,7 @@ class MemoryChunks:
     def replace(
         self, dataset_id: str, doc_name: str, chunks: Sequence[DerivedChunk], *, sig: DerivedSig
     ) -> bool:
-        with self._truth as truth:
-            dataset = truth.read(dataset_id)
-            config = dataset.config
-            if (
-                config is None
-                or (config.chunker_sig, config.embed_sig) != (sig.chunker_sig, sig.embed_sig)
-                or doc_name not in dataset.documents
-                or dataset.version(doc_name) != sig.source_version
-            ):
-                return False
-            truth.check_widths(dataset_id, [(sig.embed_sig, chunk.vector) for chunk in chunks])
-            truth.store_set(dataset_id, doc_name, chunks, sig)
-            return True
+        return self.replace_many(dataset_id, [(doc_name, chunks, sig)])[0]
 
     def replace_many(
         self,
@@ -81,21 +71,26 @@ class MemoryChunks:
         sets: Sequence[tuple[str, Sequence[DerivedChunk], DerivedSig]],
     ) -> Sequence[bool]:
         with self._truth as truth:
+            dataset = truth.read(dataset_id)
+            done = [
+                rules.may_replace(dataset.config, dataset.version(name), sig)
+                for name, _, sig in sets
+            ]
+            allowed = list(itertools.compress(sets, done))
             # All are checked before the first is stored: they are one write.
-            every = [(sig.embed_sig, chunk.vector) for _, chunks, sig in sets for chunk in chunks]
-            truth.check_widths(dataset_id, every)
-            return [self.replace(dataset_id, name, chunks, sig=sig) for name, chunks, sig in sets]
+            truth.check_widths(
+                dataset_id,
+                [(sig.embed_sig, chunk.vector) for _, chunks, sig in allowed for chunk in chunks],
+            )
+            for name, chunks, sig in allowed:
+                truth.store_set(dataset_id, name, chunks, sig)
+            return done
 
     def restamp(self, dataset_id: str, doc_name: str, sig: DerivedSig) -> bool:
         with self._truth as truth:
             dataset = truth.read(dataset_id)
             old = dataset.sets.get(doc_name)
-            if (
-                old is None
-                or dataset.version(doc_name) != sig.source_version
-                or (old.sig.input_sig, old.sig.chunker_sig, old.sig.embed_sig)
-                != (sig.input_sig, sig.chunker_sig, sig.embed_sig)
-            ):
+            if not rules.may_restamp(old.sig if old else None, dataset.version(doc_name), sig):
                 return False
             truth.restamp(dataset_id, doc_name, sig)
             return True
@@ -127,7 +122,7 @@ class MemoryChunks:
                 found[key] = Found(
                     key=key,
                     sig=chunks.sig,
-                    document=dataset.documents[name].copied_info(),
+                    document=rules.own_copy(dataset.documents[name].info),
                     chunk=chunks.chunk(what),
                 )
             return found
@@ -146,7 +141,7 @@ class MemoryChunks:
                 dataset = truth.read(dataset_id)
                 if what != NO_CHUNK or name not in dataset.documents:
                     continue
-                document = dataset.documents[name].copied_info()
+                document = rules.own_copy(dataset.documents[name].info)
                 content = dataset.documents[name].document.content
                 chunks = dataset.sets.get(name)
                 sig = chunks.sig if chunks else DerivedSig(source_version=document.version)

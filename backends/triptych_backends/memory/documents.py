@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
-from triptych.errors import ConflictError
+from triptych import rules
 from triptych.records import (
     DocumentInfo,
     NewDocument,
@@ -24,73 +23,34 @@ class MemoryDocuments:
         self._truth = truth
 
     def put(self, dataset_id: str, document: NewDocument) -> SourceDocument:
-        with self._truth as truth:
-            dataset = truth.read(dataset_id)
-            version = dataset.version(document.name)
-            if document.if_version not in (None, version):
-                raise ConflictError(
-                    f"document {document.name!r} of dataset {dataset_id!r} is at version "
-                    f"{version}, not {document.if_version}: read it again and repeat the change",
-                    expected=document.if_version,
-                    actual=version,
-                )
-            old = self.get(dataset_id, document.name)
-            if old and (old.content, old.metadata) == (document.content, document.metadata):
-                return old
-            new = SourceDocument(
-                dataset_id=dataset_id,
-                name=document.name,
-                content=document.content,
-                metadata=dict(document.metadata),
-                version=max(version, dataset.floor) + 1,
-                updated_at=datetime.now(UTC),
-                original_sha256=document.original_sha256,
-                parser_sig=document.parser_sig,
-            )
-            truth.store_document(new)
-            return new
+        return rules.document_of(self.put_many(dataset_id, [document])[0])
 
     def put_many(self, dataset_id: str, documents: Sequence[NewDocument]) -> Sequence[PutOutcome]:
-        with self._truth:
-            return [self._outcome(dataset_id, document) for document in documents]
-
-    def _outcome(self, dataset_id: str, document: NewDocument) -> PutOutcome:
-        before = self._truth.read(dataset_id).version(document.name)
-        try:
-            after = self.put(dataset_id, document)
-        except ConflictError as error:
-            return PutOutcome(name=document.name, change="failed", error=error)
-        if after.version == before:
-            return PutOutcome(name=document.name, change="unchanged", document=after)
-        return PutOutcome(
-            name=document.name, change="updated" if before else "added", document=after
-        )
+        with self._truth as truth:
+            dataset = truth.read(dataset_id)
+            names = {document.name for document in documents} & dataset.documents.keys()
+            stored = {name: dataset.documents[name].document for name in names}
+            outcomes, changed = rules.after_puts(dataset_id, documents, stored, dataset.floor)
+            for document in changed.values():
+                truth.store_document(document)
+            return outcomes
 
     def load(self, document: SourceDocument) -> None:
         with self._truth as truth:
-            if self.get(document.dataset_id, document.name) == document:
-                return
             dataset = truth.read(document.dataset_id)
-            version = dataset.version(document.name)
-            if document.version <= max(version, dataset.floor):
-                raise ConflictError(
-                    f"document {document.name!r} of dataset {document.dataset_id!r} cannot be "
-                    f"loaded as version {document.version}: versions up to "
-                    f"{max(version, dataset.floor)} are used up; load into another dataset",
-                    expected=document.version,
-                    actual=version,
-                )
-            truth.store_document(document)
+            stored = dataset.documents.get(document.name)
+            if rules.must_load(document, stored.document if stored else None, dataset.floor):
+                truth.store_document(document)
 
     def get(self, dataset_id: str, name: str) -> SourceDocument | None:
         with self._truth as truth:
             stored = truth.read(dataset_id).documents.get(name)
-            return stored.copied_document() if stored else None
+            return rules.own_copy(stored.document) if stored else None
 
     def get_info(self, dataset_id: str, name: str) -> DocumentInfo | None:
         with self._truth as truth:
             stored = truth.read(dataset_id).documents.get(name)
-            return stored.copied_info() if stored else None
+            return rules.own_copy(stored.info) if stored else None
 
     def list(
         self,
@@ -102,8 +62,8 @@ class MemoryDocuments:
     ) -> Sequence[DocumentInfo]:
         with self._truth as truth:
             documents = truth.read(dataset_id).documents
-            names = sorted(name for name in documents if name.startswith(prefix) and name > after)
-            return [documents[name].copied_info() for name in names[:limit]]
+            names = rules.page_of_names(documents, prefix, after, limit)
+            return [rules.own_copy(documents[name].info) for name in names]
 
     def list_datasets(self) -> Sequence[str]:
         with self._truth as truth:

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 
 import attrs
 
+from triptych import rules
 from triptych.records import NO_CHUNK, Candidate, DerivedLayer, Found, Layer, LayerQuery
 from triptych_backends.memory.searching import Searching
 from triptych_backends.memory.truth import FIELDS, Truth
@@ -22,11 +23,9 @@ class MemoryLayers:
 
     def put(self, layer: DerivedLayer) -> bool:
         with self._truth as truth:
-            of_document = layer.doc_name and not layer.doc_name.endswith("/")
-            if of_document:
-                stored = truth.read(layer.dataset_id).documents.get(layer.doc_name)
-                if stored is None or stored.document.version != layer.sig.source_version:
-                    return False
+            version = truth.read(layer.dataset_id).version(layer.doc_name)
+            if not rules.may_put_layer(layer, version):
+                return False
             truth.check_widths(layer.dataset_id, [(layer.sig.embed_sig, layer.vector)])
             truth.store_layer(layer)
             return True
@@ -70,7 +69,7 @@ class MemoryLayers:
                 found[key] = Found(
                     key=key,
                     sig=layer.sig,
-                    document=stored.copied_info() if stored else None,
+                    document=rules.own_copy(stored.info) if stored else None,
                     layer=layer,
                 )
             return found

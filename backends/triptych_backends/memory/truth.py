@@ -15,9 +15,9 @@ from types import TracebackType
 from typing import Self
 
 import attrs
-import numpy as np
 
-from triptych.errors import ModelMismatchError, StoreError
+from triptych import rules
+from triptych.errors import StoreError
 from triptych.records import (
     NO_CHUNK,
     DatasetConfig,
@@ -47,14 +47,6 @@ class StoredDocument:
     document: SourceDocument
     info: DocumentInfo
 
-    def copied_document(self) -> SourceDocument:
-        """With metadata that its receiver may change."""
-        return attrs.evolve(self.document, metadata=dict(self.document.metadata))
-
-    def copied_info(self) -> DocumentInfo:
-        """With metadata that its receiver may change."""
-        return attrs.evolve(self.info, metadata=dict(self.info.metadata))
-
 
 @attrs.frozen
 class ChunkSet:
@@ -65,9 +57,7 @@ class ChunkSet:
     chunks: tuple[DerivedChunk, ...]
 
     def chunk(self, index: int, *, vectors: bool = False) -> DerivedChunk:
-        chunk = self.chunks[index]
-        sig = attrs.evolve(self.sig, input_sig=chunk.sig.input_sig)
-        return attrs.evolve(chunk, sig=sig, vector=chunk.vector if vectors else None)
+        return rules.read_chunk(self.chunks[index], self.sig, vectors=vectors)
 
 
 @attrs.frozen
@@ -150,7 +140,7 @@ class Truth:
 
     def store_document(self, document: SourceDocument) -> None:
         dataset = self.write(document.dataset_id)
-        document = attrs.evolve(document, metadata=dict(document.metadata))
+        document = rules.own_copy(document)
         old = dataset.documents.get(document.name)
         key = self._place(document.dataset_id, document.name, NO_CHUNK)
         dataset.documents[document.name] = StoredDocument(key, document, document_info(document))
@@ -182,17 +172,9 @@ class Truth:
         Raises:
             ModelMismatchError: one is not; nothing has changed.
         """
-        widths = dict(self.read(dataset_id).widths)
-        for space, vector in vectors:
-            if vector is not None and vector.shape != (widths.setdefault(space, len(vector)),):
-                raise ModelMismatchError(
-                    f"a vector has shape {vector.shape} where embedding space {space!r} of this "
-                    f"dataset has {widths[space]} dimensions: give the new model a signature of "
-                    "its own",
-                    stored=space,
-                    configured=space,
-                )
-        self.write(dataset_id).widths = widths
+        widths = rules.check_widths(self.read(dataset_id).widths, vectors)
+        if widths:
+            self.write(dataset_id).widths = widths
 
     # Chunk sets
 
@@ -201,10 +183,7 @@ class Truth:
     ) -> None:
         dataset = self.write(dataset_id)
         old = dataset.sets.get(name)
-        own = tuple(
-            attrs.evolve(chunk, vector=self._shared(dataset, sig.embed_sig, chunk))
-            for chunk in chunks
-        )
+        own = tuple(self._shared(dataset, sig.embed_sig, rules.own_unit(it)) for it in chunks)
         keys = tuple(self._place(dataset_id, name, index) for index in range(len(own)))
         dataset.sets[name] = ChunkSet(sig, keys, own)
         if old is not None:
@@ -222,13 +201,13 @@ class Truth:
             self._forget(dataset, old)
             self._changed(dataset, "chunk", name)
 
-    def _shared(self, dataset: Dataset, space: str, chunk: DerivedChunk) -> Vector | None:
-        """The dataset's one array for what this chunk embeds."""
+    def _shared(self, dataset: Dataset, space: str, chunk: DerivedChunk) -> DerivedChunk:
+        """The chunk with the dataset's one array for what it embeds."""
         if chunk.vector is None:
-            return None
+            return chunk
         digest = (space, chunk.sig.input_sig)
         dataset.references[digest] += 1
-        return dataset.vectors.setdefault(digest, _frozen(chunk.vector))
+        return attrs.evolve(chunk, vector=dataset.vectors.setdefault(digest, chunk.vector))
 
     def _forget(self, dataset: Dataset, old: ChunkSet) -> None:
         for key in old.keys:
@@ -246,10 +225,8 @@ class Truth:
         dataset = self.write(layer.dataset_id)
         place = (layer.doc_name, layer.layer)
         old = dataset.layers.get(place)
-        own = attrs.evolve(layer, stale=None)
-        if own.vector is not None:
-            own = attrs.evolve(own, vector=_frozen(own.vector))
-        dataset.layers[place] = StoredLayer(self._place(layer.dataset_id, *place), own)
+        key = self._place(layer.dataset_id, *place)
+        dataset.layers[place] = StoredLayer(key, rules.own_unit(layer))
         if old is not None:
             del self.places[old.key]
         self._changed(dataset, FIELDS[layer.layer], layer.doc_name)
@@ -303,9 +280,3 @@ def _indexed(dataset: Dataset) -> Iterable[tuple[Field, str]]:
         yield "chunk", name
     for name, layer in dataset.layers:
         yield FIELDS[layer], name
-
-
-def _frozen(vector: Vector) -> Vector:
-    own = np.array(vector, dtype=np.float32)
-    own.flags.writeable = False
-    return own

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import attrs
 from sqlalchemy import bindparam, insert, select, update
 
+from triptych import rules
 from triptych.records import DatasetConfig, DerivedChunk, DerivedSig, Vector
 from triptych.signatures import embedding_input_sig
 
@@ -82,17 +83,11 @@ def replace_sets(
             _DOCUMENTS, dataset=dataset.id, names=as_list({name for name, _, _ in sets})
         )
     }
-    config = dataset.config
     pending: dict[int, _Pending] = {}
     answers = []
     for name, chunks, sig in sets:
-        document, version = documents.get(name, (0, None))
-        done = (
-            config is not None
-            and version == sig.source_version
-            and sig.chunker_sig == config.chunker_sig
-            and sig.embed_sig == config.embed_sig
-        )
+        document, version = documents.get(name, (0, 0))
+        done = rules.may_replace(dataset.config, version, sig)
         answers.append(done)
         if done:
             vectors = {_digest(c): c.vector for c in chunks if c.vector is not None}

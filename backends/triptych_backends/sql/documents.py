@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from sqlalchemy import bindparam, func, select
 
+from triptych import rules
 from triptych.errors import ConflictError
 from triptych.records import DocumentInfo, NewDocument, PutOutcome, SourceDocument
 
@@ -23,7 +24,7 @@ from .transaction import Dataset, Transaction, find_dataset
 if TYPE_CHECKING:
     from .store import SqlStore
 
-__all__ = ["SqlDocuments", "conflict"]
+__all__ = ["SqlDocuments"]
 
 Change = Literal["added", "updated", "unchanged"]
 
@@ -67,11 +68,7 @@ class SqlDocuments(Repository):
         unchanged = self._unchanged(dataset_id, document)
         if unchanged is not None:
             return unchanged
-        outcome = self.put_many(dataset_id, [document])[0]
-        if outcome.error is not None:
-            raise outcome.error
-        assert outcome.document is not None
-        return outcome.document
+        return rules.document_of(self.put_many(dataset_id, [document])[0])
 
     def _unchanged(self, dataset_id: str, document: NewDocument) -> SourceDocument | None:
         """What is stored if ``document`` is the same: then no lock is taken at all."""
@@ -99,8 +96,11 @@ class SqlDocuments(Repository):
             for document in documents:
                 row = stored.get(document.name)
                 actual = row.version if row else 0
-                if document.if_version not in (None, actual):
-                    outcomes.append(conflict(document, dataset_id, actual))
+                try:
+                    rules.check_if_version(dataset_id, document, actual)
+                except ConflictError as error:
+                    failed = PutOutcome(name=document.name, change="failed", error=error)
+                    outcomes.append(failed)
                     continue
                 content = document.content.encode()
                 digest = hashlib.sha256(content).hexdigest()
@@ -117,7 +117,7 @@ class SqlDocuments(Repository):
                         content,
                         digest,
                         document.metadata,
-                        version=max(actual, dataset.deleted_version) + 1,
+                        version=rules.next_version(actual, dataset.deleted_version),
                         updated_at=now,
                         original_sha256=document.original_sha256,
                         parser_sig=document.parser_sig,
@@ -144,16 +144,8 @@ class SqlDocuments(Repository):
                 same = source_of(row, document.dataset_id, document.content)
                 if same == document:
                     return
-            actual = row.version if row else 0
-            used = max(actual, dataset.deleted_version if dataset else 0)
-            if document.version <= used:
-                raise ConflictError(
-                    f"document {document.name!r} of dataset {document.dataset_id!r} cannot be "
-                    f"loaded at version {document.version}: versions up to {used} are used up. "
-                    "Load into a new store, or put it to give it a new version",
-                    expected=document.version,
-                    actual=actual,
-                )
+            used = dataset.deleted_version if dataset else 0
+            rules.check_unused(document, row.version if row else 0, used)
             dataset = _begin(tx, document.dataset_id)
             row = row or DocumentRow.new(tx, document.name)
             row.change(
@@ -240,18 +232,3 @@ def prefix_end(prefix: str) -> str | None:
 
 def _begin(tx: Transaction, dataset_id: str) -> Dataset:
     return tx.dataset(dataset_id, live=True)
-
-
-def conflict(document: NewDocument, dataset_id: str, actual: int) -> PutOutcome:
-    """What becomes of ``document`` when ``actual`` is stored and not what it names."""
-    state = f"is at version {actual}" if actual else "does not exist"
-    return PutOutcome(
-        name=document.name,
-        change="failed",
-        error=ConflictError(
-            f"document {document.name!r} of dataset {dataset_id!r} {state}, not at version "
-            f"{document.if_version}: read it again, then put",
-            expected=document.if_version,
-            actual=actual,
-        ),
-    )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import bindparam, select
 
+from triptych import rules
 from triptych.records import Candidate, DerivedLayer, DerivedSig, Found, Layer, LayerQuery, Mode
 from triptych.signatures import embedding_input_sig
 
@@ -93,10 +94,9 @@ class SqlLayers(Repository):
         name = layer.doc_name
         with self.store.writing() as tx:
             dataset = find_dataset(tx, layer.dataset_id)
-            if name and not name.endswith("/"):
-                found = tx.one(_VERSION, dataset=dataset.id, name=name) if dataset else None
-                if found is None or found[0] != layer.sig.source_version:
-                    return False
+            found = tx.one(_VERSION, dataset=dataset.id, name=name) if dataset else None
+            if not rules.may_put_layer(layer, found[0] if found else 0):
+                return False
             pk = tx.dataset(layer.dataset_id).id if dataset is None else dataset.id
             write_layer(tx, pk, layer)
             return True

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from sqlalchemy import bindparam, delete, exists, insert, select
 
-from triptych.errors import ModelMismatchError
+from triptych import rules
 from triptych.records import Vector
 from triptych_backends.index.feed import Rows
 
@@ -88,25 +88,19 @@ def store_vectors(
     if not vectors:
         return {}
     row = tx.one(_SPACE, pk=dataset, space=space)
+    widths = {space: row[1]} if row else {}
+    widths = rules.check_widths(widths, ((space, vector) for vector in vectors.values()))
     if row is None:
-        row = (tx.ticks(1), next(iter(vectors.values())).shape[0])
+        row = (tx.ticks(1), widths[space])
         tx.run_many(_ADD_SPACE, [(row[0], dataset, space, row[1])])
-    space_id, dimension = row
+    space_id = row[0]
     ids: dict[str, int] = dict(tx.all(_IDS, space=space_id, digests=as_list(vectors)))
     missing = [digest for digest in vectors if digest not in ids]
     first = tx.ticks(len(missing))
     rows = []
     for pk, digest in enumerate(missing, first):
-        vector = vectors[digest]
-        if vector.shape != (dimension,):
-            raise ModelMismatchError(
-                f"a vector has shape {vector.shape} where embedding space {space!r} of this "
-                f"dataset has {dimension} dimensions: give the new model a signature of its own",
-                stored=space,
-                configured=space,
-            )
         ids[digest] = pk
-        rows.append((pk, space_id, digest, np.asarray(vector, "<f4").tobytes()))
+        rows.append((pk, space_id, digest, np.asarray(vectors[digest], "<f4").tobytes()))
     tx.run_many(_ADD, rows)
     return ids
 

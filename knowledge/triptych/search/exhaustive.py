@@ -1,7 +1,9 @@
 """Exhaustive search: every unit is looked at. For backends without an index of their own.
 
-`rank` answers `ChunkRepo.search` and `LayerRepo.search` exactly, to the score, in time that
-grows with the store: some ten thousand chunks are its limit in practice.
+`search_chunks`, `search_layers` and `fetch` answer for `ChunkRepo` and `LayerRepo` exactly, to
+the score, in time that grows with the store: some ten thousand chunks are their limit in
+practice. What a dataset holds is handed over as `Kept`. `rank` is the part that scores and
+orders, for those who gather their units themselves.
 """
 
 from __future__ import annotations
@@ -13,20 +15,126 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import attrs
 
+from triptych.kept import Kept
 from triptych.records import (
+    NO_CHUNK,
     Candidate,
     ChunkQuery,
+    DatasetConfig,
+    DerivedChunk,
+    DerivedLayer,
     DerivedSig,
     DocumentInfo,
     Filter,
+    Found,
+    Layer,
+    LayerQuery,
     Mode,
     Vector,
 )
+from triptych.rules import read_chunk
 from triptych.text import get_analyzer
 
-__all__ = ["Unit", "passes", "rank"]
+__all__ = [
+    "Unit",
+    "fetch",
+    "passes",
+    "rank",
+    "search_chunks",
+    "search_layers",
+]
 
 K1, B = 1.2, 0.75
+
+
+def search_chunks(query: ChunkQuery, datasets: Mapping[str, Kept]) -> list[Candidate]:
+    """`ChunkRepo.search` over ``datasets``, by id; `fetch` knows the keys.
+
+    A chunk passes a heading filter by its own heading path alone.
+    """
+    units = []
+    for dataset_id, kept in _asked(query, datasets):
+        for name, its in kept.sets.items():
+            info = kept.info(name)
+            units += [
+                _unit(
+                    kept,
+                    (dataset_id, name, its.state, chunk.index),
+                    chunk,
+                    its.sig,
+                    passes(query.filter, name, its.sig, info, headings=chunk.heading_path),
+                )
+                for chunk in its.chunks
+            ]
+    return rank(query, units)
+
+
+def search_layers(query: LayerQuery, datasets: Mapping[str, Kept]) -> list[Candidate]:
+    """`LayerRepo.search` over ``datasets``, by id; `fetch` knows the keys.
+
+    A layer passes a heading filter by any heading of its document's chunks.
+    """
+    units = []
+    for dataset_id, kept in _asked(query, datasets):
+        for name, kinds in kept.layers.items():
+            its = kinds.get(query.layer)
+            if its is None:
+                continue
+            chunks = kept.sets[name].chunks if name in kept.sets else ()
+            headings = [heading for chunk in chunks for heading in chunk.heading_path]
+            sig, info = its.layer.sig, kept.info(name)
+            passing = passes(query.filter, name, sig, info, headings=headings, layer=True)
+            key = (dataset_id, name, its.state, query.layer)
+            units.append(_unit(kept, key, its.layer, sig, passing))
+    return rank(query, units)
+
+
+def fetch(keys: Iterable[Hashable], datasets: Mapping[str, Kept]) -> dict[Hashable, Found]:
+    """`ChunkRepo.fetch` and `LayerRepo.fetch`: what is kept in ``datasets`` under these keys."""
+    found: dict[Hashable, Found] = {}
+    for key in keys:
+        match key:
+            case (str(dataset_id), str(name), str(state), Layer() as kind):
+                kept = datasets.get(dataset_id, Kept())
+                layer = kept.layers.get(name, {}).get(kind)
+                if layer is not None and layer.state == state:
+                    bare = attrs.evolve(layer.layer, vector=None)
+                    found[key] = Found(key=key, sig=bare.sig, document=kept.info(name), layer=bare)
+            case (str(dataset_id), str(name), str(state), int(index)):
+                kept = datasets.get(dataset_id, Kept())
+                chunks = kept.sets.get(name)
+                if chunks is not None and chunks.state == state:
+                    chunk = read_chunk(chunks.chunks[index], chunks.sig)
+                    info = kept.info(name)
+                    found[key] = Found(key=key, sig=chunks.sig, document=info, chunk=chunk)
+    return found
+
+
+def _asked(query: ChunkQuery, datasets: Mapping[str, Kept]) -> list[tuple[str, Kept]]:
+    """Those of the query's datasets that there are, each once."""
+    return [(name, datasets[name]) for name in dict.fromkeys(query.dataset_ids) if name in datasets]
+
+
+def _unit(
+    kept: Kept,
+    key: tuple[str, str, str, int | Layer],
+    of: DerivedChunk | DerivedLayer,
+    sig: DerivedSig,
+    passing: bool,
+) -> Unit:
+    """``of``, its vector left out unless it is in the space the dataset is configured for."""
+    config = kept.config or DatasetConfig(chunker_sig="")
+    return Unit(
+        dataset_id=key[0],
+        doc_name=key[1],
+        index=of.index if isinstance(of, DerivedChunk) else NO_CHUNK,
+        key=key,
+        text=of.content,
+        vector=of.vector if sig.embed_sig == config.embed_sig else None,
+        embed_sig=config.embed_sig,
+        language=config.language,
+        passing=passing,
+    )
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -12,7 +12,13 @@ import pytest
 from numpy.typing import NDArray
 
 from triptych.chunking import ChunkConfig, ChunkerSet, DefaultChunker, default_chunkers
-from triptych.contracts import Embedder, EmbedKind
+from triptych.contracts import (
+    DocLevelSearcher,
+    DocVectorSearcher,
+    Embedder,
+    EmbedKind,
+    VectorReader,
+)
 from triptych.deadlines import deadline
 from triptych.errors import (
     CancelledError,
@@ -29,7 +35,7 @@ from triptych.progress import Progress
 from triptych.records import Layer, NewDocument, Query, RebuildScope
 from triptych.service import Service, ServiceOptions
 from triptych.testing.fakes import CoveringEmbedder, Failing, FakeEmbedder
-from triptych.testing.harness import Harness, HarnessTests, Store
+from triptych.testing.harness import Harness, HarnessTests, Store, power
 
 __all__ = ["ServiceTests"]
 
@@ -187,7 +193,10 @@ class ServiceTests(HarnessTests):
         assert (hit.stale, hit.sig.source_version) == (None, 2)
         assert kb.search("installer", dataset_id="d", where={"k": "v"}).hits == ()
 
-    def test_an_edit_embeds_only_what_changed(self, kb: Service, embedder: Outage) -> None:
+    def test_an_edit_embeds_only_what_changed(
+        self, kb: Service, store: Store, embedder: Outage
+    ) -> None:
+        power(store, VectorReader)
         rng = random.Random(7)
         body = paragraphs(rng, 300)
         kb.put_document("d", "long.md", "# Title\n\n" + "\n\n".join(body))
@@ -202,7 +211,8 @@ class ServiceTests(HarnessTests):
         assert max(costs) <= 4, costs
         assert min(costs) >= 1, costs
 
-    def test_a_rename_embeds_nothing(self, kb: Service, embedder: Outage) -> None:
+    def test_a_rename_embeds_nothing(self, kb: Service, store: Store, embedder: Outage) -> None:
+        power(store, VectorReader)
         kb.put_document("d", "a.md", TEXT)
         before = len(embedder.texts)
         kb.put_document("d", "b.md", TEXT)
@@ -211,8 +221,9 @@ class ServiceTests(HarnessTests):
         assert [hit.doc_name for hit in kb.search("installer", dataset_id="d").hits] == ["b.md"] * 2
 
     def test_moving_a_section_embeds_at_most_what_moved(
-        self, kb: Service, embedder: Outage
+        self, kb: Service, store: Store, embedder: Outage
     ) -> None:
+        power(store, VectorReader)
         parts = [
             f"## Part {at}\n\n{text}\n" for at, text in enumerate(paragraphs(random.Random(1), 40))
         ]
@@ -223,8 +234,9 @@ class ServiceTests(HarnessTests):
         assert len(embedder.texts) - before <= 2
 
     def test_a_changed_heading_embeds_its_section_alone(
-        self, kb: Service, embedder: Outage
+        self, kb: Service, store: Store, embedder: Outage
     ) -> None:
+        power(store, VectorReader)
         parts = [
             f"## Part {at}\n\n{text}\n" for at, text in enumerate(paragraphs(random.Random(2), 40))
         ]
@@ -234,7 +246,10 @@ class ServiceTests(HarnessTests):
         kb.put_document("d", "a.md", "# Title\n\n" + "\n".join(parts))
         assert len(embedder.texts) - before == 1
 
-    def test_the_same_text_is_embedded_once(self, kb: Service, embedder: Outage) -> None:
+    def test_the_same_text_is_embedded_once(
+        self, kb: Service, store: Store, embedder: Outage
+    ) -> None:
+        power(store, VectorReader)
         kb.put_documents("d", {f"{at}.txt": "the very same text" for at in range(10)})
         assert len(embedder.texts) == 1
         kb.put_document("other", "a.txt", "the very same text")
@@ -478,6 +493,14 @@ class ServiceTests(HarnessTests):
             ).hits
             assert {hit.heading_path for hit in hits} == {("H1",)}
             assert len(hits) == 13
+
+    def test_filters_hold_for_whole_documents(self, kb: Service, store: Store) -> None:
+        power(store, DocLevelSearcher)
+        for at in range(40):
+            lang = "en" if at % 4 else "fr"
+            kb.put_document("d", f"{at:02}.md", f"common words {at}", {"lang": lang})
+        modes = ["bm25", "vector", "hybrid"]
+        for mode in modes if isinstance(store.chunks, DocVectorSearcher) else modes[:1]:
             docs = kb.search_documents(
                 "common", dataset_id="d", mode=mode, where={"lang": "fr"}, top_k=50
             )
@@ -520,7 +543,8 @@ class ServiceTests(HarnessTests):
         assert embedder.calls == before + 1
         assert kb.search_many([]) == []
 
-    def test_documents_are_found_whole(self, kb: Service) -> None:
+    def test_documents_are_found_whole(self, kb: Service, store: Store) -> None:
+        power(store, DocLevelSearcher)
         long = "\n\n".join(f"## Part {at}\n\nfiller text number {at}" for at in range(60))
         kb.put_document("d", "long.md", f"# Long\n\n{long}\n\n## Last\n\nthe needle")
         kb.put_document("d", "short.txt", "something else")
@@ -712,7 +736,8 @@ class ServiceTests(HarnessTests):
         assert not kb.delete_document("d", "a.md")
         for layer in ("L0", "L2"):
             assert not kb.search("cats", dataset_id="d", layer=layer).hits
-        assert not kb.search_documents("cats", dataset_id="d").hits
+        if isinstance(store.chunks, DocLevelSearcher):
+            assert not kb.search_documents("cats", dataset_id="d").hits
         if harness.raw is not None:
             left = harness.raw(store, "d")
             assert (left.content, left.chunks, left.vectors, left.layers) == ({}, 0, 0, 0)
@@ -750,14 +775,15 @@ class ServiceTests(HarnessTests):
 
     # Views, counts, closing
 
-    def test_a_dataset_view_fills_in_its_id(self, kb: Service) -> None:
+    def test_a_dataset_view_fills_in_its_id(self, kb: Service, store: Store) -> None:
         docs = kb.dataset("d")
         docs.put("a.md", TEXT)
         docs.put_many({"b.txt": "two"})
         assert docs.get("a.md").dataset_id == "d"
         assert [info.name for info in docs.list()] == ["a.md", "b.txt"]
         assert docs.search("cats").hits == kb.search("cats", dataset_id="d").hits
-        assert docs.search_documents("cats").hits
+        if isinstance(store.chunks, DocLevelSearcher):
+            assert docs.search_documents("cats").hits
         assert docs.search_many(["cats"])[0].hits
         docs.put_layer("a.md", "L0", "About cats.")
         docs.put_dataset_layer("L0", "Cats.")

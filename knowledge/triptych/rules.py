@@ -1,0 +1,274 @@
+"""The rules of the contracts as pure functions: what a backend decides before it writes.
+
+A backend reads what it has, asks here, and stores the answer; reading, asking and storing are
+one step, under its lock or in its transaction. Nothing here reads or writes anything. A
+document's ``version`` is 0 where there is no document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Literal, TypeVar
+
+import attrs
+import numpy as np
+
+from triptych.errors import ConflictError, ModelMismatchError
+from triptych.records import (
+    DatasetConfig,
+    DerivedChunk,
+    DerivedLayer,
+    DerivedSig,
+    DocumentInfo,
+    NewDocument,
+    PutOutcome,
+    SourceDocument,
+    Vector,
+)
+
+__all__ = [
+    "after_put",
+    "after_puts",
+    "check_if_version",
+    "check_unused",
+    "check_widths",
+    "document_of",
+    "is_of_document",
+    "may_put_layer",
+    "may_replace",
+    "may_restamp",
+    "must_load",
+    "next_version",
+    "own_copy",
+    "own_unit",
+    "page_of_names",
+    "read_chunk",
+]
+
+_Document = TypeVar("_Document", SourceDocument, DocumentInfo)
+_Unit = TypeVar("_Unit", DerivedChunk, DerivedLayer)
+
+
+# Documents
+
+
+def after_put(
+    dataset_id: str, new: NewDocument, stored: SourceDocument | None, used: int
+) -> SourceDocument:
+    """What `DocumentRepo.put` leaves behind: ``stored`` itself when nothing has to be written.
+
+    Equal content and metadata are no change, whatever ``original_sha256`` and ``parser_sig``
+    say; these are stored with the next change.
+
+    Args:
+        stored: the document of that name as it is, None when there is none.
+        used: the greatest version ever deleted in the dataset, 0 for none.
+
+    Raises:
+        ConflictError: ``new.if_version`` is given and is another than the stored version.
+    """
+    version = stored.version if stored else 0
+    check_if_version(dataset_id, new, version)
+    if stored and (stored.content, stored.metadata) == (new.content, new.metadata):
+        return stored
+    return SourceDocument(
+        dataset_id=dataset_id,
+        name=new.name,
+        content=new.content,
+        metadata=dict(new.metadata),
+        version=next_version(version, used),
+        updated_at=datetime.now(UTC),
+        original_sha256=new.original_sha256,
+        parser_sig=new.parser_sig,
+    )
+
+
+def after_puts(
+    dataset_id: str,
+    documents: Sequence[NewDocument],
+    stored: Mapping[str, SourceDocument],
+    used: int,
+) -> tuple[list[PutOutcome], dict[str, SourceDocument]]:
+    """What `BulkDocumentRepo.put_many` answers, and by name the documents it has to write.
+
+    Each is `after_put` over those before it. The two share no metadata: the answer is the
+    caller's to change.
+
+    Args:
+        stored: the documents as they are, by name; only those of these names are looked at.
+        used: the greatest version ever deleted in the dataset, 0 for none.
+    """
+    changed: dict[str, SourceDocument] = {}
+    outcomes = []
+    for new in documents:
+        old = changed.get(new.name) or stored.get(new.name)
+        try:
+            document = after_put(dataset_id, new, old, used)
+        except ConflictError as error:
+            outcomes.append(PutOutcome(name=new.name, change="failed", error=error))
+            continue
+        change: Literal["added", "updated", "unchanged"] = "unchanged"
+        if document is not old:
+            changed[new.name] = document
+            change = "updated" if old else "added"
+        outcomes.append(PutOutcome(name=new.name, change=change, document=own_copy(document)))
+    return outcomes, changed
+
+
+def document_of(outcome: PutOutcome) -> SourceDocument:
+    """The document of a put that did not fail; of one that did, its error is raised."""
+    if outcome.document is None:
+        assert outcome.error is not None
+        raise outcome.error
+    return outcome.document
+
+
+def check_if_version(dataset_id: str, new: NewDocument, version: int) -> None:
+    """Refuse a put whose ``if_version`` is not the stored ``version``. No-ops are checked too.
+
+    Raises:
+        ConflictError: ``expected`` is ``new.if_version``, ``actual`` is ``version``.
+    """
+    if new.if_version in (None, version):
+        return
+    state = f"is at version {version}" if version else "does not exist"
+    raise ConflictError(
+        f"document {new.name!r} of dataset {dataset_id!r} {state}, not at version "
+        f"{new.if_version}: read it again and repeat the change",
+        expected=new.if_version,
+        actual=version,
+    )
+
+
+def next_version(version: int, used: int) -> int:
+    """The version that a change gives a document which is at ``version``."""
+    return max(version, used) + 1
+
+
+def must_load(document: SourceDocument, stored: SourceDocument | None, used: int) -> bool:
+    """Whether `DocumentRepo.load` has anything to write: not where ``document`` is stored.
+
+    Args:
+        used: the greatest version ever deleted in the dataset, 0 for none.
+
+    Raises:
+        ConflictError: its version is used up.
+    """
+    if stored == document:
+        return False
+    check_unused(document, stored.version if stored else 0, used)
+    return True
+
+
+def check_unused(document: SourceDocument, version: int, used: int) -> None:
+    """Refuse to load a document whose version was used before.
+
+    Raises:
+        ConflictError: ``expected`` is the document's version, ``actual`` the stored one.
+    """
+    if document.version > max(version, used):
+        return
+    raise ConflictError(
+        f"document {document.name!r} of dataset {document.dataset_id!r} cannot be loaded as "
+        f"version {document.version}: versions up to {max(version, used)} are used up. Load "
+        "into a new store, or put it to give it a new version",
+        expected=document.version,
+        actual=version,
+    )
+
+
+def page_of_names(
+    names: Iterable[str], prefix: str = "", after: str = "", limit: int | None = None
+) -> list[str]:
+    """A page for `DocumentRepo.list`, in code point order; a limit below 0 is 0."""
+    found = sorted(name for name in names if name.startswith(prefix) and name > after)
+    return found[: None if limit is None else max(limit, 0)]
+
+
+def own_copy(document: _Document) -> _Document:
+    """The document with metadata of its own, which its receiver may change."""
+    return attrs.evolve(document, metadata=dict(document.metadata))
+
+
+# Chunk sets and layers
+
+
+def may_replace(config: DatasetConfig | None, version: int, sig: DerivedSig) -> bool:
+    """Whether `ChunkRepo.replace` may be done for a document at ``version``."""
+    return (
+        config is not None
+        and (config.chunker_sig, config.embed_sig) == (sig.chunker_sig, sig.embed_sig)
+        and _is_at(version, sig)
+    )
+
+
+def may_restamp(stored: DerivedSig | None, version: int, sig: DerivedSig) -> bool:
+    """Whether `ChunkRepo.restamp` may be done: ``stored`` is the set's signature as it is."""
+    return (
+        stored is not None
+        and (stored.input_sig, stored.chunker_sig, stored.embed_sig)
+        == (sig.input_sig, sig.chunker_sig, sig.embed_sig)
+        and _is_at(version, sig)
+    )
+
+
+def may_put_layer(layer: DerivedLayer, version: int) -> bool:
+    """Whether `LayerRepo.put` may be done; of a folder's or a dataset's layer, always."""
+    return not is_of_document(layer.doc_name) or _is_at(version, layer.sig)
+
+
+def is_of_document(doc_name: str) -> bool:
+    """Whether a layer under this name is a document's: not a folder's, not the dataset's."""
+    return doc_name != "" and not doc_name.endswith("/")
+
+
+def check_widths(
+    widths: Mapping[str, int], vectors: Iterable[tuple[str, Vector | None]]
+) -> dict[str, int]:
+    """The dataset's ``widths``, by embedding space, once ``vectors`` are stored as well.
+
+    To be asked after a write is found to be allowed: what is refused is not looked at. The
+    vectors of chunks and of layers count alike, and a space keeps its width until the dataset
+    is deleted.
+
+    Args:
+        vectors: each with its space; None, the vector of what has none, is passed over.
+
+    Raises:
+        ModelMismatchError: one is not as wide as its space's others.
+    """
+    known = dict(widths)
+    for space, vector in vectors:
+        if vector is None:
+            continue
+        if vector.shape != (known.setdefault(space, vector.shape[0]),):
+            raise ModelMismatchError(
+                f"a vector has shape {vector.shape} where embedding space {space!r} of this "
+                f"dataset has {known[space]} dimensions: give the new model a signature of "
+                "its own",
+                stored=space,
+                configured=space,
+            )
+    return known
+
+
+def own_unit(unit: _Unit) -> _Unit:
+    """The chunk or layer as it is kept: its vector a read-only copy, its staleness untold."""
+    vector = unit.vector
+    if vector is not None:
+        vector = np.array(vector, dtype=np.float32)
+        vector.flags.writeable = False
+    if isinstance(unit, DerivedLayer):
+        return attrs.evolve(unit, vector=vector, stale=None)
+    return attrs.evolve(unit, vector=vector)
+
+
+def read_chunk(chunk: DerivedChunk, sig: DerivedSig, *, vectors: bool = False) -> DerivedChunk:
+    """A kept chunk as it is read from a set of signature ``sig``: that, with its own input."""
+    own = attrs.evolve(sig, input_sig=chunk.sig.input_sig)
+    return attrs.evolve(chunk, sig=own, vector=chunk.vector if vectors else None)
+
+
+def _is_at(version: int, sig: DerivedSig) -> bool:
+    return 0 != version == sig.source_version
