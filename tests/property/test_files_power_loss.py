@@ -190,9 +190,9 @@ def replayed(cut: int, choose: Callable[[int], int], *, older: bool) -> Iterator
     with tempfile.TemporaryDirectory(prefix="triptych-power-", dir=memory) as temporary:
         root = Path(temporary) / "kb"
         root.mkdir()
-        for folder in sorted(folders):
-            if folder.rpartition("/")[0] in folders:
-                (root / folder).mkdir(exist_ok=True)
+        for made in sorted(folders):
+            if made.rpartition("/")[0] in folders:
+                (root / made).mkdir(exist_ok=True)
         for path, data in files.items():
             if (root / path).parent.is_dir():
                 (root / path).write_bytes(data)
