@@ -8,6 +8,7 @@ nothing.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import os
 import shutil
@@ -107,6 +108,7 @@ class Recording:
 def recording() -> Recording:
     """A store with some history is opened, and the steps carried out."""
     folder = Path(tempfile.mkdtemp(prefix="triptych-power-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     root = folder / "base"
     with FilesStore.open(root) as store:
         for step in BEGINNING:
