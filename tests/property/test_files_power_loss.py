@@ -8,6 +8,7 @@ nothing.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import os
 import shutil
@@ -107,6 +108,7 @@ class Recording:
 def recording() -> Recording:
     """A store with some history is opened, and the steps carried out."""
     folder = Path(tempfile.mkdtemp(prefix="triptych-power-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     root = folder / "base"
     with FilesStore.open(root) as store:
         for step in BEGINNING:
@@ -190,9 +192,9 @@ def replayed(cut: int, choose: Callable[[int], int], *, older: bool) -> Iterator
     with tempfile.TemporaryDirectory(prefix="triptych-power-", dir=memory) as temporary:
         root = Path(temporary) / "kb"
         root.mkdir()
-        for folder in sorted(folders):
-            if folder.rpartition("/")[0] in folders:
-                (root / folder).mkdir(exist_ok=True)
+        for made in sorted(folders):
+            if made.rpartition("/")[0] in folders:
+                (root / made).mkdir(exist_ok=True)
         for path, data in files.items():
             if (root / path).parent.is_dir():
                 (root / path).write_bytes(data)
