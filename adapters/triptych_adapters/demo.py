@@ -88,7 +88,7 @@ def read_documents(folder: Path | None) -> dict[str, str]:
         paths = [each for each in (found / "README.md", found / "docs") if each.exists()]
     documents = {}
     for path in paths:
-        for file in find_files([path]):
+        for file in find_files([path])[0]:
             name = file.path.resolve().relative_to(root.resolve()).as_posix()
             documents[name] = read_text(file.path)
     if not documents:

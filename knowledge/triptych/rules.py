@@ -135,7 +135,7 @@ def check_if_version(dataset_id: str, new: NewDocument, version: int) -> None:
     state = f"is at version {version}" if version else "does not exist"
     raise ConflictError(
         f"document {new.name!r} of dataset {dataset_id!r} {state}, not at version "
-        f"{new.if_version}: read it again and repeat the change",
+        f"{new.if_version}: read it again, then put",
         expected=new.if_version,
         actual=version,
     )

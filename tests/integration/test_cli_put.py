@@ -163,3 +163,18 @@ def test_an_unknown_embedder_leaves_no_store_behind(shell: Shell) -> None:
     assert shell("put", "a.md", "--embedder", "lokal").code == 2
     assert shell("put", "a.md", "--embedder", "ollama:x").code == 7
     assert not Path("kb.db").exists()
+
+
+def test_what_is_passed_over_in_a_folder_is_told(shell: Shell) -> None:
+    for name in ("docs/a.md", "docs/logo.png", "docs/deep/Makefile", "docs/.hidden/x.md"):
+        shell.write(name, "text")
+    ran = shell("put", "docs", "--json")
+    assert ran.json["counts"]["added"] == 1
+    assert ran.json["skipped"] == [
+        {"name": ".hidden/", "reason": "hidden"},
+        {"name": "deep/Makefile", "reason": "has no ending"},
+        {"name": "logo.png", "reason": "ends in .png"},
+    ]
+    said = shell("put", "docs").err
+    assert "passed over deep/Makefile (has no ending), logo.png (ends in .png)" in said
+    assert "hidden" not in said

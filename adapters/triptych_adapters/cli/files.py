@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 
 from triptych.errors import NotFoundError, ValidationError
-from triptych.files import name_of, text_files
+from triptych.files import Skipped, name_of, text_files
 
 __all__ = ["FileToPut", "find_files"]
 
@@ -21,8 +21,11 @@ class FileToPut:
     name: str
 
 
-def find_files(paths: Sequence[Path], *, name: str | None = None) -> list[FileToPut]:
-    """The files that ``paths`` mean, ordered as given, and by name within a directory.
+def find_files(
+    paths: Sequence[Path], *, name: str | None = None
+) -> tuple[list[FileToPut], list[Skipped]]:
+    """The files that ``paths`` mean, ordered as given, and by name within a directory; and what
+    was passed over in directories.
 
     A file in a directory is named by its POSIX path from there. A file that is named itself
     keeps the path it was given by, from the current directory; one outside of it, its last
@@ -33,11 +36,13 @@ def find_files(paths: Sequence[Path], *, name: str | None = None) -> list[FileTo
         ValidationError: two files would get one name, or ``name`` is given for more than one.
     """
     found: list[FileToPut] = []
+    skipped: list[Skipped] = []
     for path in paths:
         if path.is_dir():
+            taken, passed_over = text_files(path)
+            skipped += passed_over
             found.extend(
-                FileToPut(path=file, name=file.relative_to(path).as_posix())
-                for file in text_files(path)[0]
+                FileToPut(path=file, name=file.relative_to(path).as_posix()) for file in taken
             )
         elif path.exists():
             found.append(FileToPut(path=path, name=name_of(path)))
@@ -46,7 +51,7 @@ def find_files(paths: Sequence[Path], *, name: str | None = None) -> list[FileTo
     if name is not None:
         if len(paths) != 1 or paths[0].is_dir():
             raise ValidationError("--name names a single file: give one file with it")
-        return [attrs.evolve(found[0], name=name)]
+        return [attrs.evolve(found[0], name=name)], skipped
     seen: dict[str, Path] = {}
     for file in found:
         if file.name in seen:
@@ -55,4 +60,4 @@ def find_files(paths: Sequence[Path], *, name: str | None = None) -> list[FileTo
                 f"{file.name!r}: put them one by one, with --name, or into two datasets"
             )
         seen[file.name] = file.path
-    return found
+    return found, skipped

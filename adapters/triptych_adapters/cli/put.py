@@ -13,8 +13,12 @@ from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.session import Session, command, examples, pairs
 
 if TYPE_CHECKING:
+    from triptych.files import Skipped
     from triptych.records import Failure, NewDocument, PutReport
     from triptych_adapters.cli.files import FileToPut
+
+_SHOWN = 5
+"""How many of the files that were passed over a remark names."""
 
 
 def register(app: typer.Typer) -> None:
@@ -78,7 +82,10 @@ def put(
         raise ValidationError("- is standard input: put it by itself")
     if from_stdin and name is None:
         raise ValidationError("a document from standard input needs --name")
-    files: list[FileToPut] = [] if from_stdin else find_files(paths, name=name)
+    files: list[FileToPut] = []
+    skipped: list[Skipped] = []
+    if not from_stdin:
+        files, skipped = find_files(paths, name=name)
     if if_version is not None and not from_stdin and len(files) != 1:
         raise ValidationError("--if-version goes with a single document")
     unread: list[Failure] = []
@@ -113,7 +120,7 @@ def put(
     failed = (*unread, *report.failed)
     if alone and failed:
         raise failed[0].error
-    _tell(session, dataset, report, failed)
+    _tell(session, dataset, report, failed, skipped)
     done = report.added + report.updated + report.unchanged
     return exit_after([failure.error for failure in failed], done=done)
 
@@ -128,7 +135,13 @@ def _metadata(values: list[str]) -> Mapping[str, str]:
     return {key: several[0] for key, several in found.items()}
 
 
-def _tell(session: Session, dataset: str, report: PutReport, failed: tuple[Failure, ...]) -> None:
+def _tell(
+    session: Session,
+    dataset: str,
+    report: PutReport,
+    failed: tuple[Failure, ...],
+    skipped: list[Skipped],
+) -> None:
     from triptych_adapters.cli.schema import failure_json
 
     output = session.output
@@ -143,8 +156,21 @@ def _tell(session: Session, dataset: str, report: PutReport, failed: tuple[Failu
     }
     for failure in failed:
         output.warn(f"{failure.name}: {failure.error}")
+    seen = [each for each in skipped if each.reason != "hidden"]
+    if seen:
+        some = ", ".join(f"{each.name} ({each.reason})" for each in seen[:_SHOWN])
+        more = f" and {len(seen) - _SHOWN} more" if len(seen) > _SHOWN else ""
+        output.note(f"passed over {some}{more}; a file that is named itself is always taken")
     if output.as_json:
         failures = [failure_json(failure) for failure in failed]
-        output.emit({"dataset": dataset, "counts": counts, "failures": failures})
+        passed_over = [{"name": each.name, "reason": each.reason} for each in skipped]
+        output.emit(
+            {
+                "dataset": dataset,
+                "counts": counts,
+                "failures": failures,
+                "skipped": passed_over,
+            }
+        )
     elif not output.quiet:
         output.table(("", dataset), list(counts.items()))
