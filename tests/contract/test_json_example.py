@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-import json_store
-from json_store import JsonStore
+from json_files import full_disk
 from triptych.errors import CorruptStoreError, StoreError, StoreLockedError
 from triptych.records import NewDocument
 from triptych.testing import BackendConformance, Child, Contents, Harness, ServiceTests
@@ -45,6 +44,7 @@ def harness(path: Path) -> Harness:
         persistent=True,
         child=Child(opener="json_store:JsonStore", argument=str(path)),
         raw=lambda _, dataset_id: contents(path, dataset_id),
+        failing=full_disk,
     )
 
 
@@ -74,23 +74,6 @@ def test_a_damaged_file_is_refused_and_left_unlocked(path: Path) -> None:
         JsonStore(path)
     path.unlink()
     JsonStore(path).close()
-
-
-def test_a_write_that_fails_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError("no space left")
-
-    store = JsonStore(path)
-    stored = store.documents.put("d", NewDocument(name="a", content="one"))
-    with monkeypatch.context() as patch:
-        patch.setattr("os.replace", full)
-        with pytest.raises(StoreError, match="no space left"):
-            store.documents.put("d", NewDocument(name="a", content="two"))
-    assert store.documents.get("d", "a") == stored
-    store.close()
-    again = JsonStore(path)
-    assert again.documents.get("d", "a") == stored
-    again.close()
 
 
 def test_a_change_of_unknown_fate_closes_the_store(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,19 @@ import attrs
 import pytest
 from hypothesis import Phase, settings
 
-from triptych.records import Filter
+from json_files import full_disk
+from json_store import JsonStore
+from triptych import rules
+from triptych.records import NO_CHUNK, Filter
+from triptych.search.exhaustive import Unit, rank
 from triptych.testing import Child, Harness, run_stateful
 from triptych.testing.chunks import ChunkTests
 from triptych.testing.concurrency import ConcurrencyTests
 from triptych.testing.corpus import DATASETS
 from triptych.testing.crash import CrashTests
+from triptych.testing.deletes import DeleteTests
 from triptych.testing.documents import CONTENTS, DocumentTests
+from triptych.testing.failing import WRITES, FailingTests
 from triptych.testing.fakes import FailingStore
 from triptych.testing.filters import FILTERS, FilterTests
 from triptych.testing.harness import HarnessTests
@@ -175,6 +182,89 @@ def stores_any_layer(put: Any, store: Any, layer: Any) -> Any:
     return True
 
 
+def checks_no_width(
+    replace: Any, store: Any, dataset_id: str, name: str, chunks: Any, *, sig: Any
+) -> Any:
+    dataset = store._truth.read(dataset_id)
+    if rules.may_replace(dataset.config, dataset.version(name), sig):
+        store._truth.store_set(dataset_id, name, chunks, sig)
+        return True
+    return False
+
+
+def checks_width_first(
+    replace: Any, store: Any, dataset_id: str, name: str, chunks: Any, *, sig: Any
+) -> Any:
+    store._truth.check_widths(dataset_id, [(sig.embed_sig, chunk.vector) for chunk in chunks])
+    return replace(dataset_id, name, chunks, sig=sig)
+
+
+def replaces_one_by_one(replace_many: Any, store: Any, dataset_id: str, sets: Any) -> Any:
+    return [replace_many(dataset_id, [each])[0] for each in sets]
+
+
+def checks_no_width_of_layers(put: Any, store: Any, layer: Any) -> Any:
+    version = store._truth.read(layer.dataset_id).version(layer.doc_name)
+    if rules.may_put_layer(layer, version):
+        store._truth.store_layer(layer)
+        return True
+    return False
+
+
+def lends_headings(search: Any, store: Any, query: Any) -> Any:
+    wanted = query.filter.headings
+    where = attrs.evolve(query.filter, headings=None)
+    found = []
+    for one in search(attrs.evolve(query, filter=where)):
+        chunks = list(store.chunks.iter_chunks(one.dataset_id, one.doc_name))
+        every = [heading for chunk in chunks for heading in chunk.heading_path]
+        own = chunks[one.index].heading_path or every
+        if wanted is None or any(heading.casefold() in wanted for heading in own):
+            found.append(one)
+    return found
+
+
+def takes_no_headings(search: Any, store: Any, query: Any) -> Any:
+    return search(attrs.evolve(query, filter=attrs.evolve(query.filter, headings=None)))
+
+
+def compares_layers_of_any_space(search: Any, store: Any, query: Any) -> Any:
+    if query.vector is None:
+        return search(query)
+    layers = {
+        (dataset_id, layer.doc_name): store._truth.read(dataset_id).layers[
+            layer.doc_name, layer.layer
+        ]
+        for dataset_id in query.dataset_ids
+        for layer in store.layers.list(dataset_id, layer=query.layer)
+    }
+    return rank(
+        query,
+        [
+            Unit(
+                dataset_id=dataset_id,
+                doc_name=name,
+                index=NO_CHUNK,
+                key=kept.key,
+                text=kept.layer.content,
+                vector=kept.layer.vector,
+                embed_sig=kept.layer.sig.embed_sig,
+            )
+            for (dataset_id, name), kept in layers.items()
+        ],
+    )
+
+
+def restamps_by_replacing(restamp: Any, store: Any, dataset_id: str, name: str, sig: Any) -> Any:
+    chunks = list(store.chunks.iter_chunks(dataset_id, name, vectors=True))
+    done = restamp(dataset_id, name, sig)
+    return store.chunks.replace(dataset_id, name, chunks, sig=sig) if done else done
+
+
+def iterates_lazily(iter_chunks: Any, store: Any, *given: Any, **named: Any) -> Iterator[Any]:
+    yield from iter_chunks(*given, **named)
+
+
 CASES: list[tuple[str, Around, Any, dict[str, Any]]] = [
     (
         "chunks.doc_names",
@@ -287,6 +377,60 @@ CASES: list[tuple[str, Around, Any, dict[str, Any]]] = [
         SearchTests.test_fetch_leaves_out_what_was_replaced_or_deleted,
         {},
     ),
+    (
+        "chunks.replace",
+        checks_no_width,
+        ChunkTests.test_vectors_of_another_width_are_refused,
+        {},
+    ),
+    (
+        "chunks.replace",
+        checks_width_first,
+        ChunkTests.test_width_of_what_is_refused_does_not_count,
+        {},
+    ),
+    (
+        "chunks.replace_many",
+        replaces_one_by_one,
+        ChunkTests.test_replace_many_with_another_width_stores_nothing,
+        {},
+    ),
+    (
+        "layers.put",
+        checks_no_width_of_layers,
+        LayerTests.test_vectors_of_another_width_are_refused,
+        {},
+    ),
+    (
+        "chunks.search",
+        lends_headings,
+        FilterTests.test_a_chunk_passes_by_its_own_headings_alone,
+        {},
+    ),
+    (
+        "layers.search",
+        takes_no_headings,
+        LayerTests.test_layers_are_filtered_by_all_headings_of_their_documents,
+        {},
+    ),
+    (
+        "layers.search",
+        compares_layers_of_any_space,
+        LayerTests.test_vectors_of_another_space_are_never_compared,
+        {},
+    ),
+    (
+        "chunks.restamp",
+        restamps_by_replacing,
+        ChunkTests.test_keys_stay_over_a_restamp,
+        {},
+    ),
+    (
+        "chunks.iter_chunks",
+        iterates_lazily,
+        DeleteTests.test_closed_store_refuses_every_call,
+        {},
+    ),
     ("layers.put", stores_any_layer, LayerTests.test_layer_of_another_version_is_refused, {}),
 ]
 """Method to break, how, the test that must see it, and that test's parameters."""
@@ -304,7 +448,7 @@ def broken(place: str, around: Around) -> MemoryStore:
 
 def run(test: Any, store: MemoryStore, parameters: dict[str, Any]) -> None:
     """One test of the kit on this store."""
-    given = {"store": store, "harness": Harness(open=MemoryStore), **parameters}
+    given = {"store": store, "harness": Harness(open=lambda: store), **parameters}
     taken = inspect.signature(test).parameters
     test(HarnessTests(), **{name: value for name, value in given.items() if name in taken})
 
@@ -355,6 +499,31 @@ def test_kill_shows_what_was_acknowledged_too_early(tmp_path: Path) -> None:
     killed("triptych_backends.sql:SqlStore.open", 2)
     with pytest.raises(AssertionError):
         killed(f"{__name__}:open_early", 2)
+
+
+class ChangesMemoryFirst(JsonStore):
+    """Takes a change over before it is written."""
+
+    def _store(self, dataset_id: str, data: Any, **changes: Any) -> None:
+        self._datasets = {**self._datasets, dataset_id: attrs.evolve(data, **changes)}
+        super()._store(dataset_id, data, **changes)
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_kit_sees_memory_that_runs_ahead_of_the_file(name: str, tmp_path: Path) -> None:
+    def written(kind: type[JsonStore]) -> None:
+        path = tmp_path / f"{kind.__name__}.json"
+        with ExitStack() as opened:
+            harness = Harness(
+                open=lambda: opened.enter_context(closing(kind(path))),
+                persistent=True,
+                failing=full_disk,
+            )
+            FailingTests().test_a_write_that_fails_changes_nothing(harness, WRITES[name])
+
+    written(JsonStore)
+    with pytest.raises(AssertionError):
+        written(ChangesMemoryFirst)
 
 
 @pytest.fixture

@@ -206,6 +206,7 @@ class SqlChunks(Repository):
         Documents are read a few at a time, each from one state; no snapshot stays open while
         the caller works, and what changes meanwhile may show or not.
         """
+        self.store.require_open()
         return iter_chunks(self.store, dataset_id, doc_name, vectors)
 
     def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:

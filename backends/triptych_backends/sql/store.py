@@ -101,7 +101,7 @@ class SqlStore:
         index = self._index
         if index is None:
             with self._index_lock:
-                self._require_open()
+                self.require_open()
                 index = self._index = self._index or self._new_index()
         return index
 
@@ -136,7 +136,7 @@ class SqlStore:
         """
         if self.read_only:
             raise StoreError(f"the store {self.where} was opened read-only: open it for writing")
-        self._require_open()
+        self.require_open()
         if not self._write_lock.acquire(timeout=min(self._wait, threading.TIMEOUT_MAX)):
             raise StoreLockedError(
                 f"another thread wrote to the store {self.where} for longer than "
@@ -197,7 +197,8 @@ class SqlStore:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _require_open(self) -> None:
+    def require_open(self) -> None:
+        """Raise `StoreError` once the store is closed."""
         if self._closed:
             raise closed_error(self.where)
 

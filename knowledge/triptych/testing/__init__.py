@@ -20,6 +20,7 @@ _ASSERTING = (
     "crash",
     "deletes",
     "documents",
+    "failing",
     "filters",
     "layers",
     "making",

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 from triptych.contracts import BulkChunkRepo, StatsReader, VectorReader
+from triptych.errors import ModelMismatchError
 from triptych.records import DatasetConfig, DerivedChunk, DerivedSig
 from triptych.signatures import embedding_input_sig
 from triptych.testing.harness import Harness, HarnessTests, Store, power
 from triptych.testing.making import (
     CONFIG,
+    DIMENSION,
     chunks_of,
     derive,
     fill,
@@ -310,6 +312,51 @@ class ChunkTests(HarnessTests):
             assert again.vector is not None
             assert np.array_equal(again.vector, vector_of("text"))
 
+    def test_vectors_of_another_width_are_refused(self, store: Store) -> None:
+        set_config(store, "d")
+        for name in ("a", "b"):
+            put(store, "d", name, f"one {name}\n\ntwo {name}")
+        assert _replaces_wide(store, "b", [DIMENSION, 2 * DIMENSION]) is ModelMismatchError
+        assert store.chunks.get_doc_sig("d", "b") is None
+        assert derive(store, "d", "a")
+        before = list(store.chunks.iter_chunks("d", vectors=True))
+        for widths in ([2 * DIMENSION] * 2, [DIMENSION, DIMENSION - 1]):
+            assert _replaces_wide(store, "b", widths) is ModelMismatchError
+            assert store.chunks.get_doc_sig("d", "b") is None
+            assert list(store.chunks.iter_chunks("d", vectors=True)) == before
+        assert _replaces_wide(store, "b", [DIMENSION] * 2) is True
+
+    def test_width_of_what_is_refused_does_not_count(self, store: Store) -> None:
+        fill(store, "d", {"a": "text"})
+        put(store, "d", "b", "one\n\ntwo")
+        stale = attrs.evolve(sig_of(store, "d", "b"), source_version=99)
+        assert _replaces_wide(store, "b", [2 * DIMENSION] * 2, stale) is False
+        wide = attrs.evolve(CONFIG, embed_sig="wide/1")
+        set_config(store, "d", wide)
+        sig = sig_of(store, "d", "b", wide)
+        assert _replaces_wide(store, "b", [2 * DIMENSION] * 2, sig) is True
+
+    def test_replace_many_with_another_width_stores_nothing(self, store: Store) -> None:
+        bulk = power(store, BulkChunkRepo)
+        fill(store, "d", {"first": "text"})
+        sets = []
+        for name, width in (("a", DIMENSION), ("b", 2 * DIMENSION)):
+            document, sig = put(store, "d", name, f"text of {name}"), sig_of(store, "d", name)
+            sets.append((name, _wide(chunks_of(document, sig), [width]), sig))
+        with pytest.raises(ModelMismatchError):
+            bulk.replace_many("d", sets)
+        assert list(store.chunks.doc_names("d")) == ["first"]
+        assert list(bulk.replace_many("d", sets[:1])) == [True]
+
+    def test_keys_stay_over_a_restamp(self, store: Store) -> None:
+        fill(store, "d", {"a": "one fish\n\ntwo fish"})
+        found = store.chunks.search(keyword_query("fish", "d"))
+        put(store, "d", "a", "one fish\n\ntwo fish", tag="new")
+        sig = sig_of(store, "d", "a")
+        assert store.chunks.restamp("d", "a", sig)
+        got = store.chunks.fetch([candidate.key for candidate in found])
+        assert [item.sig for item in got.values()] == [sig] * 2
+
     def test_stats_count_what_is_there(self, store: Store) -> None:
         reader = power(store, StatsReader)
 
@@ -337,6 +384,27 @@ class ChunkTests(HarnessTests):
         counts = reader.stats("d", chunker_sig="", embed_sig="")
         assert counts is not None
         assert (counts.dataset_id, counts.config, counts.layers) == ("d", CONFIG, 0)
+
+
+def _wide(chunks: Sequence[DerivedChunk], widths: Sequence[int]) -> list[DerivedChunk]:
+    """The chunks with vectors of these widths."""
+    return [
+        attrs.evolve(chunk, vector=vector_of(chunk.content, chunk.sig.embed_sig, width))
+        for chunk, width in zip(chunks, widths, strict=True)
+    ]
+
+
+def _replaces_wide(
+    store: Store, name: str, widths: Sequence[int], sig: DerivedSig | None = None
+) -> bool | type[ModelMismatchError]:
+    """What becomes of a set with vectors of these widths."""
+    document, sig = store.documents.get("d", name), sig or sig_of(store, "d", name)
+    assert document is not None
+    chunks = _wide(chunks_of(document, sig), widths)
+    try:
+        return store.chunks.replace("d", name, chunks, sig=sig)
+    except ModelMismatchError:
+        return ModelMismatchError
 
 
 def _unchanged_by_replace(

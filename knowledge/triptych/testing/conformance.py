@@ -7,6 +7,7 @@ from triptych.testing.concurrency import ConcurrencyTests
 from triptych.testing.crash import CrashTests
 from triptych.testing.deletes import DeleteTests
 from triptych.testing.documents import DocumentTests
+from triptych.testing.failing import FailingTests
 from triptych.testing.filters import FilterTests
 from triptych.testing.layers import LayerTests
 from triptych.testing.reopening import ReopeningTests
@@ -25,6 +26,7 @@ class BackendConformance(
     DeleteTests,
     ConcurrencyTests,
     ReopeningTests,
+    FailingTests,
     CrashTests,
     StatefulTests,
 ):

@@ -125,6 +125,7 @@ class DeleteTests(HarnessTests):
             lambda: store.chunks.config("d"),
             lambda: store.chunks.get_doc_sig("d", "doomed"),
             lambda: store.chunks.search(keyword_query("fish", "d")),
+            lambda: store.chunks.iter_chunks("d"),
             lambda: store.chunks.delete_by_doc("d", "doomed"),
             lambda: store.layers.put(layer),
             lambda: store.layers.get("d", "doomed", Layer.ABSTRACT),

@@ -111,6 +111,15 @@ class FilterTests(HarnessTests):
         ):
             assert ids(store.chunks.search(query)) == [("rare", 0)]
 
+    def test_a_chunk_passes_by_its_own_headings_alone(self, store: Store) -> None:
+        fill(store, "d", {"a": "fish before\n\n# Part\nfish\n\n# Other\nfish", "b": "fish"})
+        where = Filter(headings=frozenset({"part"}))
+        for query in (
+            keyword_query("fish", "d", where=where),
+            vector_query(vector_of("fish"), "d", where=where),
+        ):
+            assert ids(store.chunks.search(query)) == [("a", 1)]
+
     def test_metadata_that_changed_is_what_counts(self, store: Store) -> None:
         fill(store, "d", {"a": "fish"}, metadata={"a": {"lang": "en"}})
         put(store, "d", "a", "fish", lang="de")

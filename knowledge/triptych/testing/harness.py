@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar, cast
 
 import attrs
@@ -16,7 +17,7 @@ P = TypeVar("P")
 
 
 class Store(Protocol):
-    """An opened backend: its three repositories, which may be one object."""
+    """An opened backend: its three repositories."""
 
     @property
     def documents(self) -> DocumentRepo: ...
@@ -69,6 +70,8 @@ class Harness:
         raw: reads an open store behind its repositories' backs; given a dataset, its contents.
             Without it, what a delete leaves behind cannot be seen, nor a put and a get that
             agree on a mistake.
+        failing: given an open store, a context in which each of its writes fails half-way, as
+            on a full disk. Without it, what a write that fails leaves behind cannot be seen.
     """
 
     open: Callable[[], Store]
@@ -76,6 +79,7 @@ class Harness:
     shared: bool = False
     child: Child | None = None
     raw: Callable[[Any, str], Contents] | None = None
+    failing: Callable[[Any], AbstractContextManager[object]] | None = None
 
 
 class HarnessTests:

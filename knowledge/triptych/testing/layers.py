@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import attrs
 import numpy as np
+import pytest
 
+from triptych.errors import ModelMismatchError
 from triptych.records import NO_CHUNK, DerivedSig, Filter, Layer
 from triptych.testing.corpus import DATASETS, QUERIES, contents, layer_entries
 from triptych.testing.harness import HarnessTests, Store
 from triptych.testing.making import (
+    CONFIG,
+    DIMENSION,
     fill,
     ids,
     keyword_query,
@@ -167,6 +171,52 @@ class LayerTests(HarnessTests):
             ):
                 found = store.layers.search(layer_query(query))
                 assert ids(found) == [(name, NO_CHUNK) for name in names]
+
+    def test_layers_are_filtered_by_all_headings_of_their_documents(self, store: Store) -> None:
+        fill(store, "d", {"a": "fish\n\n# Part\nfish\n\n# Other\nfish", "b": "# Other\nfish"})
+        put(store, "d", "not derived", "# Part\nfish")
+        for name in ("a", "b", "not derived", "folder/", ""):
+            assert store.layers.put(layer_of(store, "d", name, "fish"))
+        for heading, names in (("part", ["a"]), ("Other", ["a", "b"])):
+            where = Filter(headings=frozenset({heading}))
+            for query in (
+                keyword_query("fish", "d", where=where),
+                vector_query(vector_of("q"), "d", where=where),
+            ):
+                found = store.layers.search(layer_query(query))
+                assert ids(found) == [(name, NO_CHUNK) for name in names]
+
+    def test_vectors_of_another_space_are_never_compared(self, store: Store) -> None:
+        def near(space: str) -> list[str]:
+            query = vector_query(vector_of("q"), "d", space=space)
+            return [found.doc_name for found in store.layers.search(layer_query(query))]
+
+        put(store, "d", "a", "text")
+        here = layer_of(store, "d", "a", "fish")
+        there = layer_of(store, "d", "folder/", "fish")
+        there = attrs.evolve(there, sig=attrs.evolve(there.sig, embed_sig="space/2"))
+        assert store.layers.put(here)
+        assert store.layers.put(there)
+        assert (near("space/1"), near("space/2")) == ([], []), "there is no configuration yet"
+        set_config(store, "d")
+        assert (near("space/1"), near("space/2")) == (["a"], [])
+        set_config(store, "d", attrs.evolve(CONFIG, embed_sig="space/2"))
+        assert (near("space/1"), near("space/2")) == ([], ["folder/"])
+        words = layer_query(keyword_query("fish", "d"))
+        assert ids(store.layers.search(words)) == [("a", NO_CHUNK), ("folder/", NO_CHUNK)]
+
+    def test_vectors_of_another_width_are_refused(self, store: Store) -> None:
+        fill(store, "d", {"a": "text"})
+        kept = layer_of(store, "d", "a", "kept")
+        assert store.layers.put(kept)
+        for name in ("a", "folder/"):
+            wide = vector_of("wide", dimension=2 * DIMENSION)
+            layer = attrs.evolve(layer_of(store, "d", name, "wide"), vector=wide)
+            with pytest.raises(ModelMismatchError):
+                store.layers.put(layer)
+        assert [layer.content for layer in store.layers.list("d")] == ["kept"]
+        stale = attrs.evolve(layer, doc_name="a", sig=attrs.evolve(kept.sig, source_version=99))
+        assert store.layers.put(stale) is False
 
     def test_stale_layers_can_be_left_out(self, store: Store) -> None:
         set_config(store, "d")

@@ -23,7 +23,7 @@ from triptych.testing.making import (
 )
 from triptych.testing.oracle import entries
 
-__all__ = ["ReopeningTests"]
+__all__ = ["ReopeningTests", "everything"]
 
 
 class ReopeningTests(HarnessTests):
@@ -47,9 +47,9 @@ class ReopeningTests(HarnessTests):
         fill_corpus(store)
         for name in ("same", "guide/", ""):
             assert store.layers.put(layer_of(store, "north", name, "fish"))
-        before = _everything(store)
+        before = everything(store)
         store = reopened(store)
-        after = _everything(store)
+        after = everything(store)
         store.close()
         assert after == before
 
@@ -95,7 +95,8 @@ class ReopeningTests(HarnessTests):
         store.close()
 
 
-def _everything(store: Store) -> list[object]:
+def everything(store: Store) -> list[object]:
+    """All that can be read of the corpus's datasets, and what its queries find."""
     seen: list[object] = [list(store.documents.list_datasets())]
     for dataset_id in DATASETS:
         names = [info.name for info in store.documents.list(dataset_id)]
