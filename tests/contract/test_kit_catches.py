@@ -67,7 +67,7 @@ def hands_out_its_own(get: Any, store: Any, dataset_id: str, name: str) -> Any:
 
 def races_for_versions(put: Any, store: Any, dataset_id: str, document: Any) -> Any:
     version = store._truth.read(dataset_id).version(document.name)
-    time.sleep(0.0001)
+    time.sleep(0.002)  # long enough for every thread to read the same version
     stored = put(dataset_id, document)
     stored = attrs.evolve(stored, version=version + 1)
     store._truth.store_document(stored)
