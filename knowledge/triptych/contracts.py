@@ -13,8 +13,8 @@ Throughout:
 - Names are compared by code point; lists of names are in that order.
 - A method that writes is atomic: when it raises, nothing has changed; when it returns, the
   change survives the process (memory excepted) and every later read, in any process on the
-  same store, sees it. A store that cannot tell whether a write will last
-  raises `StoreError` and closes itself.
+  same store, sees it. A store that cannot tell whether a write will last raises `StoreError`
+  and closes itself.
 - Drivers' errors are mapped to `StoreError` and its children, ``raise … from``.
 - All methods may be called from any thread.
 - Arguments have been validated by the Service; a repository does not judge them again. A
