@@ -1,7 +1,8 @@
 """A whole storage backend in one JSON file: an example to copy, for some thousand chunks.
 
 All of it is held in memory, and written anew at each change. Readers take no lock: what they
-read is never altered, a change puts another in its place. POSIX only, for its file lock.
+read is never altered, a change puts another in its place. The reads are `triptych.reading`'s,
+the decisions `triptych.rules`'; here is what keeps and changes. POSIX only, for its file lock.
 """
 
 import fcntl
@@ -22,7 +23,7 @@ from triptych.kept import Kept, KeptLayer, KeptSet
 from triptych.plain import from_plain, to_plain
 from triptych.reading import ReadChunks, ReadDocuments, ReadLayers
 
-Set = tuple[str, Sequence[r.DerivedChunk], r.DerivedSig]  # of the document of that name
+ChunkSet = tuple[str, Sequence[r.DerivedChunk], r.DerivedSig]  # the document's name first
 
 
 @attrs.frozen(kw_only=True)
@@ -79,8 +80,10 @@ class JsonStore:
             os.replace(file.name, self._path)
             try:
                 folder = os.open(self._path.parent, os.O_RDONLY)
-                os.fsync(folder)
-                os.close(folder)
+                try:
+                    os.fsync(folder)
+                finally:
+                    os.close(folder)
             except OSError:
                 self._guard.close()  # whether the change lasts, the next to open will see
                 raise
@@ -143,7 +146,7 @@ class _Chunks(ReadChunks[JsonStore]):
     ) -> bool:
         return self.replace_many(dataset_id, [(doc_name, chunks, sig)])[0]
 
-    def replace_many(self, dataset_id: str, sets: Sequence[Set]) -> list[bool]:
+    def replace_many(self, dataset_id: str, sets: Sequence[ChunkSet]) -> list[bool]:
         with self.store.writing(dataset_id) as (data, store):
             new, widths = dict(data.sets), data.widths
             done = [rules.may_replace(data.config, data.version(it[0]), it[2]) for it in sets]

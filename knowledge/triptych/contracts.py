@@ -1,9 +1,10 @@
 """Every contract of Triptych, in one file.
 
-A backend implements `DocumentRepo`, `ChunkRepo` and `LayerRepo`; one object may be all
-three. The small Protocols below them are optional powers, looked for once, when a Service
-is wired: a backend that lacks one leaves its methods out. `triptych.testing` ships the
-conformance kit that holds a backend to all of this.
+A backend implements `DocumentRepo`, `ChunkRepo` and `LayerRepo`, as three objects over one
+place: some of their methods share a name. The small Protocols below them are optional powers,
+looked for once, when a Service is wired: a backend that lacks one leaves its methods out.
+`triptych.rules` holds the decisions these contracts ask for, as pure functions, and
+`triptych.testing` the conformance kit that holds a backend to all of this.
 
 Throughout:
 
@@ -12,10 +13,14 @@ Throughout:
 - Names are compared by code point; lists of names are in that order.
 - A method that writes is atomic: when it raises, nothing has changed; when it returns, the
   change survives the process (memory excepted) and every later read, in any process on the
-  same store, sees it.
+  same store, sees it. A store that cannot tell whether a write will last raises `StoreError`
+  and closes itself.
 - Drivers' errors are mapped to `StoreError` and its children, ``raise … from``.
 - All methods may be called from any thread.
-- Arguments have been validated by the Service; a repository does not judge them again.
+- Arguments have been validated by the Service; a repository does not judge them again. A
+  query's ``dataset_ids`` may name a dataset twice: it is asked once.
+- Once a store is closed (`Closeable`) every call raises `StoreError`, at once: also one that
+  returns an iterator.
 """
 
 from __future__ import annotations
@@ -85,12 +90,14 @@ class DocumentRepo(Protocol):
 
         The version is strictly greater than every version the name ever had, and than every
         version ever deleted in the dataset, under any number of threads and processes.
-        Identical content and metadata change nothing and return the stored document. The
-        dataset comes into being with its first document.
+        Identical content and metadata change nothing and return the stored document, also
+        when ``original_sha256`` or ``parser_sig`` are others than the stored. The dataset
+        comes into being with its first document.
 
         Raises:
             ConflictError: ``document.if_version`` is given and is not the stored version
-                (0 when there is no document). Nothing was stored.
+                (0 when there is no document), be the content identical or not. ``expected``
+                is the version given, ``actual`` the stored one. Nothing was stored.
         """
         ...
 
@@ -100,6 +107,7 @@ class DocumentRepo(Protocol):
         Raises:
             ConflictError: the name has, or had, this version or a greater one, or one as
                 great was deleted in the dataset; but an identical document is left as it is.
+                ``expected`` is ``document.version``, ``actual`` the stored one, 0 for none.
         """
         ...
 
@@ -133,7 +141,10 @@ class DocumentRepo(Protocol):
 
     def delete_dataset(self, dataset_id: str) -> bool:
         """Remove the dataset with all its documents and its configuration; whether there
-        was one. The versions stay used up, should a dataset of this id ever come again."""
+        was one. The versions stay used up, should a dataset of this id ever come again.
+
+        Of an id that was configured, or given layers of folders, but never a document, there
+        was none; the configuration goes all the same."""
         ...
 
 
@@ -187,9 +198,9 @@ class ChunkRepo(ChunkSigReader, Protocol):
     ) -> bool:
         """Set the configuration if it still is ``expected``; whether it was.
 
-        The dataset need not exist yet. Sets made under the old one keep serving, and are
-        told stale by their signatures; vectors of another embedding space are no longer
-        searched.
+        The dataset need not exist yet, and does not come into being by this. Sets made under
+        the old one keep serving, and are told stale by their signatures; vectors of another
+        embedding space, of chunks and of layers, are no longer searched.
         """
         ...
 
@@ -203,6 +214,12 @@ class ChunkRepo(ChunkSigReader, Protocol):
         ``sig``'s chunker and embedder are the dataset's. Otherwise nothing changes and the
         answer is False: an older derivation never overwrites a newer one, nor brings back a
         deleted document. Chunks come in index order from 0.
+
+        Raises:
+            ModelMismatchError: the set is not refused, but has a vector of another width than
+                the dataset's other vectors in that space, those of layers and of this set
+                included. The first vector in a space gives its width until the dataset is
+                deleted. Nothing was stored.
         """
         ...
 
@@ -210,7 +227,9 @@ class ChunkRepo(ChunkSigReader, Protocol):
         """Move a set that is fresh under ``sig`` to ``sig.source_version``; whether it was done.
 
         Done only if the set's input, chunker and embedder signatures equal those of ``sig``
-        and the document is at that version. No chunk is written.
+        and the document is at that version. No chunk is written, and their keys stay good; as
+        each is read with its set's signature and its own ``input_sig``, all of them show the
+        new version.
         """
         ...
 
@@ -237,15 +256,19 @@ class ChunkRepo(ChunkSigReader, Protocol):
     def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, Found]:
         """What the candidates' keys stand for, all read in one snapshot.
 
-        Keys whose unit has been replaced or deleted since are left out. Vectors are not
-        included.
+        Keys whose unit has been replaced or deleted since are left out; after a restamp they
+        are as good as before. A key is for the opened store that gave it: it need not outlive
+        it. Vectors are not included.
         """
         ...
 
     def iter_chunks(
         self, dataset_id: str, doc_name: str | None = None, *, vectors: bool = False
     ) -> Iterator[DerivedChunk]:
-        """The chunks of a document or of the whole dataset, by document name and index."""
+        """The chunks of a document or of the whole dataset, by document name and index.
+
+        Each document's are of one state. ``sig`` is the set's, with the chunk's ``input_sig``.
+        """
         ...
 
 
@@ -260,7 +283,8 @@ class BulkChunkRepo(Protocol):
     ) -> Sequence[bool]:
         """`ChunkRepo.replace` for each (name, chunks, sig), as one atomic write.
 
-        The answers are per set: a refused one holds up no other.
+        The answers are per set: a refused one holds up no other. One whose vectors have
+        another width raises, and none is stored.
         """
         ...
 
@@ -283,12 +307,19 @@ class DocLevelSearcher(Protocol):
     def search_docs(self, query: ChunkQuery) -> Sequence[Candidate]:
         """The best ``top_k`` documents by their full text; the rules of `ChunkRepo.search`.
 
-        ``index`` is `NO_CHUNK`.
+        ``index`` is `NO_CHUNK`. Documents count whether they have a chunk set or not. A
+        document passes a filter's ``headings`` by those of any of its chunks, and ``fresh`` if
+        it has a chunk set that passes.
         """
         ...
 
     def fetch_docs(self, keys: Sequence[Hashable]) -> Mapping[Hashable, Found]:
-        """What document keys stand for, in one snapshot; ``opening`` is filled in."""
+        """What document keys stand for, in one snapshot.
+
+        ``opening`` is the first `OPENING` code points of the content, ``sig`` the chunk set's,
+        or ``DerivedSig()`` where there is none. Keys whose document has other content now, or is
+        deleted, are left out.
+        """
         ...
 
 
@@ -311,7 +342,13 @@ class LayerRepo(Protocol):
         """Store the layer in place of the old one; whether it was done.
 
         For a document's layer it is done only while the document exists at version
-        ``layer.sig.source_version``; layers of folders and datasets are always stored.
+        ``layer.sig.source_version``; layers of folders and datasets are always stored, also
+        where there is no such dataset, which does not come into being by this.
+        ``layer.sig.embed_sig`` need not be the dataset's.
+
+        Raises:
+            ModelMismatchError: as in `ChunkRepo.replace`; vectors of chunks and of layers count
+                alike.
         """
         ...
 
@@ -332,7 +369,12 @@ class LayerRepo(Protocol):
         ...
 
     def search(self, query: LayerQuery) -> Sequence[Candidate]:
-        """One lane over layers of one kind; the rules of `ChunkRepo.search`."""
+        """One lane over layers of one kind; the rules of `ChunkRepo.search`.
+
+        A layer's vector counts while its ``sig.embed_sig`` is the dataset's and the query's. A
+        layer passes a filter's ``headings`` by those of any chunk of its document, and
+        ``metadata`` by its document's: layers of folders and datasets have neither.
+        """
         ...
 
     def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, Found]:

@@ -19,6 +19,7 @@ from triptych.errors import StoreError, ValidationError
 
 __all__ = [
     "NO_CHUNK",
+    "OPENING",
     "Candidate",
     "ChangeEvent",
     "ChunkQuery",
@@ -61,6 +62,9 @@ StaleReason = Literal["source", "chunker", "prompt", "embedder", "input"]
 
 NO_CHUNK = -1
 """`Hit.chunk_index` of a hit that is a layer or a whole document."""
+
+OPENING = 512
+"""How many code points of a whole document a hit on it shows, at most."""
 
 MAX_NAME_BYTES = 1024
 SNIPPET_LENGTH = 240
@@ -537,9 +541,10 @@ class Candidate:
 class Found:
     """What a candidate's key stands for, read in one snapshot with its document.
 
-    One of ``chunk`` and ``layer`` is given; a whole document has neither, but ``opening``:
-    the first code points of its content. ``sig`` is the signature of the set the chunk
-    belongs to, or the layer's own. ``document`` is None for layers of folders and datasets.
+    One of ``chunk`` and ``layer`` is given; a whole document has neither, but ``opening``: the
+    first `OPENING` code points of its content. ``sig`` is the signature of the set the chunk
+    belongs to, or the layer's own; a whole document's is its chunk set's, ``DerivedSig()``
+    where it has none. ``document`` is None for layers of folders and datasets.
     """
 
     key: Hashable

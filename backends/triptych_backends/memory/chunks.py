@@ -8,6 +8,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from triptych import rules
 from triptych.records import (
     NO_CHUNK,
+    OPENING,
     Candidate,
     ChunkQuery,
     DatasetConfig,
@@ -22,9 +23,6 @@ from triptych_backends.memory.searching import Searching, fresh_sig
 from triptych_backends.memory.truth import Truth
 
 __all__ = ["MemoryChunks"]
-
-OPENING = 400
-"""Code points of a document that `fetch_docs` returns as its opening."""
 
 
 class MemoryChunks:
@@ -144,7 +142,7 @@ class MemoryChunks:
                 document = rules.own_copy(dataset.documents[name].info)
                 content = dataset.documents[name].document.content
                 chunks = dataset.sets.get(name)
-                sig = chunks.sig if chunks else DerivedSig(source_version=document.version)
+                sig = chunks.sig if chunks else DerivedSig()
                 found[key] = Found(key=key, sig=sig, document=document, opening=content[:OPENING])
             return found
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import bindparam, func, select
 
-from triptych.records import DerivedChunk, DerivedSig, DocumentInfo, Found
+from triptych.records import OPENING, DerivedChunk, DerivedSig, DocumentInfo, Found
 
 from . import chunk_rows, document_rows, tables as t
 from .chunk_rows import chunk_of, sig_of
@@ -19,10 +19,7 @@ from .vectors import decode_vector
 if TYPE_CHECKING:
     from .store import SqlStore
 
-__all__ = ["OPENING", "fetch_chunks", "fetch_documents", "iter_chunks", "revisions"]
-
-OPENING = 512
-"""Code points of a document's content in `Found.opening`."""
+__all__ = ["fetch_chunks", "fetch_documents", "iter_chunks", "revisions"]
 
 _DOCUMENTS_AT_ONCE = 32
 _document = len(document_rows.COLUMNS)

@@ -16,6 +16,7 @@ from triptych.testing.making import (
     layer_of,
     layer_query,
     put,
+    set_config,
     vector_of,
     vector_query,
 )
@@ -63,6 +64,16 @@ class DeleteTests(HarnessTests):
                     content={}, chunks=0, vectors=0, layers=0
                 )
         assert _found_names(store, "other") == {"doomed", "kept"}
+
+    def test_deleting_a_dataset_that_never_came_into_being_clears_it(self, store: Store) -> None:
+        set_config(store, "d")
+        assert store.layers.put(layer_of(store, "d", "folder/", "fish"))
+        assert store.documents.delete_dataset("d") is False
+        assert store.chunks.config("d") is None
+        store.layers.delete_by_dataset("d")
+        assert list(store.layers.list("d")) == []
+        assert store.documents.delete_dataset("d") is False
+        assert list(store.documents.list_datasets()) == []
 
     def test_dataset_made_again_begins_empty(self, store: Store) -> None:
         _fill_two(store)

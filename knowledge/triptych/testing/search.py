@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from triptych.contracts import DocLevelSearcher, DocVectorSearcher
-from triptych.records import NO_CHUNK, Candidate, DatasetConfig, Vector
+from triptych.records import NO_CHUNK, OPENING, Candidate, DatasetConfig, DerivedSig, Vector
 from triptych.testing.corpus import (
     DATASETS,
     QUERIES,
@@ -262,7 +262,8 @@ class SearchTests(HarnessTests):
 
     def test_document_keys_stand_for_documents(self, store: Store) -> None:
         searcher = power(store, DocLevelSearcher)
-        fill(store, "d", {"a": "fish " * 500, "b": "fish"})
+        fill(store, "d", {"a": "🐟 fish " * 500, "b": "fish"})
+        put(store, "d", "not derived", "fish")
         keys: list[Hashable] = []
         for found in _document_lanes(store, searcher):
             got = searcher.fetch_docs([candidate.key for candidate in found])
@@ -271,11 +272,12 @@ class SearchTests(HarnessTests):
                 document = store.documents.get("d", candidate.doc_name)
                 assert document is not None
                 assert item.document == store.documents.get_info("d", candidate.doc_name)
-                assert item.opening
-                assert document.content.startswith(item.opening)
+                assert item.opening == document.content[:OPENING]
+                set_sig = store.chunks.get_doc_sig("d", candidate.doc_name)
+                assert item.sig == (set_sig or DerivedSig())
                 assert (item.chunk, item.layer) == (None, None)
                 keys.append(candidate.key)
-        for name in ("a", "b"):
+        for name in ("a", "b", "not derived"):
             store.documents.delete("d", name)
             store.chunks.delete_by_doc("d", name)
         assert dict(searcher.fetch_docs(keys)) == {}
