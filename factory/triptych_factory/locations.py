@@ -48,7 +48,7 @@ def parse_location(url: str) -> Location:
     found = _URL.fullmatch(url)
     if found is None:
         _refuse_half_url(url)
-        return Location(scheme="sqlite", path=_file(Path(url).expanduser(), url))
+        return Location(scheme="sqlite", path=_file(_at_home(url, url), url))
     scheme, rest = found[1].lower(), found[2]
     if scheme in _NOT_YET:
         raise NotAvailableError(
@@ -73,7 +73,7 @@ def relative_to(url: str, directory: Path) -> str:
     """``url`` with the relative path of a SQLite file or a folder taken from ``directory``."""
     found = _URL.fullmatch(url)
     if found is None:
-        return str(directory / Path(url).expanduser())
+        return str(directory / _at_home(url, url))
     if found[1].lower() == "sqlite" and found[2].startswith("/") and found[2] != "/":
         return f"sqlite:///{(directory / found[2][1:]).as_posix()}"
     if found[1].lower() == "files" and found[2].startswith("."):
@@ -113,13 +113,22 @@ def _folder(url: str, rest: str) -> Path:
         )
     if re.match(r"/[A-Za-z]:", rest) and os.name == "nt":
         rest = rest[1:]
-    path = Path(rest).expanduser()
+    path = _at_home(rest, url)
     if path == Path(path.anchor or "."):
         raise ValidationError(f"{url!r} is no folder for a store alone: name one in it")
     path = _looked_up(path, url)
     if path.is_file():
         raise ValidationError(f"{url!r} is a file: name a folder, or write sqlite:/// for SQLite")
     return path
+
+
+def _at_home(text: str, url: str) -> Path:
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        raise ValidationError(
+            f"{url!r} is in the home of somebody whom this system does not know: write the path"
+        ) from error
 
 
 def _file(path: Path, url: str) -> Path:

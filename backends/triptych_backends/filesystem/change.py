@@ -72,6 +72,7 @@ class Change:
         self._rejects: dict[str, Look] = {}
         self._forgotten: set[tuple[str, str]] = set()
         self._settled: list[Look] = []
+        self._freed: set[str] = set()
         self._nodes: dict[str, tuple[str, bool]] = {}
         self._ended = False
 
@@ -164,6 +165,7 @@ class Change:
         if digest is not None:
             self._plan.removals[document_file(self.home.folder, path)] = digest
         self._plan.removals[sidecar_file(self.home.folder, path)] = None
+        self._freed.add(document_file(self.home.folder, path))
         self._gone[name] = path
         self._forgotten.add((name, ""))
         with self._keeper.sql.reading() as session:
@@ -250,7 +252,7 @@ class Change:
             self._mirror(tx)
             looks.keep_folder(tx, home.id, home.folder)
             looks.forget(tx, home.id, self._forgotten)
-            for path in self._plan.removals:
+            for path in self._freed.union(self._plan.removals):
                 looks.forget_node(tx, fold(path), path)
             for look in [*self._settled, *glances, *self._rejects.values()]:
                 if look is not None:

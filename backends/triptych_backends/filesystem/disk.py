@@ -34,6 +34,7 @@ _ADVICE = {
     errno.EACCES: "access was denied: check the rights of the files, or open it read_only",
     errno.EPERM: "access was denied: check the rights of the files, or open it read_only",
     errno.EROFS: "the disk is read-only: open the store with read_only=True",
+    errno.ENOENT: "part of the store was removed: close it and open it again, or restore it",
     errno.ENAMETOOLONG: "the path is too long for this disk: move the store higher up",
     errno.EIO: "the disk failed: see the system log",
 }
@@ -88,19 +89,15 @@ class Disk:
         return self._entry(self.real(path))
 
     def _entry(self, real: str) -> Entry | None:
-        try:
-            found = os.lstat(real)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        return _entry(found)
+        found = _stat(real)
+        return None if found is None else _entry(found)
 
     def _check_way(self, path: str) -> None:
         real = self.real(path)
         end = real.find(os.sep, len(self.root) + 1)
         while end >= 0:
-            try:
-                found = os.lstat(real[:end])
-            except (FileNotFoundError, NotADirectoryError):
+            found = _stat(real[:end])
+            if found is None:
                 return
             if _is_link(found):
                 raise self.refused(path[: end - len(self.root) - 1])
@@ -128,6 +125,8 @@ class Disk:
         except OSError as error:
             if error.errno == errno.ELOOP:
                 raise self.refused(path) from error
+            if error.errno in (errno.ENAMETOOLONG, errno.ENXIO):  # ENXIO: a socket
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from error
             raise
         entry = _entry(os.fstat(handle))
         if entry.kind != "file":
@@ -242,6 +241,18 @@ class Disk:
                     yield f"{folder}/{name}", found
 
 
+def _stat(real: str) -> os.stat_result | None:
+    """What is at ``real``, None for nothing: where a name is too long, nothing can be."""
+    try:
+        return os.lstat(real)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        return None
+
+
 def _stat_of(item: os.DirEntry[str]) -> Entry:
     # Windows tells no inode while it scans.
     found = os.lstat(item.path) if sys.platform == "win32" else item.stat(follow_symlinks=False)
@@ -286,7 +297,9 @@ def disk_errors(where: str) -> Iterator[None]:
     except OSError as error:
         advice = _ADVICE.get(error.errno or 0)
         said = error.strerror or str(error)
-        name = f" at {error.filename!r}" if error.filename else ""
+        # Of a rename that failed, where it should have gone.
+        place = error.filename2 or error.filename
+        name = f" at {place!r}" if place else ""
         raise StoreError(
             f"the store {where} failed{name} ({said})" + (f": {advice}" if advice else "")
         ) from error

@@ -23,6 +23,7 @@ __all__ = [
     "OtherSpellingError",
     "Sidecar",
     "dump",
+    "parse",
     "read_home",
     "read_layer",
     "read_sidecar",
@@ -98,7 +99,7 @@ def read_sidecar(data: bytes, path: str) -> Sidecar:
     Raises:
         FormatError: it is damaged, or another file's.
     """
-    value = _object(data)
+    value = parse(data)
     try:
         sidecar = Sidecar(
             name=_text(value, "name"),
@@ -139,7 +140,7 @@ def read_home(data: bytes, folder: str) -> Home:
     Raises:
         FormatError: the file is damaged, or another folder's.
     """
-    value = _object(data)
+    value = parse(data)
     config = value.get("config")
     if config is not None:
         if not isinstance(config, dict):
@@ -207,7 +208,7 @@ def read_layer(data: bytes) -> DerivedLayer:
         key, colon, value = line.partition(": ")
         try:
             values[key] = json.loads(value) if colon else None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise FormatError(f"its front matter is damaged: {line[:60]!r}") from error
     begin = _end_of(text, "", begin)
     content = text[begin:].removesuffix("\n")
@@ -240,7 +241,12 @@ def _end_of(text: str, line: str, begin: int) -> int:
     raise FormatError("it has no front matter")
 
 
-def _object(data: bytes) -> dict[str, Any]:
+def parse(data: bytes) -> dict[str, Any]:
+    """The JSON object in ``data``.
+
+    Raises:
+        FormatError: there is none.
+    """
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -276,6 +282,7 @@ def _written(time: datetime) -> str:
 def _time(text: str) -> datetime:
     try:
         time = datetime.fromisoformat(text)
-    except ValueError as error:
+        # In UTC the first and the last year may be left.
+        return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    except (ValueError, OverflowError) as error:
         raise FormatError(f"{text[:40]!r} is no time") from error
-    return time if time.tzinfo else time.replace(tzinfo=UTC)

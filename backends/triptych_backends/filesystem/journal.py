@@ -9,17 +9,16 @@ been renamed already.
 from __future__ import annotations
 
 import hashlib
-import json
 import secrets
 from collections.abc import Iterable
 
 import attrs
 
-from triptych.errors import CorruptStoreError
+from triptych.errors import CorruptStoreError, StoreError
 
 from .disk import Disk
-from .formats import dump
-from .layout import INTENT, JOURNAL
+from .formats import FormatError, dump, parse
+from .layout import DATASETS, INTENT, JOURNAL
 from .naming import fold
 
 __all__ = ["Journal", "Plan"]
@@ -49,7 +48,7 @@ class Journal:
     def carry_out(self, plan: Plan) -> None:
         """Bring the files into the planned state, durably. `finish` ends it.
 
-        Raises OSError, LinkError: nothing has changed; or, if it fails after the intent was
+        Raises OSError, StoreError: nothing has changed; or, if it fails after the intent was
         written, the rest is done by the next `recover`.
         """
         disk = self._disk
@@ -58,6 +57,11 @@ class Journal:
             found = disk.entry(path)
             if found is not None and found.kind == "link":
                 raise disk.refused(path)
+            if found is not None and found.kind == "folder":
+                raise StoreError(
+                    f"the folder {disk.real(path)} stands where a file of the store goes: move it "
+                    "elsewhere"
+                )
         parts: list[tuple[str, str]] = []
         try:
             # A name of its own: an intent that a power cut brings back must not take it for its.
@@ -89,8 +93,10 @@ class Journal:
         for part, path in parts:
             disk.rename(part, path)
         for path in plan.removals:
-            if not self._is_written(path, plan.writes):
-                disk.remove(path)
+            found = disk.entry(path)
+            if found is None or found.kind == "folder" or self._is_written(path, plan.writes):
+                continue
+            disk.remove(path)
         self._sync([*plan.writes, *plan.removals])
 
     def finish(self) -> None:
@@ -110,11 +116,12 @@ class Journal:
             return None
         data, _ = disk.read(INTENT)
         try:
-            intent = json.loads(data)
+            intent = parse(data)
             writes = [(str(part), str(path)) for part, path in intent["writes"]]
             removals: dict[str, str | None] = dict(intent["removals"])
             datasets = set(intent["datasets"])
-        except (ValueError, KeyError, TypeError) as error:
+            _check(writes, removals)
+        except (FormatError, ValueError, KeyError, TypeError) as error:
             raise CorruptStoreError(
                 f"the journal {disk.real(INTENT)} is damaged: restore it, or remove it, and what "
                 "was being written when it was left is lost"
@@ -163,3 +170,17 @@ class Journal:
             found = self._disk.entry(folder) if folder else None
             if not folder or (found is not None and found.kind == "folder"):
                 self._disk.sync_folder(folder)
+
+
+def _check(writes: Iterable[tuple[str, str]], removals: Iterable[str]) -> None:
+    """An intent may come from elsewhere (a clone): it moves parts to the store's files alone.
+
+    Raises ValueError.
+    """
+    for part, _ in writes:
+        if not part.startswith(f"{JOURNAL}/") or not part.endswith(".part"):
+            raise ValueError(part)
+    for path in [*(path for _, path in writes), *removals]:
+        path.encode()
+        if any(name.startswith(".") for name in path.removeprefix(f"{DATASETS}/").split("/")):
+            raise ValueError(path)

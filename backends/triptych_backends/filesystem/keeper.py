@@ -59,8 +59,6 @@ class Keeper:
         self.where = disk.root
         self.journal = Journal(disk)
         self.lock = WritersLock(disk.real(LOCK), disk.root, wait)
-        self.barren: dict[str, int] = {}
-        """Folders of no dataset: when each was last modified as it was looked through."""
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .naming import FALLBACK, LAYERS, fallback, path_of, shadow
+from .naming import FALLBACK, LAYERS, fallback, is_path, path_of, shadow
 
 __all__ = [
     "DATASETS",
@@ -66,7 +66,7 @@ def layer_paths(folder: str, name: str, layer: str, path: str | None = None) -> 
     ``path`` is its document's, if it is known.
     """
     bases = [path, path_of(name), fallback(name)]
-    if name and not name.endswith("/") and path_of(name) != name:
+    if is_path(name) and path_of(name) != name:
         bases.append(name)
     found: list[str] = []
     for base in bases:

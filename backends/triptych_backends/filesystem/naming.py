@@ -27,6 +27,7 @@ __all__ = [
     "folder_of",
     "id_of",
     "is_ignored",
+    "is_path",
     "name_of",
     "path_of",
     "shadow",
@@ -64,6 +65,12 @@ _EXTENSION = re.compile(r"\.[A-Za-z0-9]{1,10}$")
 def is_ignored(component: str) -> bool:
     """Whether a file or folder of this name is what tools leave behind, and no document."""
     return component.startswith(".") or _DROPPED.fullmatch(component) is not None
+
+
+def is_path(name: str) -> bool:
+    """Whether a document's name, taken as it is, is a path that stays in its folder."""
+    parts = name.split("/")
+    return not any(part in ("", ".", "..") or "\\" in part or "\0" in part for part in parts)
 
 
 def encode(component: str) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from . import looks
 from .disk import LinkError, disk_errors
-from .naming import LAYERS, id_of, is_ignored
+from .naming import LAYERS, id_of
 from .problems import Problem
 from .scanning import (
     catch_up,
@@ -14,6 +14,7 @@ from .scanning import (
     find_datasets,
     is_current,
     is_current_layer,
+    is_utf8,
 )
 
 if TYPE_CHECKING:
@@ -107,18 +108,16 @@ def notice_datasets(keeper: Keeper) -> None:
             known = {folder: rest for _, folder, *rest in looks.datasets(session)}
             names = {folder: dataset for dataset, folder, _, _ in looks.datasets(session)}
         stand = {
-            name: entry
+            name
             for name, entry in keeper.disk.names("")
-            if entry.kind == "folder" and name != LAYERS and not is_ignored(name)
+            if entry.kind == "folder" and name != LAYERS and is_utf8(name)
         }
         changed = []
-        for folder, entry in stand.items():
+        for folder in stand:
             live = folder in known and known[folder][0]
-            if not live and keeper.barren.get(folder) != entry.seen.mtime:
-                dataset = names.get(folder) or id_of(folder)
-                if dataset is not None:
-                    changed.append(dataset)
-                keeper.barren[folder] = entry.seen.mtime
+            dataset = None if live else names.get(folder) or id_of(folder)
+            if dataset is not None:
+                changed.append(dataset)
         changed += [
             names[folder] for folder, (live, full) in known.items()
             if live and full and folder not in stand

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from triptych_backends.sql.transaction import find_dataset
 from . import looks
 from .change import Change
 from .disk import Entry, LinkError, Seen
-from .formats import FormatError, Home, read_sidecar
+from .formats import FormatError, Home, parse, read_sidecar
 from .layout import DATASETS, document_file, layers_folder, sidecar_file, sidecars_folder
 from .looks import RACY, Known, Look
 from .naming import LAYERS, id_of
@@ -196,10 +195,12 @@ def _there(keeper: Keeper, path: str) -> bool:
 def _path_in(keeper: Keeper, side: str) -> str | None:
     """The path that a sidecar tells of itself."""
     try:
-        path = json.loads(keeper.disk.read(side)[0])["path"]
-    except (OSError, LinkError, ValueError, KeyError, TypeError):
+        path = parse(keeper.disk.read(side)[0]).get("path")
+    except (OSError, LinkError, FormatError):
         return None
-    if not isinstance(path, str) or any(part in ("", ".", "..") for part in path.split("/")):
+    if not isinstance(path, str) or not is_utf8(path):
+        return None
+    if any(part in ("", ".", "..") for part in path.split("/")):
         return None
     return path
 

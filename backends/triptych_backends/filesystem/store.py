@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import secrets
 import shutil
@@ -25,7 +24,7 @@ from . import looks, noticing
 from .chunks import FilesChunks
 from .disk import Disk, disk_errors
 from .documents import FilesDocuments
-from .formats import dump
+from .formats import FormatError, dump, parse
 from .keeper import Keeper
 from .layers import FilesLayers
 from .layout import DATASETS, DERIVED, JOURNAL, OWN, STORE
@@ -90,6 +89,7 @@ class FilesStore:
             if not read_only:
                 _prepare(files)
             _require_layout(files)
+            _refuse_links(files)
         database = Path(files.real(f"{DERIVED}/{_DATABASE}"))
         if read_only and not database.exists():
             raise StoreError(
@@ -148,8 +148,12 @@ def _root(path: str | os.PathLike[str]) -> str:
         raise ValidationError(f"{text!r} is a URL: give FilesStore the path of a folder")
     if not text or "\0" in text:
         raise ValidationError(f"{text!r} names no folder")
+    try:
+        folder = Path(text).expanduser()
+    except RuntimeError as error:
+        raise ValidationError(f"{text!r}: nobody of that name has a home here") from error
     # A link that leads to the store is the caller's; those inside are followed by nobody.
-    return os.path.realpath(Path(text).expanduser())
+    return os.path.realpath(folder)
 
 
 def _refuse_unusable(root: str, *, create: bool, read_only: bool) -> None:
@@ -186,14 +190,23 @@ def _prepare(disk: Disk) -> None:
 
 def _require_layout(disk: Disk) -> None:
     try:
-        version = json.loads(disk.read(STORE)[0])["layout"]
-    except (ValueError, KeyError, TypeError) as error:
+        version = parse(disk.read(STORE)[0])["layout"]
+    except (FormatError, KeyError) as error:
         raise CorruptStoreError(f"{disk.real(STORE)} is damaged: restore it") from error
     if version != LAYOUT_VERSION:
         raise SchemaVersionError(
             f"the store {disk.root} has layout {version}, and this version of Triptych knows "
             f"layout {LAYOUT_VERSION}: update triptych, or open it with the version that wrote it"
         )
+
+
+def _refuse_links(disk: Disk) -> None:
+    """SQLite follows links: one in the derived database would lead it out of the root."""
+    for end in ("", "-wal", "-shm", "-journal", ".index"):
+        path = f"{DERIVED}/{_DATABASE}{end}"
+        found = disk.entry(path)
+        if found is not None and found.kind == "link":
+            raise disk.refused(path)
 
 
 def _open_derived(path: Path, *, read_only: bool, lock_timeout: float) -> SqlStore:

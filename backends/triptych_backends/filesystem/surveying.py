@@ -8,7 +8,7 @@ from . import looks
 from .disk import disk_errors
 from .formats import Home
 from .layout import DATASETS, document_file, layers_folder, sidecars_folder
-from .naming import LAYERS, name_of
+from .naming import LAYERS, id_of, name_of
 from .problems import Problem
 from .reading import (
     FoundLayer,
@@ -42,7 +42,10 @@ def survey(keeper: Keeper) -> tuple[Problem, ...]:
                 if entry.kind not in ("folder", "file"):
                     tell(misplaced(path, entry))
                 elif entry.kind == "folder" and not is_utf8(name):
-                    tell(_bad_name(path))
+                    tell(_bad_name(path, "dataset"))
+                elif entry.kind == "folder" and not top and name != LAYERS:
+                    known = isinstance(find_home(keeper.disk, name), Home)
+                    tell(None if known or id_of(name) else _bad_name(path, "dataset"))
         for dataset, folder in find_datasets(keeper).items():
             home = find_home(keeper.disk, folder)
             tell(home if not isinstance(home, Home) else None)
@@ -115,9 +118,9 @@ def twice(place: str, name: str, other: str) -> Problem:
     )
 
 
-def _bad_name(path: str) -> Problem:
+def _bad_name(path: str, kind: str = "document") -> Problem:
     return Problem(
         path=path if is_utf8(path) else ascii(path),
-        reason="has a name that no document can have",
+        reason=f"has a name that no {kind} can have",
         remedy="rename it",
     )
