@@ -126,8 +126,14 @@ BOUNDS = [
 ]
 
 
-@pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
-@pytest.mark.parametrize(("edit", "mean", "percentile"), BOUNDS, ids=lambda value: str(value))
+def _id(value: object) -> str:
+    return getattr(value, "__name__", str(value))
+
+
+@pytest.mark.parametrize("make", MAKERS, ids=_id)
+@pytest.mark.parametrize(
+    ("edit", "mean", "percentile"), BOUNDS, ids=lambda value: getattr(value, "__name__", str(value))
+)
 def test_an_edited_paragraph_embeds_only_what_is_around_it(
     make: Callable[[random.Random], Sections],
     edit: Callable[[random.Random, Sections], None],

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import socket
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -236,3 +238,41 @@ def test_a_store_that_was_removed_while_open_says_what_to_do(root: Path, store: 
     shutil.rmtree(root / ".triptych")
     with pytest.raises(StoreError, match="open it again"):
         put(store, "a.md", "two")
+
+
+@no_windows
+def test_an_edit_is_seen_though_size_and_time_are_set_back(store: FilesStore, root: Path) -> None:
+    file = root / "docs/a.md"
+    past = 1_000_000_000
+    os.utime(file, (past, past))
+    assert versions(store) == {"a.md": 1}
+    time.sleep(2.1)  # beyond the span in which a time says nothing
+    assert versions(store) == {"a.md": 1}
+    file.write_text("two")
+    os.utime(file, (past, past))
+    assert versions(store) == {"a.md": 2}
+
+
+def test_versions_that_are_used_up_are_told(store: FilesStore, root: Path) -> None:
+    sidecar = root / SIDECARS / "a.md.json"
+    value = json.loads(sidecar.read_text())
+    sidecar.write_text(json.dumps(value | {"version": (1 << 62) - 1}))
+    assert versions(store) == {"a.md": (1 << 62) - 1}
+    with pytest.raises(StoreError, match="used up"):
+        put(store, "a.md", "two")
+    assert json.loads(sidecar.read_text())["version"] == (1 << 62) - 1
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write all")
+def test_a_folder_that_cannot_be_written_stops_no_other_write(
+    store: FilesStore, root: Path
+) -> None:
+    put(store, "s/a.md")
+    (root / "docs/s").chmod(0o500)
+    try:
+        with pytest.raises(StoreError):
+            put(store, "s/a.md", "changed")
+        assert put(store, "b.md") == 1
+    finally:
+        (root / "docs/s").chmod(0o700)
+    assert versions(store) == {"a.md": 1, "b.md": 1, "s/a.md": 1}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from triptych.errors import StoreError
 from triptych.records import DerivedLayer
 from triptych_backends.sql import chunk_sets, removal
 from triptych_backends.sql.document_rows import DocumentRow, read_rows, write_rows
@@ -19,7 +20,14 @@ from triptych_backends.sql.transaction import Dataset, Transaction
 
 from . import looks
 from .disk import Disk, Seen
-from .formats import Home, Sidecar, write_home, write_layer as layer_bytes, write_sidecar
+from .formats import (
+    MOST_VERSION,
+    Home,
+    Sidecar,
+    write_home,
+    write_layer as layer_bytes,
+    write_sidecar,
+)
 from .journal import Plan
 from .layout import dataset_file, document_file, layers_folder, sidecar_file, sidecars_folder
 from .looks import Known, Look
@@ -120,6 +128,11 @@ class Change:
 
     def put(self, sidecar: Sidecar, content: bytes, *, write: bool) -> None:
         """Store a document: in its file as well, if ``write``, and always in its sidecar."""
+        if sidecar.version >= MOST_VERSION:
+            raise StoreError(
+                f"the versions of dataset {self.home.id!r} are used up: a sidecar, or its "
+                "dataset.json, was given a version near the greatest one; put it right by hand"
+            )
         file = document_file(self.home.folder, sidecar.path)
         place = sidecar_file(self.home.folder, sidecar.path)
         if write:

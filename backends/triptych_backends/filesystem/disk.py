@@ -52,7 +52,10 @@ class LinkError(StoreError):
 
 @attrs.frozen
 class Seen:
-    """What changes when a file does: time of modification in ns, size in bytes, inode."""
+    """What changes when a file does: time in ns, size in bytes, inode.
+
+    The time is that of modification, or of the inode's last change where that is later.
+    """
 
     mtime: int
     size: int
@@ -102,6 +105,11 @@ class Disk:
             if _is_link(found):
                 raise self.refused(path[: end - len(self.root) - 1])
             end = real.find(os.sep, end + 1)
+
+    def check_writable(self, folder: str) -> None:
+        """Raise PermissionError where nothing can be put into, or taken from, ``folder``."""
+        if not os.access(self.real(folder) if folder else self.root, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), folder)
 
     def refused(self, path: str) -> LinkError:
         """The error for a link at ``path``."""
@@ -281,8 +289,11 @@ def _entry(found: os.stat_result) -> Entry:
         kind = "file"
     elif stat.S_ISDIR(found.st_mode):
         kind = "folder"
+    # A tool can set the time of modification back; where the system has a time of change (on
+    # Windows st_ctime is that of creation), it cannot set that.
+    changed = found.st_mtime_ns if os.name == "nt" else max(found.st_mtime_ns, found.st_ctime_ns)
     # SQLite's integers have 63 bits; some systems' inodes more.
-    return Entry(kind, Seen(found.st_mtime_ns, found.st_size, found.st_ino & (1 << 63) - 1))
+    return Entry(kind, Seen(changed, found.st_size, found.st_ino & (1 << 63) - 1))
 
 
 _LINK_TAGS = {0xA000000C, 0xA0000003}

@@ -18,6 +18,7 @@ from triptych.records import DatasetConfig, DerivedLayer, DerivedSig, check_meta
 from .naming import decode, fallback, fold, folder_fallback, folder_of
 
 __all__ = [
+    "MOST_VERSION",
     "FormatError",
     "Home",
     "OtherSpellingError",
@@ -31,6 +32,9 @@ __all__ = [
     "write_layer",
     "write_sidecar",
 ]
+
+MOST_VERSION = 1 << 62
+"""What is below it fits SQLite's integers with room to spare."""
 
 _FENCE = "---\n"
 
@@ -269,7 +273,7 @@ def _text(value: Mapping[str, Any], key: str, default: str | None = None) -> str
 
 def _whole(value: Mapping[str, Any], key: str, least: int) -> int:
     found = value.get(key)
-    if isinstance(found, bool) or not isinstance(found, int) or not least <= found < 1 << 62:
+    if isinstance(found, bool) or not isinstance(found, int) or not least <= found < MOST_VERSION:
         raise FormatError(f"its {key!r} is no whole number from {least} up")
     return found
 

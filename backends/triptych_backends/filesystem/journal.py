@@ -62,6 +62,13 @@ class Journal:
                     f"the folder {disk.real(path)} stands where a file of the store goes: move it "
                     "elsewhere"
                 )
+        # What cannot be carried out must not become an intent, which is in the way of all others.
+        for folder in sorted({path.rpartition("/")[0] for path in plan.writes}):
+            disk.check_writable(folder)
+        for folder in sorted({path.rpartition("/")[0] for path in plan.removals}):
+            found = disk.entry(folder) if folder else None
+            if found is not None and found.kind == "folder":
+                disk.check_writable(folder)
         parts: list[tuple[str, str]] = []
         try:
             # A name of its own: an intent that a power cut brings back must not take it for its.
