@@ -133,6 +133,11 @@ def _chosen(
 
 
 def _text(state: Mapping[str, Any], query_key: str) -> str:
+    if not isinstance(state, Mapping):
+        raise ValidationError(
+            f"the state is a {type(state).__name__}, and a mapping is needed: declare the graph's "
+            "state as a TypedDict, or call the node with a dict"
+        )
     if query_key not in state:
         raise ValidationError(
             f"the state has no {query_key!r} to search for: set it in a node before this one, or "

@@ -91,6 +91,8 @@ def read_text(path: Path) -> str:
         return decode(path.read_bytes(), str(path))
     except OSError as error:
         raise ValidationError(f"{str(path)!r} cannot be read: {error.strerror}") from error
+    except ValueError as error:  # a NUL in the path
+        raise ValidationError(f"{str(path)!r} cannot be read: {error}") from error
 
 
 def decode(data: bytes, where: str) -> str:

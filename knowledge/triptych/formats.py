@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from xml.sax.saxutils import escape
 
+from triptych.errors import ValidationError
 from triptych.records import Hit, Layer, Result
 
 __all__ = ["FORMATS", "format_json", "format_text", "format_xml", "hit_json"]
@@ -114,7 +115,15 @@ FORMATS: dict[str, Callable[[Result | Iterable[Hit]], str]] = {
 
 
 def _hits(result: Result | Iterable[Hit]) -> Iterable[Hit]:
-    return result.hits if isinstance(result, Result) else result
+    if isinstance(result, Result):
+        return result.hits
+    if not isinstance(result, Iterable):
+        raise ValidationError(f"a Result or hits can be formatted, not {type(result).__name__}")
+    hits = list(result)
+    for hit in hits:
+        if not isinstance(hit, Hit):
+            raise ValidationError(f"hits are Hit records, not {type(hit).__name__}")
+    return hits
 
 
 def _about(hit: Hit) -> dict[str, str]:

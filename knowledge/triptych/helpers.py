@@ -15,13 +15,21 @@ from typing import Any, TypeAlias
 
 import attrs
 
+from triptych.bulk import check_progress
 from triptych.categories import category
 from triptych.errors import ValidationError
 from triptych.files import Skipped, name_of, read_text, text_files
 from triptych.formats import FORMATS
 from triptych.opening import open as open_store
 from triptych.progress import ProgressCallback
-from triptych.records import Failure, NewDocument, PutReport, Result, SourceDocument
+from triptych.records import (
+    Failure,
+    NewDocument,
+    PutReport,
+    Result,
+    SourceDocument,
+    check_text,
+)
 from triptych.service import Service
 
 __all__ = [
@@ -61,10 +69,14 @@ def ingest_directory(
 
     Raises:
         NotFoundError: there is no such directory.
+        ValidationError: an argument cannot be meant; nothing was emptied.
         TriptychError: the health check failed (only where the store is opened here), or as
             `Service.put_documents`.
     """
-    root = Path(directory)
+    check_progress(progress)
+    if not isinstance(recreate, bool):
+        raise ValidationError(f"recreate is True or False, not {recreate!r:.60}")
+    root = _path(directory, "directory")
     files, skipped = text_files(root)
     unread: list[Failure] = []
 
@@ -97,7 +109,8 @@ def ingest_file(
         TriptychError: the health check failed (only where the store is opened here), or as
             `Service.put_document`.
     """
-    document = _document(name_of(Path(path)) if name is None else name, Path(path))
+    file = _path(path, "path")
+    document = _document(name_of(file) if name is None else check_text(name, "name"), file)
     with _opened(service, to_write=True) as kb:
         return kb.put_document(dataset_id, document.name, document.content, document.metadata)
 
@@ -127,7 +140,7 @@ def query_context(
         ValidationError: there is no such format.
         TriptychError: as `query`.
     """
-    if format not in FORMATS:
+    if not isinstance(format, str) or format not in FORMATS:
         raise ValidationError(
             f"there is no format {format!r}: choose one of {', '.join(map(repr, FORMATS))}"
         )
@@ -143,6 +156,12 @@ def _opened(service: Store, *, to_write: bool) -> Iterator[Service]:
         if to_write:
             kb.health().require()
         yield kb
+
+
+def _path(path: Any, what: str) -> Path:
+    if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
+        raise ValidationError(f"{what} is a path, not {path!r:.60}")
+    return Path(path)
 
 
 def _document(name: str, path: Path) -> NewDocument:

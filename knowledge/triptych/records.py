@@ -618,6 +618,14 @@ class ChangeEvent:
     dataset_id: str
     doc_name: str = ""
 
+    def __attrs_post_init__(self) -> None:
+        # Any text will do: what no document can be called still says that something changed.
+        for what, name in (("dataset_id", self.dataset_id), ("doc_name", self.doc_name)):
+            if not isinstance(name, str):
+                raise ValidationError(
+                    f"{what} of a ChangeEvent must be a string, not {type(name).__name__}"
+                )
+
 
 @attrs.frozen(kw_only=True, slots=True)
 class RebuildScope:

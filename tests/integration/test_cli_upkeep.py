@@ -55,6 +55,14 @@ def test_status_tells_of_another_embedder_and_of_none(
     assert "TRIPTYCH_EMBEDER names no setting" in ran.err
 
 
+def test_a_rebuild_that_gives_up_vectors_says_so(shell: Shell) -> None:
+    assert "given up" not in shell("rebuild").err
+    ran = shell("rebuild", "--embedder", "none")
+    assert ran.code == 0
+    assert "the 2 vectors of dataset 'default', of hash" in ran.err
+    assert "given up" not in shell("rebuild", "--embedder", "none").err
+
+
 def test_status_tells_of_vectors_of_another_model() -> None:
     stats = DatasetStats(
         dataset_id="x",

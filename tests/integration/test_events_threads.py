@@ -593,3 +593,18 @@ def test_a_rebuilder_that_reports_nothing_has_failed() -> None:
     notifier.close()
     EventReloader(Silent(), notifier, NEVER, on_rebuild=records.append).run()
     assert isinstance(records[0].error, AttributeError)
+
+
+def test_a_rebuild_that_fails_untold_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def fails(scope: RebuildScope) -> None:
+        raise ProviderError("no answer")
+
+    notifier = QueueNotifier()
+    with EventReloader(Target(fails), notifier, NEVER) as reloader:
+        reloader.start()
+        notifier.notify(A)
+        with pytest.raises(ProviderError):
+            reloader.flush()
+    (record,) = [each for each in caplog.records if each.name == "triptych.events"]
+    assert record.levelname == "WARNING"
+    assert "ProviderError: no answer; it is tried again in" in record.getMessage()

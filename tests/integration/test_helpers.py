@@ -7,6 +7,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -90,6 +91,30 @@ def test_a_folder_that_is_not_there_empties_no_dataset(kb: Service, folder: Path
         with pytest.raises(NotFoundError, match="no directory"):
             ingest_directory(kb, path, "d", recreate=True)
     assert names(kb) == ["old.md"]
+
+
+@pytest.mark.parametrize("mistake", [{"progress": 5}, {"recreate": "no"}, {"recreate": None}])
+def test_a_mistaken_argument_empties_no_dataset(
+    kb: Service, folder: Path, mistake: dict[str, Any]
+) -> None:
+    kb.put_document("d", "old.md", "An old one.")
+    with pytest.raises(ValidationError, match=next(iter(mistake))):
+        ingest_directory(kb, folder, "d", **({"recreate": True} | mistake))
+    assert names(kb) == ["old.md"]
+
+
+def test_what_is_no_path_or_name_is_refused_by_name(kb: Service, folder: Path) -> None:
+    for path in (None, 5, b"docs"):
+        with pytest.raises(ValidationError, match="directory is a path"):
+            ingest_directory(kb, path, "d")  # type: ignore[arg-type]  # that is the point
+        with pytest.raises(ValidationError, match="path is a path"):
+            ingest_file(kb, path, "d")  # type: ignore[arg-type]  # that is the point
+    with pytest.raises(ValidationError, match="cannot be read"):
+        ingest_file(kb, "a\0b", "d")
+    with pytest.raises(ValidationError, match="name must be a string"):
+        ingest_file(kb, folder / "tool.py", "d", name=5)  # type: ignore[arg-type]  # likewise
+    with pytest.raises(ValidationError, match="no format"):
+        query_context(kb, "kettle", "d", format=[])  # type: ignore[arg-type]  # likewise
 
 
 def test_a_name_that_no_document_can_have_is_reported(kb: Service, folder: Path) -> None:

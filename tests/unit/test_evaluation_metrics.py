@@ -89,3 +89,13 @@ def test_a_cutoff_is_a_whole_number(cutoff: int) -> None:
         score_ranking([], {}, cutoffs=(cutoff,))
     with pytest.raises(ValidationError, match="least_grade"):
         score_run({}, {"q": {}}, least_grade=0)
+
+
+def test_what_no_ndcg_can_mean_is_refused_by_name() -> None:
+    with pytest.raises(ValidationError, match="grade is beyond 1,000"):
+        ndcg_at(10, ["a"], {"a": 5000}, gain="exponential")
+    with pytest.raises(ValidationError, match="the gain is"):
+        ndcg_at(10, ["a"], {"a": 1}, gain="cubic")  # type: ignore[arg-type]  # that is the point
+    with pytest.raises(ValidationError, match="k must be a whole number"):
+        ndcg_at(0, ["a"], {"a": 1})
+    assert ndcg_at(1, ["a"], {"a": 1000}, gain="exponential") == 1.0

@@ -264,3 +264,10 @@ def test_only_change_events_are_told() -> None:
     wrong: Any = RebuildScope()
     with pytest.raises(ValidationError, match="takes a ChangeEvent, not RebuildScope"):
         QueueNotifier().notify(wrong)
+
+
+@pytest.mark.parametrize("names", [{"dataset_id": None}, {"dataset_id": []}, {"doc_name": 5}])
+def test_an_event_names_what_changed_in_text(names: dict[str, object]) -> None:
+    given: dict[str, object] = {"kind": "put", "dataset_id": "d"} | names
+    with pytest.raises(ValidationError, match=next(iter(names))):
+        ChangeEvent(**given)  # type: ignore[arg-type]  # that is the point

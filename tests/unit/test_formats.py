@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 from xml.etree import ElementTree
 
 import attrs
 import pytest
 
-from triptych import Hit, Layer, Result
+from triptych import Hit, Layer, Result, ValidationError
 from triptych.formats import FORMATS, format_json, format_text, format_xml
 from triptych.records import DerivedSig
 
@@ -177,3 +178,10 @@ def test_hits_are_formatted_as_their_result_is(name: str) -> None:
     if name != "json":
         assert FORMATS[name](iter(RESULT.hits)) == FORMATS[name](plain)
     assert FORMATS[name](RESULT) == FORMATS[name](RESULT)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("no_hits", [None, 5, "text", [1], {"a": 1}])
+def test_what_holds_no_hits_is_refused_by_name(name: str, no_hits: Any) -> None:
+    with pytest.raises(ValidationError, match=r"Hit records|a Result or hits"):
+        FORMATS[name](no_hits)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -178,6 +179,47 @@ def test_what_cannot_be_meant_is_refused_by_name_before_any_call(
     with pytest.raises(ValidationError, match="content"):
         generate_document_context(llm, b"bytes")  # type: ignore[arg-type]  # that is the point
     assert llm.requests == []
+
+
+class Answering:
+    """A model whose answers after the first are what they must not be."""
+
+    signature = "answering/1"
+
+    def __init__(self, answer: Any) -> None:
+        self.answers = [Generation("Fine."), answer]
+
+    def generate(self, messages: Sequence[Message], *, max_tokens: int) -> Generation:
+        answer: Generation = self.answers.pop(0)
+        return answer
+
+    def stream(self, messages: Sequence[Message], *, max_tokens: int) -> Iterator[str]:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [None, "text", Generation("\ud800"), Generation(None)],  # type: ignore[arg-type]
+)
+def test_an_answer_that_is_no_answer_costs_no_layer_that_was_made(answer: Any) -> None:
+    with pytest.raises(DerivationError, match="overview") as (raised):
+        generate_document_context(Answering(answer), TEA)
+    assert raised.value.partial == DocumentContext(abstract="Fine.")
+
+
+@pytest.mark.parametrize("llm", [None, object(), ScriptedLLM])
+def test_what_is_no_model_is_refused_by_name(llm: Any) -> None:
+    with pytest.raises(ValidationError, match="no language model"):
+        generate_document_context(llm, TEA)
+    with pytest.raises(ValidationError, match="no language model"):
+        generate_dataset_context(llm, [])
+    with pytest.raises(ValidationError, match="no language model"):
+        prompt_sig(llm, "Say it.")
+
+
+def test_summaries_are_several() -> None:
+    with pytest.raises(ValidationError, match="summaries takes several"):
+        generate_dataset_context(ScriptedLLM(), None)  # type: ignore[arg-type]  # that is the point
 
 
 def test_a_deadline_is_honoured_between_the_calls() -> None:

@@ -101,6 +101,8 @@ def test_the_state_cannot_choose_a_dataset_that_the_node_does_not_have(service: 
     ("state", "said"),
     [
         ({}, "no 'query'"),
+        (None, "the state is a NoneType, and a mapping is needed"),
+        ("query", "the state is a str, and a mapping is needed"),
         ({"query": None}, r"state\['query'\] must be a string, not NoneType"),
         ({"query": " \n"}, r"state\['query'\] is blank"),
         ({"query": "tea", "dataset_id": 7}, r"state\['dataset_id'\]"),
@@ -108,7 +110,7 @@ def test_the_state_cannot_choose_a_dataset_that_the_node_does_not_have(service: 
     ],
 )
 def test_a_state_that_cannot_be_meant_is_refused_by_name(
-    service: Service, state: dict[str, Any], said: str
+    service: Service, state: Any, said: str
 ) -> None:
     with pytest.raises(ValidationError, match=said):
         knowledge_node(service)(state)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.session import Session, command, examples
+
+if TYPE_CHECKING:
+    from triptych.service import Service
 
 
 def register(app: typer.Typer) -> None:
@@ -50,6 +53,9 @@ def rebuild(
     scope = "" if everything else dataset
     with session.service() as service, shown(session.output, "rebuilding") as progress:
         service.health().require()
+        if not doc:
+            for warning in _given_up(service, scope):
+                session.output.warn(warning)
         report = service.rebuild(dataset_id=scope, doc_name=doc, progress=progress)
     output = session.output
     counts = {
@@ -70,6 +76,18 @@ def rebuild(
         output.table(("", scope or "every dataset"), list(counts.items()))
     done = report.checked - len(report.failed)
     return exit_after([failure.error for failure in report.failed], done=done)
+
+
+def _given_up(service: Service, scope: str) -> list[str]:
+    """Which vectors a rebuild without an embedder removes."""
+    if service.options.embedder is not None:
+        return []
+    return [
+        f"no embedder is in use: the {each.vectors} vectors of dataset {each.dataset_id!r}, of "
+        f"{each.config.embed_sig}, are given up, and it is searched by keyword alone"
+        for each in service.stats()
+        if scope in ("", each.dataset_id) and each.vectors and each.config is not None
+    ]
 
 
 def delete(

@@ -17,7 +17,12 @@ from typing import IO, Any
 import attrs
 
 from triptych.errors import NotFoundError, ValidationError
-from triptych.evaluation.collections import Collection, JudgedQuery, MalformedFileError
+from triptych.evaluation.collections import (
+    Collection,
+    JudgedQuery,
+    MalformedFileError,
+    whole_grade,
+)
 from triptych.records import NewDocument
 
 __all__ = ["read_beir"]
@@ -71,11 +76,11 @@ def _judgements(folder: _Folder, member: str, texts: dict[str, str]) -> dict[str
             )
         query_id, document, written = (column.strip() for column in columns)
         try:
-            grade = int(written)
-        except ValueError:
+            grade = whole_grade(written)
+        except ValueError as error:
             if number == 1 and query_id not in texts:
                 continue  # the head
-            raise folder.wrong(f"the grade {written!r} is not a whole number", at) from None
+            raise folder.wrong(str(error), at) from None
         if query_id not in texts:
             raise folder.wrong(f"the query {query_id!r} is not in queries.jsonl", at)
         if grades.setdefault(query_id, {}).setdefault(document, grade) != grade:

@@ -12,7 +12,26 @@ from triptych.errors import ValidationError
 if TYPE_CHECKING:
     from triptych.records import NewDocument
 
-__all__ = ["Collection", "JudgedPassage", "JudgedQuery", "MalformedFileError"]
+__all__ = ["Collection", "JudgedPassage", "JudgedQuery", "MalformedFileError", "whole_grade"]
+
+_MOST = 1000  # 2 to this power is the gain of a grade, and still far from a float's end
+
+
+def whole_grade(written: str) -> int:
+    """The grade that ``written`` is, in decimal digits.
+
+    Raises:
+        ValueError: it is no whole number, or none from -1,000 to 1,000; the message says which.
+    """
+    try:
+        grade = int(written)
+    except ValueError:
+        raise ValueError(f"the grade {written!r:.60} is not a whole number") from None
+    if abs(grade) > _MOST:
+        raise ValueError(
+            f"the grade {written!r:.60} is beyond {_MOST:,}: grades are small, such as 0 to 3"
+        )
+    return grade
 
 
 class MalformedFileError(ValidationError):

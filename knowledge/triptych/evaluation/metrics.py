@@ -134,8 +134,17 @@ def ndcg_at(
     Linear gain is the grade itself (Järvelin and Kekäläinen 2002, ACM TOIS 20(4), as
     trec_eval's ndcg_cut computes it); exponential gain is ``2**grade - 1`` (Burges et al.
     2005, ICML). With grades 0 and 1 they are the same.
+
+    Raises:
+        ValidationError: there is no such gain, ``k`` is not a whole number from 1 up, or a
+            grade is beyond 1,000.
     """
-    worth = _GAINS[gain]
+    worth = _GAINS.get(gain)
+    if worth is None:
+        raise ValidationError(f"the gain is 'linear' or 'exponential', not {gain!r:.60}")
+    check_whole(k, "k", least=1)
+    if any(grade > 1000 for grade in grades.values()):
+        raise ValidationError("a grade is beyond 1,000: grades are small, such as 0 to 3")
     seen: set[str] = set()
     total = 0.0
     for rank, name in enumerate(ranking[:k], start=1):

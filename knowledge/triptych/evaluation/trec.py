@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from triptych.errors import NotFoundError, ValidationError
-from triptych.evaluation.collections import MalformedFileError
+from triptych.evaluation.collections import MalformedFileError, whole_grade
 from triptych.evaluation.metrics import in_trec_order
 
 __all__ = ["read_qrels", "read_run", "write_qrels", "write_run"]
@@ -35,11 +35,9 @@ def read_qrels(path: str | os.PathLike[str]) -> dict[str, dict[str, int]]:
     grades: dict[str, dict[str, int]] = {}
     for line, (query, _, document, written) in _rows(path, ("query", "0", "document", "grade")):
         try:
-            grade = int(written)
-        except ValueError:
-            raise MalformedFileError(
-                f"the grade {written!r} is not a whole number", file=str(path), line=line
-            ) from None
+            grade = whole_grade(written)
+        except ValueError as error:
+            raise MalformedFileError(str(error), file=str(path), line=line) from None
         if document in grades.setdefault(query, {}):
             raise MalformedFileError(
                 f"{document!r} is judged twice for the query {query!r}", file=str(path), line=line

@@ -6,7 +6,7 @@ import attrs
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from triptych.evaluation.collections import MalformedFileError
+from triptych.evaluation.collections import MalformedFileError, whole_grade
 
 __all__ = ["NodeReader"]
 
@@ -97,6 +97,6 @@ class NodeReader:
         if not isinstance(node, ScalarNode):
             raise self.wrong("a grade must be a whole number", node)
         try:
-            return int(node.value)
-        except ValueError:
-            raise self.wrong(f"a grade must be a whole number, not {node.value!r}", node) from None
+            return whole_grade(node.value)
+        except ValueError as error:
+            raise self.wrong(str(error), node) from None

@@ -194,11 +194,31 @@ class RebuildLoop:
 
     def _tell(self, record: RebuildRecord) -> None:
         if self._on_rebuild is None:
+            if not self.closing:
+                self._log(record)
             return
         try:
             self._on_rebuild(record)
         except Exception:
             logger.exception("on_rebuild failed; the event reloader goes on")
+
+    def _log(self, record: RebuildRecord) -> None:
+        """Nobody is told of rebuilds, and a failure must not pass in silence."""
+        failed = () if record.report is None else record.report.failed
+        error = failed[0].error if failed else record.error
+        if error is None:
+            return
+        after = "dropped" if record.retry is None else "kept pending"
+        if record.retry_in is not None:
+            after = f"tried again in {record.retry_in:.1f} s"
+        logger.warning(
+            "a rebuild failed, attempt %d of %s: %s: %s; it is %s",
+            record.attempt,
+            record.scope,
+            type(error).__name__,
+            error,
+            after,
+        )
 
     def _answer(
         self,

@@ -28,6 +28,7 @@ from triptych.records import (
     DatasetContext,
     DocumentContext,
     DocumentSummary,
+    Generation,
     Message,
     check_text,
     check_whole,
@@ -68,6 +69,7 @@ def generate_document_context(
             ceiling. ``partial`` is the context with what was made: nothing, or the abstract.
         CancelledError: the deadline passed, before or between the calls.
     """
+    _check_llm(llm)
     check_text(content, "content")
     settings = _Settings(
         prompts={"abstract_prompt": abstract_prompt, "overview_prompt": overview_prompt},
@@ -106,6 +108,12 @@ def generate_dataset_context(
         ValidationError, CancelledError: as `generate_document_context`.
         DerivationError: likewise; ``partial`` holds nothing, or the overview.
     """
+    _check_llm(llm)
+    if not isinstance(summaries, Iterable):
+        raise ValidationError(
+            f"summaries takes several DocumentSummary records, not {type(summaries).__name__}: "
+            "give a list of them"
+        )
     below = list(summaries)
     for summary in below:
         if not isinstance(summary, DocumentSummary):
@@ -136,8 +144,9 @@ def prompt_sig(llm: LLM, *prompts: str, input_limit: int = DEFAULT_PROMPT_INPUT_
     A layer made in two steps, as a dataset's abstract, names the prompts of both in order.
 
     Raises:
-        ValidationError: no prompt is given, or one is blank.
+        ValidationError: no prompt is given, or one is blank; or ``llm`` is no `LLM`.
     """
+    _check_llm(llm)
     if not prompts:
         raise ValidationError("prompt_sig needs the prompt that the layer was made with")
     for prompt in prompts:
@@ -165,6 +174,15 @@ class _Settings:
         check_whole(self.overview_max_tokens, "overview_max_tokens", least=1)
 
 
+def _check_llm(llm: object) -> None:
+    kind = llm.__name__ if isinstance(llm, type) else type(llm).__name__
+    if isinstance(llm, type) or not callable(getattr(llm, "generate", None)):
+        raise ValidationError(
+            f"{kind} is no language model: give an object with signature, generate and stream"
+        )
+    check_text(getattr(llm, "signature", None), f"the signature of the {kind}")
+
+
 def _check_prompt(prompt: object, name: str) -> None:
     if not check_text(prompt, name).strip():
         raise ValidationError(f"{name} is blank: say what the model shall write")
@@ -190,12 +208,24 @@ def _ask(
             f"({type(error).__name__}: {error}): `partial` holds what was made before",
             partial=made,
         ) from error
+    if not isinstance(answer, Generation):
+        raise DerivationError(
+            f"{llm.signature!r} answered the {what} with a value of type "
+            f"{type(answer).__name__}: its generate must return a Generation",
+            partial=made,
+        )
     if answer.truncated:
         raise DerivationError(
             f"the {what} by {llm.signature!r} did not end within {ceiling} tokens: allow more "
             f"with {what}_max_tokens, or ask for less in the prompt",
             partial=made,
         )
+    try:
+        check_text(answer.text, "its text")
+    except ValidationError as error:
+        raise DerivationError(
+            f"the {what} by {llm.signature!r} cannot be stored ({error})", partial=made
+        ) from error
     text = " ".join(answer.text.split()) if what == "abstract" else answer.text.strip()
     if not text:
         raise DerivationError(
