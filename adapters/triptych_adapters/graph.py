@@ -11,7 +11,7 @@ from typing import Any
 
 from triptych import deadlines
 from triptych.errors import CancelledError, TriptychError, ValidationError
-from triptych.formats import hit_json
+from triptych.formats import format_xml, hit_json
 from triptych.records import (
     Hit,
     Layer,
@@ -59,7 +59,8 @@ def knowledge_node(
       datasets. In vector mode they can (cosines in one space), and the hits come by score. For
       one ranking by pooled statistics use ``service.search(query, scope="all")``.
     - ``by_dataset``: for each dataset that was searched its hits, best first.
-    - ``results``: the hits as text for a prompt, numbered, each under its place.
+    - ``results``: the hits as XML for a prompt (`triptych.format_xml`), "" when there are none: no
+      document can pass its words off as another's.
     - ``warnings``: what went wrong, each with the dataset's name. One that fails contributes
       nothing and stops no other.
 
@@ -101,7 +102,7 @@ def knowledge_node(
                 dataset_id: [hit_json(hit) for hit in result.hits]
                 for dataset_id, result in results.items()
             },
-            "results": _as_text(merged),
+            "results": format_xml(merged) if merged else "",
             "warnings": warnings,
         }
 
@@ -182,23 +183,3 @@ def _merged(results: Mapping[str, Result], *, by_score: bool) -> list[Hit]:
         for rank, hit in enumerate(result.hits)
     ]
     return [hit for *_, hit in sorted(placed, key=lambda entry: entry[:3])]
-
-
-def _as_text(hits: Sequence[Hit]) -> str:
-    """The hits for a prompt; "" when there are none."""
-    return "\n\n".join(
-        f"[{number}] {_place(hit)}\n{hit.content.strip()}" for number, hit in enumerate(hits, 1)
-    )
-
-
-def _place(hit: Hit) -> str:
-    parts = [f"{hit.dataset_id}/{hit.doc_name}"]
-    if hit.chunk_index >= 0:
-        parts.append(f"line {hit.start_line}")
-    elif hit.layer is not None:
-        parts.append(str(hit.layer))
-    if hit.heading_path:
-        parts.append(" > ".join(hit.heading_path))
-    if hit.stale is not None:
-        parts.append(f"stale: {hit.stale}")
-    return ", ".join(parts)

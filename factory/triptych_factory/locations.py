@@ -132,6 +132,11 @@ def _at_home(text: str, url: str) -> Path:
 
 
 def _file(path: Path, url: str) -> Path:
+    if url.endswith(("/", os.sep)):
+        raise ValidationError(
+            f"{url!r} names a folder: name a file in it, such as {url}kb.db, or write "
+            "files:///… for a store of plain files"
+        )
     path = _looked_up(path, url)
     if path.is_dir():
         raise ValidationError(

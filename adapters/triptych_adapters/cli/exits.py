@@ -85,8 +85,8 @@ _HINTS = {
     Exit.CONFLICT: "`triptych get NAME --info` shows the version that is stored now",
     Exit.STORE: "`triptych status` shows which store is meant; TRIPTYCH_LOCK_TIMEOUT says how "
     "long to wait for another writer",
-    Exit.MODEL: "documents that were stored stay; `triptych rebuild` makes what is missing, "
-    "--embedder none does without a model",
+    Exit.MODEL: "documents that were stored stay; `triptych status` names the embedder a dataset "
+    "was filled with, `triptych rebuild` derives it anew with the one in use",
     Exit.NOT_AVAILABLE: "`triptych status` shows what is in use",
 }
 

@@ -63,4 +63,4 @@ def check_index(
     behind = len(feed.changes(dataset, published[0].seq if published else 0))
     if published is None and behind >= PUBLISH_AT:
         return found("is missing", f"nothing needs doing: {_ANEW}, which takes a while")
-    return found(f"is sound and {behind} documents behind, which the next search reads")
+    return found(f"is sound and {behind} changes behind, which the next search reads")
