@@ -31,8 +31,8 @@ $(VENV)/.installed: pyproject.toml
 demo: venv ## put this project's docs into a knowledge base, search it, edit one paragraph
 	$(PY) -m triptych_adapters.demo
 
-test: venv ## the whole test suite
-	$(PY) -m pytest
+test: venv ## the whole test suite, on up to four cores
+	$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal
 
 lint: venv ## ruff, mypy, pyright on the public surface, import-linter
 	$(VENV)/bin/ruff check .
