@@ -22,7 +22,7 @@ from triptych.records import ChangeEvent, RebuildReport, RebuildScope
 
 __all__ = ["RebuildLoop"]
 
-logger = logging.getLogger("triptych.events")
+_logger = logging.getLogger("triptych.events")
 
 
 @attrs.define(eq=False)
@@ -49,7 +49,7 @@ class RebuildLoop:
         random: Random,
         on_rebuild: RebuildCallback | None,
     ) -> None:
-        self.changed = threading.Condition(threading.RLock())
+        self.changed: threading.Condition = threading.Condition(threading.RLock())
         self._options = options
         self._clock = clock
         self._on_rebuild = on_rebuild
@@ -57,7 +57,7 @@ class RebuildLoop:
         self._flushes: list[_Flush] = []
         self._rebuilding: deadlines.CancelScope | None = None
         self._ended = self._last = False
-        self.closing = False
+        self.closing: bool = False
 
     @property
     def pending(self) -> RebuildScope | None:
@@ -200,7 +200,7 @@ class RebuildLoop:
         try:
             self._on_rebuild(record)
         except Exception:
-            logger.exception("on_rebuild failed; the event reloader goes on")
+            _logger.exception("on_rebuild failed; the event reloader goes on")
 
     def _log(self, record: RebuildRecord) -> None:
         """Nobody is told of rebuilds, and a failure must not pass in silence."""
@@ -211,7 +211,7 @@ class RebuildLoop:
         after = "dropped" if record.retry is None else "kept pending"
         if record.retry_in is not None:
             after = f"tried again in {record.retry_in:.1f} s"
-        logger.warning(
+        _logger.warning(
             "a rebuild failed, attempt %d of %s: %s: %s; it is %s",
             record.attempt,
             record.scope,

@@ -19,7 +19,7 @@ from triptych.records import ChangeEvent, RebuildReport, RebuildScope
 
 __all__ = ["EventReloader"]
 
-logger = logging.getLogger("triptych.events")
+_logger = logging.getLogger("triptych.events")
 
 
 class EventReloader:
@@ -203,7 +203,7 @@ class EventReloader:
         try:
             self._work(target, notifier)
         except Exception:
-            logger.exception("the event reloader has ended: mend the cause and make a new one")
+            _logger.exception("the event reloader has ended: mend the cause and make a new one")
 
     def _work(self, target: Rebuilder, notifier: EventNotifier) -> None:
         reader = threading.Thread(

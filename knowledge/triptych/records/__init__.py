@@ -1,0 +1,131 @@
+"""The records of Triptych: frozen values that cross every boundary of the library.
+
+Records check what can be checked without a store and raise `ValidationError`. `Query` is
+the exception: it carries whatever the caller wrote, and `Service.search` alone judges it.
+"""
+
+from __future__ import annotations
+
+from triptych.records.checks import (
+    check_document_name,
+    check_identifier,
+    check_metadata,
+    check_text,
+    check_whole,
+)
+from triptych.records.derived import (
+    DatasetConfig,
+    DatasetContext,
+    DerivedChunk,
+    DerivedLayer,
+    DerivedSig,
+    DocumentContext,
+)
+from triptych.records.documents import (
+    DocumentInfo,
+    DocumentSummary,
+    NewDocument,
+    SourceDocument,
+)
+from triptych.records.events import (
+    ChangeEvent,
+    RebuildScope,
+)
+from triptych.records.models import (
+    Generation,
+    Message,
+    Usage,
+)
+from triptych.records.queries import (
+    Candidate,
+    ChunkQuery,
+    Filter,
+    Found,
+    Hit,
+    LayerQuery,
+    Query,
+    ResolvedQuery,
+    Result,
+)
+from triptych.records.reports import (
+    DatasetStats,
+    Failure,
+    Health,
+    HealthCheck,
+    PutOutcome,
+    PutReport,
+    RebuildReport,
+)
+from triptych.records.values import (
+    MAX_NAME_BYTES,
+    NO_CHUNK,
+    OPENING,
+    SNIPPET_LENGTH,
+    EventKind,
+    Layer,
+    Mode,
+    Scope,
+    StaleReason,
+    Vector,
+    is_valid_layer,
+    is_valid_mode,
+    to_event_kind,
+    to_layer,
+    to_mode,
+    to_scope,
+)
+
+__all__ = [
+    "MAX_NAME_BYTES",
+    "NO_CHUNK",
+    "OPENING",
+    "SNIPPET_LENGTH",
+    "Candidate",
+    "ChangeEvent",
+    "ChunkQuery",
+    "DatasetConfig",
+    "DatasetContext",
+    "DatasetStats",
+    "DerivedChunk",
+    "DerivedLayer",
+    "DerivedSig",
+    "DocumentContext",
+    "DocumentInfo",
+    "DocumentSummary",
+    "EventKind",
+    "Failure",
+    "Filter",
+    "Found",
+    "Generation",
+    "Health",
+    "HealthCheck",
+    "Hit",
+    "Layer",
+    "LayerQuery",
+    "Message",
+    "Mode",
+    "NewDocument",
+    "PutOutcome",
+    "PutReport",
+    "Query",
+    "RebuildReport",
+    "RebuildScope",
+    "ResolvedQuery",
+    "Result",
+    "Scope",
+    "SourceDocument",
+    "StaleReason",
+    "Usage",
+    "Vector",
+    "check_document_name",
+    "check_identifier",
+    "check_metadata",
+    "check_text",
+    "check_whole",
+    "is_valid_layer",
+    "is_valid_mode",
+    "to_event_kind",
+    "to_layer",
+    "to_mode",
+    "to_scope",
+]

@@ -1,0 +1,136 @@
+"""What a record's fields may hold: checks and converters, which raise `ValidationError`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+
+from triptych.errors import ValidationError
+from triptych.records.values import MAX_NAME_BYTES, Vector
+
+__all__ = [
+    "check_document_name",
+    "check_identifier",
+    "check_metadata",
+    "check_text",
+    "check_whole",
+    "document_content",
+    "layer_content",
+    "optional_version",
+    "provenance",
+    "summary_part",
+    "vector_comparison",
+]
+
+
+def check_text(text: Any, what: str) -> str:
+    """``text`` itself, if it is a string that UTF-8 can hold.
+
+    Raises:
+        ValidationError: it is no string, or holds a lone surrogate, which no encoding of
+            Unicode can store; the message gives its position.
+    """
+    if not isinstance(text, str):
+        raise ValidationError(f"{what} must be a string, not {type(text).__name__}")
+    if not text.isascii():
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise ValidationError(
+                f"{what} holds a lone surrogate (U+{ord(text[error.start]):04X}) at position "
+                f"{error.start}, which no file or database can store: decode the original "
+                "bytes with errors='replace', or remove it"
+            ) from None
+    return text
+
+
+def check_identifier(name: Any, what: str) -> str:
+    """A dataset id or document name: text without control characters, 1 to 1,024 bytes."""
+    check_text(name, what)
+    if not name or name.isspace():
+        raise ValidationError(f"{what} is empty: give it at least one visible character")
+    if len(name.encode("utf-8")) > MAX_NAME_BYTES:
+        raise ValidationError(
+            f"{what} is longer than {MAX_NAME_BYTES} bytes in UTF-8: {name[:40]!r}…"
+        )
+    for character in name:
+        if character < " " or character == "\x7f":
+            raise ValidationError(
+                f"{what} holds the control character {character!r}: {name!r} cannot be shown "
+                "or stored safely under it"
+            )
+    return str(name)
+
+
+def check_document_name(name: Any) -> str:
+    """A document's name: an identifier that does not end in a slash."""
+    check_identifier(name, "a document name")
+    if name.endswith("/"):
+        raise ValidationError(
+            f"the document name {name!r} ends in a slash: such names are reserved for the "
+            "layers of folders"
+        )
+    return str(name)
+
+
+def check_whole(value: Any, what: str, *, least: int = 0) -> int:
+    """``value`` itself, if it is a whole number from ``least`` up; a bool is none."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValidationError(f"{what} must be a whole number from {least} up, not {value!r:.60}")
+    return value
+
+
+def check_metadata(metadata: Any) -> dict[str, str]:
+    """A copy of ``metadata``: string keys to string values."""
+    if metadata is None:
+        return {}
+    if not isinstance(metadata, Mapping):
+        raise ValidationError(
+            f"metadata must map strings to strings, not be a {type(metadata).__name__}"
+        )
+    copy = {}
+    for key, value in metadata.items():
+        check_text(key, "a metadata key")
+        if not isinstance(value, str):
+            raise ValidationError(
+                f"metadata[{key!r}] must be a string, not {type(value).__name__}: "
+                f"write it as str({value!r:.40})"
+            )
+        copy[key] = check_text(value, f"metadata[{key!r}]")
+    return copy
+
+
+def _same_vector(left: Vector | None, right: Vector | None) -> bool:
+    if left is None or right is None:
+        return left is right
+    return np.array_equal(left, right)
+
+
+vector_comparison: type = attrs.cmp_using(eq=_same_vector)
+
+
+def optional_version(value: object) -> int | None:
+    if value is None or (isinstance(value, int) and value >= 0 and value is not True):
+        return value
+    raise ValidationError(
+        f"if_version is the version you read (0: there is no document yet), not {value!r}"
+    )
+
+
+def document_content(text: object) -> str:
+    return check_text(text, "a document's content")
+
+
+def layer_content(text: object) -> str:
+    return check_text(text, "a layer's content")
+
+
+def summary_part(text: object) -> str:
+    return check_text(text, "a summary's name or abstract")
+
+
+def provenance(text: object) -> str:
+    return check_text(text, "original_sha256 or parser_sig")

@@ -1,0 +1,88 @@
+"""Source documents, as they are put, kept and listed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import attrs
+
+from triptych.records.checks import (
+    check_document_name,
+    check_metadata,
+    document_content,
+    optional_version,
+    provenance,
+    summary_part,
+)
+
+__all__ = [
+    "DocumentInfo",
+    "DocumentSummary",
+    "NewDocument",
+    "SourceDocument",
+]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class NewDocument:
+    """A document on its way in.
+
+    ``metadata["title"]`` is its title and ``metadata["kind"]`` its kind ("markdown", "text",
+    …), where its first heading and its name's ending should not decide. ``if_version`` is the
+    version it must still have in the store (0: it must not exist), None for any.
+    """
+
+    name: str = attrs.field(converter=check_document_name)
+    content: str = attrs.field(converter=document_content)
+    metadata: Mapping[str, str] = attrs.field(factory=dict, converter=check_metadata)
+    if_version: int | None = attrs.field(default=None, converter=optional_version)
+    original_sha256: str = attrs.field(default="", converter=provenance)
+    parser_sig: str = attrs.field(default="", converter=provenance)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class SourceDocument:
+    """The lossless input: the single truth everything else is derived from.
+
+    ``content`` is what was put, code point for code point. ``version`` grows with every
+    change and never repeats for a name, not even over a delete. Where a parser made the
+    content, ``original_sha256`` and ``parser_sig`` say from what and how.
+    """
+
+    dataset_id: str
+    name: str
+    content: str
+    metadata: Mapping[str, str]
+    version: int
+    updated_at: datetime
+    original_sha256: str = ""
+    parser_sig: str = ""
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class DocumentInfo:
+    """A document without its content.
+
+    ``content_sha256`` is the hex digest of the content in UTF-8, ``size`` its bytes, and
+    ``input_sig`` the digest of all that chunking and embedding read of the document.
+    """
+
+    dataset_id: str
+    name: str
+    metadata: Mapping[str, str]
+    version: int
+    updated_at: datetime
+    content_sha256: str
+    size: int
+    input_sig: str
+    original_sha256: str = ""
+    parser_sig: str = ""
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class DocumentSummary:
+    """A document's name and its L0, as a dataset's layers are made from."""
+
+    name: str = attrs.field(converter=summary_part)
+    abstract: str = attrs.field(converter=summary_part)

@@ -1,0 +1,233 @@
+"""Queries, from what a caller writes to what a lane is asked, and what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import attrs
+
+from triptych.records.checks import vector_comparison
+from triptych.records.derived import DerivedChunk, DerivedLayer, DerivedSig
+from triptych.records.documents import DocumentInfo
+from triptych.records.values import (
+    NO_CHUNK,
+    SNIPPET_LENGTH,
+    Layer,
+    Mode,
+    Scope,
+    StaleReason,
+    Vector,
+    to_layer,
+)
+
+__all__ = [
+    "Candidate",
+    "ChunkQuery",
+    "Filter",
+    "Found",
+    "Hit",
+    "LayerQuery",
+    "Query",
+    "ResolvedQuery",
+    "Result",
+]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Query:
+    """What to find.
+
+    Attributes:
+        text: the question, or some words.
+        dataset_id: which dataset; needed unless ``scope`` is "all".
+        scope: "single" or "all".
+        mode: "bm25", "vector" or "hybrid"; None is hybrid when an embedder is wired.
+        layer: "L2" finds chunks, "L0" abstracts, "L1" overviews.
+        top_k: the most hits to return.
+        threshold: the least fused score, None for no floor.
+        min_scores: the least score in a lane ("bm25", "vector"), before fusion.
+        where: equality over metadata (a list of values: any of them), and over the reserved
+            keys ``doc_name``, ``doc_prefix`` and ``heading``; all conditions must hold.
+        fresh_only: leave out what is stale.
+        keyword_boost: raise a hit's score by this share for each word of the query that its
+            text holds, after ``threshold``; 0.1 is 10 percent, 0 leaves scores as they are.
+    """
+
+    text: str
+    dataset_id: str = ""
+    scope: Scope | str = Scope.SINGLE
+    mode: Mode | str | None = None
+    layer: Layer | str = Layer.DETAIL
+    top_k: int = 10
+    threshold: float | None = None
+    min_scores: Mapping[str, float] = attrs.field(factory=dict)
+    where: Mapping[str, Any] = attrs.field(factory=dict)
+    fresh_only: bool = False
+    keyword_boost: float = 0.0
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Filter:
+    """A validated ``where``: every condition that is not None or empty must hold.
+
+    ``metadata`` maps a key to the values it may have. ``fresh`` holds the chunker and
+    embedder signatures (and prompt signature, for layers) that a fresh set carries.
+    """
+
+    doc_names: frozenset[str] | None = None
+    doc_prefixes: tuple[str, ...] | None = None
+    headings: frozenset[str] | None = None
+    metadata: Mapping[str, frozenset[str]] = attrs.field(factory=dict)
+    fresh: DerivedSig | None = None
+
+    def admits(self, name: str, metadata: Mapping[str, str]) -> bool:
+        """Whether a document of this name and metadata passes (headings and freshness aside)."""
+        if self.doc_names is not None and name not in self.doc_names:
+            return False
+        if self.doc_prefixes is not None and not name.startswith(self.doc_prefixes):
+            return False
+        return all(metadata.get(key) in values for key, values in self.metadata.items())
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether everything passes."""
+        return self == Filter()
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class ResolvedQuery:
+    """A query that `Service.search` has judged: what a `Retriever` works from.
+
+    ``dataset_ids`` exist; ``vector_dataset_ids`` are those whose vectors live in
+    ``embed_sig``, the embedder's space. ``limit`` is how deep each lane should reach (lanes
+    over-fetch: it is ``top_k`` or more). ``vector`` is the embedded text when the caller
+    has it already.
+    """
+
+    text: str
+    dataset_ids: tuple[str, ...]
+    vector_dataset_ids: tuple[str, ...] = ()
+    embed_sig: str = ""
+    mode: Mode
+    layer: Layer
+    top_k: int
+    limit: int
+    threshold: float | None = None
+    min_scores: Mapping[str, float] = attrs.field(factory=dict)
+    filter: Filter = attrs.field(factory=Filter)
+    vector: Vector | None = attrs.field(default=None, eq=vector_comparison, repr=False)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class ChunkQuery:
+    """One lane's question to a `ChunkRepo`: BM25 over ``text`` or nearness to ``vector``.
+
+    ``mode`` is BM25 or VECTOR. ``embed_sig`` names the space that ``vector`` lives in.
+    """
+
+    dataset_ids: tuple[str, ...]
+    mode: Mode
+    text: str = ""
+    vector: Vector | None = attrs.field(default=None, eq=vector_comparison, repr=False)
+    embed_sig: str = ""
+    top_k: int = 10
+    filter: Filter = attrs.field(factory=Filter)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class LayerQuery(ChunkQuery):
+    """One lane's question to a `LayerRepo`."""
+
+    layer: Layer = attrs.field(default=Layer.ABSTRACT, converter=to_layer)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Candidate:
+    """One entry of a lane: who it is and its score there.
+
+    ``key`` is the repository's own handle for `fetch`; it names one state of the unit, so
+    that a candidate of a replaced set is never mistaken for the new one. ``index`` is the
+    chunk's, or `NO_CHUNK`. ``source`` is the lane's name.
+    """
+
+    dataset_id: str
+    doc_name: str
+    index: int
+    key: Hashable
+    score: float
+    source: str = ""
+    scores: Mapping[str, float] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Found:
+    """What a candidate's key stands for, read in one snapshot with its document.
+
+    One of ``chunk`` and ``layer`` is given; a whole document has neither, but ``opening``: the
+    first `OPENING` code points of its content. ``sig`` is the signature of the set the chunk
+    belongs to, or the layer's own; a whole document's is its chunk set's, ``DerivedSig()``
+    where it has none. ``document`` is None for layers of folders and datasets.
+    """
+
+    key: Hashable
+    sig: DerivedSig
+    document: DocumentInfo | None = None
+    chunk: DerivedChunk | None = None
+    layer: DerivedLayer | None = None
+    opening: str = ""
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Hit:
+    """One ranked result.
+
+    ``score`` is the fused score, ``scores`` the score in each lane that found it (bm25, vector).
+    ``content`` is the stored text of document version ``sig.source_version``, which it spans
+    from ``start`` to ``end`` (code points). ``terms`` are the query's, as the dataset's
+    analyzer sees them. ``stale`` is None, or why the text may no longer be true.
+    ``chunk_index`` is `NO_CHUNK` for layers and documents; ``layer`` is None for documents.
+    ``window`` is the wider text from ``window_start`` to ``window_end`` that a window chunker
+    shows with a chunk. It is None where the chunk has no window, and where the document's text
+    has changed since, which ``stale`` tells.
+    """
+
+    dataset_id: str
+    doc_name: str
+    layer: Layer | None
+    content: str
+    score: float
+    chunk_index: int = NO_CHUNK
+    sig: DerivedSig
+    metadata: Mapping[str, str] = attrs.field(factory=dict)
+    scores: Mapping[str, float] = attrs.field(factory=dict)
+    start: int = 0
+    end: int = 0
+    offset: int = 0
+    start_line: int = 1
+    heading_path: tuple[str, ...] = ()
+    locator: str | None = None
+    window_start: int | None = None
+    window_end: int | None = None
+    window: str | None = None
+    terms: tuple[str, ...] = attrs.field(default=(), repr=False)
+    stale: StaleReason | None = None
+
+    @property
+    def snippet(self) -> str:
+        """The part of ``content`` that holds most of the query's terms: 240 code points."""
+        if len(self.content) <= SNIPPET_LENGTH:
+            return self.content
+        from triptych.text import snippet  # worked out when asked for: most callers do not
+
+        start, end = snippet(self.content, self.terms, length=SNIPPET_LENGTH)
+        return self.content[start:end]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Result:
+    """The ordered hits, what went wrong on the way, and whether there is nothing more."""
+
+    hits: tuple[Hit, ...] = ()
+    warnings: tuple[str, ...] = ()
+    exhausted: bool = False

@@ -1,0 +1,143 @@
+"""What bulk work did, counts, and the state of health."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import attrs
+
+from triptych.errors import StoreError
+from triptych.records.derived import DatasetConfig
+from triptych.records.documents import SourceDocument
+
+__all__ = [
+    "DatasetStats",
+    "Failure",
+    "Health",
+    "HealthCheck",
+    "PutOutcome",
+    "PutReport",
+    "RebuildReport",
+]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class PutOutcome:
+    """What became of one document of a bulk put: ``document`` without error, else ``error``."""
+
+    name: str
+    change: Literal["added", "updated", "unchanged", "failed"]
+    document: SourceDocument | None = None
+    error: Exception | None = attrs.field(default=None, eq=False)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Failure:
+    """One item that failed, and why; the others were done."""
+
+    dataset_id: str
+    name: str
+    error: Exception = attrs.field(eq=False)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class PutReport:
+    """What a bulk put did: counts of documents, then of chunks.
+
+    ``embedded`` chunks were sent to the embedder, ``reused`` ones had their vectors already.
+    A document in ``failed`` may be stored with its derivation missing: then its error is a
+    `DerivationError`.
+    """
+
+    added: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    chunks: int = 0
+    embedded: int = 0
+    reused: int = 0
+    failed: tuple[Failure, ...] = ()
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class RebuildReport:
+    """What a rebuild did: ``checked`` documents are ``fresh``, ``rebuilt`` or in ``failed``.
+
+    ``embedded`` counts chunks, and layers embedded anew; ``reused`` counts chunks; ``removed``
+    counts the documents whose derived data had no source any more.
+    """
+
+    checked: int = 0
+    fresh: int = 0
+    rebuilt: int = 0
+    embedded: int = 0
+    reused: int = 0
+    removed: int = 0
+    failed: tuple[Failure, ...] = ()
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class DatasetStats:
+    """Counts of one dataset.
+
+    ``stale`` counts documents whose chunks are missing or behind; ``vectors`` the chunks
+    that have one; ``size`` is the sources' size in bytes of UTF-8.
+    """
+
+    dataset_id: str
+    documents: int
+    chunks: int
+    vectors: int
+    layers: int
+    stale: int
+    size: int
+    config: DatasetConfig | None = None
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class HealthCheck:
+    """One thing that was looked at: fine, worth knowing, or in the way of work.
+
+    Attributes:
+        name: what was looked at: "store", "index", "embedder" or a dataset.
+        status: "failed" is what makes puts or searches fail; a "warning" costs quality or time.
+        detail: what was found.
+        remedy: what to do about it, "" where nothing is to be done.
+        error: what a failed check ended with.
+    """
+
+    name: str
+    status: Literal["ok", "warning", "failed"]
+    detail: str
+    remedy: str = ""
+    error: Exception | None = attrs.field(default=None, eq=False)
+
+    def __str__(self) -> str:
+        return f"{self.detail}: {self.remedy}" if self.remedy else self.detail
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Health:
+    """What a health check found, in the order in which it looked."""
+
+    checks: tuple[HealthCheck, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing failed; there may be warnings."""
+        return all(check.status != "failed" for check in self.checks)
+
+    @property
+    def problems(self) -> tuple[HealthCheck, ...]:
+        """What failed, then the warnings."""
+        order = ("failed", "warning")
+        return tuple(c for status in order for c in self.checks if c.status == status)
+
+    def require(self) -> None:
+        """Raise what the first failed check ended with; nothing when none failed.
+
+        Raises:
+            TriptychError: something is in the way of work.
+        """
+        for check in self.checks:
+            if check.status == "failed":
+                raise check.error or StoreError(str(check))

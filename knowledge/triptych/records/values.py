@@ -1,0 +1,120 @@
+"""What records are made of: enumerations, constants, types."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from triptych.errors import ValidationError
+
+__all__ = [
+    "MAX_NAME_BYTES",
+    "NO_CHUNK",
+    "OPENING",
+    "SNIPPET_LENGTH",
+    "EventKind",
+    "Layer",
+    "Mode",
+    "Scope",
+    "StaleReason",
+    "Vector",
+    "is_valid_layer",
+    "is_valid_mode",
+    "to_event_kind",
+    "to_layer",
+    "to_mode",
+    "to_scope",
+]
+
+
+Vector = NDArray[np.float32]
+"""A float32 array of shape (dimension,)."""
+
+StaleReason = Literal["source", "chunker", "prompt", "embedder", "input"]
+"""Why a derived thing is stale: what it was made from, or with, has changed since."""
+
+NO_CHUNK = -1
+"""`Hit.chunk_index` of a hit that is a layer or a whole document."""
+
+OPENING = 512
+"""How many code points of a whole document a hit on it shows, at most."""
+
+MAX_NAME_BYTES = 1024
+SNIPPET_LENGTH = 240
+
+
+class Layer(StrEnum):
+    """How much of a document a text tells."""
+
+    ABSTRACT = "L0"
+    OVERVIEW = "L1"
+    DETAIL = "L2"
+
+
+class Mode(StrEnum):
+    """Which lanes a search runs."""
+
+    BM25 = "bm25"
+    VECTOR = "vector"
+    HYBRID = "hybrid"
+
+
+class Scope(StrEnum):
+    """Whether a search asks one dataset or every one."""
+
+    SINGLE = "single"
+    ALL = "all"
+
+
+class EventKind(StrEnum):
+    """What happened to a document, or to a whole dataset (`BULK`)."""
+
+    PUT = "put"
+    DELETE = "delete"
+    BULK = "bulk"
+
+
+_E = TypeVar("_E", bound=StrEnum)
+
+
+def _member(kind: type[_E], value: object) -> _E:
+    try:
+        return kind(str(value))
+    except ValueError:
+        choices = ", ".join(repr(str(member)) for member in kind)
+        raise ValidationError(
+            f"{value!r} is no {kind.__name__.lower()}: choose one of {choices}"
+        ) from None
+
+
+def to_layer(value: object) -> Layer:
+    """A `Layer`, or its plain string, as a `Layer`."""
+    return _member(Layer, value)
+
+
+def to_mode(value: object) -> Mode:
+    """A `Mode`, or its plain string, as a `Mode`."""
+    return _member(Mode, value)
+
+
+def to_scope(value: object) -> Scope:
+    """A `Scope`, or its plain string, as a `Scope`."""
+    return _member(Scope, value)
+
+
+def to_event_kind(value: object) -> EventKind:
+    """An `EventKind`, or its plain string, as an `EventKind`."""
+    return _member(EventKind, value)
+
+
+def is_valid_layer(value: object) -> bool:
+    """Whether ``value`` is a `Layer` or the plain string of one."""
+    return isinstance(value, str) and value in set(Layer)
+
+
+def is_valid_mode(value: object) -> bool:
+    """Whether ``value`` is a `Mode` or the plain string of one."""
+    return isinstance(value, str) and value in set(Mode)
