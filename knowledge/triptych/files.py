@@ -88,11 +88,12 @@ def read_text(path: Path) -> str:
         ValidationError: it is not UTF-8, or cannot be read.
     """
     try:
-        return decode(path.read_bytes(), str(path))
+        data = path.read_bytes()
     except OSError as error:
         raise ValidationError(f"{str(path)!r} cannot be read: {error.strerror}") from error
     except ValueError as error:  # a NUL in the path
         raise ValidationError(f"{str(path)!r} cannot be read: {error}") from error
+    return decode(data, str(path))
 
 
 def decode(data: bytes, where: str) -> str:
