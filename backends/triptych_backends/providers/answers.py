@@ -1,0 +1,109 @@
+"""Reading what providers answer: a value by its path, of the type that was expected."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["MalformedAnswerError", "at", "by_index", "count_at", "rows_of", "text_at"]
+
+T = TypeVar("T")
+
+
+class MalformedAnswerError(ValueError):
+    """The answer is not of the shape that its protocol says. It never leaves this package."""
+
+
+def _named(path: Sequence[str | int]) -> str:
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return "".join(steps).lstrip(".")
+
+
+def at(value: Any, *path: str | int, of: type[T]) -> T:
+    """What lies at ``path`` in a JSON value, an ``of``.
+
+    Raises:
+        MalformedAnswerError: there is nothing, or something else.
+    """
+    for depth, step in enumerate(path):
+        try:
+            value = value[step]
+        except (KeyError, IndexError, TypeError) as error:
+            raise MalformedAnswerError(f"has no {_named(path[: depth + 1])}") from error
+    if not isinstance(value, of) or (of is int and isinstance(value, bool)):
+        raise MalformedAnswerError(
+            f"has a {type(value).__name__} as {_named(path) or 'its top'}, where a "
+            f"{of.__name__} was expected"
+        )
+    return value
+
+
+def text_at(value: Any, *path: str | int) -> str:
+    """The string at ``path``; "" where there is none, or null."""
+    try:
+        return at(value, *path, of=str)
+    except MalformedAnswerError:
+        return ""
+
+
+def count_at(value: Any, *path: str | int) -> int:
+    """The count at ``path``; 0 where there is none: not every server counts tokens."""
+    try:
+        return max(at(value, *path, of=int), 0)
+    except MalformedAnswerError:
+        return 0
+
+
+def by_index(items: Sequence[Any], count: int) -> list[Any]:
+    """``items`` in the order of their ``index``, each of 0 to ``count`` - 1 once.
+
+    Raises:
+        MalformedAnswerError: one is missing, doubled or out of range.
+    """
+    ordered: list[Any] = [None] * count
+    for position, item in enumerate(items):
+        index = at(item, "index", of=int)
+        if not 0 <= index < count or ordered[index] is not None:
+            raise MalformedAnswerError(f"has index {index} out of range or twice, at {position}")
+        ordered[index] = item
+    if len(items) != count:
+        raise MalformedAnswerError(f"has {len(items)} entries for {count} inputs")
+    return ordered
+
+
+def rows_of(vectors: Sequence[Any], count: int) -> NDArray[np.float64]:
+    """The vectors, shape (count, width), each a list of numbers or float32 in base64.
+
+    Raises:
+        MalformedAnswerError: they are too few or many, of several widths, empty, not numbers,
+            not finite, or zero.
+    """
+    if len(vectors) != count:
+        raise MalformedAnswerError(f"has {len(vectors)} vectors for {count} texts")
+    try:
+        rows = np.array([_row(vector) for vector in vectors], dtype=np.float64)
+    except (ValueError, TypeError, binascii.Error) as error:
+        raise MalformedAnswerError(
+            "has vectors that are no numbers, or of several widths"
+        ) from error
+    if rows.ndim != 2 or rows.shape[1] == 0:
+        raise MalformedAnswerError("has empty vectors")
+    norms = np.linalg.norm(rows, axis=1)
+    bad = np.flatnonzero(~np.isfinite(norms) | (norms == 0))
+    if bad.size:
+        raise MalformedAnswerError(f"has a zero or infinite vector, at {bad[0]}")
+    unit: NDArray[np.float64] = rows / norms[:, np.newaxis]
+    return unit
+
+
+def _row(vector: Any) -> Any:
+    if isinstance(vector, str):
+        return np.frombuffer(base64.b64decode(vector, validate=True), dtype="<f4")
+    if not isinstance(vector, list) or not all(type(x) in (float, int) for x in vector):
+        raise TypeError("a vector is a list of numbers")
+    return vector

@@ -1,0 +1,143 @@
+"""Anthropic: language models by the Messages API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from triptych.errors import ValidationError
+from triptych.records import Message
+from triptych_backends.providers.answers import (
+    MalformedAnswerError,
+    at,
+    count_at,
+    text_at,
+)
+from triptych_backends.providers.chatting import Finish, Piece, RemoteLLM
+from triptych_backends.providers.connection import Connection
+from triptych_backends.providers.embedding import checked_model
+from triptych_backends.providers.faults import Profile
+from triptych_backends.providers.http import HttpClient, checked_key
+from triptych_backends.providers.streams import server_sent
+
+__all__ = ["ANTHROPIC_URL", "AnthropicLLM"]
+
+ANTHROPIC_URL = "https://api.anthropic.com"
+
+_VERSION = "2023-06-01"
+_KEY_ADVICE = "set ANTHROPIC_API_KEY, or give api_key"
+_FINISHES: Mapping[str, Finish] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refused",
+}
+_READ, _WRITTEN = "cache_read_input_tokens", "cache_creation_input_tokens"
+
+
+class AnthropicLLM(RemoteLLM):
+    """A language model by ``POST /v1/messages``.
+
+    Messages of the system, wherever they stand, are joined into its one system prompt.
+
+    Args:
+        model: such as "claude-haiku-4-5".
+        api_key: the account's key.
+        base_url: without the version.
+        temperature: 0 to 1; None leaves it to the provider.
+        connection: how requests are sent.
+
+    Raises:
+        ValidationError: an argument cannot be meant, or the key is missing.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_key: str | None,
+        base_url: str = ANTHROPIC_URL,
+        temperature: float | None = None,
+        connection: Connection | None = None,
+    ) -> None:
+        key = checked_key(api_key, advice=_KEY_ADVICE, required=True)
+        client = HttpClient(
+            base_url=base_url,
+            headers={"x-api-key": key, "anthropic-version": _VERSION},
+            key=key,
+            profile=Profile(
+                name="Anthropic",
+                model=checked_model(model),
+                key_advice=_KEY_ADVICE,
+                model_advice="check the name, and that your account may use it",
+                start_advice="check the network, a proxy, the certificates and base_url",
+            ),
+            connection=connection or Connection(),
+        )
+        super().__init__(
+            provider="anthropic",
+            model=model,
+            path="/v1/messages",
+            temperature=temperature,
+            client=client,
+        )
+        if self._temperature is not None and self._temperature > 1:
+            raise ValidationError(f"temperature is a number from 0 to 1, not {temperature!r}")
+
+    def _payload(
+        self, messages: Sequence[Message], max_tokens: int, *, stream: bool
+    ) -> Mapping[str, Any]:
+        payload: dict[str, Any] = {
+            "model": self._model,
+            "max_tokens": max_tokens,
+            "messages": [
+                {"role": m.role, "content": m.content} for m in messages if m.role != "system"
+            ],
+            "stream": stream,
+        }
+        if system := "\n\n".join(m.content for m in messages if m.role == "system"):
+            payload["system"] = system
+        if self._temperature is not None:
+            payload["temperature"] = self._temperature
+        return payload
+
+    def _read(self, answer: Mapping[str, Any]) -> Piece:
+        blocks = at(answer, "content", of=list)
+        return Piece(
+            text="".join(text_at(block, "text") for block in blocks if _is_text(block)),
+            input_tokens=_input_tokens(answer.get("usage")),
+            output_tokens=count_at(answer, "usage", "output_tokens"),
+            finish=_FINISHES.get(text_at(answer, "stop_reason")),
+            ended=True,
+        )
+
+    def _events(self, lines: Iterator[str]) -> Iterator[Piece]:
+        for event in server_sent(lines):
+            kind = None if event is None else event.get("type")
+            if kind == "message_start":
+                yield Piece(input_tokens=_input_tokens(at(event, "message", of=dict).get("usage")))
+            elif kind == "content_block_delta":
+                yield Piece(text=text_at(event, "delta", "text"))
+            elif kind == "message_delta":
+                yield Piece(
+                    output_tokens=count_at(event, "usage", "output_tokens"),
+                    finish=_FINISHES.get(text_at(event, "delta", "stop_reason")),
+                )
+            elif kind == "message_stop":
+                yield Piece(ended=True)
+                return
+            elif kind == "error":
+                said = text_at(event, "error", "message") or "error"
+                raise self._client.failed(f"failed while it answered ({said}): try again")
+            elif not isinstance(kind, str):
+                raise MalformedAnswerError("has an event without a type")
+
+
+def _is_text(block: Any) -> bool:
+    return text_at(block, "type") == "text"
+
+
+def _input_tokens(usage: Any) -> int:
+    """All of the prompt, whether it came from the provider's cache or not."""
+    return sum(count_at(usage, name) for name in ("input_tokens", _READ, _WRITTEN))

@@ -1,0 +1,72 @@
+"""How a provider is spoken to: shared by every model that has one account or one server."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import attrs
+
+from triptych.errors import ValidationError
+from triptych_backends.embedders.lazy import Lazy
+from triptych_backends.providers.retrying import CallClock, Retries, Timeouts
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["Connection", "Gate"]
+
+_SLICE = 0.05
+
+
+class Gate:
+    """At most ``limit`` requests at a time; a forked child starts with all places free."""
+
+    def __init__(self, limit: int) -> None:
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+            raise ValidationError(f"concurrency is a whole number from 1 up, not {limit!r}")
+        self._places = Lazy(lambda: threading.Semaphore(limit))
+
+    @contextmanager
+    def place(self, clock: CallClock) -> Iterator[None]:
+        """Hold one place; waits for it until ``clock`` is over, which raises."""
+        places = self._places.get()
+        clock.check()
+        while not places.acquire(timeout=_SLICE):
+            clock.check()
+        try:
+            yield
+        finally:
+            places.release()
+
+
+def _size(instance: object, attribute: attrs.Attribute[int], value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValidationError(f"{attribute.name} is a whole number from 1 up, not {value!r}")
+
+
+@attrs.frozen(kw_only=True, slots=True, eq=False)
+class Connection:
+    """How requests are sent. Models that share one Connection share its concurrency.
+
+    Attributes:
+        timeouts: how long one call may take.
+        retries: when an attempt is made again.
+        concurrency: how many requests are under way at a time, streams included.
+        max_answer_bytes: a longer answer, unpacked, is refused.
+        transport: an httpx transport to send through: a proxy, a client certificate, another
+            certificate authority. It is closed by whoever made it, never by a model.
+    """
+
+    timeouts: Timeouts = attrs.field(factory=Timeouts)
+    retries: Retries = attrs.field(factory=Retries)
+    concurrency: int = 4
+    max_answer_bytes: int = attrs.field(default=1 << 26, validator=_size)
+    transport: httpx.BaseTransport | None = attrs.field(default=None, repr=False)
+    gate: Gate = attrs.field(init=False, repr=False)
+
+    @gate.default
+    def _gate(self) -> Gate:
+        return Gate(self.concurrency)

@@ -1,0 +1,238 @@
+"""What every embedder over HTTP does: batches, prefixes, cuts, widths, counters."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from triptych import deadlines
+from triptych.errors import ValidationError
+from triptych_backends.embedders.arguments import checked_texts
+from triptych_backends.providers.answers import MalformedAnswerError
+from triptych_backends.providers.batching import BatchLimits, batches, shortened
+from triptych_backends.providers.faults import InputTooLongError
+from triptych_backends.providers.http import HttpClient
+from triptych_backends.providers.known import KnownModel
+
+if TYPE_CHECKING:
+    from triptych.contracts import EmbedKind
+
+__all__ = ["Answered", "RemoteEmbedder", "checked_model"]
+
+logger = logging.getLogger("triptych.providers")
+
+_BLANK = "."  # what providers are sent for a text without a character: they refuse blank ones
+_MOST_CUTS = 60
+
+
+def checked_model(model: str) -> str:
+    """``model``.
+
+    Raises:
+        ValidationError: it is no name.
+    """
+    if not isinstance(model, str) or not model.strip() or not model.isprintable():
+        raise ValidationError(f"the model is a name such as 'nomic-embed-text', not {model!r}")
+    return model
+
+
+@attrs.frozen(slots=True, eq=False)
+class Answered:
+    """One request's unit vectors, shape (texts, width), and the tokens it took (0: not told)."""
+
+    rows: NDArray[np.float64]
+    tokens: int
+
+
+class RemoteEmbedder(ABC):
+    """An `Embedder` behind HTTP; a provider adds how one batch is asked for.
+
+    A text longer than the model's context is cut until the provider takes it, so that the
+    beginning has a vector: it is counted in `inputs_cut`, and each call that cut anything logs
+    one warning to ``triptych.providers``. A server that cuts in silence cannot be seen.
+    A blank text is embedded as ".". Thread-safe.
+    """
+
+    def __init__(
+        self,
+        *,
+        provider: str,
+        model: str,
+        known: KnownModel | None,
+        dimension: int | None,
+        rules: str | None,
+        query_prefix: str | None,
+        document_prefix: str | None,
+        batch: BatchLimits,
+        client: HttpClient,
+        space: str,
+    ) -> None:
+        if dimension is not None and (
+            isinstance(dimension, bool) or not isinstance(dimension, int) or dimension < 1
+        ):
+            raise ValidationError(f"dimension is a whole number from 1 up, not {dimension!r}")
+        self._provider = provider
+        self._model = model
+        self._width = dimension or (known.dimension if known else None)
+        self._asked_width = (
+            dimension if known and dimension and dimension != known.dimension else None
+        )
+        self._prefixes: dict[EmbedKind, str] = {
+            "query": (known.query_prefix if known else "")
+            if query_prefix is None
+            else query_prefix,
+            "document": (known.document_prefix if known else "")
+            if document_prefix is None
+            else document_prefix,
+        }
+        self._rules = rules or _rules(self._prefixes["query"], self._prefixes["document"])
+        self._space = space
+        self._batch = batch
+        self._client = client
+        self._probing = threading.Lock()
+        self._counting = threading.Lock()
+        self._cut = 0
+        self._tokens = 0
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._model!r})"
+
+    @property
+    def signature(self) -> str:
+        """The embedding space: provider, model, dimension, prefix rules; not the address.
+
+        An unknown model's dimension is asked for once, by embedding one word.
+
+        Raises:
+            ProviderError: the dimension was to be asked for, and could not be.
+        """
+        width = self._width or self._probed()
+        space = f"/{self._space}" if self._space else ""
+        return f"{self._provider}/{self._model}/{width}/{self._rules}{space}"
+
+    @property
+    def dimension(self) -> int | None:
+        """The vectors' width; None for an unknown model that was not used yet."""
+        return self._width
+
+    @property
+    def inputs_cut(self) -> int:
+        """How many texts were longer than the model takes, and cut, since it was made."""
+        return self._cut
+
+    @property
+    def input_tokens(self) -> int:
+        """Tokens that the provider has counted, since this was made."""
+        return self._tokens
+
+    def embed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
+        """Float32 of shape (len(texts), dimension), rows of unit length, in order.
+
+        Raises:
+            ValidationError: an argument is not what `Embedder.embed` takes.
+            RateLimitedError: the provider refused for now, also after the retries.
+            ProviderTimeoutError: it did not answer in time.
+            ProviderError: it refused, broke off, or answered what cannot be meant.
+            CancelledError: the deadline around the call passed; what was not asked for yet
+                is not.
+        """
+        checked = checked_texts(texts, kind)
+        if not checked:
+            return np.empty((0, self._width or self._probed()), dtype=np.float32)
+        parts: list[NDArray[np.float64]] = []
+        cut: list[int] = []
+        for span in batches(checked, self._batch):
+            deadlines.check(self._client.profile.doing)
+            parts.extend(self._rows(checked[span.start : span.stop], span.start, kind, cut))
+        if cut:
+            with self._counting:
+                self._cut += len(cut)
+            logger.warning(
+                "%s of %s texts were longer than %s takes and were cut, the first at position "
+                "%s: their ends are not in their vectors; make chunks smaller",
+                len(cut),
+                len(checked),
+                self._model,
+                cut[0],
+            )
+        return np.concatenate(parts).astype(np.float32)
+
+    def close(self) -> None:
+        """Close the connections; later calls raise `ProviderError`. Idempotent."""
+        self._client.close()
+
+    @abstractmethod
+    def _request(self, texts: Sequence[str], kind: EmbedKind) -> Answered:
+        """One batch, prefixes included; a text over the limit raises `InputTooLongError`."""
+
+    def _rows(
+        self, texts: Sequence[str], start: int, kind: EmbedKind, cut: list[int]
+    ) -> list[NDArray[np.float64]]:
+        try:
+            return [self._asked(texts, kind)]
+        except InputTooLongError as error:
+            if len(texts) > 1:
+                half = len(texts) // 2
+                return [
+                    *self._rows(texts[:half], start, kind, cut),
+                    *self._rows(texts[half:], start + half, kind, cut),
+                ]
+            rows = self._rows_of_cut(texts[0], error, kind)
+            cut.append(start)
+            return [rows]
+
+    def _rows_of_cut(
+        self, text: str, error: InputTooLongError, kind: EmbedKind
+    ) -> NDArray[np.float64]:
+        for _ in range(_MOST_CUTS):
+            if len(text) <= 1:
+                break
+            text = shortened(text, error.detail)
+            try:
+                return self._asked([text], kind)
+            except InputTooLongError as again:
+                error = again
+        raise error
+
+    def _asked(self, texts: Sequence[str], kind: EmbedKind) -> NDArray[np.float64]:
+        prefix = self._prefixes[kind]
+        sent = [prefix + (text if text.strip() else _BLANK) for text in texts]
+        try:
+            answered = self._request(sent, kind)
+        except MalformedAnswerError as error:
+            raise self._client.failed(
+                f"was answered with what cannot be used: the answer {error}: check base_url, "
+                "and that the model makes embeddings"
+            ) from error
+        width = answered.rows.shape[1]
+        expected = self._width
+        if expected is not None and width != expected:
+            raise self._client.failed(
+                f"was answered with vectors of dimension {width} where {expected} was expected: "
+                f"the server runs another model under this name, or the dimension is wrong "
+                f"(give dimension={width} if it is meant)"
+            )
+        with self._counting:
+            self._tokens += answered.tokens
+        return answered.rows
+
+    def _probed(self) -> int:
+        with self._probing:
+            if self._width is None:
+                self._width = self._asked(["dimension"], "document").shape[1]
+            return self._width
+
+
+def _rules(query: str, document: str) -> str:
+    if not query and not document:
+        return "no-prefix"
+    digest = sha256(f"{query}\0{document}".encode()).hexdigest()
+    return f"prefix@{digest[:12]}"

@@ -1,0 +1,204 @@
+"""Ollama: ``/api/chat``, and ``/api/embed`` with real batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from triptych.errors import ValidationError
+from triptych.records import Message
+from triptych_backends.providers.answers import (
+    MalformedAnswerError,
+    at,
+    count_at,
+    rows_of,
+    text_at,
+)
+from triptych_backends.providers.batching import BatchLimits
+from triptych_backends.providers.chatting import Finish, Piece, RemoteLLM
+from triptych_backends.providers.connection import Connection
+from triptych_backends.providers.embedding import Answered, RemoteEmbedder, checked_model
+from triptych_backends.providers.faults import Profile
+from triptych_backends.providers.http import HttpClient, checked_key
+from triptych_backends.providers.known import known_ollama
+from triptych_backends.providers.streams import json_lines
+
+if TYPE_CHECKING:
+    from triptych.contracts import EmbedKind
+
+__all__ = ["OLLAMA_URL", "OllamaEmbedder", "OllamaLLM"]
+
+OLLAMA_URL = "http://127.0.0.1:11434"
+
+_FINISHES: Mapping[str, Finish] = {"stop": "stop", "length": "length"}
+_KEY_ADVICE = "give api_key as the server in front of Ollama wants it"
+
+
+def _named(model: str) -> str:
+    return checked_model(model).removesuffix(":latest")
+
+
+def _client(
+    model: str, base_url: str, api_key: str | None, connection: Connection | None
+) -> HttpClient:
+    key = checked_key(api_key, advice=_KEY_ADVICE, required=False)
+    return HttpClient(
+        base_url=base_url,
+        headers={"authorization": f"Bearer {key}"} if key else {},
+        key=key,
+        profile=Profile(
+            name="Ollama",
+            model=model,
+            key_advice=_KEY_ADVICE,
+            model_advice=f"pull it first, with `ollama pull {model}`",
+            start_advice="start it with `ollama serve`, or set base_url (OLLAMA_HOST)",
+        ),
+        connection=connection or Connection(),
+    )
+
+
+def _checked_context(num_ctx: int | None) -> int | None:
+    if num_ctx is not None and (
+        isinstance(num_ctx, bool) or not isinstance(num_ctx, int) or num_ctx < 1
+    ):
+        raise ValidationError(f"num_ctx is a whole number from 1 up, not {num_ctx!r}")
+    return num_ctx
+
+
+class OllamaEmbedder(RemoteEmbedder):
+    """Embeddings by ``POST /api/embed``; Ollama is told to refuse rather than cut in silence.
+
+    Args:
+        model: such as "nomic-embed-text"; pulled before.
+        api_key: for a server in front of Ollama that wants one.
+        base_url: where Ollama listens.
+        dimension, query_prefix, document_prefix, batch, space, connection: as for
+            `OpenAIEmbedder`; prefixes of known models are filled in.
+        num_ctx: the context to load the model with; None leaves it to Ollama.
+
+    Raises:
+        ValidationError: an argument cannot be meant.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_key: str | None = None,
+        base_url: str = OLLAMA_URL,
+        dimension: int | None = None,
+        query_prefix: str | None = None,
+        document_prefix: str | None = None,
+        batch: BatchLimits | None = None,
+        num_ctx: int | None = None,
+        space: str = "",
+        connection: Connection | None = None,
+    ) -> None:
+        named = _named(model)
+        super().__init__(
+            provider="ollama",
+            model=named,
+            known=known_ollama(named),
+            dimension=dimension,
+            rules=None,
+            query_prefix=query_prefix,
+            document_prefix=document_prefix,
+            batch=batch or BatchLimits(texts=64, tokens=32_000),
+            client=_client(named, base_url, api_key, connection),
+            space=space,
+        )
+        self._num_ctx = _checked_context(num_ctx)
+
+    def _request(self, texts: Sequence[str], kind: EmbedKind) -> Answered:
+        payload: dict[str, Any] = {"model": self._model, "input": texts, "truncate": False}
+        if self._asked_width is not None:
+            payload["dimensions"] = self._asked_width
+        if self._num_ctx is not None:
+            payload["options"] = {"num_ctx": self._num_ctx}
+        answer = self._client.post("/api/embed", payload)
+        rows = rows_of(at(answer, "embeddings", of=list), len(texts))
+        return Answered(rows, count_at(answer, "prompt_eval_count"))
+
+
+class OllamaLLM(RemoteLLM):
+    """A language model by ``POST /api/chat``.
+
+    Ollama is told to refuse a prompt that is longer than its context; versions that do not
+    know these fields cut its beginning off in silence, so give ``num_ctx`` for long ones.
+
+    Args:
+        model: such as "llama3.2"; pulled before.
+        api_key: for a server in front of Ollama that wants one.
+        base_url: where Ollama listens.
+        temperature: 0 to 2; None leaves it to the model.
+        num_ctx: the context, prompt and answer, to load the model with; None leaves it to
+            Ollama.
+        connection: how requests are sent.
+
+    Raises:
+        ValidationError: an argument cannot be meant.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_key: str | None = None,
+        base_url: str = OLLAMA_URL,
+        temperature: float | None = None,
+        num_ctx: int | None = None,
+        connection: Connection | None = None,
+    ) -> None:
+        named = _named(model)
+        super().__init__(
+            provider="ollama",
+            model=named,
+            path="/api/chat",
+            temperature=temperature,
+            client=_client(named, base_url, api_key, connection),
+        )
+        self._num_ctx = _checked_context(num_ctx)
+
+    def _payload(
+        self, messages: Sequence[Message], max_tokens: int, *, stream: bool
+    ) -> Mapping[str, Any]:
+        options: dict[str, Any] = {"num_predict": max_tokens}
+        if self._temperature is not None:
+            options["temperature"] = self._temperature
+        if self._num_ctx is not None:
+            options["num_ctx"] = self._num_ctx
+        return {
+            "model": self._model,
+            "messages": [{"role": m.role, "content": m.content} for m in messages],
+            "options": options,
+            "stream": stream,
+            "truncate": False,
+            "shift": False,
+        }
+
+    def _read(self, answer: Mapping[str, Any]) -> Piece:
+        at(answer, "message", of=dict)
+        if answer.get("done") is not True:
+            raise MalformedAnswerError("does not say that it is done")
+        return self._piece(answer)
+
+    def _events(self, lines: Iterator[str]) -> Iterator[Piece]:
+        for event in json_lines(lines):
+            if event.get("error"):
+                raise self._client.failed(
+                    f"failed while it answered ({text_at(event, 'error') or 'error'}): try again"
+                )
+            at(event, "message", of=dict)
+            yield self._piece(event)
+            if event.get("done") is True:
+                return
+
+    def _piece(self, event: Mapping[str, Any]) -> Piece:
+        done = event.get("done") is True
+        return Piece(
+            text=text_at(event, "message", "content"),
+            input_tokens=count_at(event, "prompt_eval_count") if done else None,
+            output_tokens=count_at(event, "eval_count") if done else None,
+            finish=_FINISHES.get(text_at(event, "done_reason")) if done else None,
+            ended=done,
+        )

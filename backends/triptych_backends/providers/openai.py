@@ -1,0 +1,211 @@
+"""OpenAI, and every server that speaks its protocol: vLLM, LM Studio, llama.cpp, others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from triptych.records import Message
+from triptych_backends.providers.answers import (
+    MalformedAnswerError,
+    at,
+    by_index,
+    count_at,
+    rows_of,
+    text_at,
+)
+from triptych_backends.providers.batching import BatchLimits
+from triptych_backends.providers.chatting import Finish, Piece, RemoteLLM
+from triptych_backends.providers.connection import Connection
+from triptych_backends.providers.embedding import Answered, RemoteEmbedder, checked_model
+from triptych_backends.providers.faults import Profile, Refusal
+from triptych_backends.providers.http import HttpClient, checked_base_url, checked_key
+from triptych_backends.providers.known import OPENAI
+from triptych_backends.providers.streams import server_sent
+
+if TYPE_CHECKING:
+    from triptych.contracts import EmbedKind
+
+__all__ = ["OPENAI_URL", "OpenAIEmbedder", "OpenAILLM"]
+
+OPENAI_URL = "https://api.openai.com/v1"
+
+_KEY_ADVICE = "set OPENAI_API_KEY, or give api_key"
+_FINISHES: Mapping[str, Finish] = {
+    "stop": "stop",
+    "length": "length",
+    "content_filter": "refused",
+}
+
+
+def _client(
+    model: str, base_url: str, api_key: str | None, connection: Connection | None
+) -> HttpClient:
+    own = checked_base_url(base_url) == OPENAI_URL
+    key = checked_key(api_key, advice=_KEY_ADVICE, required=own)
+    profile = Profile(
+        name="OpenAI" if own else "the OpenAI-compatible server",
+        model=checked_model(model),
+        key_advice=_KEY_ADVICE,
+        model_advice="check the name, and that your account may use it"
+        if own
+        else "load it there first, or use a name that its /models lists",
+        start_advice="check the network, a proxy and the certificates"
+        if own
+        else "start the server, or set base_url (OPENAI_BASE_URL), with /v1 at its end",
+    )
+    return HttpClient(
+        base_url=base_url,
+        headers={"authorization": f"Bearer {key}"} if key else {},
+        key=key,
+        profile=profile,
+        connection=connection or Connection(),
+    )
+
+
+class OpenAIEmbedder(RemoteEmbedder):
+    """Embeddings by ``POST /embeddings``.
+
+    Args:
+        model: such as "text-embedding-3-small".
+        api_key: required for OpenAI itself; other servers may need none.
+        base_url: with the version at its end, such as "http://localhost:8000/v1".
+        dimension: the vectors' width. Of a known model another than its own is asked of the
+            provider; of an unknown one it is what is expected, and saves asking.
+        query_prefix: what the model wants before a query.
+        document_prefix: what it wants before a document.
+        batch: the most that one request holds.
+        space: a word for the signature, where two servers run different weights under one
+            name (the address is no part of it).
+        connection: how requests are sent.
+
+    Raises:
+        ValidationError: an argument cannot be meant, or the key is missing.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_key: str | None = None,
+        base_url: str = OPENAI_URL,
+        dimension: int | None = None,
+        query_prefix: str | None = None,
+        document_prefix: str | None = None,
+        batch: BatchLimits | None = None,
+        space: str = "",
+        connection: Connection | None = None,
+    ) -> None:
+        super().__init__(
+            provider="openai",
+            model=checked_model(model),
+            known=OPENAI.get(model),
+            dimension=dimension,
+            rules=None,
+            query_prefix=query_prefix,
+            document_prefix=document_prefix,
+            # OpenAI takes 2,048 texts and 300,000 tokens; small servers far less.
+            batch=batch or BatchLimits(texts=256, tokens=200_000),
+            client=_client(model, base_url, api_key, connection),
+            space=space,
+        )
+        # A third of the bytes of decimal numbers; not every other server knows it.
+        self._format = "base64" if checked_base_url(base_url) == OPENAI_URL else "float"
+
+    def _request(self, texts: Sequence[str], kind: EmbedKind) -> Answered:
+        payload: dict[str, Any] = {
+            "model": self._model,
+            "input": texts,
+            "encoding_format": self._format,
+        }
+        if self._asked_width is not None:
+            payload["dimensions"] = self._asked_width
+        answer = self._client.post("/embeddings", payload)
+        items = by_index(at(answer, "data", of=list), len(texts))
+        rows = rows_of([at(item, "embedding", of=object) for item in items], len(texts))
+        return Answered(rows, count_at(answer, "usage", "prompt_tokens"))
+
+
+class OpenAILLM(RemoteLLM):
+    """A language model by ``POST /chat/completions``.
+
+    Args:
+        model: such as "gpt-4o-mini".
+        api_key: required for OpenAI itself; other servers may need none.
+        base_url: with the version at its end.
+        temperature: 0 to 2; None leaves it to the provider (some models take no other).
+        connection: how requests are sent.
+
+    Raises:
+        ValidationError: an argument cannot be meant, or the key is missing.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_key: str | None = None,
+        base_url: str = OPENAI_URL,
+        temperature: float | None = None,
+        connection: Connection | None = None,
+    ) -> None:
+        super().__init__(
+            provider="openai",
+            model=checked_model(model),
+            path="/chat/completions",
+            temperature=temperature,
+            client=_client(model, base_url, api_key, connection),
+        )
+        # OpenAI's newer models refuse the old name, other servers do not know the new one.
+        own = checked_base_url(base_url) == OPENAI_URL
+        self._ceiling = "max_completion_tokens" if own else "max_tokens"
+
+    def _payload(
+        self, messages: Sequence[Message], max_tokens: int, *, stream: bool
+    ) -> Mapping[str, Any]:
+        payload: dict[str, Any] = {
+            "model": self._model,
+            "messages": [{"role": m.role, "content": m.content} for m in messages],
+            self._ceiling: max_tokens,
+            "stream": stream,
+        }
+        if stream:
+            payload["stream_options"] = {"include_usage": True}
+        if self._temperature is not None:
+            payload["temperature"] = self._temperature
+        return payload
+
+    def _read(self, answer: Mapping[str, Any]) -> Piece:
+        choice = at(answer, "choices", 0, of=dict)
+        at(choice, "message", of=dict)
+        refused = bool(text_at(choice, "message", "refusal"))
+        return Piece(
+            text=text_at(choice, "message", "content"),
+            input_tokens=count_at(answer, "usage", "prompt_tokens"),
+            output_tokens=count_at(answer, "usage", "completion_tokens"),
+            finish="refused" if refused else _FINISHES.get(text_at(choice, "finish_reason")),
+            ended=True,
+        )
+
+    def _events(self, lines: Iterator[str]) -> Iterator[Piece]:
+        for event in server_sent(lines):
+            if event is None:
+                yield Piece(ended=True)
+                return
+            if event.get("error"):
+                said = Refusal(status=200, body=str(text_at(event, "error", "message")) or "error")
+                raise self._client.failed(f"failed while it answered ({said.detail}): try again")
+            choices = at(event, "choices", of=list) if "choices" in event else []
+            usage = event.get("usage") or None
+            if not choices and usage is None and "choices" not in event:
+                raise MalformedAnswerError("has an event without choices")
+            choice = choices[0] if choices else {}
+            finish = text_at(choice, "finish_reason")
+            refused = bool(text_at(choice, "delta", "refusal"))
+            yield Piece(
+                text=text_at(choice, "delta", "content"),
+                input_tokens=None if usage is None else count_at(usage, "prompt_tokens"),
+                output_tokens=None if usage is None else count_at(usage, "completion_tokens"),
+                finish="refused" if refused else _FINISHES.get(finish),
+                ended=bool(finish),
+            )
