@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
 from typing import Any
 
 import attrs
@@ -55,6 +56,9 @@ class ProviderServer(ThreadingHTTPServer):
         self.lock = threading.Lock()
         self.under_way = 0
 
+    def server_bind(self) -> None:
+        TCPServer.server_bind(self)  # HTTPServer's would look its own name up
+
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}"
@@ -65,6 +69,7 @@ class ProviderServer(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     server: ProviderServer
 
     def do_POST(self) -> None:
@@ -108,7 +113,7 @@ class _Handler(BaseHTTPRequestHandler):
 def serving(answer: Answerer) -> Iterator[ProviderServer]:
     """A server for the block."""
     server = ProviderServer(answer)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.005,), daemon=True)
     thread.start()
     try:
         yield server

@@ -30,7 +30,7 @@ __all__ = ["Answered", "RemoteEmbedder", "checked_model"]
 logger = logging.getLogger("triptych.providers")
 
 _BLANK = "."  # what providers are sent for a text without a character: they refuse blank ones
-_MOST_CUTS = 60
+_MOST_CUTS = 24  # three quarters each: to a thousandth of the text
 
 
 def checked_model(model: str) -> str:
@@ -213,22 +213,20 @@ class RemoteEmbedder(ABC):
                 "and that the model makes embeddings"
             ) from error
         width = answered.rows.shape[1]
-        expected = self._width
-        if expected is not None and width != expected:
+        with self._counting:
+            self._tokens += answered.tokens
+            expected = self._width = self._width or width
+        if width != expected:
             raise self._client.failed(
                 f"was answered with vectors of dimension {width} where {expected} was expected: "
                 f"the server runs another model under this name, or the dimension is wrong "
                 f"(give dimension={width} if it is meant)"
             )
-        with self._counting:
-            self._tokens += answered.tokens
         return answered.rows
 
     def _probed(self) -> int:
         with self._probing:
-            if self._width is None:
-                self._width = self._asked(["dimension"], "document").shape[1]
-            return self._width
+            return self._width or self._asked(["dimension"], "document").shape[1]
 
 
 def _rules(query: str, document: str) -> str:
