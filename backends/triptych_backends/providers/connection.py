@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import attrs
 
@@ -47,6 +48,21 @@ def _size(instance: object, attribute: attrs.Attribute[int], value: int) -> None
         raise ValidationError(f"{attribute.name} is a whole number from 1 up, not {value!r}")
 
 
+def _proxy(instance: object, attribute: attrs.Attribute[str | None], value: str | None) -> None:
+    # A proxy's URL may hold a password: it is not quoted.
+    try:
+        parts = urlsplit(value or "http://none")
+        fits = parts.scheme in ("http", "https") and parts.hostname
+        _ = parts.port
+    except (ValueError, TypeError, AttributeError):
+        fits = None
+    if not fits:
+        raise ValidationError(
+            "the proxy is no URL such as http://host:3128: check proxy, or the variables "
+            "HTTPS_PROXY, HTTP_PROXY and ALL_PROXY"
+        )
+
+
 @attrs.frozen(kw_only=True, slots=True, eq=False)
 class Connection:
     """How requests are sent. Models that share one Connection share its concurrency.
@@ -56,14 +72,17 @@ class Connection:
         retries: when an attempt is made again.
         concurrency: how many requests are under way at a time, streams included.
         max_answer_bytes: a longer answer, unpacked, is refused.
-        transport: an httpx transport to send through: a proxy, a client certificate, another
-            certificate authority. It is closed by whoever made it, never by a model.
+        proxy: the URL of a proxy to send through.
+        transport: an httpx transport to send through, in place of ``proxy``: a client
+            certificate, another certificate authority. It is closed by whoever made it, never
+            by a model.
     """
 
     timeouts: Timeouts = attrs.field(factory=Timeouts)
     retries: Retries = attrs.field(factory=Retries)
     concurrency: int = 4
     max_answer_bytes: int = attrs.field(default=1 << 26, validator=_size)
+    proxy: str | None = attrs.field(default=None, repr=False, validator=_proxy)
     transport: httpx.BaseTransport | None = attrs.field(default=None, repr=False)
     gate: Gate = attrs.field(init=False, repr=False)
 

@@ -322,6 +322,7 @@ class HttpClient:
             base_url=self._base_url,
             headers={**self._headers, "content-type": "application/json"},
             transport=None if given is None else _Borrowed(given),
+            proxy=self._connection.proxy if given is None else None,
             # Without TLS there is nothing to verify, and reading the authorities takes 20 ms.
             verify=self._base_url.startswith("https:"),
             follow_redirects=False,

@@ -1,0 +1,73 @@
+"""From a name to a language model: an explicit dict of builders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from triptych.contracts import LLM
+from triptych.errors import ValidationError
+from triptych_factory.access import Access, access_arguments, named_model
+
+__all__ = ["PROVIDERS", "build_llm"]
+
+
+def _anthropic(model: str, how: Mapping[str, Any]) -> LLM:
+    from triptych_backends.providers import AnthropicLLM
+
+    return AnthropicLLM(model, **how)
+
+
+def _ollama(model: str, how: Mapping[str, Any]) -> LLM:
+    from triptych_backends.providers import OllamaLLM
+
+    return OllamaLLM(model, **how)
+
+
+def _openai(model: str, how: Mapping[str, Any]) -> LLM:
+    from triptych_backends.providers import OpenAILLM
+
+    return OpenAILLM(model, **how)
+
+
+PROVIDERS: Mapping[str, Callable[[str, Mapping[str, Any]], LLM]] = {
+    "anthropic": _anthropic,
+    "ollama": _ollama,
+    "openai": _openai,
+}
+
+
+def build_llm(
+    llm: LLM | str | None,
+    *,
+    access: Mapping[str, Access] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> LLM | None:
+    """The language model meant: "provider:model" is built, an `LLM` passes, None and "none"
+    are none.
+
+    Args:
+        llm: the name, the model, or None.
+        access: keys and addresses by provider; what is missing comes from the environment.
+        environ: the environment, None for the process's own.
+
+    Raises:
+        ValidationError: no model has this name, or its provider's key is missing.
+        NotAvailableError: the extra ``http`` is not installed.
+    """
+    if llm is None or llm == "none":
+        return None
+    known = ", ".join(f"{provider}:…" for provider in PROVIDERS)
+    if not isinstance(llm, str):
+        if isinstance(llm, type) or not callable(getattr(llm, "generate", None)):
+            raise ValidationError(
+                f"{llm!r} is no language model: give a name ({known}), None, or an object with "
+                "signature, generate and stream"
+            )
+        return llm
+    named = named_model(llm)
+    builder = None if named is None else PROVIDERS.get(named[0])
+    if named is None or builder is None:
+        raise ValidationError(f"no language model is called {llm!r}: use one of {known}, none")
+    provider, model = named
+    return builder(model, access_arguments(provider, (access or {}).get(provider), environ))
