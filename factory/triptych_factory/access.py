@@ -70,9 +70,7 @@ def access_arguments(
     proxy = _proxy(base_url or _own_url(provider), environ)
     arguments: dict[str, Any] = {
         "api_key": given.api_key or environ.get(key_name, "").strip() or None,
-        "connection": _connection(
-            provider, base_url, _proxy(base_url or _own_url(provider), environ)
-        ),
+        "connection": _connection(provider, base_url, proxy),
     }
     if base_url is not None:
         arguments["base_url"] = base_url

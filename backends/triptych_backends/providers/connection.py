@@ -84,8 +84,8 @@ class Connection:
     max_answer_bytes: int = attrs.field(default=1 << 26, validator=_size)
     proxy: str | None = attrs.field(default=None, repr=False, validator=_proxy)
     transport: httpx.BaseTransport | None = attrs.field(default=None, repr=False)
-    gate: Gate = attrs.field(init=False, repr=False)
-
-    @gate.default
-    def _gate(self) -> Gate:
-        return Gate(self.concurrency)
+    gate: Gate = attrs.field(
+        init=False,
+        repr=False,
+        default=attrs.Factory(lambda self: Gate(self.concurrency), takes_self=True),
+    )
