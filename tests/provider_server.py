@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,13 +20,18 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class Reply:
-    """One answer. ``cut``: the connection ends after that many bytes of the body."""
+    """One answer. ``cut``: the connection ends after that many bytes of the body.
+
+    ``hold``: waits for it before the answer, or, of a cut one, before the connection ends.
+    ``drip``: seconds between two bytes.
+    """
 
     body: bytes | Sequence[bytes] = b""
     status: int = 200
     headers: Mapping[str, str] = attrs.field(factory=dict)
     cut: int | None = None
     hold: threading.Event | None = None
+    drip: float = 0
 
     @property
     def whole(self) -> bytes:
@@ -98,7 +104,11 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self.send_header("connection", "close")
         self.end_headers()
-        self.wfile.write(reply.whole if reply.cut is None else reply.whole[: reply.cut])
+        sent = reply.whole if reply.cut is None else reply.whole[: reply.cut]
+        for byte in sent if reply.drip else b"":
+            self.wfile.write(bytes((byte,)))
+            time.sleep(reply.drip)
+        self.wfile.write(b"" if reply.drip else sent)
         self.wfile.flush()
         if reply.hold is not None and reply.cut is not None:
             reply.hold.wait(20)

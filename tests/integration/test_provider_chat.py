@@ -479,6 +479,16 @@ def test_the_whole_call_has_a_ceiling() -> None:
         held.set()
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+def test_an_answer_that_drips_has_the_same_ceiling(streamed: bool) -> None:
+    whole = openai_stream(["x" * 9999]) if streamed else as_json(openai_whole("x" * 9999))
+    reply = Reply(body=whole.body, drip=0.01)
+    with serving(in_turn(reply)) as server:
+        llm = openai(server, timeouts=Timeouts(read=5, call=0.1))
+        with pytest.raises(ProviderTimeoutError, match=r"within 0.1 seconds"):
+            "".join(llm.stream(ASK, max_tokens=5)) if streamed else llm.generate(ASK, max_tokens=5)
+
+
 def test_the_deadline_reaches_the_client() -> None:
     held = threading.Event()
     with serving(in_turn(Reply(hold=held))) as server:

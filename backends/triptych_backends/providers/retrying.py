@@ -41,8 +41,8 @@ class Timeouts:
         connect: until the connection stands.
         read: between two pieces of the answer, and before the first.
         call: for the whole: waiting for a free place, every attempt, the pauses between them
-            and the last byte of a stream. It may be passed by at most ``read``, never more
-            than doubled.
+            and the last byte of a stream. Looked at between two pieces of the answer: one
+            piece that is waited for may pass it by what was left when the request was sent.
     """
 
     connect: float = attrs.field(default=10.0, validator=_positive)
