@@ -164,6 +164,8 @@ def faulted(status: int, body: Any) -> Exception:
     [
         (400, {"error": {"message": "This model's maximum context length is 8192 tokens"}}),
         (400, {"error": "the input length exceeds the context length"}),
+        (400, {"error": {"message": "the request exceeds the available context size, try it"}}),
+        (500, {"error": "input length exceeds maximum context length"}),
         (400, {"detail": "too many tokens in example 0"}),
         (500, {"error": {"message": "input is too large to process. increase the batch size"}}),
         (400, {"error": {"type": "exceed_context_size_error", "message": "?"}}),

@@ -88,8 +88,8 @@ class VoyageEmbedder(RemoteEmbedder):
             rules="input-type",
             query_prefix=None,
             document_prefix=None,
-            # 1,000 texts, and 120,000 tokens for the models that take the least.
-            batch=batch or BatchLimits(texts=256, tokens=100_000),
+            # The models that take the least: 128 texts, and 120,000 tokens.
+            batch=batch or BatchLimits(texts=128, tokens=100_000),
             client=_client(model, base_url, api_key, connection),
             space=space,
         )
