@@ -55,6 +55,7 @@ CAMEL_HOMES = (
     "triptych_backends.embedders",
     "triptych_backends.filesystem",
     "triptych_backends.memory",
+    "triptych_backends.providers",
     "triptych_backends.sql",
     "builtins",
 )

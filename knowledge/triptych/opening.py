@@ -36,9 +36,10 @@ def open(
     Args:
         url: a file path or ``sqlite:///`` URL for a SQLite store, ``files:///`` and a folder for
             plain files, ``memory://`` for one that ends with the process. Default ``./kb.db``.
-        embedder: a name (``"local"``, ``"local-multilingual"``, ``"hash"``), an `Embedder`, or
-            None for keyword search alone. ``"auto"`` takes what the settings name, else
-            ``"local"`` where the extra ``local`` is installed, else none.
+        embedder: a name (``"local"``, ``"local-multilingual"``, ``"hash"``, or a provider and its
+            model, ``"ollama:nomic-embed-text"``), an `Embedder`, or None for keyword search
+            alone. ``"auto"`` takes what the settings name, else ``"local"`` where the extra
+            ``local`` is installed, else none.
         language: the analyzer's language for datasets made from now on. Default ``"english"``.
         chunk_size: the most code points of a chunk; None for each chunker's own default.
         chunk_overlap: the code points a chunk repeats of the one before it; None likewise.

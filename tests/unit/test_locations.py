@@ -157,11 +157,6 @@ def test_an_unknown_embedder_names_the_known_ones() -> None:
     assert set(EMBEDDERS) == {"local", "local-multilingual", "hash"}
 
 
-def test_a_provider_is_told_to_come_later() -> None:
-    with pytest.raises(NotAvailableError, match=r"'ollama'.*later version"):
-        build_embedder("ollama:nomic-embed-text")
-
-
 @pytest.mark.parametrize("url", ["kb/", "./deep/kb/", "sqlite:///kb/"])
 def test_a_path_that_ends_like_a_folder_is_no_file(url: str) -> None:
     with pytest.raises(ValidationError, match=r"names a folder.*files:///"):
