@@ -158,10 +158,15 @@ def test_quiet_says_nothing_when_all_is_well(shell: Shell) -> None:
     assert (ran.code, ran.out, ran.err) == (0, b"", "")
 
 
-def test_an_unknown_embedder_leaves_no_store_behind(shell: Shell) -> None:
+def test_an_embedder_that_cannot_be_had_leaves_no_store_behind(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shell.write("a.md", GUIDE)
+    monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:9")  # where nothing listens
     assert shell("put", "a.md", "--embedder", "lokal").code == 2
-    assert shell("put", "a.md", "--embedder", "ollama:x").code == 7
+    ran = shell("put", "a.md", "--embedder", "ollama:x")
+    assert ran.code == 6
+    assert "http://127.0.0.1:9" in ran.err
     assert not Path("kb.db").exists()
 
 
