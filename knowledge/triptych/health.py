@@ -13,7 +13,7 @@ from triptych.embedding import embed_query
 from triptych.errors import CancelledError, TriptychError
 from triptych.records import DatasetStats, Health, HealthCheck
 
-__all__ = ["check_health", "dataset_checks", "failed_check"]
+__all__ = ["check_health", "dataset_checks"]
 
 _PROBE = "health check"
 
@@ -27,7 +27,7 @@ def check_health(
     probe: bool,
 ) -> Health:
     """Every check, worst news included: one that fails does not keep the others from running."""
-    checks = [_store_answers(documents)]
+    checks = [*_guarded("store", lambda: [_store_answers(documents)])]
     for repo in repos:
         if isinstance(repo, HealthReader):
             checks += _guarded("store", repo.check_health)
@@ -42,7 +42,7 @@ def check_health(
     return Health(checks=tuple(checks))
 
 
-def failed_check(name: str, error: Exception) -> HealthCheck:
+def _failed(name: str, error: Exception) -> HealthCheck:
     """The check that ``error`` ended; the error's message says what to do."""
     said = str(error) if isinstance(error, TriptychError) else f"{type(error).__name__}: {error}"
     return HealthCheck(name=name, status="failed", detail=said, error=error)
@@ -54,14 +54,11 @@ def _guarded(name: str, check: Callable[[], Sequence[HealthCheck]]) -> Sequence[
     except CancelledError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is, it is what the check found
-        return [failed_check(name, error)]
+        return [_failed(name, error)]
 
 
 def _store_answers(documents: DocumentRepo) -> HealthCheck:
-    try:
-        count = len(documents.list_datasets())
-    except Exception as error:  # noqa: BLE001 - as above
-        return failed_check("store", error)
+    count = len(documents.list_datasets())
     return HealthCheck(name="store", status="ok", detail=f"answers, with {count} datasets")
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import triptych
 from triptych import Service
 from triptych.contracts import EmbedKind, HealthReader
-from triptych.errors import ProviderError, StoreError, StoreLockedError
+from triptych.errors import CancelledError, ProviderError, StoreError, StoreLockedError
 from triptych.testing import Failing, FakeEmbedder
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sql import SqlStore
@@ -117,6 +117,16 @@ def test_a_store_that_cannot_be_read_fails_its_check() -> None:
         with Service(documents, store.chunks, store.layers, close=lambda: None) as kb:
             (problem,) = kb.health().problems
             assert (problem.name, problem.status, problem.detail) == ("store", "failed", "gone")
+
+
+def test_a_deadline_ends_the_check_and_is_no_finding() -> None:
+    with MemoryStore() as store:
+        documents = Failing(store.documents, {"list_datasets": CancelledError("cancelled")})
+        with (
+            Service(documents, store.chunks, store.layers, close=lambda: None) as kb,
+            pytest.raises(CancelledError),
+        ):
+            kb.health()
 
 
 def test_a_foreign_exception_is_a_finding_too() -> None:
