@@ -106,6 +106,8 @@ if TYPE_CHECKING:
     )
     from triptych.records import (
         Candidate as Candidate,
+        CandidateRow as CandidateRow,
+        Candidates as Candidates,
         ChangeEvent as ChangeEvent,
         ChunkQuery as ChunkQuery,
         DatasetConfig as DatasetConfig,
@@ -201,8 +203,8 @@ _HOMES = {
     "opening": "open",
     "progress": "Progress ProgressCallback",
     "records": (
-        "Candidate ChangeEvent ChunkQuery DatasetConfig DatasetContext DatasetStats "
-        "DerivedChunk DerivedLayer DerivedSig DocumentContext DocumentInfo "
+        "Candidate CandidateRow Candidates ChangeEvent ChunkQuery DatasetConfig DatasetContext "
+        "DatasetStats DerivedChunk DerivedLayer DerivedSig DocumentContext DocumentInfo "
         "DocumentSummary EventKind Failure Filter Found Generation Health HealthCheck Hit "
         "Layer LayerQuery Message Mode NewDocument PutReport Query RebuildReport "
         "RebuildScope ResolvedQuery Result Scope SourceDocument "
@@ -246,6 +248,8 @@ __all__ = [
     "CancelScope",
     "CancelledError",
     "Candidate",
+    "CandidateRow",
+    "Candidates",
     "ChangeEvent",
     "ChunkConfig",
     "ChunkQuery",

@@ -25,7 +25,7 @@ Throughout:
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -73,7 +73,9 @@ __all__ = [
     "Eraser",
     "EventNotifier",
     "HealthReader",
+    "InProcess",
     "LayerRepo",
+    "LocalRetriever",
     "Ranker",
     "Rebuilder",
     "Retriever",
@@ -498,6 +500,38 @@ class Retriever(Protocol):
             NotAvailableError: this lane cannot serve this query. In hybrid mode that becomes
                 a warning in the result; alone, it reaches the caller.
         """
+        ...
+
+
+@runtime_checkable
+class LocalRetriever(Retriever, Protocol):
+    """Power: a lane over an index in this process, which needs the interpreter's lock.
+
+    Beside each other such lanes would only wait for that lock: the engine runs them in turn,
+    in the caller's thread, while other lanes run beside them.
+    """
+
+    @property
+    def in_process(self) -> bool:
+        """Whether the lane is one of these: False makes it a lane like any other."""
+        ...
+
+    def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
+        """What must be done before `recall` and needs no index, such as embedding the query.
+
+        The engine calls it in another thread, beside the other lanes, and gives its answer to
+        `recall`. It raises as `recall` does. None when there is nothing of the kind.
+        """
+        ...
+
+
+@runtime_checkable
+class InProcess(Protocol):
+    """Power of a `ChunkRepo` or `LayerRepo`: its searches run in this process."""
+
+    @property
+    def in_process(self) -> bool:
+        """Whether they do."""
         ...
 
 

@@ -8,7 +8,7 @@ lock; a change swaps in a new one. Nothing here is the truth: the folder can be 
 """
 
 from .feed import Change, ChangeFeed, Field, Head, Profile, Rows, Scored, TextAnalyzer, Unit
-from .local import LocalIndex
+from .local import LocalIndex, Owners
 
 __all__ = [
     "Change",
@@ -16,6 +16,7 @@ __all__ = [
     "Field",
     "Head",
     "LocalIndex",
+    "Owners",
     "Profile",
     "Rows",
     "Scored",

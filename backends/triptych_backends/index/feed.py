@@ -153,13 +153,12 @@ class TextNumbering(Protocol):
         ...
 
 
-@frozen
-class Scored:
+class Scored(NamedTuple):
     """One ranked unit. `score` is rounded to 1e-6; `name` is the document's name."""
 
     dataset: str
     owner: int
     key: int
     name: str
-    index: int
+    index: int  # type: ignore[assignment]  # tuple.index is of no use here
     score: float

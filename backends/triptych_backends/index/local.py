@@ -116,13 +116,19 @@ class LocalIndex:
         limit: int,
         owners: Owners | None = None,
         headings: frozenset[str] | None = None,
+        space: str | None = None,
     ) -> list[Scored]:
         """The units whose vectors have the greatest dot product with `vector`.
 
-        Filters and ties are those of `bm25`. Raises ValidationError when `vector` is not finite,
-        ModelMismatchError when it is not as wide as the datasets' vectors.
+        Datasets whose vectors are of another embedding space than `space` are left out (None:
+        none are). Filters and ties are those of `bm25`.
+
+        Raises ValidationError when `vector` is not finite, ModelMismatchError when it is not as
+        wide as the datasets' vectors.
         """
-        return self._nearest(nearest, datasets, field, vector, limit, owners, _folded(headings))
+        return self._nearest(
+            nearest, datasets, field, vector, limit, owners, _folded(headings), space
+        )
 
     def document_vector(
         self,
@@ -131,12 +137,15 @@ class LocalIndex:
         *,
         limit: int,
         owners: Owners | None = None,
+        space: str | None = None,
     ) -> list[Scored]:
         """The documents with the nearest chunks: each once, with its best chunk's key and index.
 
         A document's score is the maximum over all of its chunks. Raises as `vector` does.
         """
-        return self._nearest(nearest_documents, datasets, "chunk", vector, limit, owners, None)
+        return self._nearest(
+            nearest_documents, datasets, "chunk", vector, limit, owners, None, space
+        )
 
     def _nearest(
         self,
@@ -147,11 +156,13 @@ class LocalIndex:
         limit: int,
         owners: Owners | None,
         headings: Sequence[str] | None,
+        space: str | None,
     ) -> list[Scored]:
         for attempt in range(TRIES):
             parts = [
                 part
                 for dataset, snapshot in self._fresh(datasets).items()
+                if space is None or snapshot.space == space
                 for part in parts_of(dataset, snapshot.views(field), owners, headings)
             ]
             query = checked(vector, parts)

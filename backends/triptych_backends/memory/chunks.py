@@ -28,6 +28,8 @@ __all__ = ["MemoryChunks"]
 class MemoryChunks:
     """`ChunkRepo` and its powers: bulk, vectors by digest, whole documents, counts."""
 
+    in_process = True
+
     def __init__(self, truth: Truth, searching: Searching) -> None:
         self._truth = truth
         self._searching = searching

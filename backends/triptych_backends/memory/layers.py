@@ -15,7 +15,9 @@ __all__ = ["MemoryLayers"]
 
 
 class MemoryLayers:
-    """`LayerRepo`."""
+    """`LayerRepo`, searched in this process."""
+
+    in_process = True
 
     def __init__(self, truth: Truth, searching: Searching) -> None:
         self._truth = truth

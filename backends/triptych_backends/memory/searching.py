@@ -8,7 +8,17 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from triptych.records import NO_CHUNK, Candidate, ChunkQuery, DerivedSig, Filter, LayerQuery, Mode
+from triptych.records import (
+    NO_CHUNK,
+    Candidate,
+    CandidateRow,
+    Candidates,
+    ChunkQuery,
+    DerivedSig,
+    Filter,
+    LayerQuery,
+    Mode,
+)
 from triptych.text import get_analyzer
 from triptych_backends.index.feed import Field, Scored
 from triptych_backends.index.local import LocalIndex
@@ -77,29 +87,21 @@ class Searching:
     def _candidates(
         self, found: Sequence[Scored], mode: Mode, *, documents: bool
     ) -> Sequence[Candidate]:
-        keys = {(item.dataset, item.owner): item.key for item in found}
+        rows = [CandidateRow(-s.score, s.name, s.index, s.dataset, s.key) for s in found]
         if documents:
+            keys: dict[tuple[str, int], int] = {}
             with self._truth as truth:
-                for dataset, owner in list(keys):
-                    state = truth.read(dataset)
-                    stored = state.documents.get(state.names.get(owner, ""))
-                    if stored is None:
-                        del keys[dataset, owner]
-                    else:
-                        keys[dataset, owner] = stored.key
-        return [
-            Candidate(
-                dataset_id=item.dataset,
-                doc_name=item.name,
-                index=NO_CHUNK if documents else item.index,
-                key=keys[item.dataset, item.owner] if documents else item.key,
-                score=item.score,
-                source=str(mode),
-                scores={str(mode): item.score},
-            )
-            for item in found
-            if (item.dataset, item.owner) in keys
-        ]
+                for item in found:
+                    state = truth.read(item.dataset)
+                    stored = state.documents.get(state.names.get(item.owner, ""))
+                    if stored is not None:
+                        keys[item.dataset, item.owner] = stored.key
+            rows = [
+                row._replace(chunk_index=NO_CHUNK, key=keys[item.dataset, item.owner])
+                for row, item in zip(rows, found, strict=True)
+                if (item.dataset, item.owner) in keys
+            ]
+        return Candidates(rows, str(mode))
 
 
 def _owners(query: ChunkQuery, where: Filter, state: Dataset) -> NDArray[np.int64]:

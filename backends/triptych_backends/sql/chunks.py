@@ -10,6 +10,8 @@ from sqlalchemy import bindparam, select
 from triptych.records import (
     NO_CHUNK,
     Candidate,
+    CandidateRow,
+    Candidates,
     ChunkQuery,
     DatasetConfig,
     DatasetStats,
@@ -20,17 +22,17 @@ from triptych.records import (
     Mode,
     Vector,
 )
-from triptych_backends.index import Scored
+from triptych_backends.index import Field, LocalIndex, Owners, Scored
 
 from . import tables as t
 from .chunk_rows import SIG_COLUMNS, sig_of
 from .chunk_sets import configure, replace_sets, restamp
-from .filters import document_owners
+from .filters import document_owners, restricts_documents
 from .health import check_store
 from .reading import fetch_chunks, fetch_documents, iter_chunks, revisions
 from .removal import remove_chunk_set, remove_chunk_sets
 from .repository import Repository
-from .sqlite import Session, among, as_list
+from .sqlite import among, as_list
 from .stats import read_stats
 from .transaction import find_dataset
 from .vectors import known_vectors
@@ -38,7 +40,7 @@ from .vectors import known_vectors
 if TYPE_CHECKING:
     from .store import SqlStore
 
-__all__ = ["SqlChunks", "candidates", "in_space", "integers"]
+__all__ = ["SqlChunks", "candidates", "find", "integers"]
 
 _SIGS = (
     select(t.document.c.name, *SIG_COLUMNS)
@@ -149,41 +151,24 @@ class SqlChunks(Repository):
 
     def search(self, query: ChunkQuery) -> Sequence[Candidate]:
         """See `ChunkRepo.search`."""
-        index = self.store.index
+        return candidates(find(self.store.index, "chunk", query, self._owners(query)), query.mode)
+
+    def _owners(self, query: ChunkQuery, *, headings: bool = False) -> Owners | None:
+        if not restricts_documents(query.filter, headings=headings):
+            return None
         with self.store.snapshot() as session:
-            datasets = in_space(session, query)
-            owners = document_owners(session, datasets, query.filter)
-        headings = query.filter.headings
-        if query.mode is Mode.BM25:
-            found = index.bm25(
-                datasets, "chunk", query.text, limit=query.top_k, owners=owners, headings=headings
-            )
-        elif query.vector is None:
-            found = []
-        else:
-            found = index.vector(
-                datasets, "chunk", query.vector, limit=query.top_k, owners=owners, headings=headings
-            )
-        return candidates(found, query.mode)
+            return document_owners(session, query.dataset_ids, query.filter, headings=headings)
 
     def search_docs(self, query: ChunkQuery) -> Sequence[Candidate]:
         """See `DocLevelSearcher.search_docs`."""
-        index = self.store.index
-        with self.store.snapshot() as session:
-            datasets = in_space(session, query)
-            owners = document_owners(session, datasets, query.filter, headings=True)
-        found = index.bm25(datasets, "document", query.text, limit=query.top_k, owners=owners)
+        found = find(self.store.index, "document", query, self._owners(query, headings=True))
         return candidates(found, query.mode, of_chunks=False)
 
     def search_docs_by_vector(self, query: ChunkQuery) -> Sequence[Candidate]:
         """See `DocVectorSearcher.search_docs_by_vector`."""
         if query.vector is None:
             return []
-        index = self.store.index
-        with self.store.snapshot() as session:
-            datasets = in_space(session, query)
-            owners = document_owners(session, datasets, query.filter, headings=True)
-        found = index.document_vector(datasets, query.vector, limit=query.top_k, owners=owners)
+        found = find(self.store.index, "document", query, self._owners(query, headings=True))
         with self.store.reading() as session:
             keys = revisions(session, [scored.owner for scored in found])
         return candidates(found, query.mode, of_chunks=False, keys=keys)
@@ -215,12 +200,32 @@ class SqlChunks(Repository):
             return read_stats(session, dataset_id, chunker_sig, embed_sig)
 
 
-def in_space(session: Session, query: ChunkQuery) -> list[str]:
-    """The datasets that the query can be asked of: for a vector, those in its space."""
+def find(
+    index: LocalIndex, field: Field, query: ChunkQuery, owners: Owners | None
+) -> Sequence[Scored]:
+    """Ask the index: by keyword, or by vector in the datasets of the vector's space."""
+    limit, datasets = query.top_k, query.dataset_ids
+    headings = query.filter.headings if field == "chunk" else None
     if query.mode is Mode.BM25:
-        return list(query.dataset_ids)
-    found = ((name, find_dataset(session, name)) for name in query.dataset_ids)
-    return [name for name, dataset in found if dataset and dataset.embed_sig == query.embed_sig]
+        return index.bm25(
+            datasets, field, query.text, limit=limit, owners=owners, headings=headings
+        )
+    if query.vector is None:
+        return []
+    space = query.embed_sig
+    if field == "document":
+        return index.document_vector(
+            datasets, query.vector, limit=limit, owners=owners, space=space
+        )
+    return index.vector(
+        datasets,
+        field,
+        query.vector,
+        limit=limit,
+        owners=owners,
+        headings=headings,
+        space=space,
+    )
 
 
 def candidates(
@@ -229,20 +234,20 @@ def candidates(
     *,
     of_chunks: bool = True,
     keys: Mapping[int, int] | None = None,
-) -> list[Candidate]:
+) -> Candidates:
     """What the index found as candidates; ``keys`` by owner replace the index's own."""
-    return [
-        Candidate(
-            dataset_id=scored.dataset,
-            doc_name=scored.name,
-            index=scored.index if of_chunks else NO_CHUNK,
-            key=scored.key if keys is None else keys[scored.owner],
-            score=scored.score,
-            source=str(mode),
+    rows = [
+        CandidateRow(
+            -score,
+            name,
+            index if of_chunks else NO_CHUNK,
+            dataset,
+            key if keys is None else keys[owner],
         )
-        for scored in found
-        if keys is None or scored.owner in keys
+        for dataset, owner, key, name, index, score in found
+        if keys is None or owner in keys
     ]
+    return Candidates(rows, str(mode))
 
 
 def integers(keys: Sequence[Hashable]) -> list[int]:

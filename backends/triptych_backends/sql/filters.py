@@ -17,7 +17,7 @@ from .documents import prefix_end
 from .sqlite import Session, among, as_list
 from .transaction import find_dataset
 
-__all__ = ["document_owners", "layer_owners"]
+__all__ = ["document_owners", "layer_owners", "restricts_documents"]
 
 Ids = NDArray[np.int64]
 
@@ -72,6 +72,17 @@ _FRESH_LAYERS = _LAYERS.where(
 )
 
 
+def restricts_documents(query: Filter, *, headings: bool = False) -> bool:
+    """Whether `document_owners` has anything to find out."""
+    return bool(
+        query.metadata
+        or query.doc_names is not None
+        or query.doc_prefixes is not None
+        or query.fresh is not None
+        or (headings and query.headings is not None)
+    )
+
+
 def document_owners(
     session: Session, datasets: Sequence[str], query: Filter, *, headings: bool = False
 ) -> Mapping[str, Ids] | None:
@@ -80,13 +91,7 @@ def document_owners(
     ``query.headings`` counts only with ``headings``: then a document passes if any of its
     chunks does.
     """
-    if not (
-        query.metadata
-        or query.doc_names is not None
-        or query.doc_prefixes is not None
-        or query.fresh is not None
-        or (headings and query.headings is not None)
-    ):
+    if not restricts_documents(query, headings=headings):
         return None
     owners = {}
     for name in datasets:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import bindparam, select
 
 from triptych import rules
-from triptych.records import Candidate, DerivedLayer, DerivedSig, Found, Layer, LayerQuery, Mode
+from triptych.records import Candidate, DerivedLayer, DerivedSig, Found, Layer, LayerQuery
 from triptych.signatures import embedding_input_sig
 
 from . import document_rows, tables as t
 from .chunk_rows import sig_of
-from .chunks import candidates, in_space, integers
+from .chunks import candidates, find, integers
 from .document_rows import DocumentRow, info_of
 from .errors import corrupt
 from .filters import layer_owners
@@ -134,17 +134,11 @@ class SqlLayers(Repository):
         """See `LayerRepo.search`."""
         if query.layer is Layer.DETAIL:
             return []
-        index = self.store.index
-        with self.store.snapshot() as session:
-            datasets = in_space(session, query)
-            owners = layer_owners(session, query)
-        field = FIELD_OF_LAYER[query.layer]
-        if query.mode is Mode.BM25:
-            found = index.bm25(datasets, field, query.text, limit=query.top_k, owners=owners)
-        elif query.vector is None:
-            found = []
-        else:
-            found = index.vector(datasets, field, query.vector, limit=query.top_k, owners=owners)
+        owners = None
+        if not query.filter.is_trivial:
+            with self.store.snapshot() as session:
+                owners = layer_owners(session, query)
+        found = find(self.store.index, FIELD_OF_LAYER[query.layer], query, owners)
         return candidates(found, query.mode, of_chunks=False)
 
     def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, Found]:

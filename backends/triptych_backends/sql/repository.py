@@ -11,7 +11,12 @@ __all__ = ["Repository"]
 
 
 class Repository:
-    """A view of one `SqlStore`; the power `Closeable` is the store's."""
+    """A view of one `SqlStore`; the power `Closeable` is the store's.
+
+    Searches run in this process, in the local index: the power `InProcess`.
+    """
+
+    in_process = True
 
     def __init__(self, store: SqlStore) -> None:
         self.store = store

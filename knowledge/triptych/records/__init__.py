@@ -6,6 +6,7 @@ the exception: it carries whatever the caller wrote, and `Service.search` alone 
 
 from __future__ import annotations
 
+from triptych.records.candidates import CandidateRow, Candidates
 from triptych.records.checks import (
     check_document_name,
     check_identifier,
@@ -81,6 +82,8 @@ __all__ = [
     "OPENING",
     "SNIPPET_LENGTH",
     "Candidate",
+    "CandidateRow",
+    "Candidates",
     "ChangeEvent",
     "ChunkQuery",
     "DatasetConfig",

@@ -211,13 +211,11 @@ class SearchDesk:
         for attempt in range(1, _ATTEMPTS + 1):
             deadlines.check("the search")
             recall = self._engine.recall(tier, query)
-            above = [
-                candidate
-                for candidate in recall.candidates
-                if query.threshold is None or candidate.score >= query.threshold
-            ]
+            above = recall.candidates
+            if (least := query.threshold) is not None:
+                above = [candidate for candidate in above if candidate.score >= least]
             depth = reach if attempt == 1 else reach * _SPARE
-            head = above[:depth]
+            head = list(above[:depth])
             found = fetch([candidate.key for candidate in head]) if head else {}
             hits = []
             for candidate in head:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
-from typing import Literal
+from functools import partial
+from operator import itemgetter
+from typing import Literal, TypeVar
 
 import attrs
 
-from triptych.contracts import Ranker, Retriever
+from triptych.contracts import LocalRetriever, Ranker, Retriever
 from triptych.errors import CancelledError, NotAvailableError, ValidationError
-from triptych.records import Candidate, Mode, ResolvedQuery
-from triptych.search.rankers import RRFRanker, in_order, rescored
+from triptych.records import Candidate, Candidates, Mode, ResolvedQuery
+from triptych.search.rankers import RRFRanker, in_order
 
 __all__ = ["Recall", "SearchEngine", "Tier"]
 
 Tier = Literal["chunk", "layer", "document"]
+T = TypeVar("T")
+_Call = Callable[[], Sequence[Candidate]]
 
 
 @attrs.frozen(kw_only=True)
@@ -32,8 +36,9 @@ class Recall:
 class SearchEngine:
     """Routes a query to the retrievers of its tier, then to the ranker.
 
-    In hybrid mode every lane runs, at the same time, and the ranker fuses them in the order
-    of the retrievers: the answer never depends on which finished first. A lane that fails is
+    In hybrid mode every lane runs, at the same time but for those in this process, and the
+    ranker fuses them in the order of the retrievers: the answer never depends on which finished
+    first. A lane that fails is
     named in the warnings; when all fail, the first error is raised. In a single mode only
     the lane of that name runs, its scores are the result's, and its error is the caller's.
     """
@@ -50,6 +55,13 @@ class SearchEngine:
             "layer": tuple(layer),
             "document": tuple(document),
         }
+        # Found once: asking a Protocol costs more than many a lane's own work.
+        self._local = {
+            id(lane): lane
+            for lanes in self._tiers.values()
+            for lane in lanes
+            if isinstance(lane, LocalRetriever) and lane.in_process
+        }
         self.ranker: Ranker = RRFRanker() if ranker is None else ranker
         self._pool: ThreadPoolExecutor | None = None
         self._pool_pid = 0
@@ -64,9 +76,9 @@ class SearchEngine:
                     f"no {query.mode} lane is wired for {tier} search: give the SearchEngine "
                     "a retriever of that name"
                 )
-            lane = _floor(retrievers[0].name, retrievers[0].recall(query), query)
-            scored = [rescored(c, c.score, {retrievers[0].name: c.score}) for c in lane]
-            return Recall(candidates=in_order(scored), exhausted=len(lane) < query.limit)
+            name = retrievers[0].name
+            lane = _floor(name, retrievers[0].recall(query), query)
+            return Recall(candidates=in_order(lane, name), exhausted=len(lane) < query.limit)
         lanes, warnings = self._run(retrievers, query)
         fused = self.ranker.rank(lanes)
         return Recall(
@@ -84,17 +96,15 @@ class SearchEngine:
     def _run(
         self, retrievers: Sequence[Retriever], query: ResolvedQuery
     ) -> tuple[dict[str, Sequence[Candidate]], list[str]]:
-        here, *elsewhere = retrievers
-        # The caller's context goes along, so that its deadline holds in every lane.
-        futures = [
-            self._workers().submit(copy_context().run, lane.recall, query) for lane in elsewhere
-        ]
-        answers = [_attempt(lambda: here.recall(query))]
-        answers += [_attempt(future.result) for future in futures]
+        begun = [self._begun(lane, query, at) for at, lane in enumerate(retrievers)]
+        answers: dict[int, Sequence[Candidate] | Exception] = {}
+        for _, at, call in sorted(begun, key=itemgetter(0, 1)):
+            answers[at] = _attempt(call)
         lanes: dict[str, Sequence[Candidate]] = {}
         warnings: list[str] = []
         errors: list[Exception] = []
-        for retriever, answer in zip(retrievers, answers, strict=True):
+        for at, retriever in enumerate(retrievers):
+            answer = answers[at]
             if isinstance(answer, Exception):
                 if isinstance(answer, CancelledError | ValidationError):
                     raise answer
@@ -105,6 +115,27 @@ class SearchEngine:
         if not lanes:
             raise errors[0]
         return lanes, warnings
+
+    def _begun(self, lane: Retriever, query: ResolvedQuery, at: int) -> tuple[int, int, _Call]:
+        """How early this thread should ask for a lane's answer, the lane's place, and how.
+
+        What runs elsewhere is under way when this returns.
+        """
+        local = self._local.get(id(lane))
+        if local is None:
+            if at == 0 and not self._local:
+                return 0, at, partial(lane.recall, query)
+            return 2, at, self._beside(partial(lane.recall, query)).result
+        preparation = local.preparation(query)
+        if preparation is None:
+            return 0, at, partial(lane.recall, query)
+        prepared = self._beside(preparation)
+        return 1, at, lambda: lane.recall(prepared.result())
+
+    def _beside(self, call: Callable[[], T]) -> Future[T]:
+        """Run in another thread. The caller's context goes along, so that its deadline holds."""
+        context = copy_context()
+        return self._workers().submit(lambda: context.run(call))
 
     def _workers(self) -> ThreadPoolExecutor:
         if self._pool is None or self._pool_pid != os.getpid():
@@ -125,4 +156,4 @@ def _floor(lane: str, candidates: Sequence[Candidate], query: ResolvedQuery) -> 
     least = query.min_scores.get(lane)
     if least is None:
         return candidates
-    return [candidate for candidate in candidates if candidate.score >= least]
+    return Candidates.of(candidates).where(lambda row: -row.negative_score >= least)

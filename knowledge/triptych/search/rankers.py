@@ -3,65 +3,67 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from itertools import repeat
+from operator import itemgetter
 
 import attrs
 
 from triptych.errors import ValidationError
-from triptych.records import Candidate
+from triptych.records import Candidate, CandidateRow, Candidates
 
 __all__ = ["DEFAULT_RRF_K", "RRFRanker", "WeightedRanker", "in_order"]
 
 DEFAULT_RRF_K = 60
 """The constant of reciprocal rank fusion; a smaller one weighs the head of a lane more."""
 
+_IN_ORDER = itemgetter(0, 1, 2, 3)  # a key may not compare
 _DIGITS = 9  # neighbouring reciprocal ranks differ by more down to rank 30,000
 
 
-def in_order(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Best first; ties by document name, chunk index, dataset."""
-    return sorted(candidates, key=lambda c: (-c.score, c.doc_name, c.index, c.dataset_id))
+def in_order(candidates: Sequence[Candidate], lane: str) -> Candidates:
+    """One lane's candidates, best first, each with its score under the lane's name.
 
-
-def rescored(candidate: Candidate, score: float, scores: Mapping[str, float]) -> Candidate:
-    """The candidate with another score; several times faster than `attrs.evolve`."""
-    return Candidate(
-        dataset_id=candidate.dataset_id,
-        doc_name=candidate.doc_name,
-        index=candidate.index,
-        key=candidate.key,
-        score=score,
-        source=candidate.source,
-        scores=scores,
-    )
+    Ties come in order of document name, chunk index, dataset.
+    """
+    lane_rows = Candidates.of(candidates)
+    rows = sorted(lane_rows.rows, key=_IN_ORDER)
+    return Candidates(rows, lane, [{lane: -row.negative_score} for row in rows])
 
 
 def _fuse(
     lanes: Mapping[str, Sequence[Candidate]], shares: Mapping[str, Sequence[float]]
-) -> list[Candidate]:
+) -> Candidates:
     """Sum each candidate's shares over the lanes that hold it."""
-    first: dict[tuple[str, Hashable], Candidate] = {}
+    first: dict[tuple[str, Hashable], tuple[CandidateRow, str]] = {}
     totals: dict[tuple[str, Hashable], float] = {}
     scores: dict[tuple[str, Hashable], dict[str, float]] = {}
     for lane, candidates in lanes.items():
-        for candidate, share in zip(candidates, shares[lane], strict=True):
-            key = (candidate.dataset_id, candidate.key)
+        columns = Candidates.of(candidates)
+        sources = repeat(columns.source) if isinstance(columns.source, str) else columns.source
+        for row, source, share in zip(columns.rows, sources, shares[lane], strict=False):
+            key = (row.dataset_id, row.key)
             known = scores.get(key)
             if known is None:
-                first[key], totals[key], scores[key] = candidate, share, {lane: candidate.score}
+                first[key], totals[key] = (row, source), share
+                scores[key] = {lane: -row.negative_score}
             elif lane not in known:  # a lane counts a candidate once, at its best rank
                 totals[key] += share
-                known[lane] = candidate.score
+                known[lane] = -row.negative_score
     ordered = sorted(
         [
-            (-round(total, _DIGITS), c.doc_name, c.index, c.dataset_id, at)
-            for at, (total, c) in enumerate(zip(totals.values(), first.values(), strict=True))
+            (-round(total, _DIGITS), row.doc_name, row.chunk_index, row.dataset_id, at)
+            for at, (total, (row, _)) in enumerate(
+                zip(totals.values(), first.values(), strict=True)
+            )
         ]
     )
     keys = list(totals)
-    return [
-        rescored(first[keys[at]], -negative, scores[keys[at]]) for negative, _, _, _, at in ordered
-    ]
+    return Candidates(
+        [CandidateRow(*entry[:4], keys[entry[4]][1]) for entry in ordered],
+        [first[keys[entry[4]]][1] for entry in ordered],
+        [scores[keys[entry[4]]] for entry in ordered],
+    )
 
 
 @attrs.frozen(kw_only=True)
@@ -78,7 +80,7 @@ class RRFRanker:
         if self.k < 0:
             raise ValidationError(f"the constant k of rank fusion is 0 or more, not {self.k}")
 
-    def rank(self, lanes: Mapping[str, Sequence[Candidate]]) -> list[Candidate]:
+    def rank(self, lanes: Mapping[str, Sequence[Candidate]]) -> Candidates:
         """Fuse by rank alone; scores of the lanes need not be comparable."""
         shares = {
             lane: [1.0 / (self.k + rank) for rank in range(1, len(candidates) + 1)]
@@ -106,12 +108,12 @@ class WeightedRanker:
                     f"the weight of lane {lane!r} must be a finite number from 0 up, not {weight}"
                 )
 
-    def rank(self, lanes: Mapping[str, Sequence[Candidate]]) -> list[Candidate]:
+    def rank(self, lanes: Mapping[str, Sequence[Candidate]]) -> Candidates:
         """Fuse by normalised score."""
         total = sum(self.weights.get(lane, 1.0) for lane in lanes) or 1.0
         shares = {
             lane: _min_max(
-                [candidate.score for candidate in candidates],
+                [-row.negative_score for row in Candidates.of(candidates).rows],
                 self.weights.get(lane, 1.0) / total,
             )
             for lane, candidates in lanes.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import attrs
 
@@ -11,6 +11,7 @@ from triptych.contracts import (
     DocLevelSearcher,
     DocVectorSearcher,
     Embedder,
+    InProcess,
     LayerRepo,
 )
 from triptych.embedding import CoverageGate, embed_query
@@ -64,9 +65,21 @@ class QueryEmbedder:
                 f"none of the datasets asked has vectors of {self._embedder.signature!r}: "
                 "rebuild them with this embedder, or search with mode='bm25'"
             )
+        if query.vector is not None:
+            return query.vector
         if objection := self._coverage.objection(query.text):
             raise NotAvailableError(objection)
-        return embed_query(self._embedder, query.text) if query.vector is None else query.vector
+        return embed_query(self._embedder, query.text)
+
+    def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
+        """The embedding of the query, should it not be embedded yet."""
+        if self._embedder is None or query.vector is not None or not query.vector_dataset_ids:
+            return None
+        return lambda: attrs.evolve(query, vector=self.vector(query))
+
+
+def _in_process(repo: object) -> bool:
+    return isinstance(repo, InProcess) and repo.in_process
 
 
 @attrs.frozen
@@ -75,6 +88,15 @@ class BM25Retriever:
 
     chunks: ChunkRepo
     name: str = "bm25"
+
+    @property
+    def in_process(self) -> bool:
+        """See `LocalRetriever`."""
+        return _in_process(self.chunks)
+
+    def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
+        """Nothing: a keyword query is ready."""
+        return None
 
     def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
         """The best chunks by Lucene's BM25; none for a query of layers."""
@@ -91,6 +113,15 @@ class VectorRetriever:
     def __init__(self, chunks: ChunkRepo, embedder: Embedder | None) -> None:
         self._chunks = chunks
         self._queries = QueryEmbedder(embedder)
+
+    @property
+    def in_process(self) -> bool:
+        """See `LocalRetriever`."""
+        return _in_process(self._chunks)
+
+    def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
+        """Embeds the query."""
+        return self._queries.preparation(query)
 
     def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
         """The nearest chunks by cosine similarity; none for a query of layers."""
@@ -111,6 +142,15 @@ class LayerRetriever:
         self._mode = mode
         self._queries = QueryEmbedder(embedder)
 
+    @property
+    def in_process(self) -> bool:
+        """See `LocalRetriever`."""
+        return _in_process(self._layers)
+
+    def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
+        """Embeds the query."""
+        return None if self._mode is Mode.BM25 else self._queries.preparation(query)
+
     def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
         """The best layers of ``query.layer``; none for a query of chunks."""
         if query.layer is Layer.DETAIL:
@@ -130,6 +170,15 @@ class DocumentBM25Retriever:
     def __init__(self, documents: DocLevelSearcher) -> None:
         self._documents = documents
 
+    @property
+    def in_process(self) -> bool:
+        """See `LocalRetriever`."""
+        return _in_process(self._documents)
+
+    def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
+        """Nothing: a keyword query is ready."""
+        return None
+
     def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
         """The best documents by BM25 over their full text."""
         return self._documents.search_docs(chunk_query(query, Mode.BM25))
@@ -143,6 +192,15 @@ class DocumentVectorRetriever:
     def __init__(self, documents: DocVectorSearcher, embedder: Embedder | None) -> None:
         self._documents = documents
         self._queries = QueryEmbedder(embedder)
+
+    @property
+    def in_process(self) -> bool:
+        """See `LocalRetriever`."""
+        return _in_process(self._documents)
+
+    def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
+        """Embeds the query."""
+        return self._queries.preparation(query)
 
     def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
         """The best documents by their nearest chunk."""
