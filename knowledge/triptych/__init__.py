@@ -106,7 +106,6 @@ if TYPE_CHECKING:
     )
     from triptych.records import (
         Candidate as Candidate,
-        CandidateRow as CandidateRow,
         Candidates as Candidates,
         ChangeEvent as ChangeEvent,
         ChunkQuery as ChunkQuery,
@@ -203,7 +202,7 @@ _HOMES = {
     "opening": "open",
     "progress": "Progress ProgressCallback",
     "records": (
-        "Candidate CandidateRow Candidates ChangeEvent ChunkQuery DatasetConfig DatasetContext "
+        "Candidate Candidates ChangeEvent ChunkQuery DatasetConfig DatasetContext "
         "DatasetStats DerivedChunk DerivedLayer DerivedSig DocumentContext DocumentInfo "
         "DocumentSummary EventKind Failure Filter Found Generation Health HealthCheck Hit "
         "Layer LayerQuery Message Mode NewDocument PutReport Query RebuildReport "
@@ -248,7 +247,6 @@ __all__ = [
     "CancelScope",
     "CancelledError",
     "Candidate",
-    "CandidateRow",
     "Candidates",
     "ChangeEvent",
     "ChunkConfig",

@@ -154,11 +154,20 @@ class TextNumbering(Protocol):
 
 
 class Scored(NamedTuple):
-    """One ranked unit. `score` is rounded to 1e-6; `name` is the document's name."""
+    """One ranked unit: a row of `triptych.records.Candidates`, and the unit's owner.
 
-    dataset: str
-    owner: int
-    key: int
+    The score, rounded to 1e-6, stands first and negated, so that rows sort best first. `name` is
+    the document's.
+    """
+
+    negative: float
     name: str
     index: int  # type: ignore[assignment]  # tuple.index is of no use here
-    score: float
+    dataset: str
+    key: int
+    owner: int
+
+    @property
+    def score(self) -> float:
+        """The unit's score, rounded to 1e-6."""
+        return -self.negative

@@ -63,7 +63,7 @@ def rank(found: Sequence[Found], limit: int) -> list[Scored]:
         bar = np.partition(every, len(every) - limit)[len(every) - limit]
     else:
         bar = every.min()
-    hits = []
+    hits: list[Scored] = []
     for one, scores in zip(found, rounded, strict=True):
         segment = one.part.view.segment
         kept = scores >= bar
@@ -78,9 +78,6 @@ def rank(found: Sequence[Found], limit: int) -> list[Scored]:
             scores[kept].tolist(),
             strict=True,
         ):
-            hits.append((-score, names[group], index, one.part.dataset, owner, key))
+            hits.append(Scored(-score, names[group], index, one.part.dataset, key, owner))
     hits.sort()
-    return [
-        Scored(dataset, owner, key, name, index, -negative)
-        for negative, name, index, dataset, owner, key in hits[:limit]
-    ]
+    return hits[:limit]

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from triptych.records import (
     NO_CHUNK,
     Candidate,
-    CandidateRow,
     Candidates,
     ChunkQuery,
     DerivedSig,
@@ -87,7 +86,7 @@ class Searching:
     def _candidates(
         self, found: Sequence[Scored], mode: Mode, *, documents: bool
     ) -> Sequence[Candidate]:
-        rows = [CandidateRow(-s.score, s.name, s.index, s.dataset, s.key) for s in found]
+        rows: Sequence[Scored] = found
         if documents:
             keys: dict[tuple[str, int], int] = {}
             with self._truth as truth:
@@ -97,9 +96,9 @@ class Searching:
                     if stored is not None:
                         keys[item.dataset, item.owner] = stored.key
             rows = [
-                row._replace(chunk_index=NO_CHUNK, key=keys[item.dataset, item.owner])
-                for row, item in zip(rows, found, strict=True)
-                if (item.dataset, item.owner) in keys
+                row._replace(index=NO_CHUNK, key=keys[row.dataset, row.owner])
+                for row in found
+                if (row.dataset, row.owner) in keys
             ]
         return Candidates(rows, str(mode))
 

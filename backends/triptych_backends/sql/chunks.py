@@ -10,7 +10,6 @@ from sqlalchemy import bindparam, select
 from triptych.records import (
     NO_CHUNK,
     Candidate,
-    CandidateRow,
     Candidates,
     ChunkQuery,
     DatasetConfig,
@@ -236,17 +235,11 @@ def candidates(
     keys: Mapping[int, int] | None = None,
 ) -> Candidates:
     """What the index found as candidates; ``keys`` by owner replace the index's own."""
-    rows = [
-        CandidateRow(
-            -score,
-            name,
-            index if of_chunks else NO_CHUNK,
-            dataset,
-            key if keys is None else keys[owner],
-        )
-        for dataset, owner, key, name, index, score in found
-        if keys is None or owner in keys
-    ]
+    rows: Sequence[Scored] = found
+    if keys is not None:
+        rows = [row._replace(key=keys[row.owner]) for row in rows if row.owner in keys]
+    if not of_chunks:
+        rows = [row._replace(index=NO_CHUNK) for row in rows]
     return Candidates(rows, str(mode))
 
 

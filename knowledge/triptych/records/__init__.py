@@ -6,7 +6,7 @@ the exception: it carries whatever the caller wrote, and `Service.search` alone 
 
 from __future__ import annotations
 
-from triptych.records.candidates import CandidateRow, Candidates
+from triptych.records.candidates import IN_ORDER, CandidateRow, Candidates
 from triptych.records.checks import (
     check_document_name,
     check_identifier,
@@ -77,6 +77,7 @@ from triptych.records.values import (
 )
 
 __all__ = [
+    "IN_ORDER",
     "MAX_NAME_BYTES",
     "NO_CHUNK",
     "OPENING",

@@ -156,4 +156,4 @@ def _floor(lane: str, candidates: Sequence[Candidate], query: ResolvedQuery) -> 
     least = query.min_scores.get(lane)
     if least is None:
         return candidates
-    return Candidates.of(candidates).where(lambda row: -row.negative_score >= least)
+    return Candidates.of(candidates).where(lambda row: -row[0] >= least)

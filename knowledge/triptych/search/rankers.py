@@ -5,19 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import repeat
-from operator import itemgetter
 
 import attrs
 
 from triptych.errors import ValidationError
-from triptych.records import Candidate, CandidateRow, Candidates
+from triptych.records import IN_ORDER, Candidate, CandidateRow, Candidates
 
 __all__ = ["DEFAULT_RRF_K", "RRFRanker", "WeightedRanker", "in_order"]
 
 DEFAULT_RRF_K = 60
 """The constant of reciprocal rank fusion; a smaller one weighs the head of a lane more."""
 
-_IN_ORDER = itemgetter(0, 1, 2, 3)  # a key may not compare
 _DIGITS = 9  # neighbouring reciprocal ranks differ by more down to rank 30,000
 
 
@@ -26,44 +24,42 @@ def in_order(candidates: Sequence[Candidate], lane: str) -> Candidates:
 
     Ties come in order of document name, chunk index, dataset.
     """
-    lane_rows = Candidates.of(candidates)
-    rows = sorted(lane_rows.rows, key=_IN_ORDER)
-    return Candidates(rows, lane, [{lane: -row.negative_score} for row in rows])
+    rows = sorted(Candidates.of(candidates).rows, key=IN_ORDER)
+    return Candidates(rows, lane, [{lane: -row[0]} for row in rows])
+
+
+@attrs.define
+class _Sum:
+    """A candidate on its way through the lanes: where it was seen first, and its scores."""
+
+    row: CandidateRow
+    source: str
+    total: float
+    scores: dict[str, float]
 
 
 def _fuse(
     lanes: Mapping[str, Sequence[Candidate]], shares: Mapping[str, Sequence[float]]
 ) -> Candidates:
     """Sum each candidate's shares over the lanes that hold it."""
-    first: dict[tuple[str, Hashable], tuple[CandidateRow, str]] = {}
-    totals: dict[tuple[str, Hashable], float] = {}
-    scores: dict[tuple[str, Hashable], dict[str, float]] = {}
+    sums: dict[tuple[str, Hashable], _Sum] = {}
     for lane, candidates in lanes.items():
-        columns = Candidates.of(candidates)
-        sources = repeat(columns.source) if isinstance(columns.source, str) else columns.source
-        for row, source, share in zip(columns.rows, sources, shares[lane], strict=False):
-            key = (row.dataset_id, row.key)
-            known = scores.get(key)
-            if known is None:
-                first[key], totals[key] = (row, source), share
-                scores[key] = {lane: -row.negative_score}
-            elif lane not in known:  # a lane counts a candidate once, at its best rank
-                totals[key] += share
-                known[lane] = -row.negative_score
-    ordered = sorted(
-        [
-            (-round(total, _DIGITS), row.doc_name, row.chunk_index, row.dataset_id, at)
-            for at, (total, (row, _)) in enumerate(
-                zip(totals.values(), first.values(), strict=True)
-            )
-        ]
+        known = Candidates.of(candidates)
+        sources = repeat(known.source) if isinstance(known.source, str) else known.source
+        for row, source, share in zip(known.rows, sources, shares[lane], strict=False):
+            key = (row[3], row[4])
+            held = sums.get(key)
+            if held is None:
+                sums[key] = _Sum(row, source, share, {lane: -row[0]})
+            elif lane not in held.scores:  # a lane counts a candidate once, at its best rank
+                held.total += share
+                held.scores[lane] = -row[0]
+    fused = sorted(
+        ((-round(held.total, _DIGITS), *held.row[1:5], held) for held in sums.values()),
+        key=IN_ORDER,
     )
-    keys = list(totals)
-    return Candidates(
-        [CandidateRow(*entry[:4], keys[entry[4]][1]) for entry in ordered],
-        [first[keys[entry[4]]][1] for entry in ordered],
-        [scores[keys[entry[4]]] for entry in ordered],
-    )
+    ordered = [row[5] for row in fused]
+    return Candidates(fused, [held.source for held in ordered], [held.scores for held in ordered])
 
 
 @attrs.frozen(kw_only=True)
@@ -113,7 +109,7 @@ class WeightedRanker:
         total = sum(self.weights.get(lane, 1.0) for lane in lanes) or 1.0
         shares = {
             lane: _min_max(
-                [-row.negative_score for row in Candidates.of(candidates).rows],
+                [-row[0] for row in Candidates.of(candidates).rows],
                 self.weights.get(lane, 1.0) / total,
             )
             for lane, candidates in lanes.items()
