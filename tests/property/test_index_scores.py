@@ -66,8 +66,9 @@ def test_raw_scores_agree_to_nine_decimals(steps):
     st.lists(st.integers(0, 3), min_size=1, max_size=3),
     st.integers(1, 5),
     st.booleans(),
+    st.sampled_from([0.0, 0.02, 0.1, 0.4]),
 )
-def test_pruning_does_not_change_an_answer(seed, rare, common, limit, filtered):
+def test_pruning_does_not_change_an_answer(seed, rare, common, limit, filtered, frequent):
     generator = np.random.default_rng(seed)
     shares = 1 / np.arange(1, 62) ** 1.5
     drawn = generator.choice(61, size=(60, 3, 12), p=shares / shares.sum())
@@ -79,12 +80,12 @@ def test_pruning_does_not_change_an_answer(seed, rare, common, limit, filtered):
     owners = {"x": np.arange(0, 60, 3)} if filtered else None
     text = " ".join(map(str, query))
     with LocalIndex(feed, analyzers=WordAnalyzer) as index:
-        whole = index.bm25(["x"], "chunk", text, limit=limit, owners=owners)
+        whole = index.bm25(["x"], "chunk", text, limit=limit, owners=owners)  # all postings
         for owner in range(0, 60, 5):
             feed.put("x", owner, f"{owner % 7}-{owner}", feed_texts(feed, owner))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(bm25, "WORTH_PRUNING", 1)
-            patch.setattr(bm25, "LOOK_UP_COST", 0.01)
+            patch.setattr(bm25, "MANY", 0)
+            patch.setattr(bm25, "FREQUENT", frequent)
             pruned = index.bm25(["x"], "chunk", text, limit=limit, owners=owners)
     places = [(hit.owner, hit.name, hit.index, hit.score) for hit in whole]
     assert [(hit.owner, hit.name, hit.index, hit.score) for hit in pruned] == places

@@ -17,15 +17,17 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from .segment import IntArray, Inverted, View
+from .segment import IntArray, Inverted, Segment, View
 from .select import SLACK, best
 
 K1 = 1.2
 B = 0.75
-# Telling the candidates costs about as much as walking so many postings.
-WORTH_PRUNING = 8_192
-# Looking a unit up in a list costs about as much as walking so many of its postings.
-LOOK_UP_COST = 8.0
+# A term that more than this share of a segment's units have, and more than so many, is looked up
+# instead of walked.
+FREQUENT = 1 / 8
+MANY = 256
+
+List = tuple[float, int, int, int]  # a term's weight, its number, where its postings are
 
 
 @frozen
@@ -97,114 +99,115 @@ def top(
 ) -> tuple[IntArray, NDArray[np.float64]]:
     """The `limit` best live units of a view and their scores, those below `bar` perhaps left out.
 
-    `allowed` are the only ordinals that count, ascending. Postings of the heaviest terms are
-    walked in full; as soon as the terms that are left cannot lift another unit to the best, only
-    the candidates are looked up in theirs (Turtle and Flood, Query Evaluation: Strategies and
-    Optimizations, 1995).
+    `allowed` are the only ordinals that count, ascending. The heaviest terms' postings are walked,
+    down to the first term that many units have. From there on terms are looked up for the units
+    seen so far: as soon as `limit` of these reach more than all terms left can add, no other unit
+    can be among the best (Turtle and Flood, Query Evaluation: Strategies and Optimizations, 1995).
+    Where that does not come true, what is left is added to every unit.
     """
     text = view.segment.text
     norms = view.segment.norms(weights.slope, weights.base)
     lists = [
-        (weight, int(text.offsets[numbers[term]]), int(text.offsets[numbers[term] + 1]))
+        (
+            weight,
+            numbers[term],
+            int(text.offsets[numbers[term]]),
+            int(text.offsets[numbers[term] + 1]),
+        )
         for term, weight in weights.terms.items()
-        if term in numbers
+        if (number := numbers.get(term)) is not None
     ]
-    weight_left = sum(weight for weight, _, _ in lists)
-    weight_done = 0.0
-    postings_left = sum(end - start for _, start, end in lists)
-    scores = _zeros(view, allowed)
-    walked: list[NDArray[np.int32]] = []
-    for at, (weight, start, end) in enumerate(lists):
-        ids = text.ids[start:end]
-        np.add.at(scores, ids, _parts(norms.take(ids), text.counts[start:end], weight))
-        walked.append(ids)
-        weight_left -= weight
-        weight_done += weight
-        postings_left -= end - start
-        # A term adds less than its weight: only now can something reach what is left.
-        if postings_left >= WORTH_PRUNING and max(weight_done, bar) > weight_left:
-            candidates = _candidates(scores, walked, limit, bar, weight_left, postings_left)
-            if candidates is not None:
-                return _finished(
-                    candidates, scores[candidates], limit, text, norms, lists[at + 1 :]
-                )
+    frequent = max(len(view.segment) * FREQUENT, MANY)
+    split = next((at for at, one in enumerate(lists) if one[3] - one[2] > frequent), len(lists))
+    rest = lists[split:]
+    scores = _walked(text, norms, lists[:split])
+    _leave_out(scores, view, allowed)
+    if rest and split:
+        units, sums = _seen(scores)
+        _look_up(view.segment, norms, rest, units, sums)
+        chosen = best(sums, limit)
+        if len(chosen) == limit:
+            bar = max(bar, float(sums[chosen[-1]]))
+        if bar - SLACK >= _weight(rest):
+            return units[chosen], sums[chosen]
+    for at, (weight, number, start, end) in enumerate(rest):
+        if end - start > frequent:
+            scores += _parts(norms.copy(), view.segment.counts_of(number), weight)
+        else:
+            scores += _walked(text, norms, rest[at : at + 1])
+        left = rest[at + 1 :]
+        if left and bar - SLACK >= _weight(left):
+            units = np.flatnonzero(scores >= bar - SLACK - _weight(left))
+            sums = scores.take(units)
+            _look_up(view.segment, norms, left, units, sums)
+            chosen = best(sums, limit)
+            return units[chosen], sums[chosen]
     units = best(scores, limit, floor=0.0)
     return units, scores[units]
 
 
-def _zeros(view: View, allowed: NDArray[np.int32] | None) -> NDArray[np.float64]:
-    """Zero for each unit that counts, -inf for the others: they stay there."""
-    if allowed is None:
-        scores = np.zeros(len(view.segment))
-    else:
-        scores = np.full(len(view.segment), -np.inf)
-        scores[allowed] = 0.0
+def _weight(lists: Sequence[List]) -> float:
+    return sum(one[0] for one in lists)
+
+
+def _look_up(
+    segment: Segment,
+    norms: NDArray[np.float64],
+    lists: Sequence[List],
+    units: IntArray,
+    sums: NDArray[np.float64],
+) -> None:
+    """Add what the units have of the lists to their sums."""
+    mine = norms.take(units)
+    for weight, number, _, _ in lists:
+        sums += _parts(mine.copy(), segment.counts_of(number).take(units), weight)
+
+
+def _walked(
+    text: Inverted, norms: NDArray[np.float64], lists: Sequence[List]
+) -> NDArray[np.float64]:
+    """The sums of the parts of all postings of the lists, shape (units,)."""
+    if not lists:
+        return np.zeros(len(norms))
+    ids = _joined([text.ids[start:end] for _, _, start, end in lists])
+    counts = _joined([text.counts[start:end] for _, _, start, end in lists])
+    weights = np.repeat([one[0] for one in lists], [end - start for _, _, start, end in lists])
+    # Sums in the order of the lists.
+    parts = _parts(norms.take(ids), counts, weights)
+    sums: NDArray[np.float64] = np.bincount(ids, parts, len(norms))  # type: ignore[assignment]  # NumPy's stubs forget the weights
+    return sums
+
+
+def _seen(scores: NDArray[np.float64]) -> tuple[IntArray, NDArray[np.float64]]:
+    """The units that have any score, ascending, and their scores."""
+    units = np.flatnonzero(scores > 0)
+    return units, scores.take(units)
+
+
+def _joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
+def _leave_out(scores: NDArray[np.float64], view: View, allowed: NDArray[np.int32] | None) -> None:
+    """Make the scores of units that do not count -inf: there they stay."""
+    if allowed is not None:
+        kept = scores[allowed]
+        scores.fill(-np.inf)
+        scores[allowed] = kept
     if len(view.dead):
         scores[view.dead] = -np.inf
-    return scores
 
 
 def _parts(
-    norms: NDArray[np.float64], counts: NDArray[np.unsignedinteger[Any]], weight: float
+    norms: NDArray[np.float64],
+    counts: NDArray[np.unsignedinteger[Any]],
+    weight: float | NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """Each posting's part of a score; `norms` is overwritten."""
     norms += counts
     np.divide(counts, norms, out=norms)
     norms *= weight
     return norms
-
-
-def _candidates(
-    scores: NDArray[np.float64],
-    walked: Sequence[NDArray[np.int32]],
-    limit: int,
-    bar: float,
-    weight_left: float,
-    postings_left: int,
-) -> NDArray[np.int32] | None:
-    """Units that can still be among the best, ascending.
-
-    None while a unit in none of the `walked` postings could be, or they are too many to look up.
-    """
-    touched = walked[0] if len(walked) == 1 else np.concatenate(walked)
-    if len(touched) * LOOK_UP_COST > postings_left:
-        return None
-    sums = scores[touched]
-    # A unit is here once for each of its terms: at least `limit` units reach this.
-    rank = limit * len(walked)
-    if len(sums) >= rank:
-        bar = max(bar, float(np.partition(sums, len(sums) - rank)[len(sums) - rank]))
-    reach = bar - weight_left - SLACK
-    if reach <= 0:
-        return None
-    candidates = np.sort(touched[sums >= reach])
-    candidates = candidates[np.diff(candidates, prepend=-1) > 0]
-    return candidates if len(candidates) * LOOK_UP_COST < postings_left else None
-
-
-def _finished(
-    candidates: NDArray[np.int32],
-    sums: NDArray[np.float64],
-    limit: int,
-    text: Inverted,
-    norms: NDArray[np.float64],
-    lists: Sequence[tuple[float, int, int]],
-) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-    """The best of the candidates after the terms of `lists` were looked up for them."""
-    weight_left = sum(weight for weight, _, _ in lists)
-    for weight, start, end in lists:
-        ids = text.ids[start:end]
-        places = np.minimum(ids.searchsorted(candidates), len(ids) - 1)
-        hits = np.flatnonzero(ids[places] == candidates)
-        counts = text.counts[start:end][places[hits]]
-        sums[hits] += _parts(norms[candidates[hits]], counts, weight)
-        weight_left -= weight
-        if len(candidates) > 4 * limit:
-            bar = np.partition(sums, len(sums) - limit)[len(sums) - limit]
-            kept = sums >= bar - weight_left - SLACK
-            candidates, sums = candidates[kept], sums[kept]
-    chosen = best(sums, limit)
-    return candidates[chosen], sums[chosen]
 
 
 def count_terms(terms: Sequence[str]) -> dict[str, int]:

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from triptych.errors import ModelMismatchError
 
 from .feed import TextAnalyzer, Unit
+from .int8 import quantise
 from .segment import (
     EMPTY_ORDINALS,
+    NO_SIGNS,
     IntArray,
     Inverted,
     Segment,
@@ -22,7 +24,7 @@ from .segment import (
     Vocabulary,
     pack,
 )
-from .vectors import quantise
+from .signs import make_signs
 
 # A batch ends at whichever comes first; together they bound the memory of building to ~350 MB.
 MAX_UNITS = 131_072
@@ -134,6 +136,9 @@ class SegmentBuilder:
         rows_first = EMPTY_ORDINALS if rows is None else np.argsort(rows)
         name_blob, name_offsets = pack([name.encode() for name, _, _ in groups])
         owners = np.array([owner for _, owner, _ in groups], np.int64)
+        codes = concatenated([codes for codes, _ in self._quantised], rows_first)
+        scales = concatenated([scales for _, scales in self._quantised], rows_first)
+        self._quantised = []
         return Segment(
             starts=starts,
             owners=owners,
@@ -152,8 +157,9 @@ class SegmentBuilder:
             ),
             row_units=EMPTY_ORDINALS if rows is None else rows[rows_first],
             row_keys=np.array(self._vector_keys, np.int64)[rows_first],
-            codes=concatenated([codes for codes, _ in self._quantised], rows_first),
-            scales=concatenated([scales for _, scales in self._quantised], rows_first),
+            codes=codes,
+            scales=scales,
+            signs=NO_SIGNS if self._shared else make_signs(codes, scales),
         )
 
     def _ordered(

@@ -29,7 +29,7 @@ from .storage import (
 
 Stamp = tuple[int, int, int]
 
-VERSION = 1
+VERSION = 2
 MANIFEST = "manifest"
 LOCK = "lock"
 _PARTS = {"nonce", "seq", "epoch", "analyzer", "language", "space", "tombstones", "fields"}

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from .build import concatenated, invert
 from .segment import (
+    NO_SIGNS,
     IntArray,
     Inverted,
     Segment,
@@ -20,6 +21,7 @@ from .segment import (
     pack,
     ranges,
 )
+from .signs import make_signs
 
 
 def merge(views: Sequence[View], *, shared: bool = False) -> Segment:
@@ -55,6 +57,7 @@ def merge(views: Sequence[View], *, shared: bool = False) -> Segment:
         row_keys=rows.keys,
         codes=rows.codes,
         scales=rows.scales,
+        signs=NO_SIGNS if shared else make_signs(rows.codes, rows.scales),
     )
 
 

@@ -63,7 +63,7 @@ def nearest(
 
     Raises VanishedError, but on the `last_try`: then what has vanished is left out.
     """
-    scans = [(part, approximate(part.view, query, part.allowed, cores)) for part in parts]
+    scans = [(part, approximate(part.view, query, part.allowed, cores, limit)) for part in parts]
     floor = _floor([scan.scores for _, scan in scans], limit, query, parts)
     chosen = [(part, scan, _above(scan.scores, floor)) for part, scan in scans]
     return _rescored(chosen, query, vectors, last_try)

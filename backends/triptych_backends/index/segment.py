@@ -16,6 +16,8 @@ from attrs import define, field, frozen
 from numpy.typing import NDArray
 
 IntArray = NDArray[np.signedinteger[Any]]
+# Words that many units have are looked up in an array of all units; so many such arrays are kept.
+KEPT_COUNTS = 32
 EMPTY_ORDINALS: NDArray[np.int32] = np.empty(0, np.int32)
 
 
@@ -141,6 +143,32 @@ class Inverted:
     counts: NDArray[np.unsignedinteger[Any]]
 
 
+@frozen(eq=False, kw_only=True)
+class Signs:
+    """The signs of the vector rows less their mean, as bits, and what `signs` makes of them.
+
+    `words` has the shape (words, rows): all rows' first 64 dimensions, then the next. `centre` is
+    the mean, `spreads` are the rows' distances from it, `depth` (one number) the length of a
+    shortlist. Empty where the rows are scanned.
+    """
+
+    words: NDArray[np.uint64]
+    centre: NDArray[np.float32]
+    spreads: NDArray[np.float32]
+    depth: NDArray[np.int64]
+
+    def __bool__(self) -> bool:
+        return len(self.spreads) > 0
+
+
+NO_SIGNS = Signs(
+    words=np.empty((0, 0), np.uint64),
+    centre=np.empty(0, np.float32),
+    spreads=np.empty(0, np.float32),
+    depth=np.empty(0, np.int64),
+)
+
+
 @define(eq=False, kw_only=True)
 class Segment:
     """Units of one field of one dataset. Nothing in it changes but its caches.
@@ -165,11 +193,13 @@ class Segment:
     row_keys: NDArray[np.int64]
     codes: NDArray[np.int8]
     scales: NDArray[np.float32]
+    signs: Signs = NO_SIGNS
     file: str | None = None
     total_length: int = field(init=False)
     _norms: tuple[float, NDArray[np.float64]] | None = field(init=False, default=None)
     _sorted_owners: NDArray[np.int64] | None = field(init=False, default=None)
     _names: list[str] | None = field(init=False, default=None)
+    _counts: dict[int, NDArray[np.unsignedinteger[Any]]] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
         self.total_length = int(self.lengths.sum(dtype=np.int64))
@@ -230,6 +260,19 @@ class Segment:
         if self._names is None:
             self._names = unpack(self.name_blob, self.name_offsets)
         return self._names
+
+    def counts_of(self, word: int) -> NDArray[np.unsignedinteger[Any]]:
+        """How often each unit has a word, shape (units,); those asked for last are kept."""
+        counts = self._counts.get(word)
+        if counts is None:
+            start, end = self.text.offsets[word], self.text.offsets[word + 1]
+            counts = np.zeros(len(self), self.text.counts.dtype)
+            counts[self.text.ids[start:end]] = self.text.counts[start:end]
+            if len(self._counts) >= KEPT_COUNTS:
+                # Another thread may be at it as well.
+                self._counts.pop(next(iter(self._counts.copy()), word), None)
+            self._counts[word] = counts
+        return counts
 
     def norms(self, slope: float, base: float) -> NDArray[np.float64]:
         """`base + slope * length` of each unit: the length part of BM25's denominator.

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .segment import Inverted, Segment, SortedVocabulary
+from .segment import Inverted, Segment, Signs, SortedVocabulary
 
 MAGIC = b"TRIPTYCH"
 VERSION = 1
@@ -113,11 +113,13 @@ PLAIN = (
     "codes",
     "scales",
 )
+SIGNS = ("words", "centre", "spreads", "depth")
 
 
 def write_segment(path: Path, segment: Segment) -> None:
     """Write a segment. Raises OSError."""
     arrays: dict[str, Array] = {name: getattr(segment, name) for name in PLAIN}
+    arrays |= {f"signs.{name}": getattr(segment.signs, name) for name in SIGNS}
     for name in ("text", "headings"):
         inverted: Inverted = getattr(segment, name)
         vocabulary = inverted.vocabulary
@@ -151,6 +153,7 @@ def read_segment(path: Path) -> Segment:
             for name in ("text", "headings")
         }
         parts |= {name: arrays[name] for name in PLAIN}
+        parts["signs"] = Signs(**{name: arrays[f"signs.{name}"] for name in SIGNS})
     except KeyError as missing:
         raise DamagedError(f"{path}: lacks array {missing}") from missing
     return Segment(**parts, file=path.name)

@@ -12,7 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .int8 import dot, quantise
 from .segment import EMPTY_ORDINALS, IntArray, View, common_places
+from .signs import shortlist
 
 # Below this a second thread costs more than it saves.
 SPLIT_BYTES = 8 << 20
@@ -57,27 +59,6 @@ class Cores:
             self._pool = None
 
 
-def dot(codes: NDArray[np.int8], query: NDArray[np.int8]) -> NDArray[np.float32]:
-    """Dot products of int8 rows with an int8 query; whole numbers below 2**24 are exact."""
-    if not len(codes):
-        # A filter may leave no row, which simsimd refuses.
-        return np.empty(0, np.float32)
-    # simsimd takes 3 ms to import and only searches with vectors need it.
-    import simsimd
-
-    found = simsimd.cdist(query[None], codes, metric="dot", out_dtype="float32")
-    products: NDArray[np.float32] = np.asarray(found, dtype=np.float32).reshape(len(codes))
-    return products
-
-
-def quantise(rows: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """Rows as int8 and a scale each: `rows` is about `codes * scales[:, None]`."""
-    peak = np.abs(rows).max(axis=1, initial=0.0)
-    scales = np.where(peak > 0, peak / 127, 1).astype(np.float32)
-    codes = np.rint(rows / scales[:, None]).astype(np.int8)
-    return codes, scales
-
-
 class Approximate(NamedTuple):
     """Approximate scores of the units of one view that have a vector: their ordinals and keys.
 
@@ -90,9 +71,17 @@ class Approximate(NamedTuple):
 
 
 def approximate(
-    view: View, query: NDArray[np.float32], allowed: IntArray | None, cores: Cores
+    view: View,
+    query: NDArray[np.float32],
+    allowed: IntArray | None,
+    cores: Cores,
+    limit: int | None = None,
 ) -> Approximate:
-    """Scan a view. `allowed` are the only ordinals that count, ascending."""
+    """Scan a view. `allowed` are the only ordinals that count, ascending.
+
+    With a `limit` it may be only those rows of a large segment whose signs let them be among the
+    `limit` best.
+    """
     segment = view.segment
     if not segment.dimension:
         return Approximate(np.empty(0, np.float32), EMPTY_ORDINALS, np.empty(0, np.int64))
@@ -104,10 +93,15 @@ def approximate(
         row_codes, scales, units, keys = row_codes[rows], scales[rows], units[rows], keys[rows]
         if not len(rows):
             return Approximate(np.empty(0, np.float32), units, keys)
+    elif limit is not None and segment.signs:
+        with cores.one():
+            rows = shortlist(segment.signs, query, limit, view.dead_rows())
+            row_codes, scales = row_codes.take(rows, axis=0), scales[rows]
+        units, keys = units[rows], keys[rows]
     scores = cores.dot(row_codes, codes[0])
     scores *= scales
     scores *= scale[0]
-    if allowed is None and len(view.dead):
+    if units is segment.row_units and len(view.dead):
         scores[view.dead_rows()] = -np.inf
     return Approximate(scores, units, keys)
 
