@@ -58,26 +58,30 @@ def rank(found: Sequence[Found], limit: int) -> list[Scored]:
     if not found:
         return []
     rounded = [np.round(one.scores, DECIMALS) for one in found]
-    every = np.concatenate(rounded)
-    if len(every) > limit:
-        bar = np.partition(every, len(every) - limit)[len(every) - limit]
-    else:
-        bar = every.min()
-    hits: list[Scored] = []
+    count = sum(map(len, rounded))
+    bar = -np.inf
+    if count > limit:
+        every = np.concatenate(rounded)
+        bar = np.partition(every, count - limit)[count - limit]
+    hits: list[tuple[float, str, int, str, int, int]] = []
     for one, scores in zip(found, rounded, strict=True):
-        segment = one.part.view.segment
-        kept = scores >= bar
-        units = one.units[kept]
+        segment, dataset, units = one.part.view.segment, one.part.dataset, one.units
+        if len(scores) > limit:
+            kept = scores >= bar
+            units, scores = units[kept], scores[kept]
         groups = segment.group_numbers(units)
         names = segment.names()
-        for group, index, key, owner, score in zip(
-            groups.tolist(),
-            segment.indexes[units].tolist(),
-            segment.keys[units].tolist(),
-            segment.owners[groups].tolist(),
-            scores[kept].tolist(),
-            strict=True,
-        ):
-            hits.append(Scored(-score, names[group], index, one.part.dataset, key, owner))
+        hits += [
+            (negative, names[group], index, dataset, key, owner)
+            for negative, group, index, key, owner in zip(
+                (-scores).tolist(),
+                groups.tolist(),
+                segment.indexes.take(units).tolist(),
+                segment.keys.take(units).tolist(),
+                segment.owners.take(groups).tolist(),
+                strict=True,
+            )
+        ]
     hits.sort()
-    return hits[:limit]
+    # As `Scored._make`, at a third of its cost.
+    return [tuple.__new__(Scored, hit) for hit in hits[:limit]]

@@ -3,7 +3,7 @@
 With rows x, their mean m and a query q, `q.x = (q-m).(x-m) - |x-m|^2 / 2 + c` for rows of unit
 length, c the same for all of them. Of two vectors whose signs differ in h of d places the angle is
 about `pi * h / d` (Charikar, Similarity Estimation Techniques from Rounding Algorithms, STOC 2002).
-Counting places takes a seventh of the time of an int8 scan.
+Counting places takes a fifth of the time of an int8 scan.
 
 How long the shortlist must be is measured when the bits are made: queries put together from rows of
 the segment itself, two by two, ask for their `NEAREST` nearest; the estimate's rank that 99 in 100
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,8 +88,10 @@ def estimate(signs: Signs, query: NDArray[np.float32]) -> NDArray[np.float32]:
         np.bitwise_xor(word, other, out=changed)
         np.bitwise_count(changed, out=counted)
         differ += counted
-    estimates = _cosines(len(query)).take(differ)
-    estimates *= np.float32(np.linalg.norm(offset))
+    # The cosine of the angle is about pi/2 - pi * h / d where it is near a right one, as most are.
+    slope = float(np.linalg.norm(offset)) * math.pi
+    estimates = np.multiply(differ, np.float32(-slope / len(query)), dtype=np.float32)
+    estimates += np.float32(slope / 2)
     # |x| is 1 but for rounding, so this is (q-m).(x-m) - |x-m|^2 / 2.
     estimates -= signs.spreads * np.float32(0.5)
     estimates *= signs.spreads
@@ -118,15 +119,6 @@ def _depth(signs: Signs, codes: NDArray[np.int8], scales: NDArray[np.float32]) -
     if not ranks:
         return rows
     return max(int(np.quantile(np.concatenate(ranks), KEPT)), 4 * NEAREST)
-
-
-@cache
-def _cosines(width: int) -> NDArray[np.float32]:
-    """The cosine of the angle of two vectors whose signs differ in 0, 1, … `width` places."""
-    cosines: NDArray[np.float32] = np.cos(np.arange(width + 1) * (math.pi / width)).astype(
-        np.float32
-    )
-    return cosines
 
 
 def _packed(offsets: NDArray[np.float32]) -> NDArray[np.uint64]:

@@ -19,7 +19,16 @@ from .errors import corrupt
 from .sqlite import among, as_list
 from .transaction import Dataset, Transaction
 
-__all__ = ["COLUMNS", "DocumentRow", "info_of", "pair_of", "read_rows", "source_of", "write_rows"]
+__all__ = [
+    "COLUMNS",
+    "DocumentRow",
+    "info_in",
+    "info_of",
+    "pair_of",
+    "read_rows",
+    "source_of",
+    "write_rows",
+]
 
 _d = t.document.c
 COLUMNS = (
@@ -93,10 +102,7 @@ class DocumentRow:
     @classmethod
     def read(cls, row: Sequence[Any], where: str) -> DocumentRow:
         """From the first columns of ``row``."""
-        try:
-            metadata = json.loads(row[10]) if row[10] != "{}" else {}
-        except ValueError as error:
-            raise corrupt(where, f"the metadata of document {row[1]!r}: {error}") from error
+        metadata = _metadata_in(row, where)
         values: tuple[Any, ...] = (*row[:10], metadata, metadata)
         return cls(*values)
 
@@ -211,6 +217,30 @@ def info_of(row: DocumentRow, dataset_id: str) -> DocumentInfo:
         original_sha256=row.original_sha256,
         parser_sig=row.parser_sig,
     )
+
+
+def info_in(row: Sequence[Any], dataset_id: str, where: str) -> DocumentInfo:
+    """The document in the first columns of ``row``, in the order of `COLUMNS`."""
+    return DocumentInfo(
+        dataset_id=dataset_id,
+        name=row[1],
+        metadata=_metadata_in(row, where),
+        version=row[2],
+        updated_at=_time(row[3]),
+        content_sha256=row[5],
+        size=row[6],
+        input_sig=row[7],
+        original_sha256=row[8],
+        parser_sig=row[9],
+    )
+
+
+def _metadata_in(row: Sequence[Any], where: str) -> dict[str, str]:
+    try:
+        metadata: dict[str, str] = json.loads(row[10]) if row[10] != "{}" else {}
+    except ValueError as error:
+        raise corrupt(where, f"the metadata of document {row[1]!r}: {error}") from error
+    return metadata
 
 
 def _micros(time: datetime) -> int:

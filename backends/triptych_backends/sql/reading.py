@@ -11,7 +11,7 @@ from triptych.records import OPENING, DerivedChunk, DerivedSig, DocumentInfo, Fo
 
 from . import chunk_rows, document_rows, tables as t
 from .chunk_rows import chunk_of, sig_of
-from .document_rows import DocumentRow, info_of
+from .document_rows import DocumentRow, info_in, info_of
 from .errors import corrupt
 from .sqlite import Session, among, as_list
 from .vectors import decode_vector
@@ -90,7 +90,7 @@ def fetch_chunks(session: Session, keys: Sequence[int], where: str) -> Mapping[H
         try:
             known = sets.get(row[0])
             if known is None:
-                info = info_of(DocumentRow.read(row, where), dataset)
+                info = info_in(row, dataset, where)
                 known = sets[row[0]] = (info, sig_of(row[_document:_sig]))
             info, sig = known
             chunk = chunk_of(dataset, info.name, row[_sig:], sig)

@@ -28,38 +28,38 @@ def in_order(candidates: Sequence[Candidate], lane: str) -> Candidates:
     return Candidates(rows, lane, [{lane: -row[0]} for row in rows])
 
 
-@attrs.define
-class _Sum:
-    """A candidate on its way through the lanes: where it was seen first, and its scores."""
-
-    row: CandidateRow
-    source: str
-    total: float
-    scores: dict[str, float]
-
-
 def _fuse(
     lanes: Mapping[str, Sequence[Candidate]], shares: Mapping[str, Sequence[float]]
 ) -> Candidates:
     """Sum each candidate's shares over the lanes that hold it."""
-    sums: dict[tuple[str, Hashable], _Sum] = {}
+    totals: dict[tuple[str, Hashable], float] = {}
+    scores: dict[tuple[str, Hashable], dict[str, float]] = {}
+    first: list[tuple[CandidateRow, str]] = []
     for lane, candidates in lanes.items():
         known = Candidates.of(candidates)
         sources = repeat(known.source) if isinstance(known.source, str) else known.source
         for row, source, share in zip(known.rows, sources, shares[lane], strict=False):
             key = (row[3], row[4])
-            held = sums.get(key)
-            if held is None:
-                sums[key] = _Sum(row, source, share, {lane: -row[0]})
-            elif lane not in held.scores:  # a lane counts a candidate once, at its best rank
-                held.total += share
-                held.scores[lane] = -row[0]
-    fused = sorted(
-        ((-round(held.total, _DIGITS), *held.row[1:5], held) for held in sums.values()),
-        key=IN_ORDER,
+            if key not in totals:
+                totals[key] = share
+                scores[key] = {lane: -row[0]}
+                first.append((row, source))
+            elif lane not in scores[key]:  # a lane counts a candidate once, at its best rank
+                totals[key] += share
+                scores[key][lane] = -row[0]
+    # The place breaks the last ties, for keys need not compare.
+    ordered = sorted(
+        [
+            (-round(total, _DIGITS), row[1], row[2], row[3], at)
+            for at, (total, (row, _)) in enumerate(zip(totals.values(), first, strict=True))
+        ]
     )
-    ordered = [row[5] for row in fused]
-    return Candidates(fused, [held.source for held in ordered], [held.scores for held in ordered])
+    by_lane = list(scores.values())
+    return Candidates(
+        [(*entry[:4], first[entry[4]][0][4]) for entry in ordered],
+        [first[entry[4]][1] for entry in ordered],
+        [by_lane[entry[4]] for entry in ordered],
+    )
 
 
 @attrs.frozen(kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 
 import attrs
@@ -27,6 +28,9 @@ __all__ = [
 ]
 
 
+_WORTH_A_THREAD = 0.0005  # seconds: having another thread do it costs about half of this
+
+
 def chunk_query(query: ResolvedQuery, mode: Mode, vector: Vector | None = None) -> ChunkQuery:
     """What one lane asks a repository."""
     return ChunkQuery(
@@ -46,6 +50,7 @@ class QueryEmbedder:
     def __init__(self, embedder: Embedder | None) -> None:
         self._embedder = embedder
         self._coverage = CoverageGate(embedder)
+        self._seconds = 1.0  # what embedding a query took lately; a guess at first
 
     def vector(self, query: ResolvedQuery) -> Vector:
         """The vector of ``query.text``.
@@ -69,11 +74,16 @@ class QueryEmbedder:
             return query.vector
         if objection := self._coverage.objection(query.text):
             raise NotAvailableError(objection)
-        return embed_query(self._embedder, query.text)
+        began = time.perf_counter()
+        vector = embed_query(self._embedder, query.text)
+        self._seconds += (time.perf_counter() - began - self._seconds) / 4
+        return vector
 
     def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
-        """The embedding of the query, should it not be embedded yet."""
+        """The embedding of the query, should it not be embedded yet, nor that be at once."""
         if self._embedder is None or query.vector is not None or not query.vector_dataset_ids:
+            return None
+        if self._seconds < _WORTH_A_THREAD:
             return None
         return lambda: attrs.evolve(query, vector=self.vector(query))
 
