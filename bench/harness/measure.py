@@ -21,6 +21,7 @@ from harness.corpus import Edit, Feed, Given, document_of
 from harness.machine import peak_mb, reset_peak, resident_mb
 from harness.system import System
 from harness.systems import system_of
+from harness.threads import throughput
 
 LIMIT = 10
 COMPARED = 100
@@ -168,6 +169,9 @@ def build(kind: type[System], corpus: Path, folder: Path, report: Report) -> Non
     for name in kind.lanes:
         report.phase(f"{name} search after updates")
         numbers["lanes_after_updates"][name] = lane(system, feed, name)[0]
+    if kind.threads:
+        report.phase("threads")
+        numbers["threads"] = throughput(system, feed)
     report.phase("delete")
     # Documents that have been replaced: the needle tells whether they are gone.
     replaced = feed.edits[: min(30, numbers["replace"]["count"])]
@@ -225,7 +229,7 @@ def fsyncs(kind: type[System], corpus: Path, folder: Path, report: Report) -> No
     began = time.time()
     if system.save():
         spans["save"] = [began, time.time(), 1]
-    edits = [edit for edit in feed.edits if edit.document.name in names][:10]
+    edits = [edit for edit in feed.edits if edit.document.name in names][:40]
     for name, act in (("replace", replace), ("delete", delete)):
         if edits:
             act(system, edits[0])

@@ -47,6 +47,7 @@ class System(ABC):
         modules: what must be importable for it to run.
         lanes: of "keyword", "vector" and "hybrid", those it has.
         bm25: k1 and b by which its keyword lane ranks; None where it has no such lane.
+        threads: whether many threads may search while one writes.
         persists: whether a new process can open what this one wrote.
         updates: how a document is replaced, for the reader of the results.
         setup: how it is set up, for the reader of the results.
@@ -56,6 +57,7 @@ class System(ABC):
     modules: ClassVar[tuple[str, ...]]
     lanes: ClassVar[tuple[str, ...]]
     bm25: ClassVar[tuple[float, float] | None] = (1.2, 0.75)
+    threads: ClassVar[bool] = False
     persists: ClassVar[bool] = True
     updates: ClassVar[str]
     setup: ClassVar[str]

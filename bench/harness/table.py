@@ -24,6 +24,9 @@ ROWS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("replace one document until found, p95", "ms", ("replace", "p95")),
     ("keyword p50 after updates", "ms", ("lanes_after_updates", "keyword", "p50")),
     ("hybrid p50 after updates", "ms", ("lanes_after_updates", "hybrid", "p50")),
+    ("one thread beside a writer", "searches/s", ("threads", "one_per_second")),
+    ("eight threads beside a writer", "searches/s", ("threads", "many_per_second")),
+    ("eight threads over one", "", ("threads", "ratio")),
     ("delete one document, p50", "ms", ("delete", "p50")),
     ("write or fold in after updates", "s", ("save", "after_updates_seconds")),
     ("reopen to first answer", "ms", ("reopen", "open_to_first_answer_ms")),
@@ -36,8 +39,8 @@ ROWS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("keyword: agreement with exact", "", ("agreement", "keyword")),
     ("vector: agreement with exact", "", ("agreement", "vector")),
 )
-_MORE_IS_BETTER = {"chunks/s"}
-_PLAIN = ("agreement", "fsyncs", "create_ms")
+_MORE_IS_BETTER = {"chunks/s", "searches/s"}
+_PLAIN = {"agreement", "fsyncs", "create_ms", "ratio"}
 
 
 def at(numbers: Numbers, path: Sequence[str]) -> float | None:
@@ -81,7 +84,7 @@ def beside(document: Document) -> str:
         cells = []
         for name, value in values.items():
             cell = shown(value)
-            if value and base and name != "triptych" and path[0] not in _PLAIN:
+            if value and base and name != "triptych" and not _PLAIN & set(path):
                 ratio = base / value if unit in _MORE_IS_BETTER else value / base
                 cell += f" ({ratio:.2g}×)"
             cells.append(cell)

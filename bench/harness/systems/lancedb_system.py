@@ -16,6 +16,7 @@ class LanceDB(System):
     packages = ("lancedb", "pyarrow")
     modules = ("lancedb", "pyarrow")
     lanes = ("keyword", "vector", "hybrid")
+    threads = True
     updates = "in place; the keyword index scans new rows until optimize()"
     setup = (
         "adds of 10,000 chunks, then create_fts_index without stemming and stop words; no vector "

@@ -16,16 +16,22 @@ class Triptych(System):
     packages = ("triptych", "numpy", "simsimd", "sqlalchemy", "PyStemmer")
     modules = ("triptych", "simsimd", "sqlalchemy")
     lanes = ("keyword", "vector", "hybrid")
+    threads = True
     updates = "in place, durable when put returns"
     setup = "triptych.open(path): SQLite, the English analyzer; reciprocal rank fusion"
 
     @classmethod
     def load(cls) -> None:
+        from importlib import import_module
+
         import rjieba  # noqa: F401 - imported on first use otherwise
         import simsimd  # noqa: F401 - imported on first use otherwise
 
-        import triptych.service
-        import triptych.text  # noqa: F401 - all of this is the import's time, not opening's
+        # What opening would import by itself: the import's time, not opening's.
+        for name in ("service", "text", "search.rankers"):
+            import_module(f"triptych.{name}")
+        for name in ("triptych_factory.wiring", "triptych_backends.sql"):
+            import_module(name)
 
     def __init__(self, folder: Path, given: Given) -> None:
         super().__init__(folder, given)
