@@ -18,7 +18,7 @@ from pathlib import Path
 import attrs
 
 import triptych
-from triptych import Progress, RRFRanker, WeightedRanker
+from triptych import ChunkConfig, Progress, RRFRanker, WeightedRanker
 from triptych.evaluation import compare_modes, evaluate, read_beir, write_evaluation
 
 K = 10
@@ -35,6 +35,7 @@ def main() -> None:
     parser.add_argument("--store", default="memory://")
     parser.add_argument("--ranker", choices=["rrf", "min-max"], default="rrf")
     parser.add_argument("--queries", type=int, default=None, help="only the first so many")
+    parser.add_argument("--chunk-size", type=int, help="windows of so many code points")
     parser.add_argument("--no-title", action="store_true", help="no title before the chunks")
     parser.add_argument("--json", type=Path, help="write the whole evaluation here")
     options = parser.parse_args()
@@ -43,7 +44,14 @@ def main() -> None:
     by_id = sorted(collection.queries, key=lambda query: query.query_id)
     collection = attrs.evolve(collection, queries=tuple(by_id[: options.queries]))
     ranker = WeightedRanker() if options.ranker == "min-max" else RRFRanker()
-    with triptych.open(options.store, embedder=options.embedder, ranker=ranker) as kb:
+    size = options.chunk_size
+    config = ChunkConfig() if size is None else ChunkConfig(size=size, overlap=size // 8)
+    with triptych.open(
+        options.store,
+        embedder=options.embedder,
+        ranker=ranker,
+        chunkers=triptych.default_chunkers(config),
+    ) as kb:
         if "collection" not in kb.list_datasets():
             assert collection.documents is not None
             documents = collection.documents()

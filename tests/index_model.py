@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -32,9 +33,9 @@ class WordNumbering:
     analyzer: WordAnalyzer
     terms: dict[str, int]
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str) -> array[int]:
         words = self.analyzer.analyze_query(text)
-        return [self.terms.setdefault(word, len(self.terms)) for word in words]
+        return array("i", [self.terms.setdefault(word, len(self.terms)) for word in words])
 
 
 @define

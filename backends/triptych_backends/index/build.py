@@ -88,8 +88,7 @@ class SegmentBuilder:
         if self.begins_owner(unit):
             self._groups.append((unit.name, unit.owner, ordinal))
         if numbers is None:
-            numbers = array("i")
-            numbers.fromlist(self._words.encode(unit.text))
+            numbers = self._words.encode(unit.text)
         self._tokens.extend(numbers)
         self._lengths.append(len(numbers))
         self._keys.append(unit.key)

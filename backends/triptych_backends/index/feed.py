@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple, Protocol
 
@@ -145,7 +146,7 @@ class TextAnalyzer(Protocol):
 class TextNumbering(Protocol):
     """Turns texts into numbers of terms."""
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str) -> array[int]:
         """The numbers of a text's terms in order; a new term gets the next free number.
 
         A text cut at white space has the numbers of its pieces, one after the other.

@@ -49,7 +49,7 @@ def replay(
             building.read([owner for owner in owners if owner in mine], chunks)
     after = dict(fields)
     for field, building in builders.items():
-        gone = np.unique(np.array(changed[field], np.int64))
+        gone = np.array(sorted(set(changed[field])), np.int64)
         kept = [view.without(gone) for view in fields.get(field, ())]
         kept = [view for view in kept if view.live_count]
         for segment in building.segments():

@@ -249,7 +249,7 @@ class Segment:
             return EMPTY_ORDINALS
         bounds = self.headings.offsets
         lists = [self.headings.ids[bounds[number] : bounds[number + 1]] for number in found]
-        return lists[0] if len(lists) == 1 else np.unique(np.concatenate(lists))
+        return union(*lists)
 
     def group_numbers(self, units: IntArray) -> NDArray[np.int64]:
         """The group of each unit."""
@@ -326,7 +326,7 @@ class View:
         gone = self.segment.units_of(owners)
         if not len(gone):
             return self
-        dead = gone if not len(self.dead) else np.union1d(self.dead, gone)
+        dead = gone if not len(self.dead) else union(self.dead, gone)
         return self if len(dead) == len(self.dead) else View(self.segment, dead)
 
     def document_frequency(self, word: int) -> int:
@@ -352,6 +352,12 @@ class View:
         mask = np.ones(len(self.segment), np.bool_)
         mask[self.dead] = False
         return mask
+
+
+def union(*lists: IntArray) -> NDArray[np.int32]:
+    """The values of all lists, ascending, each once. `np.unique` would import `numpy.ma`."""
+    values = np.sort(np.concatenate(lists)).astype(np.int32, copy=False)
+    return values[np.diff(values, prepend=-1) > 0] if len(values) else values
 
 
 def common_places(where: IntArray, which: IntArray) -> NDArray[np.int64]:

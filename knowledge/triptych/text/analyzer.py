@@ -8,6 +8,7 @@ and whoever counts ``analyze(text)`` has the same length.
 from __future__ import annotations
 
 import threading
+from array import array
 from functools import cache
 from itertools import chain
 from typing import Final
@@ -159,10 +160,11 @@ class _RunCache(dict[str, tuple[str, ...]]):
         return terms
 
 
-class Numbering(dict[str, tuple[int, ...]]):
+class Numbering(dict[str, "int | tuple[int, ...]"]):
     """Turns texts into the numbers of their terms, with one look-up a run.
 
-    The path that every indexed text takes. Not thread-safe.
+    The path that every indexed text takes: a run of one term, as most are, is kept as a number
+    alone, which spares a look into a tuple. Not thread-safe.
     """
 
     __slots__ = ("_runs", "_terms")
@@ -172,18 +174,29 @@ class Numbering(dict[str, tuple[int, ...]]):
         self._runs = runs
         self._terms = terms
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str) -> array[int]:
         """Return the numbers of ``analyze(text)``; a new term gets the next free one."""
-        return list(chain.from_iterable(map(self.__getitem__, _runs(text))))
+        found = list(map(self.__getitem__, _runs(text)))
+        numbers = array("i")
+        try:
+            numbers.fromlist(found)  # type: ignore[arg-type]  # raises where there is a tuple
+        except TypeError:
+            for one in found:
+                if isinstance(one, int):
+                    numbers.append(one)
+                else:
+                    numbers.extend(one)
+        return numbers
 
-    def __missing__(self, run: str) -> tuple[int, ...]:
+    def __missing__(self, run: str) -> int | tuple[int, ...]:
         terms = self._terms
         numbers = tuple([terms.setdefault(term, len(terms)) for term in self._runs[run]])
+        kept = numbers[0] if len(numbers) == 1 else numbers
         if len(run) <= _CACHE_RUN_LENGTH and len(numbers) <= _CACHE_RUN_TERMS:
             if len(self) >= _CACHE_RUNS:
                 self.clear()
-            self[run] = numbers
-        return numbers
+            self[run] = kept
+        return kept
 
 
 def _stop_words(language: str) -> frozenset[str]:
