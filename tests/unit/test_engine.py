@@ -136,3 +136,81 @@ def test_a_single_mode_keeps_the_lanes_own_scores_and_floor() -> None:
 def test_a_mode_without_a_lane_says_so() -> None:
     with pytest.raises(NotAvailableError, match="no vector lane"):
         SearchEngine([Lane("bm25", lambda _: [])]).recall("chunk", query(Mode.VECTOR))
+
+
+@attrs.frozen
+class LocalLane(Lane):
+    """A lane in this process, with work that another thread does beforehand."""
+
+    before: Callable[[ResolvedQuery], ResolvedQuery] | None = None
+    in_process: bool = True
+
+    def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
+        before = self.before
+        return None if before is None else lambda: before(query)
+
+
+def test_lanes_in_this_process_run_in_turn_and_a_remote_one_beside_them() -> None:
+    meet = threading.Barrier(2, timeout=20)
+    here = threading.current_thread()
+    threads: dict[str, threading.Thread] = {}
+
+    def answer(name: str, *, meets: bool = False) -> Callable[[ResolvedQuery], list[Candidate]]:
+        def run(_: ResolvedQuery) -> list[Candidate]:
+            threads[name] = threading.current_thread()
+            if meets:
+                meet.wait()  # breaks unless the remote lane is under way meanwhile
+            return [candidate(name, 1.0)]
+
+        return run
+
+    engine = SearchEngine(
+        [
+            Lane("web", answer("web", meets=True)),
+            LocalLane("bm25", answer("bm25")),
+            LocalLane("vector", answer("vector", meets=True)),
+        ]
+    )
+    recall = engine.recall("chunk", query(Mode.HYBRID))
+    engine.close()
+    assert threads["bm25"] is here
+    assert threads["vector"] is here
+    assert threads["web"] is not here
+    assert [c.doc_name for c in recall.candidates] == ["bm25", "vector", "web"]
+    assert recall.warnings == ()
+
+
+def test_a_preparation_runs_beside_the_lane_before_it() -> None:
+    meet = threading.Barrier(2, timeout=20)
+
+    def wait(_: ResolvedQuery) -> Sequence[Candidate]:
+        meet.wait()  # breaks unless the preparation is under way at the same time
+        return []
+
+    def embed(asked: ResolvedQuery) -> ResolvedQuery:
+        meet.wait()
+        return attrs.evolve(asked, embed_sig="prepared")
+
+    def search(asked: ResolvedQuery) -> Sequence[Candidate]:
+        return [candidate(asked.embed_sig, 1.0)]
+
+    engine = SearchEngine([LocalLane("bm25", wait), LocalLane("vector", search, embed)])
+    recall = engine.recall("chunk", query(Mode.HYBRID))
+    engine.close()
+    assert [c.doc_name for c in recall.candidates] == ["prepared"]
+
+
+def test_a_preparation_that_fails_is_its_lanes_failure() -> None:
+    def embed(_: ResolvedQuery) -> ResolvedQuery:
+        raise NotAvailableError("the model is away")
+
+    engine = SearchEngine(
+        [
+            LocalLane("bm25", lambda _: [candidate("a", 1.0)]),
+            LocalLane("vector", lambda _: [], embed),
+        ]
+    )
+    recall = engine.recall("chunk", query(Mode.HYBRID))
+    engine.close()
+    assert [c.doc_name for c in recall.candidates] == ["a"]
+    assert recall.warnings == ("the vector lane did not run: the model is away",)
