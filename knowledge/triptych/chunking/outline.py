@@ -185,9 +185,10 @@ def _check(content: str, locators: Sequence[Locator], parts: Sequence[Part]) -> 
     open_ends = [len(content)]
     at = 0
     for part in parts:
-        ordered = at <= part.start < part.end and 0 <= part.depth < len(open_ends)
-        del open_ends[part.depth + 1 :]
-        if not ordered or part.end > open_ends[-1]:
+        while len(open_ends) > max(part.depth, 0) + 1:
+            at = max(at, open_ends.pop())
+        nested = 0 <= part.depth < len(open_ends) and part.end <= open_ends[-1]
+        if not nested or not at <= part.start < part.end:
             raise ValidationError(
                 f"the part {part.title!r} at {part.start}:{part.end} is out of order, or "
                 "reaches outside of what holds it"

@@ -15,143 +15,41 @@ from triptych.parsing.html_tokens import END, START, Token, tokens
 
 __all__ = ["Block", "BlockReader"]
 
-_VOID = frozenset(
-    [
-        "area",
-        "base",
-        "br",
-        "col",
-        "embed",
-        "hr",
-        "img",
-        "input",
-        "link",
-        "meta",
-        "param",
-        "source",
-        "track",
-        "wbr",
-    ]
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_VOID = _words(
+    """
+    area base br col embed hr img input link meta param source track wbr
+    """
 )
-_DROPPED = frozenset(
-    [
-        "aside",
-        "button",
-        "canvas",
-        "dialog",
-        "footer",
-        "iframe",
-        "menu",
-        "nav",
-        "noembed",
-        "noframes",
-        "noscript",
-        "object",
-        "script",
-        "select",
-        "style",
-        "svg",
-        "template",
-        "textarea",
-        "xmp",
-        "audio",
-        "video",
-        "map",
-        "datalist",
-    ]
+_DROPPED = _words(
+    """
+    aside button canvas dialog footer iframe menu nav noembed noframes noscript object
+    script select style svg template textarea xmp audio video map datalist
+    """
 )
-_DROPPED_ROLES = frozenset(
-    [
-        "alert",
-        "alertdialog",
-        "banner",
-        "complementary",
-        "contentinfo",
-        "dialog",
-        "menu",
-        "menubar",
-        "navigation",
-        "search",
-        "toolbar",
-        "tooltip",
-    ]
+_DROPPED_ROLES = _words(
+    """
+    alert alertdialog banner complementary contentinfo dialog menu menubar navigation search
+    toolbar tooltip
+    """
 )
-_DROPPED_CLASSES = frozenset(
-    [
-        "ad",
-        "ads",
-        "advert",
-        "advertisement",
-        "breadcrumb",
-        "breadcrumbs",
-        "cookie",
-        "cookie-banner",
-        "cookie-consent",
-        "footer",
-        "headerlink",
-        "menu",
-        "nav",
-        "navbar",
-        "navigation",
-        "newsletter",
-        "noprint",
-        "pagination",
-        "related",
-        "related-posts",
-        "share",
-        "sharing",
-        "sidebar",
-        "skip-link",
-        "social",
-        "sr-only",
-        "table-of-contents",
-        "toc",
-        "toctree-wrapper",
-        "visually-hidden",
-    ]
+_DROPPED_CLASSES = _words(
+    """
+    ad ads advert advertisement breadcrumb breadcrumbs cookie cookie-banner cookie-consent
+    footer headerlink menu nav navbar navigation newsletter noprint pagination related
+    related-posts share sharing sidebar skip-link social sr-only table-of-contents toc
+    toctree-wrapper visually-hidden
+    """
 )
-_INLINE = frozenset(
-    [
-        "a",
-        "abbr",
-        "acronym",
-        "b",
-        "bdi",
-        "bdo",
-        "big",
-        "cite",
-        "code",
-        "data",
-        "del",
-        "dfn",
-        "em",
-        "font",
-        "i",
-        "img",
-        "input",
-        "ins",
-        "kbd",
-        "label",
-        "mark",
-        "q",
-        "rp",
-        "rt",
-        "ruby",
-        "s",
-        "samp",
-        "small",
-        "span",
-        "strike",
-        "strong",
-        "sub",
-        "sup",
-        "time",
-        "tt",
-        "u",
-        "var",
-        "wbr",
-        "picture",
-    ]
+_INLINE = _words(
+    """
+    a abbr acronym b bdi bdo big cite code data del dfn em font i img input ins kbd label
+    mark q rp rt ruby s samp small span strike strong sub sup time tt u var wbr picture
+    """
 )
 # What a start tag closes by itself, as the standard's optional end tags say.
 _CLOSES = {

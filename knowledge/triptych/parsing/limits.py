@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 
 from triptych.errors import ValidationError
@@ -9,7 +11,7 @@ from triptych.errors import ValidationError
 __all__ = ["ParseLimits"]
 
 
-def _positive(_: object, attribute: attrs.Attribute[float], value: object) -> None:
+def _positive(_: object, attribute: attrs.Attribute[Any], value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
         raise ValidationError(f"{attribute.name} must be a number above 0, not {value!r:.60}")
 

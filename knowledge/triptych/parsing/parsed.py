@@ -35,9 +35,9 @@ class ParsedFile:
     content: str
     metadata: Mapping[str, str] = attrs.field(factory=dict)
     parser_sig: str = ""
-    locators: tuple[Locator, ...] = attrs.field(default=(), converter=tuple)
-    parts: tuple[Part, ...] = attrs.field(default=(), converter=tuple)
-    notes: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    locators: tuple[Locator, ...] = ()
+    parts: tuple[Part, ...] = ()
+    notes: tuple[str, ...] = ()
     original_sha256: str = ""
 
     def __attrs_post_init__(self) -> None:

@@ -21,7 +21,8 @@ _OTHERS = ENDINGS - _MARKDOWN - {".rst"} | {".jsonl", ".log", ".ndjson"}
 # What well-known converters write between the text of a page and the next.
 _COMMENT = re.compile(
     r"[ \t]*<!--\s*(?:image|formula-not-decoded|page[ _-]?break|(?:page|slide)(?:[ _]number)?"
-    r"\s*[:=#]?\s*\d+|page(?:number|header|footer|break)\s*(?:=\s*\"[^\"\n]{0,200}\")?)\s*-->[ \t]*",
+    r"\s*[:=#]?\s*\d+|page(?:number|header|footer|break)\s*(?:=\s*\"[^\"\n]{0,200}\")?)"
+    r"\s*-->[ \t]*",
     re.IGNORECASE,
 )
 _MAY_HOLD = re.compile("<!--|[.][ .][.]|[.] [.]|[\u2024-\u2026·]")

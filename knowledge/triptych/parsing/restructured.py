@@ -61,7 +61,7 @@ class RestructuredTextParser:
 
 
 def _blocks(lines: list[str]) -> Iterator[tuple[int, str, bool]]:
-    """Each block's first line, from 1, its Markdown, and whether its lines are those of the file."""
+    """Each block's first line, from 1, its Markdown, and whether its lines are the file's."""
     levels: list[str] = []
     at = 0
     while at < len(lines):
@@ -108,10 +108,10 @@ def _title(lines: list[str], at: int) -> tuple[str, str, int, int] | None:
         if text.strip() and not adornment(at + 1) and len(over) >= len(text.strip()):
             return text, over[0] * 2, at + 1, at + 3
     text, under = lines[at], adornment(at + 1)
-    if under and text.strip() and text[0] != " " and not over:
-        # docutils asks for the title's length, and accepts four with a warning.
-        if len(under) >= min(len(text), 4):
-            return text, under[0], at, at + 2
+    plain = text.strip() and text[0] != " " and not over
+    # docutils asks for the title's length, and accepts four with a warning.
+    if under and plain and len(under) >= min(len(text), 4):
+        return text, under[0], at, at + 2
     return None
 
 
