@@ -35,12 +35,13 @@ def read_docx(reading: Reading) -> None:
     paged = bool(document.element.body.xpath(".//w:lastRenderedPageBreak[1]"))
     page = 1
     before = ""
+    styles: dict[str | None, str] = {}  # looking one up walks over all of them
     for number, block in enumerate(document.iter_inner_content(), start=1):
         place = ("page", page) if paged else ("paragraph", number)
         if isinstance(block, Table):
             text, kind = _table(block), "table"
         else:
-            text, kind = _paragraph(block)
+            text, kind = _paragraph(block, styles)
             if paged and _breaks_first(block):
                 place = ("page", page + 1)
         gap = "\n" if kind == before == "item" else "\n\n"
@@ -56,10 +57,14 @@ def _breaks_first(paragraph: Any) -> bool:
     return bool(breaks) and breaks[0].preceding_paragraph_fragment is None
 
 
-def _paragraph(paragraph: Any) -> tuple[str, str]:
+def _paragraph(paragraph: Any, styles: dict[str | None, str]) -> tuple[str, str]:
     """Its Markdown, "" for what is left out, and what it is."""
     text = paragraph.text.strip()
-    style = paragraph.style.name or "" if paragraph.style is not None else ""
+    key = paragraph._p.style
+    if key not in styles:
+        found = paragraph.style
+        styles[key] = "" if found is None else found.name or ""
+    style = styles[key]
     # Word's own contents have a style of theirs, and a tab for the leaders; others have dots.
     if not text or _CONTENTS_STYLE.match(style) or is_contents_line(text):
         return "", ""
@@ -69,7 +74,8 @@ def _paragraph(paragraph: Any) -> tuple[str, str]:
         return f"{'#' * level} {one_line(text)}", "heading"
     text = markdown_safe(text)
     listed = _LISTED.match(style)
-    if listed is not None or paragraph._p.xpath("./w:pPr/w:numPr"):
+    properties = paragraph._p.pPr
+    if listed is not None or (properties is not None and properties.numPr is not None):
         depth = int(listed[2]) - 1 if listed is not None and listed[2] else _depth(paragraph)
         mark = "1." if listed is not None and listed[1].lower() == "number" else "-"
         return f"{'  ' * depth}{mark} {one_line(text)}", "item"

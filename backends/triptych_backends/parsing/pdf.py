@@ -65,8 +65,7 @@ def read_pdf(reading: Reading) -> None:
                 f"{name!r} is encrypted: save a copy without a password, and put that"
             ) from error
         raise ParseError(
-            f"{name!r} is a damaged PDF ({error}): open it in a PDF reader, and print it to a "
-            "new file"
+            f"{name!r} is a damaged PDF: open it in a PDF reader, and print it to a new file"
         ) from error
     if len(document) > _MOST_PAGES:
         raise ParseError(f"{name!r} has more than {_MOST_PAGES:,} pages: split it")

@@ -11,7 +11,9 @@ import attrs
 
 from triptych.errors import ParseError
 from triptych.parsing.building import one_line
+from triptych.parsing.clock import timed
 from triptych.parsing.html_tokens import END, START, Token, tokens
+from triptych.parsing.limits import ParseLimits
 
 __all__ = ["Block", "BlockReader"]
 
@@ -99,10 +101,10 @@ class Block:
 class BlockReader:
     """Reads the blocks of one page; ``by_class`` leaves out what a class says is navigation."""
 
-    def __init__(self, name: str, text: str, max_depth: int, *, by_class: bool = True) -> None:
+    def __init__(self, name: str, text: str, limits: ParseLimits, *, by_class: bool = True) -> None:
         self.name = name
         self.text = text
-        self.max_depth = max_depth
+        self._limits = limits
         self._by_class = by_class
         self.blocks: list[Block] = []
         self.title = ""
@@ -124,7 +126,7 @@ class BlockReader:
         Raises:
             ParseError: elements nest too deep.
         """
-        for token in tokens(self.text):
+        for token in timed(tokens(self.text), self.name, self._limits.seconds):
             if token.kind == START:
                 self._start(token)
             elif token.kind == END:
@@ -152,10 +154,10 @@ class BlockReader:
             self._flush()
         if token.closed and (self._count["svg"] or self._count["math"]):
             return  # an empty element: HTML's own have no such form
-        if len(self._open) >= self.max_depth:
+        if len(self._open) >= self._limits.max_depth:
             raise ParseError(
-                f"{self.name!r} nests elements deeper than {self.max_depth} levels: mend it, or "
-                "raise max_depth of ParseLimits"
+                f"{self.name!r} nests elements deeper than {self._limits.max_depth} levels: "
+                "mend it, or raise max_depth of ParseLimits"
             )
         self._open.append(name)
         self._count[name] += 1
@@ -244,6 +246,8 @@ class BlockReader:
 
     def _flush(self) -> None:
         """End the block that is being read."""
+        if not self._pieces:
+            return
         text, line = "".join(self._pieces), self._line
         self._pieces, self._line = [], 0
         pre = self._count["pre"] > 0

@@ -47,11 +47,11 @@ class HtmlParser:
     def parse(self, name: str, data: bytes) -> ParsedFile:
         """The main content; locators are the lines of the file."""
         text = self._decoded(data, name)
-        reader = BlockReader(name, text, self.limits.max_depth)
+        reader = BlockReader(name, text, self.limits)
         reader.read()
         if sum(len(block.text) for block in reader.blocks) < _LEAST_LEFT:
             # A class that usually is navigation's may be what all of a page stands in.
-            reader = BlockReader(name, text, self.limits.max_depth, by_class=False)
+            reader = BlockReader(name, text, self.limits, by_class=False)
             reader.read()
         builder = ContentBuilder(name, self.limits.max_characters)
         for block in _main(reader.blocks):

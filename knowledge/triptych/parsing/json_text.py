@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import count
 
 import attrs
 
 from triptych.chunking.outline import Locator, Part
 from triptych.errors import ParseError
+from triptych.parsing.clock import timed
 from triptych.parsing.decoding import decode_text
 from triptych.parsing.limits import ParseLimits
 from triptych.parsing.parsed import Decode, ParsedFile
@@ -49,7 +51,7 @@ class JsonParser:
     def parse(self, name: str, data: bytes) -> ParsedFile:
         """The text as it is; locators are its lines, headings the keys above."""
         text = self.decode(data, name)
-        parts = scan_json(text, name, self.limits.max_depth)
+        parts = scan_json(text, name, self.limits)
         locator = Locator(start=0, end=len(text), unit="line", number=1, counted=True)
         return ParsedFile(
             content=text,
@@ -70,11 +72,11 @@ class _Open:
     mark: int = 0  # how many parts there were when that began
 
 
-def scan_json(text: str, name: str, max_depth: int) -> list[Part]:
+def scan_json(text: str, name: str, limits: ParseLimits) -> list[Part]:
     """Check that ``text`` is JSON, in linear time; its members of at least `LEAST` code points.
 
     Raises:
-        ParseError: it is not, or nests deeper than ``max_depth``.
+        ParseError: it is not, or nests too deep, or takes too long.
     """
     parts: list[Part] = []
     around: list[_Open] = []
@@ -82,7 +84,7 @@ def scan_json(text: str, name: str, max_depth: int) -> list[Part]:
     if at == len(text):
         raise ParseError(f"{name!r} holds no JSON value: it is empty")
     wanted = "value"  # or "key", "colon", "after"
-    while True:
+    for _ in timed(count(), name, limits.seconds):
         at = _skip(text, at)
         if at == len(text):
             if around or wanted != "after":
@@ -111,10 +113,10 @@ def scan_json(text: str, name: str, max_depth: int) -> list[Part]:
             if top is not None and top.closing == "]":
                 top.start, top.mark = at, len(parts)
             if kind == "mark":
-                if len(around) >= max_depth:
+                if len(around) >= limits.max_depth:
                     raise ParseError(
-                        f"{name!r} nests deeper than {max_depth} levels: flatten it, or raise "
-                        "max_depth of ParseLimits"
+                        f"{name!r} nests deeper than {limits.max_depth} levels: flatten it, "
+                        "or raise max_depth of ParseLimits"
                     )
                 around.append(_Open("}" if token == "{" else "]"))
                 wanted = "key" if token == "{" else "value"
@@ -126,6 +128,7 @@ def scan_json(text: str, name: str, max_depth: int) -> list[Part]:
         else:
             raise _malformed(text, name, at, f"{found[0][:20]!r} does not fit there")
         at = end
+    raise AssertionError  # the count has no end
 
 
 def _close_member(parts: list[Part], held: _Open, end: int, depth: int) -> None:

@@ -23,8 +23,8 @@ class ParseLimits:
     ``max_bytes`` is the file's size, ``max_characters`` that of the extracted text (code
     points), ``max_depth`` how deep JSON and HTML may nest. Of a packed file (DOCX, PPTX, XLSX):
     ``max_members`` files in it, ``max_unpacked`` bytes when unpacked, and ``max_ratio`` times
-    as large as packed. A worker process has ``seconds`` of time and ``memory`` bytes of address
-    space (Linux; elsewhere time alone is held).
+    as large as packed. ``seconds`` are what one file may take; the worker process that reads a
+    PDF or office file has ``memory`` bytes of address space (on Linux).
     """
 
     max_bytes: int = attrs.field(default=64 << 20, validator=_positive)

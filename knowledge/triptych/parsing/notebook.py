@@ -36,7 +36,7 @@ class NotebookParser:
     def parse(self, name: str, data: bytes) -> ParsedFile:
         """The cells as Markdown; the locator of each is its number, from 1."""
         text = self.decode(data, name).removeprefix("\ufeff")
-        scan_json(text, name, self.limits.max_depth)
+        scan_json(text, name, self.limits)
         try:
             # Numbers are of no use here, and long ones take quadratic time.
             book = json.loads(text, parse_int=str, parse_float=str)

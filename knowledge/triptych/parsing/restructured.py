@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import attrs
 
 from triptych.parsing.building import ContentBuilder, is_contents_line, markdown_safe
+from triptych.parsing.clock import timed
 from triptych.parsing.decoding import decode_text
 from triptych.parsing.limits import ParseLimits
 from triptych.parsing.parsed import Decode, ParsedFile
@@ -50,7 +51,7 @@ class RestructuredTextParser:
         text = self.decode(data, name).removeprefix("\ufeff")
         lines = [line.rstrip() for line in re.split(r"\r\n?|\n", text.expandtabs(8))]
         builder = ContentBuilder(name, self.limits.max_characters)
-        for number, block, counted in _blocks(lines):
+        for number, block, counted in timed(_blocks(lines), name, self.limits.seconds):
             builder.add(block, "line", number, counted=counted)
         return ParsedFile(
             content=builder.content,

@@ -10,6 +10,7 @@ import attrs
 
 from triptych.errors import ParseError
 from triptych.parsing.building import ContentBuilder, one_line
+from triptych.parsing.clock import timed
 from triptych.parsing.decoding import decode_text
 from triptych.parsing.limits import ParseLimits
 from triptych.parsing.parsed import Decode, ParsedFile
@@ -105,7 +106,8 @@ class CsvParser:
         text = self.decode(data, name).removeprefix("\ufeff")
         delimiter = "\t" if name.lower().endswith(".tsv") else _delimiter(text[:_SNIFFED])
         builder = ContentBuilder(name, self.limits.max_characters)
-        add_rows(builder, _rows(name, text, delimiter), unit="line")
+        rows = timed(_rows(name, text, delimiter), name, self.limits.seconds)
+        add_rows(builder, rows, unit="line")
         return ParsedFile(
             content=builder.content, parser_sig=self.signature, locators=tuple(builder.locators)
         )

@@ -41,7 +41,7 @@ class YamlParser:
             (match.start(), (match[1] or match[2] or match[3]).strip())
             for match in _KEY.finditer(text)
         ]
-        ends = [start for start, _ in found[1:]] + [len(text)]
+        ends = [*[start for start, _ in found[1:]], len(text)][: len(found)]
         parts = [
             Part(start=start, end=end, title=title[:80])
             for (start, title), end in zip(found, ends, strict=True)
