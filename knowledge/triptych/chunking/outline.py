@@ -11,6 +11,7 @@ import hashlib
 import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from operator import index
 from typing import Any
 
 import attrs
@@ -153,8 +154,8 @@ def _locators(runs: list[list[Any]]) -> Iterator[Locator]:
     at = number = 0
     for unit, within, counted, numbers in runs:
         for skip, length, step in zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True):
-            start, number = at + skip, number + step
-            at = start + length
+            start, number = at + index(skip), number + index(step)
+            at = start + index(length)
             yield Locator(
                 start=start,
                 end=at,
@@ -169,8 +170,8 @@ def _parts(fields: list[Any]) -> Iterator[Part]:
     at = 0
     for place in range(0, len(fields), 4):
         skip, length, depth, title = fields[place : place + 4]
-        at += skip
-        yield Part(start=at, end=at + length, depth=int(depth), title=str(title))
+        at += index(skip)
+        yield Part(start=at, end=at + index(length), depth=index(depth), title=str(title))
 
 
 def _check(content: str, locators: Sequence[Locator], parts: Sequence[Part]) -> None:

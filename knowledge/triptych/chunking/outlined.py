@@ -11,7 +11,7 @@ from triptych.chunking.specs import Chunker, ChunkSpec
 _WORDLESS = 16
 """What is shorter and has no letter or digit, such as a closing brace, is no chunk of its own."""
 _LEAD = 80
-"""What stands before the first part inside of a part, such as "class A:", joins it if shorter."""
+"""A single line before the first part inside of a part, such as "class A:", joins it if shorter."""
 
 
 @attrs.frozen(kw_only=True)
@@ -79,13 +79,17 @@ def _regions(content: str, parts: tuple[Part, ...]) -> Iterator[tuple[int, int, 
             held = (visible, end, path)
         elif len(text) < _WORDLESS and not any(each.isalnum() for each in text):
             held = (held[0], end, held[2])
-        elif held[1] - held[0] < _LEAD and held[2] == path[:-1] != path and held[2]:
+        elif held[2] and held[2] == path[:-1] and _is_lead(content[held[0] : held[1]]):
             held = (held[0], end, path)
         else:
             yield held
             held = (start, end, path)
     if held is not None:
         yield held
+
+
+def _is_lead(text: str) -> bool:
+    return len(text) < _LEAD and "\n" not in text.strip()
 
 
 def _pieces(length: int, parts: tuple[Part, ...]) -> Iterator[tuple[int, int, tuple[str, ...]]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
@@ -18,6 +19,7 @@ from triptych.parsing.parsed import Decode, ParsedFile
 __all__ = ["CsvParser", "add_rows", "column_letters"]
 
 _SNIFFED = 65_536
+_QUOTED = re.compile(r'"[^"]*+"')
 
 
 def column_letters(index: int) -> str:
@@ -133,7 +135,7 @@ def _rows(name: str, text: str, delimiter: str) -> Iterator[tuple[int, Sequence[
 
 def _delimiter(head: str) -> str:
     """The separator that parts most of the first lines into the same number of cells."""
-    lines = [line for line in head.splitlines()[:20] if line.strip()]
+    lines = [line for line in _QUOTED.sub("", head).splitlines()[:20] if line.strip()]
 
     def score(delimiter: str) -> tuple[int, int]:
         counts = [line.count(delimiter) for line in lines]
