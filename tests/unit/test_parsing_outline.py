@@ -171,7 +171,7 @@ def test_chunks_end_where_parts_end_and_are_under_their_titles() -> None:
         (("A", "m"), "lines 5-6"),
         (("f",), "lines 8-9"),
     ]
-    assert [each.index for each in chunks] == [0, 1, 2]
+    assert [each.index for each in chunks] == [0, 1, 2, 3]
     assert "".join("".join(content[c.start : c.end].split()) for c in chunks) == "".join(
         content.split()
     )

@@ -35,6 +35,11 @@ class _OfficeParser:
                 f"{name!r} is encrypted, or of the format that Office had before 2007: save a "
                 "copy without a password in the current format"
             )
+        if not data.startswith(_ZIP):
+            raise ParseError(
+                f"{name!r} is damaged, or no office file: open it in the program that made it, "
+                "and save it again"
+            )
         return run_isolated(
             f"triptych_backends.parsing.{module}:read_{module}",
             name,

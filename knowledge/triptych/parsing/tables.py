@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import attrs
 
 from triptych.errors import ParseError
-from triptych.parsing.building import ContentBuilder, one_line
+from triptych.parsing.building import ContentBuilder, markdown_safe, one_line
 from triptych.parsing.clock import timed
 from triptych.parsing.decoding import decode_text
 from triptych.parsing.limits import ParseLimits
@@ -75,7 +75,7 @@ def _add_row(
         if cell:
             name = names[at] if at < len(names) else column_letters(at)
             lines.append(f"{name}: {cell}")
-    builder.add("\n".join(lines), unit, row[0], within=within)
+    builder.add(markdown_safe("\n".join(lines)), unit, row[0], within=within)
 
 
 def _names_columns(cells: Sequence[str]) -> bool:
@@ -111,7 +111,11 @@ class CsvParser:
         rows = timed(_rows(name, text, delimiter), name, self.limits.seconds)
         add_rows(builder, rows, unit="line")
         return ParsedFile(
-            content=builder.content, parser_sig=self.signature, locators=tuple(builder.locators)
+            content=builder.content,
+            # Rows are paragraphs: the Markdown chunker keeps them whole.
+            metadata={"kind": "markdown"},
+            parser_sig=self.signature,
+            locators=tuple(builder.locators),
         )
 
 
