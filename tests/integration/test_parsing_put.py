@@ -14,7 +14,7 @@ import triptych
 from cli_run import Shell, fresh_shell
 from triptych.chunking import OUTLINE_KEY
 from triptych.errors import ParseError, ValidationError
-from triptych.parsing import ParsedFile
+from triptych.parsing import ParsedFile, ParseLimits
 from triptych_backends.parsing import default_parser, parse_file
 
 TABLE = b"name,price\nNut,3\nBolt,4\n"
@@ -112,13 +112,24 @@ def test_one_file_is_read_by_its_path(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(ValidationError, match="cannot be read"):
         parse_file("a\x00b")
     with pytest.raises(ParseError, match="max_bytes"):
-        parse_file("a.json", parser=default_parser(limits=triptych_limits(3)))
+        parse_file("a.json", parser=default_parser(limits=ParseLimits(max_bytes=3)))
 
 
-def triptych_limits(most: int) -> object:
-    from triptych.parsing import ParseLimits
-
-    return ParseLimits(max_bytes=most)
+def test_the_short_ways_take_a_parser(tmp_path: Path) -> None:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "a.csv").write_bytes(TABLE)
+    (folder / "b.json").write_bytes(b"{")
+    (folder / "c.md").write_bytes(b"# C\n")
+    with triptych.open("memory://", embedder="hash") as kb:
+        report = triptych.ingest_directory(kb, folder, "d", parser=default_parser())
+        assert (report.added, [each.name for each in report.failed]) == (2, ["b.json"])
+        stored = triptych.ingest_file(kb, folder / "a.csv", "d", name="t", parser=default_parser())
+        assert (stored.name, stored.parser_sig) == ("t", "csv/1")
+        with pytest.raises(ParseError, match="JSON"):
+            triptych.ingest_file(kb, folder / "b.json", "d", parser=default_parser())
+        plain = triptych.ingest_directory(kb, folder, "e")
+        assert (plain.added, len(plain.skipped)) == (1, 2)
 
 
 # Third parties

@@ -14,6 +14,7 @@ from triptych_adapters.cli.session import Session, command, examples, pairs
 
 if TYPE_CHECKING:
     from triptych.files import Skipped
+    from triptych.parsing import ParsedFile
     from triptych.records import Failure, NewDocument, PutReport
     from triptych_adapters.cli.files import FileToPut
 
@@ -74,7 +75,7 @@ def put(
     from triptych.records import Failure
     from triptych_adapters.cli.files import find_files
     from triptych_adapters.cli.progress import shown
-    from triptych_backends.parsing import default_parser, read_bytes
+    from triptych_backends.parsing import default_parser
 
     extra = _metadata(metadata or [])
     from_stdin = paths == [Path("-")]
@@ -92,17 +93,16 @@ def put(
     unread: list[Failure] = []
     notes: list[str] = []
 
-    def parsed(known_as: str, data: bytes, doc_name: str) -> NewDocument:
-        made = parser.parse(known_as, data)
+    def document(made: ParsedFile, doc_name: str) -> NewDocument:
         notes.extend(made.notes)
         return made.document(doc_name, extra, if_version=if_version)
 
     def documents() -> Iterator[NewDocument]:
         if name is not None and from_stdin:
-            yield parsed(name, sys.stdin.buffer.read(), name)
+            yield document(parser.parse(name, sys.stdin.buffer.read()), name)
         for file in files:
             try:
-                yield parsed(str(file.path), read_bytes(file.path, parser), file.name)
+                yield document(parser.parse_path(file.path), file.name)
             except CancelledError:
                 raise
             except TriptychError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from triptych.errors import ParseError, ValidationError
+from triptych.errors import ValidationError
 from triptych.files import name_of
 from triptych.parsing import (
     Decode,
@@ -78,30 +78,7 @@ def parse_file(
     """
     file = Path(path)
     parser = default_parser() if parser is None else parser
-    return parser.parse(name_of(file) if name is None else name, read_bytes(file, parser))
-
-
-def read_bytes(path: Path, parser: FileParsers) -> bytes:
-    """The bytes of a file, no more of them than the parser's limit allows.
-
-    Raises:
-        ValidationError: it cannot be read.
-        ParseError: it is too large.
-    """
-    most = parser.limits.max_bytes
-    try:
-        with path.open("rb") as file:
-            data = file.read(most + 1)
-    except OSError as error:
-        raise ValidationError(f"{str(path)!r} cannot be read: {error.strerror}") from error
-    except ValueError as error:  # a NUL in the path
-        raise ValidationError(f"{str(path)!r} cannot be read: {error}") from error
-    if len(data) > most:
-        raise ParseError(
-            f"{str(path)!r} has more than {most:,} bytes: split it, or raise max_bytes of "
-            "ParseLimits"
-        )
-    return data
+    return parser.parse_path(file, name=name_of(file) if name is None else name)
 
 
 def _installed() -> list[FileParser]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import attrs
 
@@ -68,8 +68,8 @@ class FileParsers:
         """
         if len(data) > self.limits.max_bytes:
             raise ParseError(
-                f"{name!r} has {len(data):,} bytes, and files of up to "
-                f"{self.limits.max_bytes:,} are read: split it, or raise max_bytes of ParseLimits"
+                f"{name!r} has more than {self.limits.max_bytes:,} bytes: split it, or raise "
+                "max_bytes of ParseLimits"
             )
         parser = self.parser_for(name, data)
         try:
@@ -88,6 +88,25 @@ class FileParsers:
                 "split it, or raise max_characters of ParseLimits"
             )
         return attrs.evolve(parsed, original_sha256=hashlib.sha256(data).hexdigest())
+
+    def parse_path(self, path: Path, *, name: str | None = None) -> ParsedFile:
+        """`parse` of a file on disk, of which no more is read than the limits allow.
+
+        Args:
+            name: what its ending and the messages go by, the path where it is None.
+
+        Raises:
+            ValidationError: it cannot be read. Else as `parse`.
+        """
+        shown = str(path) if name is None else name
+        try:
+            with path.open("rb") as file:
+                data = file.read(int(self.limits.max_bytes) + 1)
+        except OSError as error:
+            raise ValidationError(f"{str(path)!r} cannot be read: {error.strerror}") from error
+        except ValueError as error:  # a NUL in the path
+            raise ValidationError(f"{str(path)!r} cannot be read: {error}") from error
+        return self.parse(shown, data)
 
 
 def _ending(name: str) -> str:
