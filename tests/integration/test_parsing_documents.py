@@ -81,7 +81,7 @@ def test_headers_and_page_numbers_are_dropped_but_for_the_first() -> None:
 
 def test_a_pdf_without_text_says_so() -> None:
     parsed = read("scan.pdf", make_pdf([["Words"], []]))
-    assert "pages 2" in parsed.notes[0]
+    assert "no text on page 2;" in parsed.notes[0]
 
 
 def test_a_pdf_is_known_by_its_first_bytes() -> None:

@@ -51,6 +51,10 @@ def test_text_is_kept_as_it_is(name: str) -> None:
     assert parsed.original_sha256 != ""
 
 
+def test_markdown_under_a_name_that_does_not_say_so_is_said_to_be_markdown() -> None:
+    assert read("a.mdown", "# A\n").metadata == {"kind": "markdown"}
+
+
 def test_utf_16_is_read_by_its_mark() -> None:
     assert read("a.txt", "héllo".encode("utf-16")).content == "héllo"
     with pytest.raises(ParseError, match="UTF-16"):
@@ -382,6 +386,13 @@ def test_whatever_a_parser_raises_is_told_as_an_error_of_the_file() -> None:
     parsers = FileParsers([Failing()], fallback=TextParser())
     with pytest.raises(ParseError, match=r"'a\.shout'.*shout/1.*KeyError"):
         parsers.parse("a.shout", b"x")
+
+
+def test_a_signature_tells_what_reads_a_name() -> None:
+    parsers = FileParsers(base_parsers(), fallback=TextParser())
+    assert parsers.signature("a.CSV") == "csv/1"
+    assert parsers.signature("a.txt") == "text/1"
+    assert {"html/1", "text/1"} <= set(parsers.signature("noending").split(";"))
 
 
 def test_an_ending_is_in_lower_case_with_its_dot() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any
@@ -41,8 +42,8 @@ class CodeParser:
 
     @property
     def signature(self) -> str:
-        """The parser's version; that of a file tells whether its definitions were found."""
-        return "code/1"
+        """The parser's version, and whether it can find definitions."""
+        return "code/1" if _is_installed() else "code/1 plain"
 
     def recognises(self, data: bytes) -> bool:
         """Never: a name must say so."""
@@ -101,6 +102,13 @@ def _definitions(text: str, language: Language) -> list[Part] | str:
         Part(start=points[start], end=points[stop], depth=depth, title=title)
         for start, stop, depth, title in spans
     ]
+
+
+def _is_installed() -> bool:
+    try:
+        return find_spec("tree_sitter") is not None
+    except ValueError:  # it is shut out, as in sys.modules
+        return False
 
 
 @cache

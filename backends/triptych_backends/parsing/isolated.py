@@ -17,6 +17,7 @@ import attrs
 from triptych import deadlines
 from triptych.chunking.outline import Locator
 from triptych.errors import NotAvailableError, ParseError
+from triptych.parsing.building import fit
 from triptych.parsing.limits import ParseLimits
 from triptych.parsing.parsed import ParsedFile
 
@@ -47,6 +48,11 @@ def run_isolated(
     deadlines.check("reading a file")
     left = deadlines.remaining()
     seconds = limits.seconds if left is None else min(limits.seconds, left)
+    if not sys.executable:
+        raise NotAvailableError(
+            f"no worker process can be started to read {name!r}: this Python does not know its "
+            "own program (sys.executable), as where it is embedded in another"
+        )
     header = {"job": job, "name": name, "limits": attrs.asdict(limits)}
     command = [sys.executable, "-I", "-c", _START, json.dumps([*map(str, sys.path)])]
     try:
@@ -93,7 +99,7 @@ def _parsed(answer: Any, name: str, signature: str, extra: str) -> ParsedFile:
     )
     return ParsedFile(
         content=answer["content"],
-        metadata=answer["metadata"],
+        metadata={key: fit(value) for key, value in answer["metadata"].items()},
         parser_sig=signature,
         locators=tuple(locators),
         notes=tuple(answer["notes"]),

@@ -101,7 +101,7 @@ def read_pdf(reading: Reading) -> None:
         reading.metadata["title"] = title[:300]
     empty = [number for number, text in enumerate(pages, start=1) if not text.strip()]
     if failed:
-        reading.notes.append(f"{name!r}: {_count(failed)} cannot be read, and are left out")
+        reading.notes.append(f"{name!r}: left out, because it cannot be read: {_count(failed)}")
     if empty:
         reading.notes.append(
             f"{name!r}: no text on {_count(empty)}; if they are scanned, put the file through "
@@ -111,6 +111,8 @@ def read_pdf(reading: Reading) -> None:
 
 def _count(numbers: list[int]) -> str:
     shown = ", ".join(map(str, numbers[:5]))
+    if len(numbers) == 1:
+        return f"page {shown}"
     return f"pages {shown}" + (f" and {len(numbers) - 5} more" if len(numbers) > 5 else "")
 
 

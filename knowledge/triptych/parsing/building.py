@@ -10,6 +10,7 @@ from triptych.errors import ParseError
 __all__ = [
     "ContentBuilder",
     "drop_contents_lines",
+    "fit",
     "is_contents_line",
     "markdown_safe",
     "one_line",
@@ -43,7 +44,7 @@ class ContentBuilder:
         gap: str = "\n\n",
     ) -> None:
         """Append a block behind ``gap``; one without visible text is left out."""
-        text = _UNFIT.sub("", text).strip("\r\n")
+        text = fit(text).strip("\r\n")
         if not text or text.isspace():
             return
         if self._pieces:
@@ -96,6 +97,11 @@ def is_contents_line(line: str) -> bool:
 def markdown_safe(text: str) -> str:
     """``text`` with what would begin a Markdown heading or fence escaped by a backslash."""
     return _LIKE_MARKDOWN.sub(r"\1\\\2", text)
+
+
+def fit(text: str) -> str:
+    """``text`` without what no store can hold, and the control characters that no text has."""
+    return _UNFIT.sub("", text)
 
 
 def one_line(text: str) -> str:

@@ -72,12 +72,15 @@ class FileParser(Protocol):
     """Turns the bytes of a file of one format into a `ParsedFile`.
 
     Deterministic, and bounded in time and memory whatever the bytes are: the limits it needs are
-    given when it is made. May be called from any thread. Equal signatures promise equal results.
+    given when it is made. May be called from any thread.
     """
 
     @property
     def signature(self) -> str:
-        """Names the format, the parser's version and every option: "csv/1"."""
+        """Names the format, the parser's version and every option: "csv/1".
+
+        Another signature says that files are to be read again: the results may differ.
+        """
         ...
 
     @property

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import attrs
 
+from triptych.chunking.kinds import MARKDOWN, kind_of
 from triptych.chunking.outline import Locator
 from triptych.files import ENDINGS
 from triptych.parsing.building import is_contents_line
@@ -60,7 +61,11 @@ class MarkdownParser:
 
     def parse(self, name: str, data: bytes) -> ParsedFile:
         """The text, without what a converter left in it."""
-        return _cleaned(self.decode(data, name), self.signature, comments=True)
+        parsed = _cleaned(self.decode(data, name), self.signature, comments=True)
+        if kind_of(name, {}) == MARKDOWN:
+            return parsed
+        # Its name alone would not tell the chunker.
+        return attrs.evolve(parsed, metadata={**parsed.metadata, "kind": MARKDOWN})
 
 
 def _cleaned(text: str, signature: str, *, comments: bool) -> ParsedFile:

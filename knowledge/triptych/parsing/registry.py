@@ -51,6 +51,16 @@ class FileParsers:
         """Whether the ending of ``name`` has a parser."""
         return _ending(name) in self._by_ending
 
+    def signature(self, name: str) -> str:
+        """What reads files of this name: another signature may read them otherwise.
+
+        Where the bytes decide, it is that of all parsers that they decide between.
+        """
+        known = self._by_ending.get(_ending(name))
+        if known is not None:
+            return known.signature
+        return ";".join(each.signature for each in (*self.parsers, self.fallback))
+
     def parser_for(self, name: str, data: bytes) -> FileParser:
         """The parser that `parse` asks."""
         known = self._by_ending.get(_ending(name))
