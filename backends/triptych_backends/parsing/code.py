@@ -202,8 +202,12 @@ def _with_comments(node: Any, language: Language) -> int:
     before = node.prev_sibling
     while before is not None and before.type in language.comments:
         earlier = before.prev_sibling
-        shares = earlier is not None and _last_row(earlier) == before.start_point[0]
-        if _last_row(before) < row - 1 or (shares and earlier.type not in language.comments):
+        follows_code = (
+            earlier is not None
+            and earlier.type not in language.comments
+            and _last_row(earlier) == before.start_point[0]
+        )
+        if follows_code or _last_row(before) < row - 1:
             break
         start, row = before.start_byte, before.start_point[0]
         before = earlier
