@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         ModelMismatchError as ModelMismatchError,
         NotAvailableError as NotAvailableError,
         NotFoundError as NotFoundError,
+        ParseError as ParseError,
         ProviderError as ProviderError,
         ProviderTimeoutError as ProviderTimeoutError,
         RateLimitedError as RateLimitedError,
@@ -195,8 +196,8 @@ _HOMES = {
     "deadlines": "CancelScope deadline",
     "errors": (
         "BudgetExceededError CancelledError ConflictError CorruptStoreError "
-        "DerivationError ModelMismatchError NotAvailableError NotFoundError ProviderError "
-        "ProviderTimeoutError RateLimitedError SchemaVersionError StoreError "
+        "DerivationError ModelMismatchError NotAvailableError NotFoundError ParseError "
+        "ProviderError ProviderTimeoutError RateLimitedError SchemaVersionError StoreError "
         "StoreLockedError TriptychError ValidationError"
     ),
     "opening": "open",
@@ -299,6 +300,7 @@ __all__ = [
     "NewDocument",
     "NotAvailableError",
     "NotFoundError",
+    "ParseError",
     "Progress",
     "ProgressCallback",
     "ProviderError",

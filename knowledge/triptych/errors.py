@@ -2,6 +2,7 @@
 
     TriptychError
     ├── ValidationError         what was asked for cannot be meant (also a ValueError)
+    │   └── ParseError          a file cannot be read as what it is
     ├── NotFoundError           the named thing is not there (also a LookupError)
     ├── ConflictError           somebody else changed it first
     ├── NotAvailableError       this installation or backend has no such power
@@ -38,6 +39,7 @@ __all__ = [
     "ModelMismatchError",
     "NotAvailableError",
     "NotFoundError",
+    "ParseError",
     "ProviderError",
     "ProviderTimeoutError",
     "RateLimitedError",
@@ -55,6 +57,10 @@ class TriptychError(Exception):
 
 class ValidationError(TriptychError, ValueError):
     """An argument cannot be meant; nothing was read or written."""
+
+
+class ParseError(ValidationError):
+    """A file is malformed, encrypted or beyond a limit; nothing of it was read or written."""
 
 
 class NotFoundError(TriptychError, LookupError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Container
 from pathlib import Path, PurePosixPath
 
 import attrs
@@ -25,10 +26,12 @@ class Skipped:
     reason: str
 
 
-def text_files(directory: Path) -> tuple[list[Path], list[Skipped]]:
+def text_files(
+    directory: Path, endings: Container[str] = ENDINGS
+) -> tuple[list[Path], list[Skipped]]:
     """The text files below ``directory``, by path, and what was passed over, by name.
 
-    Taken are files whose ending is one of `ENDINGS`, in any case, at any depth. Hidden files
+    Taken are files whose ending is one of ``endings``, in any case, at any depth. Hidden files
     and folders are passed over, a folder as a whole; links to folders too, for they may lead in
     circles.
 
@@ -59,7 +62,7 @@ def text_files(directory: Path) -> tuple[list[Path], list[Skipped]]:
             path = here / name
             if name.startswith("."):
                 skip(path, "hidden")
-            elif path.suffix.lower() not in ENDINGS:
+            elif path.suffix.lower() not in endings:
                 skip(path, f"ends in {path.suffix}" if path.suffix else "has no ending")
             elif not path.is_file():
                 skip(path, "not a file")

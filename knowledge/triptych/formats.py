@@ -30,6 +30,7 @@ def format_text(result: Result | Iterable[Hit]) -> str:
     for rank, hit in enumerate(_hits(result), start=1):
         about = _about(hit)
         source = about.pop("source") + (f", lines {about.pop('lines')}" if "lines" in about else "")
+        source += f", {about.pop('locator')}" if "locator" in about else ""
         known = [about.pop(key) for key in ("section", "category") if key in about]
         rest = [f"{key} {value}" for key, value in about.items()]
         line = " | ".join([f"{rank}. {source}", *known, *rest])
@@ -41,9 +42,9 @@ def format_xml(result: Result | Iterable[Hit]) -> str:
     """The hits for a prompt: ``<retrieved_context>`` with a ``<document>`` for each.
 
     Its attributes are ``source`` (the document's name), ``dataset``, ``section`` (the headings
-    above), ``category`` (of the metadata), ``layer`` (of abstracts and overviews), ``lines``,
-    ``version``, ``score`` and ``stale``; what does not apply is left out. A line of its own
-    begins and ends the text.
+    above), ``category`` (of the metadata), ``layer`` (of abstracts and overviews), ``lines`` or,
+    where a parser told it, ``locator`` (the place in the original file), ``version``, ``score``
+    and ``stale``; what does not apply is left out. A line of its own begins and ends the text.
 
     Well-formed whatever the documents hold: everything is escaped, line ends are as XML reads
     them, and the characters that XML cannot hold are replaced by U+FFFD. So no document can
@@ -135,7 +136,9 @@ def _about(hit: Hit) -> dict[str, str]:
         "section": _section(hit),
         "category": hit.metadata.get("category", ""),
         "layer": "" if hit.layer in (None, Layer.DETAIL) else str(hit.layer),
-        "lines": "" if lines is None else f"{lines[0]}-{lines[1]}",
+        # The lines of an extracted text are no lines of the file that a reader can open.
+        "lines": "" if lines is None or hit.locator else f"{lines[0]}-{lines[1]}",
+        "locator": hit.locator or "",
         "version": str(hit.sig.source_version),
         "score": f"{hit.score:.4f}",
         "stale": hit.stale or "",

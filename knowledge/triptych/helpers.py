@@ -17,10 +17,11 @@ import attrs
 
 from triptych.bulk import check_progress
 from triptych.categories import category
-from triptych.errors import ValidationError
-from triptych.files import Skipped, name_of, read_text, text_files
+from triptych.errors import NotAvailableError, ValidationError
+from triptych.files import ENDINGS, Skipped, name_of, read_text, text_files
 from triptych.formats import FORMATS
 from triptych.opening import open as open_store
+from triptych.parsing import FileParsers
 from triptych.progress import ProgressCallback
 from triptych.records import (
     Failure,
@@ -58,6 +59,7 @@ def ingest_directory(
     dataset_id: str,
     *,
     recreate: bool = False,
+    parser: FileParsers | None = None,
     progress: ProgressCallback | None = None,
 ) -> IngestReport:
     """Put the text files below ``directory`` (`triptych.files.text_files`) into a dataset.
@@ -65,7 +67,9 @@ def ingest_directory(
     A document is named by its path from there, with forward slashes, and has its `category` as
     metadata. ``recreate`` empties the dataset first (`Service.recreate`), once the folder has
     been found; without it what is unchanged costs nothing, and documents whose files are gone
-    stay. A file that is not UTF-8, or cannot be read, is reported and holds up no other.
+    stay. A file that is not UTF-8, or cannot be read, is reported and holds up no other. With a
+    ``parser`` (`triptych_backends.parsing.default_parser`) the files of every format that it has
+    are taken.
 
     Raises:
         NotFoundError: there is no such directory.
@@ -77,15 +81,15 @@ def ingest_directory(
     if not isinstance(recreate, bool):
         raise ValidationError(f"recreate is True or False, not {recreate!r:.60}")
     root = _path(directory, "directory")
-    files, skipped = text_files(root)
+    files, skipped = text_files(root, ENDINGS if parser is None else parser.endings)
     unread: list[Failure] = []
 
     def documents() -> Iterator[NewDocument]:
         for file in files:
             name = file.relative_to(root).as_posix()
             try:
-                yield _document(name, file)
-            except ValidationError as error:
+                yield _document(name, file, parser)
+            except (ValidationError, NotAvailableError) as error:
                 unread.append(Failure(dataset_id=dataset_id, name=name, error=error))
 
     with _opened(service, to_write=True) as kb:
@@ -97,22 +101,35 @@ def ingest_directory(
 
 
 def ingest_file(
-    service: Store, path: str | os.PathLike[str], dataset_id: str, *, name: str | None = None
+    service: Store,
+    path: str | os.PathLike[str],
+    dataset_id: str,
+    *,
+    name: str | None = None,
+    parser: FileParsers | None = None,
 ) -> SourceDocument:
     """Put one file, whatever its ending; the stored document.
 
     It is named by ``name``, else by its path from the current directory; one outside of it, by
-    its last part. Its category is metadata.
+    its last part. Its category is metadata. With a ``parser``
+    (`triptych_backends.parsing.default_parser`) it may be of any format that this has.
 
     Raises:
         ValidationError: the file is not UTF-8, or cannot be read.
+        NotAvailableError: the parser lacks a library.
         TriptychError: the health check failed (only where the store is opened here), or as
             `Service.put_document`.
     """
     file = _path(path, "path")
-    document = _document(name_of(file) if name is None else check_text(name, "name"), file)
+    known_as = name_of(file) if name is None else check_text(name, "name")
+    document = _document(known_as, file, parser)
     with _opened(service, to_write=True) as kb:
-        return kb.put_document(dataset_id, document.name, document.content, document.metadata)
+        if parser is None:
+            return kb.put_document(dataset_id, document.name, document.content, document.metadata)
+        failed = kb.put_documents(dataset_id, [document]).failed
+        if failed:
+            raise failed[0].error
+        return kb.get_document(dataset_id, document.name)
 
 
 def query(service: Store, question: str, dataset_id: str, top_k: int = 5, **fields: Any) -> Result:
@@ -164,5 +181,8 @@ def _path(path: Any, what: str) -> Path:
     return Path(path)
 
 
-def _document(name: str, path: Path) -> NewDocument:
-    return NewDocument(name=name, content=read_text(path), metadata={"category": category(name)})
+def _document(name: str, path: Path, parser: FileParsers | None) -> NewDocument:
+    metadata = {"category": category(name)}
+    if parser is None:
+        return NewDocument(name=name, content=read_text(path), metadata=metadata)
+    return parser.parse_path(path).document(name, metadata)

@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 
 from triptych.chunking.kinds import kind_of
+from triptych.chunking.outline import OUTLINE_KEY
 from triptych.records import DocumentInfo, DocumentSummary, SourceDocument
 
 __all__ = [
@@ -41,10 +42,13 @@ def digest(*parts: str) -> str:
 def document_input_sig(name: str, content_digest: str, metadata: Mapping[str, str]) -> str:
     """The digest of all that chunking and embedding read of a document.
 
-    That is its content, its explicit title and its kind; a rename or other metadata changes
-    nothing that was derived.
+    That is its content, its explicit title and its kind, and the outline that a parser left; a
+    rename or other metadata changes nothing that was derived.
     """
-    return digest("chunks", content_digest, metadata.get("title", ""), kind_of(name, metadata))
+    parts = ["chunks", content_digest, metadata.get("title", ""), kind_of(name, metadata)]
+    if OUTLINE_KEY in metadata:
+        parts.append(metadata[OUTLINE_KEY])
+    return digest(*parts)
 
 
 def document_info(document: SourceDocument) -> DocumentInfo:

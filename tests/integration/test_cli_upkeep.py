@@ -163,6 +163,7 @@ def test_every_error_of_triptych_has_its_exit_code() -> None:
     meant = {
         "ValidationError": Exit.USAGE,
         "NotFoundError": Exit.NOT_FOUND,
+        "ParseError": Exit.USAGE,
         "ConflictError": Exit.CONFLICT,
         "NotAvailableError": Exit.NOT_AVAILABLE,
         "ModelMismatchError": Exit.MODEL,

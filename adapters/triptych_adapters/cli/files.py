@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 
 import attrs
 
 from triptych.errors import NotFoundError, ValidationError
-from triptych.files import Skipped, name_of, text_files
+from triptych.files import ENDINGS, Skipped, name_of, text_files
 
 __all__ = ["FileToPut", "find_files"]
 
@@ -22,10 +22,10 @@ class FileToPut:
 
 
 def find_files(
-    paths: Sequence[Path], *, name: str | None = None
+    paths: Sequence[Path], *, name: str | None = None, endings: Container[str] = ENDINGS
 ) -> tuple[list[FileToPut], list[Skipped]]:
-    """The files that ``paths`` mean, ordered as given, and by name within a directory; and what
-    was passed over in directories.
+    """The files that ``paths`` mean, ordered as given, and by name within a directory, where
+    those of ``endings`` are taken; and what was passed over in directories.
 
     A file in a directory is named by its POSIX path from there. A file that is named itself
     keeps the path it was given by, from the current directory; one outside of it, its last
@@ -39,7 +39,7 @@ def find_files(
     skipped: list[Skipped] = []
     for path in paths:
         if path.is_dir():
-            taken, passed_over = text_files(path)
+            taken, passed_over = text_files(path, endings)
             skipped += passed_over
             found.extend(
                 FileToPut(path=file, name=file.relative_to(path).as_posix()) for file in taken

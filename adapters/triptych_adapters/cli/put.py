@@ -14,6 +14,7 @@ from triptych_adapters.cli.session import Session, command, examples, pairs
 
 if TYPE_CHECKING:
     from triptych.files import Skipped
+    from triptych.parsing import ParsedFile
     from triptych.records import Failure, NewDocument, PutReport
     from triptych_adapters.cli.files import FileToPut
 
@@ -27,7 +28,7 @@ def register(app: typer.Typer) -> None:
         app,
         "put",
         epilog=examples(
-            "triptych put docs/                         every text file below docs/",
+            "triptych put docs/                         every file below docs/ that can be read",
             "triptych put notes.md --metadata lang=en   one file",
             "cat log.txt | triptych put - --name log    standard input",
         ),
@@ -66,15 +67,15 @@ def put(
 ) -> Exit:
     """Put files into a dataset: add new documents, update changed ones.
 
-    From a directory it takes text files (.md, .markdown, .mdx, .rst, .txt and their like) at
-    any depth, hidden ones aside, each named by its path from there. Unchanged documents cost
-    nothing.
+    From a directory it takes the files of every format that has a parser (Markdown, text, HTML,
+    source code, notebooks, tables, PDF, office files, …) at any depth, hidden ones aside, each
+    named by its path from there. Unchanged documents cost nothing.
     """
-    from triptych.errors import ValidationError
-    from triptych.files import decode, read_text
-    from triptych.records import Failure, NewDocument
+    from triptych.errors import CancelledError, TriptychError, ValidationError
+    from triptych.records import Failure
     from triptych_adapters.cli.files import find_files
     from triptych_adapters.cli.progress import shown
+    from triptych_backends.parsing import default_parser
 
     extra = _metadata(metadata or [])
     from_stdin = paths == [Path("-")]
@@ -82,27 +83,29 @@ def put(
         raise ValidationError("- is standard input: put it by itself")
     if from_stdin and name is None:
         raise ValidationError("a document from standard input needs --name")
+    parser = default_parser()
     files: list[FileToPut] = []
     skipped: list[Skipped] = []
     if not from_stdin:
-        files, skipped = find_files(paths, name=name)
+        files, skipped = find_files(paths, name=name, endings=parser.endings)
     if if_version is not None and not from_stdin and len(files) != 1:
         raise ValidationError("--if-version goes with a single document")
     unread: list[Failure] = []
+    notes: list[str] = []
+
+    def document(made: ParsedFile, doc_name: str) -> NewDocument:
+        notes.extend(made.notes)
+        return made.document(doc_name, extra, if_version=if_version)
 
     def documents() -> Iterator[NewDocument]:
-        if from_stdin:
-            text = decode(sys.stdin.buffer.read(), "standard input")
-            yield NewDocument(name=name, content=text, metadata=extra, if_version=if_version)
+        if name is not None and from_stdin:
+            yield document(parser.parse(name, sys.stdin.buffer.read()), name)
         for file in files:
             try:
-                yield NewDocument(
-                    name=file.name,
-                    content=read_text(file.path),
-                    metadata=extra,
-                    if_version=if_version,
-                )
-            except ValidationError as error:
+                yield document(parser.parse_path(file.path), file.name)
+            except CancelledError:
+                raise
+            except TriptychError as error:
                 unread.append(Failure(dataset_id=dataset, name=file.name, error=error))
 
     alone = from_stdin or (len(files) == 1 and not paths[0].is_dir())
@@ -120,7 +123,7 @@ def put(
     failed = (*unread, *report.failed)
     if alone and failed:
         raise failed[0].error
-    _tell(session, dataset, report, failed, skipped)
+    _tell(session, dataset, report, failed, skipped, notes)
     done = report.added + report.updated + report.unchanged
     return exit_after([failure.error for failure in failed], done=done)
 
@@ -141,6 +144,7 @@ def _tell(
     report: PutReport,
     failed: tuple[Failure, ...],
     skipped: list[Skipped],
+    notes: list[str],
 ) -> None:
     from triptych_adapters.cli.schema import failure_json
 
@@ -156,6 +160,10 @@ def _tell(
     }
     for failure in failed:
         output.warn(f"{failure.name}: {failure.error}")
+    for note in notes[:_SHOWN]:
+        output.note(note)
+    if len(notes) > _SHOWN:
+        output.note(f"and {len(notes) - _SHOWN} more remarks like these; --json has them all")
     seen = [each for each in skipped if each.reason != "hidden"]
     if seen:
         some = ", ".join(f"{each.name} ({each.reason})" for each in seen[:_SHOWN])
@@ -170,6 +178,7 @@ def _tell(
                 "counts": counts,
                 "failures": failures,
                 "skipped": passed_over,
+                "notes": notes,
             }
         )
     elif not output.quiet:

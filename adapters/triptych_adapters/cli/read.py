@@ -36,6 +36,7 @@ def get(
     ] = False,
 ) -> None:
     """Print a document exactly as it was put, byte for byte."""
+    from triptych.records import shown_metadata
     from triptych_adapters.cli.schema import document_json
 
     with session.service() as service:
@@ -52,7 +53,10 @@ def get(
             ("updated", document.updated_at.isoformat()),
             ("size", len(document.content.encode("utf-8"))),
         ]
-        rows += [(f"metadata.{key}", value) for key, value in sorted(document.metadata.items())]
+        if document.parser_sig:
+            rows.append(("parser", document.parser_sig))
+        metadata = shown_metadata(document.metadata)
+        rows += [(f"metadata.{key}", value) for key, value in sorted(metadata.items())]
         output.table(("", ""), rows)
     else:
         output.write(document.content)

@@ -24,13 +24,17 @@ __all__ = [
 
 
 def document_json(document: SourceDocument | DocumentInfo) -> dict[str, Any]:
-    """A document without its content."""
+    """A document without its content; where a parser made that, from what and how."""
+    from triptych.records import shown_metadata
+
+    made = {"original_sha256": document.original_sha256, "parser_sig": document.parser_sig}
     return {
         "dataset": document.dataset_id,
         "name": document.name,
         "version": document.version,
         "updated_at": document.updated_at.isoformat(),
-        "metadata": dict(document.metadata),
+        "metadata": dict(shown_metadata(document.metadata)),
+        **{key: value for key, value in made.items() if value},
     }
 
 

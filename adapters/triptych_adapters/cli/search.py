@@ -138,7 +138,7 @@ def heading(rank: int, hit: Hit, *, show_dataset: bool) -> Text:
     if hit.layer is None:
         where = ""
     elif hit.chunk_index >= 0:
-        where = f":{hit.start_line}"
+        where = f", {visible(hit.locator)}" if hit.locator else f":{hit.start_line}"
     else:
         where = f" {hit.layer}"
     line = Text(f"{rank}. ")

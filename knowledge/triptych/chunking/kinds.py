@@ -7,6 +7,8 @@ import attrs
 
 from triptych.chunking.default import DefaultChunker
 from triptych.chunking.markdown import MarkdownChunker
+from triptych.chunking.outline import OUTLINE_KEY
+from triptych.chunking.outlined import OutlinedChunker
 from triptych.chunking.specs import ChunkConfig, Chunker
 
 MARKDOWN = "markdown"
@@ -43,8 +45,12 @@ class ChunkerSet:
         return ";".join([*parts, f"*={self.default.signature}"])
 
     def for_document(self, name: str, metadata: Mapping[str, str]) -> Chunker:
-        """Return the chunker of the document's kind (`kind_of`)."""
-        return self.by_kind.get(kind_of(name, metadata), self.default)
+        """Return the chunker of the document's kind (`kind_of`), under the document's outline
+        where a parser left one (`triptych.chunking.outline`)."""
+        chunker = self.by_kind.get(kind_of(name, metadata), self.default)
+        if OUTLINE_KEY in metadata:
+            return OutlinedChunker(base=chunker, metadata=metadata)
+        return chunker
 
 
 def default_chunkers(

@@ -18,6 +18,7 @@ from triptych.records.values import (
     Scope,
     StaleReason,
     Vector,
+    shown_metadata,
     to_layer,
 )
 
@@ -189,7 +190,9 @@ class Hit:
     ``chunk_index`` is `NO_CHUNK` for layers and documents; ``layer`` is None for documents.
     ``window`` is the wider text from ``window_start`` to ``window_end`` that a window chunker
     shows with a chunk. It is None where the chunk has no window, and where the document's text
-    has changed since, which ``stale`` tells.
+    has changed since, which ``stale`` tells. ``metadata`` is the document's without the keys that
+    begin with "triptych.", which are reserved. ``locator`` is the place in the original file, in
+    words ("page 3"), where a parser told it.
     """
 
     dataset_id: str
@@ -199,7 +202,7 @@ class Hit:
     score: float
     chunk_index: int = NO_CHUNK
     sig: DerivedSig
-    metadata: Mapping[str, str] = attrs.field(factory=dict)
+    metadata: Mapping[str, str] = attrs.field(factory=dict, converter=shown_metadata)
     scores: Mapping[str, float] = attrs.field(factory=dict)
     start: int = 0
     end: int = 0

@@ -1,0 +1,103 @@
+"""Every format: those of `triptych.parsing`, those that need a library, and third parties'."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from triptych.errors import ValidationError
+from triptych.files import name_of
+from triptych.parsing import (
+    Decode,
+    FileParser,
+    FileParsers,
+    ParsedFile,
+    ParseLimits,
+    TextParser,
+    base_parsers,
+    decode_text,
+)
+from triptych_backends.parsing.code import CodeParser
+from triptych_backends.parsing.office import DocxParser, PptxParser, XlsxParser
+from triptych_backends.parsing.pdf import PdfParser
+
+__all__ = [
+    "ENTRY_POINTS",
+    "CodeParser",
+    "DocxParser",
+    "PdfParser",
+    "PptxParser",
+    "XlsxParser",
+    "default_parser",
+    "parse_file",
+]
+
+ENTRY_POINTS = "triptych.parsers"
+"""The group of entry points: each is called without arguments and gives a `FileParser`."""
+
+
+def default_parser(
+    *, limits: ParseLimits | None = None, decode: Decode = decode_text, plugins: bool = True
+) -> FileParsers:
+    """A parser of every format: ``parse(name, data)`` gives a `ParsedFile`.
+
+    A format's library is imported when its first file is read; where it is missing,
+    NotAvailableError names the extra. Installed packages add parsers, or take a format over,
+    by an entry point of the group "triptych.parsers".
+
+    Args:
+        limits: what one file may be and cost, see `ParseLimits`.
+        decode: from the bytes of a text file to its text.
+        plugins: False leaves the parsers of other packages out.
+
+    Raises:
+        ValidationError: an installed parser cannot be loaded, or is none.
+    """
+    limits = limits or ParseLimits()
+    parsers: list[FileParser] = [
+        *base_parsers(limits=limits, decode=decode),
+        CodeParser(decode=decode),
+        PdfParser(limits=limits),
+        DocxParser(limits=limits),
+        PptxParser(limits=limits),
+        XlsxParser(limits=limits),
+    ]
+    if plugins:
+        parsers += _installed()
+    return FileParsers(parsers, fallback=TextParser(decode=decode), limits=limits)
+
+
+def parse_file(
+    path: str | Path, *, name: str | None = None, parser: FileParsers | None = None
+) -> ParsedFile:
+    """Read and parse one file; ``parse_file(path).document(name)`` is what to put.
+
+    Raises:
+        ValidationError: the file cannot be read, or is no text.
+        ParseError: it is malformed, encrypted, or beyond a limit.
+        NotAvailableError: a library is missing.
+    """
+    file = Path(path)
+    parser = default_parser() if parser is None else parser
+    return parser.parse_path(file, name=name_of(file) if name is None else name)
+
+
+def _installed() -> list[FileParser]:
+    """The parsers of other packages, by the name of their entry point."""
+    from importlib.metadata import entry_points
+
+    found = []
+    for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda each: each.name):
+        try:
+            parser = entry.load()()
+        except Exception as error:
+            raise ValidationError(
+                f"the parser {entry.name!r} ({entry.value}) cannot be loaded ({error}): mend or "
+                "uninstall its package"
+            ) from error
+        if not isinstance(parser, FileParser):
+            raise ValidationError(
+                f"the entry point {entry.name!r} ({entry.value}) of {ENTRY_POINTS!r} gives a "
+                f"{type(parser).__name__}, which is no FileParser"
+            )
+        found.append(parser)
+    return found

@@ -1,0 +1,215 @@
+"""What a parser knows of an extracted text: where each part stood in the file, and its structure.
+
+It travels with the document, as the metadata value `OUTLINE_KEY`, so that every store keeps it
+and a rebuild needs no parser. It names the text it was made for: over any other text it says
+nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from operator import index
+from typing import Any
+
+import attrs
+
+from triptych.errors import ValidationError
+
+__all__ = ["OUTLINE_KEY", "Locator", "Outline", "Part", "read_outline", "write_outline"]
+
+OUTLINE_KEY = "triptych.outline"
+"""The metadata key. Keys that begin with "triptych." are reserved, and not shown with hits."""
+
+MAX_LOCATORS = 20_000
+"""Of more, every second one is left out until they fit; what is left then spans its neighbour."""
+
+_VERSION = 1
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Locator:
+    """Where the text from ``start`` to ``end`` (code points) stands in the original.
+
+    ``unit`` is "page", "line", "cell", "slide", "row", …, ``number`` counts from 1, and
+    ``within`` names what holds it ("sheet Prices"). With ``counted`` each line end in the span
+    leads to the next number: then ``number`` is that of its first line.
+    """
+
+    start: int
+    end: int
+    unit: str
+    number: int
+    within: str = ""
+    counted: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        if not 0 <= self.start <= self.end or self.number < 0:
+            raise ValidationError(
+                f"a locator spans {self.start}:{self.end} with number {self.number}: both ends "
+                "and the number count upwards from 0"
+            )
+
+    @property
+    def label(self) -> str:
+        """The place in words, of a counted one the first: "page 3", "sheet Prices, row 17"."""
+        return _label(self.within, self.unit, self.number, self.number)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Part:
+    """A definition, key or section in the text: chunks do not reach over its ends.
+
+    ``depth`` is 0 for those that no other part holds; parts are listed outermost first, in the
+    order of the text.
+    """
+
+    start: int
+    end: int
+    title: str
+    depth: int = 0
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Outline:
+    """The locators and parts of one text, both in the order of the text."""
+
+    locators: tuple[Locator, ...] = ()
+    parts: tuple[Part, ...] = ()
+
+    def locate(self, content: str, start: int, end: int) -> str | None:
+        """The places that hold ``content[start:end]`` in words, None where none is known.
+
+        The first and the last of them: "page 3", "pages 3-4", "sheet A, row 9 to sheet B, row 2".
+        """
+        held = self.locators
+        first = bisect_right(held, start, key=lambda each: each.end)
+        last = bisect_left(held, max(end, start + 1), key=lambda each: each.start) - 1
+        if first > last or first >= len(held):
+            return None
+        left, right = held[first], held[last]
+        low = left.number + (_lines(content, left.start, start) if left.counted else 0)
+        high = right.number
+        if right.counted:
+            high += _lines(content, right.start, min(end, right.end))
+        if (left.within, left.unit) == (right.within, right.unit):
+            return _label(left.within, left.unit, min(low, high), max(low, high))
+        ends = ((left, low), (right, high))
+        return " to ".join(_label(each.within, each.unit, at, at) for each, at in ends)
+
+
+def write_outline(content: str, locators: Sequence[Locator], parts: Sequence[Part]) -> str:
+    """The outline of ``content`` as one line of JSON, "" where there is nothing to say.
+
+    Raises:
+        ValidationError: locators or parts are out of order, or reach outside of the text.
+    """
+    if not locators and not parts:
+        return ""
+    _check(content, locators, parts)
+    kept = list(locators)
+    while len(kept) > MAX_LOCATORS:
+        ends = [each.end for each in kept]
+        kept = [
+            attrs.evolve(each, end=ends[min(2 * at + 1, len(ends) - 1)])
+            for at, each in enumerate(kept[::2])
+        ]
+    runs: list[list[Any]] = []
+    at = number = 0
+    for each in kept:
+        if not runs or runs[-1][:3] != [each.unit, each.within, int(each.counted)]:
+            runs.append([each.unit, each.within, int(each.counted), []])
+        runs[-1][3] += [each.start - at, each.end - each.start, each.number - number]
+        at, number = each.end, each.number
+    titles: list[Any] = []
+    at = 0
+    for part in parts:
+        titles += [part.start - at, part.end - part.start, part.depth, part.title]
+        at = part.start
+    value = {"v": _VERSION, "of": _fingerprint(content), "places": runs, "parts": titles}
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def read_outline(metadata: Mapping[str, str], content: str) -> Outline | None:
+    """The outline that ``metadata`` holds for ``content``; None for none, or another text's."""
+    text = metadata.get(OUTLINE_KEY, "")
+    if not text:
+        return None
+    try:
+        value = json.loads(text)
+        if value["v"] != _VERSION or value["of"] != _fingerprint(content):
+            return None
+        outline = Outline(
+            locators=tuple(_locators(value["places"])), parts=tuple(_parts(value["parts"]))
+        )
+        _check(content, outline.locators, outline.parts)
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return None  # somebody else's value under this key
+    return outline
+
+
+def _locators(runs: list[list[Any]]) -> Iterator[Locator]:
+    at = number = 0
+    for unit, within, counted, numbers in runs:
+        for skip, length, step in zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True):
+            start, number = at + index(skip), number + index(step)
+            at = start + index(length)
+            yield Locator(
+                start=start,
+                end=at,
+                unit=str(unit),
+                number=number,
+                within=str(within),
+                counted=bool(counted),
+            )
+
+
+def _parts(fields: list[Any]) -> Iterator[Part]:
+    at = 0
+    for place in range(0, len(fields), 4):
+        skip, length, depth, title = fields[place : place + 4]
+        at += index(skip)
+        yield Part(start=at, end=at + index(length), depth=index(depth), title=str(title))
+
+
+def _check(content: str, locators: Sequence[Locator], parts: Sequence[Part]) -> None:
+    at = 0
+    for each in locators:
+        if each.start < at or each.end > len(content):
+            raise ValidationError(
+                f"the locator {each.label!r} at {each.start}:{each.end} overlaps another, or "
+                f"reaches outside of the text of {len(content)} code points"
+            )
+        at = each.end
+    open_ends = [len(content)]
+    at = 0
+    for part in parts:
+        while len(open_ends) > max(part.depth, 0) + 1:
+            at = max(at, open_ends.pop())
+        nested = 0 <= part.depth < len(open_ends) and part.end <= open_ends[-1]
+        if not nested or not at <= part.start < part.end:
+            raise ValidationError(
+                f"the part {part.title!r} at {part.start}:{part.end} is out of order, or "
+                "reaches outside of what holds it"
+            )
+        open_ends.append(part.end)
+        at = part.start
+
+
+def _fingerprint(content: str) -> str:
+    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _lines(content: str, start: int, end: int) -> int:
+    """How many lines end in the span: in \\n, \\r\\n or \\r."""
+    found = content.count("\n", start, end)
+    if "\r" in content:
+        found += content.count("\r", start, end) - content.count("\r\n", start, end)
+    return found
+
+
+def _label(within: str, unit: str, low: int, high: int) -> str:
+    place = f"{unit} {low}" if low == high else f"{unit}s {low}-{high}"
+    return f"{within}, {place}" if within else place

@@ -1,0 +1,57 @@
+"""Files of many formats as text: the contract, the registry, and what needs no library.
+
+`triptych_backends.parsing.default_parser` has these and the formats that need one.
+"""
+
+from __future__ import annotations
+
+from triptych.chunking.outline import Locator, Part
+from triptych.parsing.building import ContentBuilder
+from triptych.parsing.decoding import decode_text
+from triptych.parsing.html_text import HtmlParser
+from triptych.parsing.json_text import JsonParser
+from triptych.parsing.limits import ParseLimits
+from triptych.parsing.notebook import NotebookParser
+from triptych.parsing.parsed import Decode, FileParser, ParsedFile
+from triptych.parsing.plain_text import MarkdownParser, TextParser
+from triptych.parsing.registry import FileParsers
+from triptych.parsing.restructured import RestructuredTextParser
+from triptych.parsing.tables import CsvParser
+from triptych.parsing.yaml_text import YamlParser
+
+__all__ = [
+    "ContentBuilder",
+    "CsvParser",
+    "Decode",
+    "FileParser",
+    "FileParsers",
+    "HtmlParser",
+    "JsonParser",
+    "Locator",
+    "MarkdownParser",
+    "NotebookParser",
+    "ParseLimits",
+    "ParsedFile",
+    "Part",
+    "RestructuredTextParser",
+    "TextParser",
+    "YamlParser",
+    "base_parsers",
+    "decode_text",
+]
+
+
+def base_parsers(
+    *, limits: ParseLimits | None = None, decode: Decode = decode_text
+) -> list[FileParser]:
+    """The parsers of this package, one a format, but for plain text's, which is the fallback."""
+    limits = limits or ParseLimits()
+    return [
+        MarkdownParser(decode=decode),
+        RestructuredTextParser(decode=decode, limits=limits),
+        HtmlParser(decode=decode, limits=limits),
+        NotebookParser(decode=decode, limits=limits),
+        CsvParser(decode=decode, limits=limits),
+        JsonParser(decode=decode, limits=limits),
+        YamlParser(decode=decode),
+    ]

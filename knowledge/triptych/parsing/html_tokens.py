@@ -1,0 +1,100 @@
+"""HTML as a stream of tags and text, in linear time whatever the bytes are.
+
+A subset of the tokenizer of the HTML standard (section 13.2.5): what does not close before the
+end of the file (a tag, a comment) ends it there, so that nothing is looked for twice. The
+standard library's html.parser was quadratic on such input in many of its versions.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator, Mapping
+
+import attrs
+
+__all__ = ["END", "START", "TEXT", "Token", "tokens"]
+
+START, END, TEXT = "start", "end", "text"
+
+_TAG = re.compile(
+    r"<(/?)([a-zA-Z][^\s/>]*+)((?:[^=>]++|=\s*+(?:\"[^\"]*+\"|'[^']*+'|(?![\"'])|.))*+)>", re.S
+)
+_ATTRIBUTE = re.compile(
+    r"([^\s=>\"'/]++)(?:\s*+=\s*+(?:\"([^\"]*+)\"|'([^']*+)'|([^\s>]++)))?", re.S
+)
+_NO_MARKUP = frozenset(
+    ("iframe", "noembed", "noframes", "script", "style", "textarea", "title", "xmp")
+)
+_DECODED = frozenset(("textarea", "title"))
+_MAX_ATTRIBUTES = 65_536
+
+
+@attrs.frozen(slots=True)
+class Token:
+    """A start tag (``value`` its name), an end tag, or a run of text, and where it begins."""
+
+    kind: str
+    value: str
+    position: int
+    attributes: Mapping[str, str] = attrs.field(factory=dict)
+    closed: bool = False
+
+
+def tokens(text: str) -> Iterator[Token]:
+    """The tags and the text of ``text``, names in lower case, character references decoded."""
+    at = 0
+    while at < len(text):
+        opening = text.find("<", at)
+        if opening < 0:
+            opening = len(text)
+        if opening > at:
+            yield Token(TEXT, html.unescape(text[at:opening]), at)
+        if opening == len(text):
+            return
+        at = opening
+        mark = text[at + 1 : at + 2]
+        if (mark.isascii() and mark.isalpha()) or mark == "/":
+            found = _TAG.match(text, at)
+            if found is None:
+                if mark == "/" and not text[at + 2 : at + 3].isalpha():
+                    at = text.find(">", at) + 1
+                    if at > 0:
+                        continue
+                return
+            name = found[2].lower()
+            start = at
+            at = found.end()
+            if found[1]:
+                yield Token(END, name, start)
+                continue
+            yield Token(START, name, start, _attributes(found[3]), found[3].endswith("/"))
+            if name in _NO_MARKUP:
+                close = re.compile(rf"</{re.escape(name)}(?=[\s/>])", re.I).search(text, at)
+                end = len(text) if close is None else close.start()
+                inner = text[at:end]
+                yield Token(TEXT, html.unescape(inner) if name in _DECODED else inner, at)
+                at = end
+        elif mark in ("!", "?"):
+            at = _behind_declaration(text, at)
+        else:
+            yield Token(TEXT, "<", at)
+            at += 1
+
+
+def _behind_declaration(text: str, at: int) -> int:
+    """Behind a comment, doctype or processing instruction; the end where it does not close."""
+    if not text.startswith("<!--", at):
+        end = text.find(">", at)
+        return len(text) if end < 0 else end + 1
+    # "<!-->" and "<!--->" are whole comments: the end may share dashes with the beginning.
+    end = text.find("-->", at + 2)
+    return len(text) if end < 0 else end + 3
+
+
+def _attributes(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for match in _ATTRIBUTE.finditer(text[:_MAX_ATTRIBUTES]):
+        value = match[2] or match[3] or match[4] or ""
+        found.setdefault(match[1].lower(), html.unescape(value))
+    return found

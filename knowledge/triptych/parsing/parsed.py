@@ -1,0 +1,102 @@
+"""What a parser makes of a file, and the contract of parsers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+
+import attrs
+
+from triptych.chunking.outline import OUTLINE_KEY, Locator, Part, write_outline
+
+if TYPE_CHECKING:
+    from triptych.records import NewDocument
+
+__all__ = ["Decode", "FileParser", "ParsedFile"]
+
+Decode: TypeAlias = Callable[[bytes, str], str]
+"""From a file's bytes and name to its text; raises ValidationError where it is none."""
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class ParsedFile:
+    """A file's text, and how to find one's way back from it.
+
+    ``content`` is Markdown where the file has structure; then ``metadata["kind"]`` says so.
+    ``locators`` lead from spans of it to pages, lines, cells or slides; ``parts`` are what
+    chunks do not reach over. Both are in the order of the text, and ``metadata`` holds them for
+    the document (`triptych.chunking.OUTLINE_KEY`). ``notes`` tell what was not done, and what
+    to do about it.
+
+    Raises:
+        ValidationError: locators or parts are out of order, or reach outside of the content.
+    """
+
+    content: str
+    metadata: Mapping[str, str] = attrs.field(factory=dict)
+    parser_sig: str = ""
+    locators: tuple[Locator, ...] = ()
+    parts: tuple[Part, ...] = ()
+    notes: tuple[str, ...] = ()
+    original_sha256: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        outline = write_outline(self.content, self.locators, self.parts)
+        metadata = {key: value for key, value in self.metadata.items() if key != OUTLINE_KEY}
+        if outline:
+            metadata[OUTLINE_KEY] = outline
+        object.__setattr__(self, "metadata", metadata)
+
+    def document(
+        self,
+        name: str,
+        metadata: Mapping[str, str] | None = None,
+        *,
+        if_version: int | None = None,
+    ) -> NewDocument:
+        """The document to put; ``metadata`` goes over what the parser found."""
+        from triptych.records import NewDocument
+
+        return NewDocument(
+            name=name,
+            content=self.content,
+            metadata={**self.metadata, **(metadata or {})},
+            if_version=if_version,
+            original_sha256=self.original_sha256,
+            parser_sig=self.parser_sig,
+        )
+
+
+@runtime_checkable
+class FileParser(Protocol):
+    """Turns the bytes of a file of one format into a `ParsedFile`.
+
+    Deterministic, and bounded in time and memory whatever the bytes are: the limits it needs are
+    given when it is made. May be called from any thread.
+    """
+
+    @property
+    def signature(self) -> str:
+        """Names the format, the parser's version and every option: "csv/1".
+
+        Another signature says that files are to be read again: the results may differ.
+        """
+        ...
+
+    @property
+    def endings(self) -> frozenset[str]:
+        """The endings of its files, in lower case, with the dot."""
+        ...
+
+    def recognises(self, data: bytes) -> bool:
+        """Whether ``data``, of a name that tells nothing, can only be of this format."""
+        ...
+
+    def parse(self, name: str, data: bytes) -> ParsedFile:
+        """The text of ``data``. ``name`` is the file's, for its ending and for messages.
+
+        Raises:
+            ParseError: it is malformed, encrypted, or beyond a limit.
+            NotAvailableError: a library is missing; the message names the extra.
+        """
+        ...

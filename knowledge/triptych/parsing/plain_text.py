@@ -1,0 +1,119 @@
+"""Markdown and plain text: kept as they are, but for what a converter left in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import attrs
+
+from triptych.chunking.kinds import MARKDOWN, kind_of
+from triptych.chunking.outline import Locator
+from triptych.files import ENDINGS
+from triptych.parsing.building import is_contents_line
+from triptych.parsing.decoding import decode_text
+from triptych.parsing.parsed import Decode, ParsedFile
+
+__all__ = ["MarkdownParser", "TextParser"]
+
+_MARKDOWN = frozenset((".markdown", ".md", ".mdown", ".mdx"))
+_OTHERS = ENDINGS - _MARKDOWN - {".rst"} | {".jsonl", ".log", ".ndjson"}
+
+# What well-known converters write between the text of a page and the next.
+_COMMENT = re.compile(
+    r"[ \t]*<!--\s*(?:image|formula-not-decoded|page[ _-]?break|(?:page|slide)(?:[ _]number)?"
+    r"\s*[:=#]?\s*\d+|page(?:number|header|footer|break)\s*(?:=\s*\"[^\"\n]{0,200}\")?)"
+    r"\s*-->[ \t]*",
+    re.IGNORECASE,
+)
+_MAY_HOLD = re.compile("<!--|[.][ .][.]|[.] [.]|[\u2024-\u2026·]")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+
+
+@attrs.frozen(kw_only=True)
+class TextParser:
+    """Plain text, and every text that has no parser of its own."""
+
+    decode: Decode = decode_text
+    signature: str = attrs.field(default="text/1", init=False)
+    endings: frozenset[str] = attrs.field(default=_OTHERS, init=False)
+
+    def recognises(self, data: bytes) -> bool:
+        """Never: the registry falls back on it."""
+        return False
+
+    def parse(self, name: str, data: bytes) -> ParsedFile:
+        """The text, without the lines of a table of contents."""
+        return _cleaned(self.decode(data, name), self.signature, comments=False)
+
+
+@attrs.frozen(kw_only=True)
+class MarkdownParser:
+    """Markdown; outside of code, converters' comments and contents lines are left out."""
+
+    decode: Decode = decode_text
+    signature: str = attrs.field(default="markdown/1", init=False)
+    endings: frozenset[str] = attrs.field(default=_MARKDOWN, init=False)
+
+    def recognises(self, data: bytes) -> bool:
+        """Never: any text is Markdown."""
+        return False
+
+    def parse(self, name: str, data: bytes) -> ParsedFile:
+        """The text, without what a converter left in it."""
+        parsed = _cleaned(self.decode(data, name), self.signature, comments=True)
+        if kind_of(name, {}) == MARKDOWN:
+            return parsed
+        # Its name alone would not tell the chunker.
+        return attrs.evolve(parsed, metadata={**parsed.metadata, "kind": MARKDOWN})
+
+
+def _cleaned(text: str, signature: str, *, comments: bool) -> ParsedFile:
+    """``text`` as it is, or without some lines: then locators lead back to the lines."""
+    if _MAY_HOLD.search(text) is None:
+        return ParsedFile(content=text, parser_sig=signature)
+    kept: list[tuple[int, str]] = []
+    left_out = False
+    for number, line, fenced in _lines(text):
+        drop = not fenced and (
+            is_contents_line(line.rstrip("\r\n"))
+            or (comments and "<!--" in line and _COMMENT.fullmatch(line.rstrip("\r\n")) is not None)
+        )
+        left_out = left_out or drop
+        if not drop:
+            kept.append((number, line))
+    if not left_out:
+        return ParsedFile(content=text, parser_sig=signature)
+    return ParsedFile(
+        content="".join(line for _, line in kept),
+        parser_sig=signature,
+        locators=tuple(line_locators(kept)),
+    )
+
+
+def _lines(text: str) -> Iterator[tuple[int, str, bool]]:
+    """The lines of ``text``, from 1, with their ends, and whether they are fenced code."""
+    fence = ""
+    for number, line in enumerate(re.findall(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+", text), start=1):
+        found = _FENCE.match(line)
+        inside = bool(fence)
+        if found is not None:
+            if not fence:
+                fence = found[1]
+            elif found[1].startswith(fence) and not line[found.end() :].strip():
+                fence = ""
+        yield number, line, inside or bool(fence)
+
+
+def line_locators(kept: list[tuple[int, str]]) -> Iterator[Locator]:
+    """Where each run of neighbouring lines stands; the lines with their ends and numbers."""
+    at = start = first = before = 0
+    for number, line in kept:
+        if number != before + 1 or at == 0:
+            if at > start:
+                yield Locator(start=start, end=at, unit="line", number=first, counted=True)
+            start, first = at, number
+        at += len(line)
+        before = number
+    if at > start:
+        yield Locator(start=start, end=at, unit="line", number=first, counted=True)
