@@ -245,7 +245,7 @@ class Scanner:
         except OSError:
             found.skipped.append(Skipped(name=relative, reason="a link that leads nowhere"))
             return None
-        reason = self._bad_target(folder, target)
+        reason = self._bad_target(target)
         if stat.S_ISDIR(status.st_mode):
             here = os.path.realpath(folder.path)
             if not reason and folder.linked:
@@ -264,12 +264,11 @@ class Scanner:
         found.links = found.links or len(found.files) > before
         return None
 
-    def _bad_target(self, folder: _Folder, target: str) -> str:
-        root = os.path.realpath(self._root)
-        if not target.startswith(root.rstrip(os.sep) + os.sep):
+    def _bad_target(self, target: str) -> str:
+        root = os.path.realpath(self._root).rstrip(os.sep)
+        if not f"{target}{os.sep}".startswith(f"{root}{os.sep}"):
             return "a link out of the folder"
-        inside = target[len(root.rstrip(os.sep)) + 1 :]
-        if any(part.startswith(".") for part in inside.split(os.sep)):
+        if any(part.startswith(".") for part in target[len(root) :].split(os.sep)):
             return "a link to what is hidden"
         return ""
 
