@@ -44,6 +44,7 @@ class Desk:
         parser: FileParser | None = None,
         path: Path | None = None,
         options: dict[str, Any] | None = None,
+        state: str | None = "state",
         **arguments: Any,
     ) -> DirectorySync:
         root = SyncRoot(path=path or self.root, dataset_id="d", key=key, prefix=prefix)
@@ -52,7 +53,7 @@ class Desk:
             [root],
             SyncOptions(**(options or {})),
             parser=parser,
-            state=self.path / "state",
+            state=self.path / state if state else None,
             **arguments,
         )
 
