@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from pathlib import PurePosixPath
 from typing import Protocol
 
 import attrs
@@ -48,7 +48,7 @@ class TextFileParser:
 
     def takes(self, name: str) -> bool:
         """Whether its ending is one of `triptych.files.ENDINGS`, in any case."""
-        return PurePosixPath(name).suffix.lower() in ENDINGS
+        return os.path.splitext(name)[1].lower() in ENDINGS
 
     def signature(self, name: str) -> str:
         return "text/1"

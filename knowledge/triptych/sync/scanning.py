@@ -82,7 +82,7 @@ class Scanner:
         self._takes = takes
         self._max_bytes = options.max_bytes
         self._include = compile_patterns(options.include) if options.include else None
-        self._exclude = compile_patterns(options.exclude)
+        self._exclude = compile_patterns(options.exclude) if options.exclude else None
         self._exclude_paths = tuple(str(path) for path in options.exclude_paths)
 
     def scan(self) -> Scan:
@@ -277,7 +277,7 @@ class Scanner:
             return "hidden"
         if self.is_excluded_path(path):
             return "the store itself"
-        if self._exclude.match_file(f"{relative}/" if is_folder else relative):
+        if self._exclude and self._exclude.match_file(f"{relative}/" if is_folder else relative):
             return "excluded"
         return "ignored" if folder.ignores.ignores(relative, folder=is_folder) else ""
 
