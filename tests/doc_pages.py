@@ -52,11 +52,13 @@ CAMEL_HOMES = (
     "triptych.events",
     "triptych.evaluation",
     "triptych.layers",
+    "triptych.sync",
     "triptych_backends.embedders",
     "triptych_backends.filesystem",
     "triptych_backends.memory",
     "triptych_backends.providers",
     "triptych_backends.sql",
+    "triptych_backends.watching",
     "builtins",
 )
 """Where a name in backticks and camel case may come from."""

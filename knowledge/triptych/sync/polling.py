@@ -49,7 +49,9 @@ class PollingNotifier:
             unseen = {path for path, stat in now.items() if stat is None}
             seen_again = any(s is None and path not in unseen for path, s in before.items())
             changed = {path for path in {**before, **now} if before.get(path) != now.get(path)}
-            before, changed, young = now, changed | young, still_young
+            # Once more when it is no longer young: what it is then, it stays under these times.
+            changed |= young - still_young
+            before, young = now, still_young
             if seen_again:
                 yield from self._sync.everything()
             elif changed:
