@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+import triptych
 from sync_folder import Desk, contents, desk as made_desk, until
 from triptych.contracts import EventNotifier
 from triptych.errors import ProviderError, ValidationError
@@ -229,22 +231,33 @@ def test_a_period_that_is_none_is_refused(desk: Desk, seconds: float) -> None:
         WatchfilesNotifier(desk.syncing(), resync=seconds)
 
 
+@contextmanager
+def watch_command(
+    folder: Path, *arguments: str, **settings: str
+) -> Iterator[subprocess.Popen[str]]:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("TRIPTYCH_")}
+    path = os.pathsep.join(filter(None, sys.path))
+    with subprocess.Popen(
+        [sys.executable, "-m", "triptych_adapters.cli", "watch", ".", *arguments],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**environment, "PYTHONPATH": path, **settings},
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has other signals")
 def test_the_command_watches_until_it_is_told_to_stop(tmp_path: Path, number: int) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "a.md").write_text("# A\n\nalpha\n")
     # A store inside of what is watched, whose own writes must start nothing.
-    command = ["watch", ".", "--json", "--store", "kb.db", "--embedder", "hash"]
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("TRIPTYCH_")}
-    with subprocess.Popen(
-        [sys.executable, "-m", "triptych_adapters.cli", *command],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**environment, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    ) as process:
+    with watch_command(tmp_path, "--json", "--embedder", "hash") as process:
         assert process.stdout is not None
         first = json.loads(process.stdout.readline())
         assert (first["command"], first["counts"]["written"]) == ("watch", 1)
@@ -257,3 +270,21 @@ def test_the_command_watches_until_it_is_told_to_stop(tmp_path: Path, number: in
     assert process.returncode == 0, err
     assert out == ""
     assert "stopped" in err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other signals")
+def test_the_command_does_not_wait_for_a_model_that_does_not_answer(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("# A\n\nalpha\n")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        host = f"http://127.0.0.1:{server.getsockname()[1]}"
+        with watch_command(
+            tmp_path, "--embedder", "ollama:none", OLLAMA_HOST=host, NO_PROXY="127.0.0.1"
+        ) as process:
+            asked, _ = server.accept()
+            process.send_signal(signal.SIGTERM)
+            _, err = process.communicate(timeout=30)
+            asked.close()
+    assert process.returncode == 0, err
+    assert "while a model was being asked" in err
+    with triptych.open(tmp_path / "kb.db", embedder=None) as kb:
+        assert kb.health().ok
