@@ -184,9 +184,23 @@ def test_an_embedder_out_of_reach_is_told_and_tried_again(desk: Desk, kind: str)
     assert hit.stale is None
 
 
+def test_a_root_that_is_a_link_is_watched(desk: Desk, kind: str) -> None:
+    desk.root.rename(desk.path / "real")
+    os.symlink("real", desk.root)
+    with watched(desk, kind):
+        desk.write("deep/a.md", "one")
+        until(lambda: contents(desk.kb) == {"deep/a.md": "one"})
+        os.mkdir(desk.path / "other")
+        (desk.path / "other" / "b.md").write_text("two")
+        desk.root.unlink()
+        os.symlink("other", desk.root)
+        until(lambda: contents(desk.kb) == {"b.md": "two"})
+
+
 def test_ignored_changes_make_no_work(desk: Desk) -> None:
     desk.write(".gitignore", "log.md\nbuild/\n")
     desk.write("a.md", "one")
+    desk.write("build/0.md", "built")
     with watched(desk) as records:
         for number in range(10):
             desk.write("log.md", str(number))

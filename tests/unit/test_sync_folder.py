@@ -185,6 +185,19 @@ def test_a_rename_that_was_cut_off_before_the_delete_keeps_the_layers(desk: Desk
     assert layer.content == "Overview."
 
 
+def test_a_rename_onto_another_file_brings_its_layers_in_place_of_stale_ones(desk: Desk) -> None:
+    desk.write("a.md", "# A\n\nalpha\n")
+    desk.write("b.md", "# B\n\nbeta\n")
+    desk.sync()
+    for name in ("a.md", "b.md"):
+        desk.kb.put_document_layer("d", name, "L0", f"About {name}.")
+    (desk.root / "a.md").replace(desk.root / "b.md")
+    desk.sync()
+    layer = desk.kb.layer("d", "b.md", "L0")
+    assert layer is not None
+    assert (layer.content, layer.stale) == ("About a.md.", None)
+
+
 def test_files_that_swap_names_cost_no_embedding(desk: Desk) -> None:
     desk.write("a.md", "# One\n\nfirst\n")
     desk.write("b.md", "# Two\n\nsecond\n")

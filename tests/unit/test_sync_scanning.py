@@ -186,3 +186,10 @@ def test_what_git_ignores_is_ignored(
     )
     assert sorted(Scanner(root, SyncOptions(), lambda name: True).scan().files) == wanted
     shutil.rmtree(root)
+
+
+def test_a_root_may_be_a_link(tmp_path: Path) -> None:
+    make(tmp_path / "real", "a.md", "deep/b.md")
+    os.symlink("a.md", tmp_path / "real" / "c.md")
+    os.symlink("real", tmp_path / "root")
+    assert taken(tmp_path / "root") == ["a.md", "c.md", "deep/b.md"]

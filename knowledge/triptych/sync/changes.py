@@ -21,8 +21,13 @@ def events_of(
     roots: Sequence[tuple[SyncRoot, Scanner]],
     known: Mapping[SyncRoot, Mapping[str, Known]],
     paths: Sequence[str],
+    *,
+    busy: bool,
 ) -> list[ChangeEvent]:
-    """The events that changes at the absolute ``paths`` make, each once, in order."""
+    """The events that changes at the absolute ``paths`` make, each once, in order.
+
+    ``busy`` says that a sync is running, which may have read files that are not yet ``known``.
+    """
     found: dict[ChangeEvent, None] = {}
     for root, scanner in roots:
         below = [relative for path in paths if (relative := _below(root, path)) is not None]
@@ -33,7 +38,7 @@ def events_of(
         for relative in dict.fromkeys(below):
             if whole in found:
                 break
-            event = _event(root, scanner, known.get(root, {}), relative)
+            event = _event(root, scanner, known.get(root, {}), relative, busy)
             if event is not None:
                 found[event] = None
     return list(found)
@@ -49,7 +54,7 @@ def _below(root: SyncRoot, path: str) -> str | None:
 
 
 def _event(
-    root: SyncRoot, scanner: Scanner, known: Mapping[str, Known], relative: str
+    root: SyncRoot, scanner: Scanner, known: Mapping[str, Known], relative: str, busy: bool
 ) -> ChangeEvent | None:
     whole = ChangeEvent(kind=EventKind.BULK, dataset_id=root.dataset_id)
     *above, name = relative.split("/")
@@ -70,7 +75,9 @@ def _event(
     )
     if relative in known or scan.files or scan.failed:
         return one
-    # What is gone may have been a folder.
-    if not os.path.lexists(path) and any(each.startswith(f"{relative}/") for each in known):
+    if os.path.lexists(path):
+        return None
+    # What is gone may have been a folder. A copy, for a sync may be adding to it.
+    if busy or any(each.startswith(f"{relative}/") for each in list(known)):
         return whole
-    return None
+    return one if scanner.wants(relative) else None

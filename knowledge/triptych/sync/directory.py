@@ -144,7 +144,8 @@ class DirectorySync:
         Nothing, where no document can come of them; many, or a change to a folder, mean the
         whole dataset.
         """
-        return events_of(self._roots, self._known, list(paths))
+        busy = self._lock.locked()
+        return events_of(self._roots, self._known, list(paths), busy=busy)
 
     def everything(self) -> list[ChangeEvent]:
         """An event for each dataset: anything may have changed."""

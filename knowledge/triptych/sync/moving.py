@@ -35,7 +35,7 @@ def renames(
 
 
 def copy_layers(service: Service, dataset_id: str, old: str, new: str) -> None:
-    """Give ``new`` the fresh layers of ``old``, where it has none of its own, vectors included.
+    """Give ``new`` the fresh layers of ``old``, where it has none that is, vectors included.
 
     They hold the same content, so what was made of the one is as good as made of the other. A
     layer whose document moves on meanwhile is left out: it is made again like any other. A store
@@ -51,7 +51,8 @@ def copy_layers(service: Service, dataset_id: str, old: str, new: str) -> None:
             continue
         if info.content_sha256 != layer.sig.input_sig:
             continue
-        if service.layer_repo.get(dataset_id, new, kind) is not None:
+        own = service.layer(dataset_id, new, kind)
+        if own is not None and own.stale is None:
             continue
         sig = attrs.evolve(layer.sig, source_version=info.version)
         moved = attrs.evolve(layer, doc_name=new, stale=None, sig=sig, vector=None)

@@ -95,13 +95,14 @@ class Pass:
         gone = self._gone(work)
         added = [name for name in documents if name not in infos]
         moved = renames(gone, _contents(work, set(added)))
-        same = {each.task.file.name for each in work.of("put") if self._is_same(each)}
+        same = {each.task.file.name for each in work.of("put") if each.same}
+        stale = {each.task.file.name for each in work.of("put") if not each.task.fresh}
         return SyncPlan(
             checked=len(work.survey.files) + len(work.survey.failed),
             added=tuple(name for name in added if name not in {new for _, new in moved}),
             updated=tuple(name for name in documents if name in infos and name not in same),
             unchanged=len(work.of("unchanged")) + len(same),
-            repaired=tuple(sorted(same)),
+            repaired=tuple(sorted(same & stale)),
             renamed=moved,
             deleted=tuple(i.name for i in gone if i.name not in {old for old, _ in moved}),
             skipped=_skipped(work),
@@ -128,13 +129,15 @@ class Pass:
         moved = renames(gone, _contents(work, added))
         deleted, not_deleted = self._delete(work, gone)
         moved = tuple(pair for pair in moved if pair[0] in deleted)
-        same = [e for e in work.of("put") if self._is_same(e) and e.task.file.name not in undone]
         report = SyncReport(
             checked=len(work.survey.files) + len(work.survey.failed),
             added=put.added - len(moved),
             updated=put.updated,
             unchanged=len(work.of("unchanged")) + put.unchanged,
-            repaired=sum(not each.task.fresh for each in same),
+            repaired=sum(
+                each.same and not each.task.fresh and each.task.file.name not in undone
+                for each in work.of("put")
+            ),
             renamed=moved,
             deleted=tuple(name for name in deleted if name not in {old for old, _ in moved}),
             skipped=_skipped(work),
@@ -189,7 +192,8 @@ class Pass:
     def _prepared(self, work: _Work) -> Iterator[Prepared]:
         for each in in_turn(self._preparer.prepare, work.todo, self._options.workers):
             deadlines.check("the sync")
-            work.done.append(each)
+            # Without its text, for there may be more of it than memory.
+            work.done.append(attrs.evolve(each, document=None))
             known = self._known[each.task.file.root]
             if each.known is not None and known.get(each.task.file.relative) != each.known:
                 known[each.task.file.relative] = each.known
@@ -210,17 +214,6 @@ class Pass:
                     yield each.document
 
         return self._service.put_documents(self._dataset_id, documents(), progress=progress)
-
-    @staticmethod
-    def _is_same(prepared: Prepared) -> bool:
-        """Whether the put document is what is stored already."""
-        info, document = prepared.task.info, prepared.document
-        return (
-            info is not None
-            and document is not None
-            and info.content_sha256 == prepared.content_sha256
-            and info.metadata == document.metadata
-        )
 
     # Deleting
 

@@ -10,7 +10,13 @@ from typing import Literal
 import attrs
 
 from triptych.categories import category
-from triptych.errors import ConflictError, NotAvailableError, TriptychError, ValidationError
+from triptych.errors import (
+    CancelledError,
+    ConflictError,
+    NotAvailableError,
+    TriptychError,
+    ValidationError,
+)
 from triptych.records import DerivedSig, DocumentInfo, NewDocument
 from triptych.signatures import content_sha256
 from triptych.sync.parsing import FileParser
@@ -54,13 +60,18 @@ class Task:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Prepared:
-    """What is to be done for a file."""
+    """What is to be done for a file.
+
+    ``same`` says of what is to be put that it is what the store has: only its chunks, or what is
+    known of its origin, may be behind.
+    """
 
     task: Task
     outcome: Literal["unchanged", "left out", "put", "failed"]
     known: Known | None = None
     document: NewDocument | None = None
     content_sha256: str = ""
+    same: bool = False
     error: Exception | None = None
 
 
@@ -105,6 +116,8 @@ class Preparer:
         """Read the file, and parse it if its bytes are new."""
         try:
             return self._prepare(task)
+        except CancelledError:
+            raise
         except Exception as error:  # noqa: BLE001 - one file's failure is its own
             told = error if isinstance(error, TriptychError) else _told(task.file, error)
             return Prepared(task=task, outcome="failed", error=told)
@@ -155,6 +168,9 @@ class Preparer:
             known=Known(stat, sha256, signature, outcome_of(content, document.metadata)),
             document=document,
             content_sha256=content,
+            same=info is not None
+            and info.content_sha256 == content
+            and info.metadata == document.metadata,
         )
 
     def _as_before(self, task: Task, known: Known) -> Prepared | None:

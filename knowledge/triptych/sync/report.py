@@ -53,7 +53,7 @@ class SyncReport:
         """The same as a Rebuilder tells it."""
         rebuilt = self.added + self.updated + len(self.renamed) + self.repaired
         return RebuildReport(
-            checked=self.checked,
+            checked=self.unchanged - self.repaired + rebuilt + len(self.failed),
             fresh=self.unchanged - self.repaired,
             rebuilt=rebuilt,
             embedded=self.embedded,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from triptych.sync.ignoring import IgnoreStack, compile_patterns, ignore_stack
 from triptych.sync.roots import SyncOptions
 
 __all__ = ["FileStat", "Scan", "Scanner"]
+
+_LENIENT_NAMES = sys.platform in ("darwin", "win32")
 
 
 @attrs.frozen(slots=True)
@@ -166,6 +169,9 @@ class Scanner:
     def _one(self, folder: _Folder, name: str, found: Scan, *, want_folder: bool) -> _Folder | None:
         try:
             status = os.lstat(os.path.join(folder.path, name))
+            # Some systems find a file under names that differ in case or composition.
+            if _LENIENT_NAMES and name not in os.listdir(folder.path):
+                return None
         except OSError as error:
             self._unseen(folder.prefix + name, error, found)
             return None
