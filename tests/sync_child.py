@@ -7,7 +7,7 @@ from pathlib import Path
 
 import triptych
 from sync_folder import Desk
-from triptych.sync import ParsedFile, TextFileParser
+from triptych.sync import ParsedText, TextFileParser
 from triptych.testing.fakes import FakeEmbedder
 
 __all__ = ["PickyParser", "sync_for_ever"]
@@ -16,7 +16,7 @@ __all__ = ["PickyParser", "sync_for_ever"]
 class PickyParser(TextFileParser):
     """Fails over texts with FAIL in them."""
 
-    def parse(self, name: str, data: bytes) -> ParsedFile | None:
+    def parse(self, name: str, data: bytes) -> ParsedText | None:
         if b"FAIL" in data:
             raise RuntimeError("this cannot be parsed")
         return super().parse(name, data)

@@ -12,7 +12,7 @@ import attrs
 
 import triptych
 from triptych.service import Service
-from triptych.sync import DirectorySync, FileParser, SyncOptions, SyncReport, SyncRoot
+from triptych.sync import DirectorySync, SyncOptions, SyncParser, SyncReport, SyncRoot
 from triptych.testing.fakes import FakeEmbedder
 
 __all__ = ["Desk", "contents", "desk", "state_of", "until"]
@@ -41,7 +41,7 @@ class Desk:
         *,
         key: str = "root",
         prefix: str = "",
-        parser: FileParser | None = None,
+        parser: SyncParser | None = None,
         path: Path | None = None,
         options: dict[str, Any] | None = None,
         state: str | None = "state",

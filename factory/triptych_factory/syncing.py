@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 
 from triptych.service import Service
-from triptych.sync import DirectorySync, FileParser, SyncOptions, SyncRoot
+from triptych.sync import DirectorySync, SyncOptions, SyncParser, SyncRoot
 from triptych_factory.locations import Location, parse_location
 from triptych_factory.settings import Settings
 
@@ -38,7 +38,7 @@ def directory_sync(
     roots: Sequence[SyncRoot],
     options: SyncOptions | None = None,
     *,
-    parser: FileParser | None = None,
+    parser: SyncParser | None = None,
 ) -> DirectorySync:
     """A sync into the Service that ``settings`` were wired to.
 

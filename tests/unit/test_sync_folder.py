@@ -26,7 +26,7 @@ from triptych.records import RebuildScope
 from triptych.sync import (
     MARK,
     DirectorySync,
-    ParsedFile,
+    ParsedText,
     SourceFile,
     SyncOptions,
     SyncReport,
@@ -52,13 +52,13 @@ class PickyParser(TextFileParser):
     def signature(self, name: str) -> str:
         return f"picky/{self.version}"
 
-    def parse(self, name: str, data: bytes) -> ParsedFile | None:
+    def parse(self, name: str, data: bytes) -> ParsedText | None:
         self.parsed.append(name)
         if b"FAIL" in data:
             raise RuntimeError("this cannot be parsed")
         parsed = super().parse(name, data)
         assert parsed is not None
-        return ParsedFile(content=parsed.content + f"\nv{self.version}\n")
+        return ParsedText(content=parsed.content + f"\nv{self.version}\n")
 
 
 def test_files_become_documents_with_their_metadata(desk: Desk) -> None:
@@ -455,7 +455,7 @@ def test_a_write_of_another_in_between_is_never_overwritten_by_an_older_file(des
     class Racing(TextFileParser):
         raced = False
 
-        def parse(self, name: str, data: bytes) -> ParsedFile | None:
+        def parse(self, name: str, data: bytes) -> ParsedText | None:
             if not self.raced:
                 self.raced = True
                 file.write_text("two")

@@ -8,7 +8,7 @@
 from triptych.sync.directory import DirectorySync
 from triptych.sync.encodings import decode_text
 from triptych.sync.front_matter import front_matter
-from triptych.sync.parsing import FileParser, ParsedFile, TextFileParser
+from triptych.sync.parsing import Parsed, ParsedText, SyncParser, TextFileParser
 from triptych.sync.polling import PollingNotifier
 from triptych.sync.preparing import MetadataFunction, SourceFile
 from triptych.sync.report import SyncPlan, SyncReport
@@ -17,12 +17,13 @@ from triptych.sync.roots import MARK, SyncOptions, SyncRoot
 __all__ = [
     "MARK",
     "DirectorySync",
-    "FileParser",
     "MetadataFunction",
-    "ParsedFile",
+    "Parsed",
+    "ParsedText",
     "PollingNotifier",
     "SourceFile",
     "SyncOptions",
+    "SyncParser",
     "SyncPlan",
     "SyncReport",
     "SyncRoot",

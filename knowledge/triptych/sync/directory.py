@@ -12,7 +12,7 @@ from triptych.progress import ProgressCallback
 from triptych.records import ChangeEvent, EventKind, RebuildReport, RebuildScope
 from triptych.service import Service
 from triptych.sync.changes import events_of
-from triptych.sync.parsing import FileParser, TextFileParser
+from triptych.sync.parsing import SyncParser, TextFileParser
 from triptych.sync.passing import Pass
 from triptych.sync.preparing import MetadataFunction, Preparer
 from triptych.sync.report import SyncPlan, SyncReport
@@ -50,7 +50,7 @@ class DirectorySync:
         roots: Sequence[SyncRoot],
         options: SyncOptions | None = None,
         *,
-        parser: FileParser | None = None,
+        parser: SyncParser | None = None,
         metadata: MetadataFunction | None = None,
         metadata_sig: str = "",
         state: Path | None = None,

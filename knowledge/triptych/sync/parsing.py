@@ -12,18 +12,32 @@ from triptych.files import ENDINGS
 from triptych.sync.encodings import decode_text
 from triptych.sync.front_matter import front_matter
 
-__all__ = ["FileParser", "ParsedFile", "TextFileParser"]
+__all__ = ["Parsed", "ParsedText", "SyncParser", "TextFileParser"]
+
+
+class Parsed(Protocol):
+    """What a parser gives: a file's text, and the metadata that is written in it."""
+
+    @property
+    def content(self) -> str:
+        """The text."""
+        ...
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """The metadata."""
+        ...
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class ParsedFile:
-    """A file's text, and the metadata that is written in it."""
+class ParsedText:
+    """A `Parsed`, and nothing else."""
 
     content: str
     metadata: Mapping[str, str] = attrs.field(factory=dict)
 
 
-class FileParser(Protocol):
+class SyncParser(Protocol):
     """Makes documents of files. Called from several threads at a time."""
 
     def takes(self, name: str) -> bool:
@@ -34,7 +48,7 @@ class FileParser(Protocol):
         """What parses files of this name, with its version: another one parses them anew."""
         ...
 
-    def parse(self, name: str, data: bytes) -> ParsedFile | None:
+    def parse(self, name: str, data: bytes) -> Parsed | None:
         """What the file says; None when it is nothing to make a document of, binary data say.
 
         The same for the same arguments and signature. May raise what it likes: the file has
@@ -53,7 +67,7 @@ class TextFileParser:
     def signature(self, name: str) -> str:
         return "text/1"
 
-    def parse(self, name: str, data: bytes) -> ParsedFile | None:
+    def parse(self, name: str, data: bytes) -> ParsedText | None:
         """The decoded text; None for binary data."""
         text = decode_text(data)
-        return None if text is None else ParsedFile(content=text, metadata=front_matter(text))
+        return None if text is None else ParsedText(content=text, metadata=front_matter(text))

@@ -19,7 +19,7 @@ from triptych.errors import (
 )
 from triptych.records import DerivedSig, DocumentInfo, NewDocument
 from triptych.signatures import content_sha256
-from triptych.sync.parsing import FileParser
+from triptych.sync.parsing import SyncParser
 from triptych.sync.reading import read_file
 from triptych.sync.roots import MARK
 from triptych.sync.state import LEFT_OUT, Known, outcome_of
@@ -90,7 +90,7 @@ class Preparer:
 
     def __init__(
         self,
-        parser: FileParser,
+        parser: SyncParser,
         metadata: MetadataFunction | None,
         metadata_sig: str,
         *,
