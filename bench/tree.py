@@ -23,7 +23,7 @@ from typing import Any
 
 import triptych
 from triptych.service import Service
-from triptych.sync import DirectorySync, SyncRoot, decode_text
+from triptych.sync import DirectorySync, SyncReport, SyncRoot, decode_text
 
 WORD = re.compile(r"[^\W\d_]{5,}")
 KEY = "tree"
@@ -129,7 +129,7 @@ def main() -> None:
                     change(folder, chance)
                     changes += 1
                 sync = sync_of(kb, folder, place / "state")
-                reports = []
+                reports: list[SyncReport] = []
                 worker = threading.Thread(target=lambda s=sync, r=reports: r.append(s.sync()))
                 worker.start()
                 while worker.is_alive():

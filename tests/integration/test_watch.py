@@ -173,8 +173,8 @@ def test_a_git_checkout_arrives(desk: Desk) -> None:
 def test_an_embedder_out_of_reach_is_told_and_tried_again(desk: Desk, kind: str) -> None:
     desk.write("a.md", "# A\n\nalpha\n")
     with watched(desk, kind) as records:
-        outage = {desk.embedder.calls + n: ProviderError("no answer") for n in range(1, 8)}
-        desk.embedder.failures = outage
+        first = desk.embedder.calls + 1
+        desk.embedder.failures = dict.fromkeys(range(first, first + 7), ProviderError("no answer"))
         desk.write("a.md", "# A\n\nbeta\n")
         until(lambda: records and records[-1].retry is None)
         assert "no answer" in str(records[0].report.failed[0].error)  # type: ignore[union-attr]  # it has one

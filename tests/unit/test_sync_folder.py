@@ -93,7 +93,7 @@ def test_a_function_adds_metadata_and_its_version_asks_it_anew(desk: Desk) -> No
     other = desk.syncing(metadata=lambda file: {"lang": "fr"}, metadata_sig="2")
     assert other.sync().updated == 1
     assert desk.kb.get_document("d", "a.md").metadata["lang"] == "fr"
-    bad = desk.syncing(metadata=lambda file: {"n": 1}, metadata_sig="3")  # type: ignore[dict-item]  # the point
+    bad = desk.syncing(metadata=lambda file: {"n": 1}, metadata_sig="3")
     (failure,) = bad.sync().failed
     assert isinstance(failure.error, ValidationError)
     assert desk.kb.get_document("d", "a.md").metadata["lang"] == "fr"
@@ -285,7 +285,7 @@ def test_roots_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
         with pytest.raises(NotFoundError):
             DirectorySync(kb, [one]).rebuild(RebuildScope(dataset_id="other"))
     with pytest.raises(ValidationError):
-        SyncRoot(path="")  # type: ignore[arg-type]  # its converter takes text
+        SyncRoot(path="")
     with pytest.raises(ValidationError):
         SyncOptions(workers=0)
 

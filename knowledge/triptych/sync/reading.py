@@ -37,6 +37,7 @@ def read_file(root: Path, relative: str, max_bytes: int) -> tuple[bytes, FileSta
     path = os.path.realpath(root / relative, strict=True)
     if not path.startswith(os.path.realpath(root).rstrip(os.sep) + os.sep):
         raise OSError(errno.ELOOP, "it leads out of the folder", str(root / relative))
+    data, steady = b"", None
     for _ in range(_TRIES):
         started = time.time_ns()
         handle = os.open(path, _FLAGS)
@@ -49,6 +50,6 @@ def read_file(root: Path, relative: str, max_bytes: int) -> tuple[bytes, FileSta
         if len(data) > max_bytes:
             raise OSError(errno.EFBIG, f"it has more than {max_bytes} bytes", path)
         if FileStat.of(before) == after:
-            old = max(after.mtime_ns, after.ctime_ns) < started - _RACY_NS
-            return data, after if old else None
-    return data, None
+            steady = after if max(after.mtime_ns, after.ctime_ns) < started - _RACY_NS else None
+            break
+    return data, steady

@@ -15,7 +15,7 @@ from triptych.signatures import digest
 
 __all__ = ["MARK", "SyncOptions", "SyncRoot", "check_roots"]
 
-MARK = "sync_root"
+MARK = "triptych.sync_root"
 """The metadata key that says which root brought a document in: its value is `SyncRoot.key`."""
 
 
