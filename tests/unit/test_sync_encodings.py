@@ -85,7 +85,8 @@ def test_any_bytes_give_text_that_can_be_stored_or_none(data: bytes) -> None:
 def test_front_matter_is_told_as_strings() -> None:
     text = (
         "---\ntitle: 'Retry: limits'\ntags: [a, b]\ndraft: no\nversion: 1.10\nempty:\n"
-        "author:\n  name: Ada\ntriptych:\n  sync_root: forged\ntriptych.sync_root: forged\nitems:\n- one\n- two\n---\n# Text\n"
+        "author:\n  name: Ada\ntriptych:\n  sync_root: forged\ntriptych.sync_root: forged\n"
+        "items:\n- one\n- two\n---\n# Text\n"
     )
     assert front_matter(text) == {
         "title": "Retry: limits",
