@@ -85,6 +85,10 @@ def _unmarked_utf16(data: bytes) -> str | None:
     # A character such as U+4E00 has its NUL in the other half, but few characters do.
     if min(low, high) * 10 > max(low, high):
         return None
+    # ASCII with a NUL here and there reads as fine Chinese; but UTF-16 that is UTF-8 as well is
+    # ASCII, every other byte of which is NUL.
+    if (low + high) * 10 < len(data) * 3 and _decoded(data, "utf-8") is not None:
+        return None
     text = _decoded(data, "utf-16-le" if high >= low else "utf-16-be")
     if text is None or "\0" in text:
         return None
