@@ -54,7 +54,7 @@ def decode_text(data: bytes) -> str | None:
         return None
     if b"\0" in data:
         return _unmarked_utf16(data)
-    if len(_CONTROLS.findall(data[:_SAMPLE])) * 20 > len(data[:_SAMPLE]):
+    if _has_controls(data):
         return None
     text = _decoded(data, "utf-8")
     if text is None and _looks_chinese(data):
@@ -71,6 +71,12 @@ def _decoded(data: bytes, encoding: str) -> str | None:
         return None
 
 
+def _has_controls(data: bytes) -> bool:
+    """Whether more than one byte in twenty is a control character that text does without."""
+    sample = data[:_SAMPLE]
+    return len(_CONTROLS.findall(sample)) * 20 > len(sample)
+
+
 def _looks_chinese(data: bytes) -> bool:
     pairs = [pair[0] for pair in _PAIR.finditer(data[:_SAMPLE])]
     common = sum(_COMMON_PAIR.match(pair) is not None for pair in pairs)
@@ -85,9 +91,9 @@ def _unmarked_utf16(data: bytes) -> str | None:
     # A character such as U+4E00 has its NUL in the other half, but few characters do.
     if min(low, high) * 10 > max(low, high):
         return None
-    # ASCII with a NUL here and there reads as fine Chinese; but UTF-16 that is UTF-8 as well is
-    # ASCII, every other byte of which is NUL.
-    if (low + high) * 10 < len(data) * 3 and _decoded(data, "utf-8") is not None:
+    # UTF-8 with a NUL here and there would read as fine Chinese.
+    few = (low + high) * 10 < len(data) * 3
+    if few and not _has_controls(data.replace(b"\0", b"")) and _decoded(data, "utf-8") is not None:
         return None
     text = _decoded(data, "utf-16-le" if high >= low else "utf-16-be")
     if text is None or "\0" in text:
