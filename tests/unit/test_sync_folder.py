@@ -470,6 +470,29 @@ def test_a_write_of_another_in_between_is_never_overwritten_by_an_older_file(des
     assert contents(desk.kb) == {"a.md": "two"}
 
 
+def test_a_file_that_goes_away_during_the_sync_is_no_failure(desk: Desk) -> None:
+    for number in range(30):
+        desk.write(f"{number:02}.md", f"text {number}")
+    desk.sync()
+    for number in range(30):
+        desk.write(f"{number:02}.md", f"other text {number}")
+
+    class Removing(TextFileParser):
+        """The first file that is read takes the last ones away."""
+
+        def parse(self, name: str, data: bytes) -> ParsedText | None:
+            (desk.root / "29.md").unlink(missing_ok=True)
+            if (desk.root / "28.md").exists():
+                (desk.root / "28.md").rename(desk.root / "30.md")
+            return super().parse(name, data)
+
+    report = desk.syncing(parser=Removing(), options={"workers": 1}).sync()
+    assert report.failed == ()
+    assert report.deleted == ("28.md", "29.md")
+    assert desk.sync().added == 1
+    assert desk.names[-3:] == ["26.md", "27.md", "30.md"]
+
+
 def test_a_dataset_of_another_model_is_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "root").mkdir()
     (tmp_path / "root" / "a.md").write_text("text")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 
 import attrs
@@ -27,7 +27,7 @@ from triptych.sync.surveying import Survey, survey
 __all__ = ["Pass"]
 
 _ROUNDS = 3
-"""How often a document that others write to meanwhile is looked at again."""
+"""How often a file or document that others touch meanwhile is looked at again."""
 
 
 @attrs.define
@@ -117,11 +117,12 @@ class Pass:
     def _round(
         self, names: Sequence[str] | None, progress: ProgressCallback | None, *, last: bool
     ) -> tuple[SyncReport, list[str]]:
-        """What was done, and the names that others wrote to meanwhile."""
+        """What was done, and the names of what others wrote, moved or deleted meanwhile."""
         work = self._look(names)
         put = self._put(work, progress)
-        conflicts = [f.name for f in put.failed if isinstance(f.error, ConflictError)]
-        again = [] if last else conflicts
+        again = [f.name for f in put.failed if isinstance(f.error, ConflictError)]
+        again += [each.task.file.name for each in work.of("vanished")]
+        again = [] if last else again
         failed = [failure for failure in put.failed if failure.name not in again]
         undone = {failure.name for failure in put.failed}
         gone = self._gone(work)
@@ -143,7 +144,7 @@ class Pass:
             skipped=_skipped(work),
             failed=(
                 *work.survey.failed,
-                *_failures(self._dataset_id, work),
+                *_failures(self._dataset_id, work, but=again),
                 *failed,
                 *not_deleted,
             ),
@@ -298,9 +299,9 @@ def _skipped(work: _Work) -> tuple[Skipped, ...]:
     return tuple(sorted((*work.survey.skipped, *binary), key=lambda each: each.name))
 
 
-def _failures(dataset_id: str, work: _Work) -> tuple[Failure, ...]:
+def _failures(dataset_id: str, work: _Work, *, but: Collection[str] = ()) -> tuple[Failure, ...]:
     return tuple(
         Failure(dataset_id=dataset_id, name=each.task.file.name, error=each.error)
-        for each in work.of("failed")
-        if each.error is not None
+        for each in work.done
+        if each.error is not None and each.task.file.name not in but
     )

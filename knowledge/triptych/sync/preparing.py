@@ -67,7 +67,7 @@ class Prepared:
     """
 
     task: Task
-    outcome: Literal["unchanged", "left out", "put", "failed"]
+    outcome: Literal["unchanged", "left out", "put", "failed", "vanished"]
     known: Known | None = None
     document: NewDocument | None = None
     content_sha256: str = ""
@@ -120,7 +120,8 @@ class Preparer:
             raise
         except Exception as error:  # noqa: BLE001 - one file's failure is its own
             told = error if isinstance(error, TriptychError) else _told(task.file, error)
-            return Prepared(task=task, outcome="failed", error=told)
+            gone = isinstance(error, FileNotFoundError | NotADirectoryError)
+            return Prepared(task=task, outcome="vanished" if gone else "failed", error=told)
 
     def _prepare(self, task: Task) -> Prepared:
         file, info = task.file, task.info
