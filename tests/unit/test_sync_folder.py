@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -113,6 +115,32 @@ def test_what_is_unchanged_is_neither_parsed_nor_embedded_nor_given_a_version(de
         assert (report.unchanged, report.added, report.updated) == (20, 0, 0)
     assert (desk.embedder.calls, len(parser.parsed)) == (calls, parsed)
     assert [desk.kb.get_document("d", name).version for name in desk.names] == before
+
+
+OPENED: list[str] = []
+
+
+def _note_opened(event: str, arguments: tuple[object, ...]) -> None:
+    if event == "open" and isinstance(arguments[0], str):
+        OPENED.append(arguments[0])
+
+
+def test_a_file_that_has_rested_is_not_even_opened(desk: Desk) -> None:
+    for number in range(3):
+        desk.write(f"{number}.md", f"text {number}")
+    desk.write("binary.md", b"\0")
+    desk.sync()
+    time.sleep(2.1)  # a file that was written just before it was read is read once more
+    desk.sync()
+    sys.addaudithook(_note_opened)
+    OPENED.clear()
+    report = desk.sync()
+    assert (report.unchanged, report.checked, len(report.skipped)) == (3, 4, 1)
+    assert [path for path in OPENED if path.endswith(".md")] == []
+    desk.write("1.md", "other")
+    desk.sync()
+    assert {Path(path).name for path in OPENED if path.endswith(".md")} == {"1.md"}
+    assert desk.text("1.md") == "other"
 
 
 @pytest.mark.parametrize("damage", ["lost", "empty", "cut", "changed"])
