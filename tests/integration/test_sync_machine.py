@@ -225,7 +225,7 @@ def check(examples: int) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX processes and permissions")
 def test_the_store_ends_as_a_fresh_sync_of_the_folder() -> None:
-    check(8)
+    check(6)
 
 
 @pytest.mark.slow

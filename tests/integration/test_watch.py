@@ -135,12 +135,12 @@ def test_a_root_that_is_not_there_yet_is_waited_for(desk: Desk, kind: str) -> No
 def test_many_changes_at_once_all_arrive(desk: Desk) -> None:
     """Three events for each of so many files, and as many deletes."""
     with watched(desk):
-        for number in range(1200):
+        for number in range(1050):
             (desk.root / f"{number}.md").write_text(f"text {number}")
-        until(lambda: len(desk.names) == 1200)
-        for number in range(1100):
+        until(lambda: len(desk.names) == 1050)
+        for number in range(1000):
             (desk.root / f"{number}.md").unlink()
-        until(lambda: len(desk.names) == 100, 60)
+        until(lambda: len(desk.names) == 50, 60)
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -265,9 +265,8 @@ def watch_command(
             process.kill()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has other signals")
-def test_the_command_watches_until_it_is_told_to_stop(tmp_path: Path, number: int) -> None:
+def test_the_command_watches_until_it_is_told_to_stop(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "a.md").write_text("# A\n\nalpha\n")
     # A store inside of what is watched, whose own writes must start nothing.
@@ -279,7 +278,7 @@ def test_the_command_watches_until_it_is_told_to_stop(tmp_path: Path, number: in
         seen: list[dict[str, object]] = []
         while not any(each["name"] == "docs/b.md" for each in seen):
             seen.append(json.loads(process.stdout.readline()))
-        process.send_signal(number)
+        process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
     assert process.returncode == 0, err
     assert out == ""

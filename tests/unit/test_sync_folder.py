@@ -125,6 +125,7 @@ def _note_opened(event: str, arguments: tuple[object, ...]) -> None:
         OPENED.append(arguments[0])
 
 
+@pytest.mark.parametrize("desk", ["memory://"], indirect=True)
 def test_a_file_that_has_rested_is_not_even_opened(desk: Desk) -> None:
     for number in range(3):
         desk.write(f"{number}.md", f"text {number}")
