@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 import attrs
 from pathspec import GitIgnoreSpec
@@ -79,15 +78,18 @@ def ignore_stack(root: str) -> IgnoreStack:
     Raises:
         OSError: an ignore file is there and cannot be read.
     """
-    here = Path(root)
-    top = next((each for each in (here, *here.parents) if (each / ".git").exists()), here)
+    above: list[str] = []
+    folder = root
+    while not os.path.lexists(os.path.join(folder, ".git")):
+        folder, before = os.path.dirname(folder), folder
+        if folder == before:
+            return IgnoreStack()  # no work tree
+        above.append(folder)
     levels: list[_Level] = []
-    for folder in reversed([each for each in here.parents if each.is_relative_to(top)]):
-        if top == here:
-            break
-        lead = here.relative_to(folder).as_posix()
-        spec = _read(str(folder))
+    for folder in reversed(above):
+        spec = _read(folder)
         if spec is not None:
+            lead = os.path.relpath(root, folder).replace(os.sep, "/")
             levels.append(_Level(0, f"{lead}/", spec))
     if any(level.spec.match_file(level.lead) for level in levels):
         return IgnoreStack()

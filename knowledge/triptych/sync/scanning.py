@@ -99,6 +99,14 @@ class Scanner:
     def look(self, relative: str) -> Scan:
         """The file at ``relative``, as far as it is taken."""
         found = Scan()
+        try:
+            os.lstat(os.path.join(self._root, relative))
+        except FileNotFoundError:
+            # Of a root that is gone itself, more is to be told than that.
+            if os.path.isdir(self._root):
+                return found
+        except OSError:
+            pass  # told below, where it is known at which folder
         folder = self._start(found)
         *above, name = relative.split("/")
         for part in above:
