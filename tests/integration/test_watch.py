@@ -19,7 +19,7 @@ import pytest
 import triptych
 from sync_folder import Desk, contents, desk as made_desk, until
 from triptych.contracts import EventNotifier
-from triptych.errors import ProviderError, ValidationError
+from triptych.errors import NotAvailableError, ProviderError, ValidationError
 from triptych.events import EventReloader, RebuildRecord, ReloaderOptions
 from triptych.sync import DirectorySync, PollingNotifier
 from triptych_backends.watching import WatchfilesNotifier
@@ -243,6 +243,12 @@ def test_a_period_that_is_none_is_refused(desk: Desk, seconds: float) -> None:
         PollingNotifier(desk.syncing(), every=seconds)
     with pytest.raises(ValidationError):
         WatchfilesNotifier(desk.syncing(), resync=seconds)
+
+
+def test_without_watchfiles_the_extra_is_named(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "watchfiles", None)
+    with pytest.raises(NotAvailableError, match=r"triptych\[watch\]"):
+        WatchfilesNotifier(desk.syncing())
 
 
 @contextmanager
