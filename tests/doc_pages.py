@@ -53,12 +53,14 @@ CAMEL_HOMES = (
     "triptych.evaluation",
     "triptych.layers",
     "triptych.parsing",
+    "triptych.sync",
     "triptych_backends.embedders",
     "triptych_backends.filesystem",
     "triptych_backends.memory",
     "triptych_backends.parsing",
     "triptych_backends.providers",
     "triptych_backends.sql",
+    "triptych_backends.watching",
     "builtins",
 )
 """Where a name in backticks and camel case may come from."""

@@ -10,7 +10,7 @@ from triptych.errors import NotFoundError
 from triptych_factory.locations import Location
 from triptych_factory.settings import Settings
 
-__all__ = ["BUILDERS", "Store", "open_store"]
+__all__ = ["BUILDERS", "Store", "open_store", "store_exists"]
 
 
 class Store(Protocol):
@@ -74,7 +74,7 @@ def open_store(location: Location, settings: Settings, *, create: bool = True) -
         NotFoundError: there is none, and ``create`` is False or the settings are read-only.
         StoreError: it cannot be opened.
     """
-    if location.path is not None and not _exists(location):
+    if location.path is not None and not store_exists(location):
         if not create or settings.read_only:
             raise NotFoundError(
                 f"there is no store at {location.path}: put a document there first, or name "
@@ -88,7 +88,8 @@ def open_store(location: Location, settings: Settings, *, create: bool = True) -
     return BUILDERS[location.scheme](location, settings)
 
 
-def _exists(location: Location) -> bool:
+def store_exists(location: Location) -> bool:
+    """Whether there is a store at ``location``; one in memory always is."""
     if location.path is None:
         return True
     # A folder that holds files is no store yet.

@@ -165,6 +165,12 @@ if TYPE_CHECKING:
         Service as Service,
         ServiceOptions as ServiceOptions,
     )
+    from triptych.sync import (
+        DirectorySync as DirectorySync,
+        SyncOptions as SyncOptions,
+        SyncReport as SyncReport,
+        SyncRoot as SyncRoot,
+    )
     from triptych.text import (
         CJKTokenizer as CJKTokenizer,
         CorpusStats as CorpusStats,
@@ -215,6 +221,7 @@ _HOMES = {
     "search.resolution": "DEFAULT_THRESHOLD resolve_mode",
     "search.retrievers": "BM25Retriever LayerRetriever VectorRetriever",
     "service": "Service ServiceOptions",
+    "sync": "DirectorySync SyncOptions SyncReport SyncRoot",
     "text": (
         "CJKTokenizer CorpusStats SimpleTokenizer Tokenizer corpus_stats detect_tokenizer "
         "extract_keywords score_text"
@@ -270,6 +277,7 @@ __all__ = [
     "DerivedChunk",
     "DerivedLayer",
     "DerivedSig",
+    "DirectorySync",
     "DocLevelSearcher",
     "DocVectorSearcher",
     "DocumentContext",
@@ -329,6 +337,9 @@ __all__ = [
     "SourceDocument",
     "StoreError",
     "StoreLockedError",
+    "SyncOptions",
+    "SyncReport",
+    "SyncRoot",
     "Tokenizer",
     "TriptychError",
     "Usage",

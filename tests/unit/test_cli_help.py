@@ -25,6 +25,8 @@ SNAPSHOTS = Path(__file__).with_name("cli_help")
 COMMANDS = (
     "",
     "put",
+    "sync",
+    "watch",
     "search",
     "get",
     "list",

@@ -21,7 +21,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triptych.errors import NotAvailableError, NotFoundError
+from triptych.errors import NotFoundError
 from triptych.evaluation.collections import (
     Collection,
     JudgedPassage,
@@ -46,7 +46,6 @@ def read_golden(path: str | os.PathLike[str]) -> Collection:
 
     Raises:
         NotFoundError: there is no such file.
-        NotAvailableError: PyYAML is not installed; the extra ``eval`` brings it.
         MalformedFileError: the file is not a golden set; it names the line.
     """
     file = Path(path)
@@ -56,12 +55,8 @@ def read_golden(path: str | os.PathLike[str]) -> Collection:
         raise NotFoundError(f"{str(file)!r} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise MalformedFileError(f"not UTF-8 (byte {error.start})", file=str(file)) from error
-    try:
-        from triptych.evaluation.yaml_nodes import NodeReader
-    except ModuleNotFoundError as error:
-        raise NotAvailableError(
-            "golden sets in YAML need PyYAML: pip install 'triptych[eval]'"
-        ) from error
+    from triptych.evaluation.yaml_nodes import NodeReader  # PyYAML is imported where it is used
+
     reader = NodeReader(str(file))
     root = reader.parse(text)
     if reader.is_list(root):

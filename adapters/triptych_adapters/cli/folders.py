@@ -1,0 +1,125 @@
+"""What ``sync`` and ``watch`` share: folders and options to a `DirectorySync`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import attrs
+import typer
+
+from triptych_adapters.cli.session import Session
+
+if TYPE_CHECKING:
+    from triptych.sync import DirectorySync
+
+__all__ = [
+    "MAX_BYTES",
+    "Adopt",
+    "DatasetOption",
+    "Delete",
+    "Exclude",
+    "Folders",
+    "FoldersArgument",
+    "Include",
+    "MaxBytes",
+    "Prefix",
+]
+
+MAX_BYTES = 16 * 1024 * 1024
+
+FoldersArgument = Annotated[
+    list[Path], typer.Argument(metavar="PATH", help="Folders.", show_default=False)
+]
+DatasetOption = Annotated[
+    str, typer.Option("--dataset", "-d", help="The dataset they are kept in.")
+]
+Prefix = Annotated[
+    str,
+    typer.Option(
+        "--prefix", help="What each document's name begins with, such as docs/.", show_default=False
+    ),
+]
+Include = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--include",
+        metavar="PATTERN",
+        help="Take files that match, in place of text files; as in a .gitignore. Repeatable.",
+        show_default=False,
+    ),
+]
+Exclude = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--exclude",
+        metavar="PATTERN",
+        help="Leave out files and folders that match. Repeatable.",
+        show_default=False,
+    ),
+]
+MaxBytes = Annotated[
+    int, typer.Option("--max-bytes", metavar="N", help="Leave out larger files.", min=1)
+]
+Delete = Annotated[
+    bool, typer.Option("--delete/--no-delete", help="Delete documents whose file is gone.")
+]
+Adopt = Annotated[
+    bool,
+    typer.Option("--adopt", help="Replace documents of the same name that came otherwise."),
+]
+
+
+@attrs.frozen(kw_only=True)
+class Folders:
+    """The command line's folders and options."""
+
+    paths: Sequence[Path]
+    dataset: str
+    prefix: str
+    include: Sequence[str]
+    exclude: Sequence[str]
+    max_bytes: int
+    delete: bool
+    adopt: bool
+
+    def check(self) -> None:
+        """Refuse what is no folder, before a store comes into being.
+
+        Raises:
+            NotFoundError, ValidationError: a path is not there, or no folder.
+        """
+        from triptych.errors import NotFoundError, ValidationError
+
+        for path in self.paths:
+            if not path.exists():
+                raise NotFoundError(f"there is no folder {str(path)!r}")
+            if not path.is_dir():
+                raise ValidationError(f"{str(path)!r} is no folder: `triptych put` takes files")
+
+    @contextmanager
+    def opened(self, session: Session, *, dry: bool = False) -> Iterator[DirectorySync]:
+        """The sync over the Service in force; ``dry`` leaves no store behind where none is."""
+        from triptych.sync import SyncOptions, SyncRoot
+        from triptych_factory import wire
+        from triptych_factory.backends import store_exists
+        from triptych_factory.locations import parse_location
+        from triptych_factory.syncing import directory_sync
+
+        settings = session.settings()
+        roots = [
+            SyncRoot(path=path, dataset_id=self.dataset, prefix=self.prefix) for path in self.paths
+        ]
+        options = SyncOptions(
+            include=tuple(self.include),
+            exclude=tuple(self.exclude),
+            max_bytes=self.max_bytes,
+            delete=self.delete,
+            adopt=self.adopt,
+        )
+        new = dry and not store_exists(parse_location(settings.url))
+        opening = attrs.evolve(settings, url="memory://", sources={}) if new else settings
+        with wire(opening, create=not dry) as service:
+            yield directory_sync(service, settings, roots, options)

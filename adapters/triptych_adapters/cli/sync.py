@@ -1,0 +1,157 @@
+"""``triptych sync``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from triptych_adapters.cli.exits import Exit, exit_after
+from triptych_adapters.cli.folders import (
+    MAX_BYTES,
+    Adopt,
+    DatasetOption,
+    Delete,
+    Exclude,
+    Folders,
+    FoldersArgument,
+    Include,
+    MaxBytes,
+    Prefix,
+)
+from triptych_adapters.cli.session import Session, command, examples
+
+if TYPE_CHECKING:
+    from triptych.files import Skipped
+    from triptych.sync import SyncPlan, SyncReport
+
+_NOT_TOLD = ("hidden", "ignored", "excluded", "the store itself")
+"""Why a file is passed over where its owner has said so, in one way or another."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``sync``."""
+    command(
+        app,
+        "sync",
+        epilog=examples(
+            "triptych sync docs/                      the documents are as the folder is",
+            "triptych sync docs/ --dry-run            what that would do, and cost",
+            "triptych sync . --exclude 'drafts/'      all but one folder",
+            "triptych sync src/ --include '*.py'      other files than text",
+        ),
+    )(sync)
+
+
+def sync(
+    session: Session,
+    paths: FoldersArgument,
+    dataset: DatasetOption = "default",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", "-n", help="Tell what would be done, and what it costs.")
+    ] = False,
+    include: Include = None,
+    exclude: Exclude = None,
+    prefix: Prefix = "",
+    max_bytes: MaxBytes = MAX_BYTES,
+    delete: Delete = True,
+    adopt: Adopt = False,
+) -> Exit:
+    """Make the documents of a dataset as the files of folders are: add, update, rename, delete.
+
+    Takes text files at any depth, in any of the usual encodings, each named by its path from
+    the folder. Left out is what is hidden, binary, or ignored by a .gitignore or
+    .triptychignore. What is unchanged costs nothing. Documents that were put otherwise are
+    neither deleted nor replaced. A file that fails is listed, and tried again next time.
+    """
+    from triptych_adapters.cli.progress import shown
+
+    folders = Folders(
+        paths=paths,
+        dataset=dataset,
+        prefix=prefix,
+        include=include or (),
+        exclude=exclude or (),
+        max_bytes=max_bytes,
+        delete=delete,
+        adopt=adopt,
+    )
+    folders.check()
+    with folders.opened(session, dry=dry_run) as directory, shown(session.output, "files") as bar:
+        report = directory.plan() if dry_run else directory.sync(progress=bar)
+    _tell(session, dataset, report)
+    done = report.checked - len(report.failed)
+    return exit_after([failure.error for failure in report.failed], done=done)
+
+
+def _tell(session: Session, dataset: str, report: SyncPlan | SyncReport) -> None:
+    from triptych.sync import SyncPlan
+    from triptych_adapters.cli.schema import failure_json
+
+    output = session.output
+    for failure in report.failed:
+        output.warn(f"{failure.name}: {failure.error}")
+    _tell_skipped(session, report.skipped)
+    planned = isinstance(report, SyncPlan)
+    counts = _counts(report)
+    if output.as_json:
+        fields: dict[str, Any] = {
+            "dataset": dataset,
+            "dry_run": planned,
+            "counts": counts,
+            "renamed": [list(pair) for pair in report.renamed],
+            "deleted": list(report.deleted),
+            "failures": [failure_json(failure) for failure in report.failed],
+            "skipped": [{"name": each.name, "reason": each.reason} for each in report.skipped],
+        }
+        if isinstance(report, SyncPlan):
+            fields |= {"added": list(report.added), "updated": list(report.updated)}
+        output.emit(fields)
+        return
+    if isinstance(report, SyncPlan):
+        for line in _lines(report):
+            output.say(line)
+    if planned or not output.quiet:
+        output.table(("", dataset), list(counts.items()))
+
+
+def _counts(report: SyncPlan | SyncReport) -> dict[str, int]:
+    from triptych.sync import SyncPlan
+
+    if isinstance(report, SyncPlan):
+        added, updated, repaired = map(len, (report.added, report.updated, report.repaired))
+    else:
+        added, updated, repaired = report.added, report.updated, report.repaired
+    counts = {
+        "added": added,
+        "updated": updated,
+        "renamed": len(report.renamed),
+        "deleted": len(report.deleted),
+        "unchanged": report.unchanged,
+        "repaired": repaired,
+        "failed": len(report.failed),
+        "skipped": len(report.skipped),
+        "chunks": report.chunks,
+        "embedded": report.embedded,
+    }
+    if isinstance(report, SyncPlan):
+        return counts | {"model_calls": report.model_calls}
+    return counts | {"reused": report.reused}
+
+
+def _lines(plan: SyncPlan) -> list[str]:
+    return [
+        *(f"add {name}" for name in plan.added),
+        *(f"update {name}" for name in plan.updated),
+        *(f"repair {name}" for name in plan.repaired),
+        *(f"rename {old} to {new}" for old, new in plan.renamed),
+        *(f"delete {name}" for name in plan.deleted),
+    ]
+
+
+def _tell_skipped(session: Session, skipped: tuple[Skipped, ...]) -> None:
+    reasons = Counter(each.reason for each in skipped if each.reason not in _NOT_TOLD)
+    if reasons:
+        some = ", ".join(f"{count} ({reason})" for reason, count in reasons.most_common(5))
+        session.output.note(f"passed over {some}; --json names them, --include takes others")

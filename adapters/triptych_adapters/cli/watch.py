@@ -1,0 +1,254 @@
+"""``triptych watch``."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from triptych_adapters.cli.exits import Exit
+from triptych_adapters.cli.folders import (
+    MAX_BYTES,
+    Adopt,
+    DatasetOption,
+    Delete,
+    Exclude,
+    Folders,
+    FoldersArgument,
+    Include,
+    MaxBytes,
+    Prefix,
+)
+from triptych_adapters.cli.output import SCHEMA, Output
+from triptych_adapters.cli.session import Session, command, examples
+
+if TYPE_CHECKING:
+    from triptych.contracts import EventNotifier
+    from triptych.events import RebuildRecord
+    from triptych.sync import DirectorySync
+
+_GRACE = 0.8
+"""Seconds from a signal to the end. A call of a model cannot be interrupted, and need not be
+waited for: no write is under way during one, and one that is cut off leaves no half state."""
+
+_NAMED = 5
+"""How many failures of one rebuild are named."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``watch``."""
+    command(
+        app,
+        "watch",
+        epilog=examples(
+            "triptych watch docs/              sync now, and at each change, until Ctrl-C",
+            "triptych watch /mnt/share --poll 10   on a network disk: look every 10 seconds",
+        ),
+    )(watch)
+
+
+def watch(
+    session: Session,
+    paths: FoldersArgument,
+    dataset: DatasetOption = "default",
+    include: Include = None,
+    exclude: Exclude = None,
+    prefix: Prefix = "",
+    max_bytes: MaxBytes = MAX_BYTES,
+    delete: Delete = True,
+    adopt: Adopt = False,
+    poll: Annotated[
+        float | None,
+        typer.Option(
+            "--poll",
+            metavar="SECONDS",
+            help="Look for changes this often, where the system tells of none: on network disks.",
+            show_default=False,
+        ),
+    ] = None,
+    debounce: Annotated[
+        float,
+        typer.Option(
+            "--debounce", metavar="SECONDS", help="Sync when nothing has changed for this long."
+        ),
+    ] = 0.5,
+) -> Exit:
+    """Sync folders now and at each change, until interrupted; see sync for what is taken.
+
+    Each sync that did something is a line: its scope, the documents, the chunks that were
+    embedded, the seconds. With --json it is an object on one line. What fails, an embedder out
+    of reach for one, is told and tried again, after a second at first and ever longer.
+    """
+    from triptych.events import EventReloader, ReloaderOptions
+
+    folders = Folders(
+        paths=paths,
+        dataset=dataset,
+        prefix=prefix,
+        include=include or (),
+        exclude=exclude or (),
+        max_bytes=max_bytes,
+        delete=delete,
+        adopt=adopt,
+    )
+    # No time limit: the first sync of a large folder takes what it takes, and can be stopped.
+    options = ReloaderOptions(debounce=debounce, max_delay=max(5.0, debounce), rebuild_timeout=None)
+    folders.check()
+    with _until_stopped(session.output) as on_stop, folders.opened(session) as directory:
+        notifier = _notifier(directory, poll)
+        log = _Log(session.output)
+        with EventReloader(directory, notifier, options, on_rebuild=log) as reloader:
+            on_stop(reloader.close)
+            watched = ", ".join(str(root.path) for root in directory.roots)
+            session.output.note(f"watching {watched}; Ctrl-C ends it")
+            reloader.run()
+    session.output.note("stopped")
+    return Exit.OK
+
+
+def _notifier(directory: DirectorySync, poll: float | None) -> EventNotifier:
+    if poll is not None:
+        from triptych.sync import PollingNotifier
+
+        return PollingNotifier(directory, every=poll)
+    from triptych_backends.watching import WatchfilesNotifier
+
+    return WatchfilesNotifier(directory)
+
+
+@contextmanager
+def _until_stopped(output: Output) -> Iterator[Callable[[Callable[[], None]], None]]:
+    """SIGINT and SIGTERM close what the block names, and end the process soon in any case."""
+    closers: list[Callable[[], None]] = []
+    stopped = threading.Event()
+    timers: list[threading.Timer] = []
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        if not stopped.is_set():
+            stopped.set()
+            timers.append(threading.Timer(_GRACE, give_up))
+            timers[0].daemon = True
+            timers[0].start()
+        for close in closers:
+            close()
+
+    def give_up() -> None:
+        output.note("stopped while a model was being asked; its texts are embedded next time")
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(Exit.OK)
+
+    def on_stop(close: Callable[[], None]) -> None:
+        closers.append(close)
+        if stopped.is_set():
+            close()
+
+    here = threading.current_thread() is threading.main_thread()
+    before = [(each, signal.signal(each, stop)) for each in (signal.SIGINT, signal.SIGTERM) if here]
+    try:
+        yield on_stop
+    finally:
+        for timer in timers:
+            timer.cancel()
+        for each, handler in before:
+            signal.signal(each, handler)
+
+
+class _Log:
+    """Tells of each rebuild that did something, or failed."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._told: tuple[str, ...] = ()
+        self._first = True
+
+    def __call__(self, record: RebuildRecord) -> None:
+        problems = self._problems(record)
+        report = record.report
+        worked = report is not None and (report.rebuilt or report.removed)
+        # The same failure over and over is told once, and so is its end.
+        if worked or self._first or problems != self._told:
+            self._tell(record, problems)
+        self._told = problems
+        self._first = self._first and report is None
+
+    @staticmethod
+    def _problems(record: RebuildRecord) -> tuple[str, ...]:
+        if record.error is not None:
+            return (f"{type(record.error).__name__}: {record.error}",)
+        failed = record.report.failed if record.report else ()
+        return tuple(f"{failure.name}: {failure.error}" for failure in failed)
+
+    def _tell(self, record: RebuildRecord, problems: tuple[str, ...]) -> None:
+        if self._output.as_json:
+            self._output.write(json.dumps(_json(record), ensure_ascii=False) + "\n")
+            return
+        for problem in problems[:_NAMED]:
+            self._output.warn(problem)
+        if len(problems) > _NAMED:
+            self._output.warn(f"and {len(problems) - _NAMED} more")
+        if record.report is not None:
+            self._output.say(_line(record))
+        if record.retry_in is not None:
+            self._output.warn(f"tried again in {record.retry_in:.1f} s, or at the next change")
+
+
+def _line(record: RebuildRecord) -> str:
+    report = record.report
+    assert report is not None  # the caller has looked
+    scope = record.scope
+    where = "/".join(part for part in (scope.dataset_id, scope.doc_name) if part)
+    parts = [
+        f"{count} {what}"
+        for count, what in (
+            (report.rebuilt, "written"),
+            (report.removed, "deleted"),
+            (len(report.failed), "failed"),
+        )
+        if count
+    ]
+    done = ", ".join(parts) or f"nothing to do, {report.fresh} documents are fresh"
+    cost = f"{report.embedded} chunks embedded, {report.reused} reused"
+    now = datetime.now().astimezone().strftime("%H:%M:%S")
+    return f"{now} {where or 'everything'}: {done}; {cost}; {record.duration:.2f} s"
+
+
+def _json(record: RebuildRecord) -> dict[str, Any]:
+    from triptych_adapters.cli.schema import failure_json
+
+    report, error = record.report, record.error
+    fields: dict[str, Any] = {
+        "schema": SCHEMA,
+        "command": "watch",
+        "time": datetime.now().astimezone().isoformat(timespec="milliseconds"),
+        "dataset": record.scope.dataset_id or None,
+        "name": record.scope.doc_name or None,
+        "events": record.events,
+        "attempt": record.attempt,
+        "seconds": round(record.duration, 3),
+        "retry_in": None if record.retry_in is None else round(record.retry_in, 3),
+        "counts": None,
+        "failures": [],
+        "error": None if error is None else {"type": type(error).__name__, "message": str(error)},
+    }
+    if report is not None:
+        fields["counts"] = {
+            "checked": report.checked,
+            "fresh": report.fresh,
+            "written": report.rebuilt,
+            "deleted": report.removed,
+            "failed": len(report.failed),
+            "embedded": report.embedded,
+            "reused": report.reused,
+        }
+        fields["failures"] = [failure_json(failure) for failure in report.failed]
+    return fields

@@ -1,0 +1,58 @@
+"""A `DirectorySync` beside a store: where its state lies, and what it must not take for files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+
+from triptych.service import Service
+from triptych.sync import DirectorySync, SyncOptions, SyncParser, SyncRoot
+from triptych_factory.locations import Location, parse_location
+from triptych_factory.settings import Settings
+
+__all__ = ["directory_sync", "state_folder", "store_paths"]
+
+_BESIDE = ("-wal", "-shm", "-journal", ".index")
+"""What SQLite and the search index put beside a database, by the end of its name."""
+
+
+def state_folder(location: Location) -> Path | None:
+    """Where a sync into this store keeps its state: beside it. None for a store in memory."""
+    return None if location.path is None else location.path.with_name(f"{location.path.name}.sync")
+
+
+def store_paths(location: Location) -> tuple[Path, ...]:
+    """The files and folders of the store and of its syncs, be they there or not."""
+    path, state = location.path, state_folder(location)
+    if path is None or state is None:
+        return ()
+    beside = [path.with_name(path.name + end) for end in _BESIDE if location.scheme == "sqlite"]
+    return (path, state, *beside)
+
+
+def directory_sync(
+    service: Service,
+    settings: Settings,
+    roots: Sequence[SyncRoot],
+    options: SyncOptions | None = None,
+    *,
+    parser: SyncParser | None = None,
+) -> DirectorySync:
+    """A sync into the Service that ``settings`` were wired to.
+
+    Without a ``parser`` it takes files of every format (`triptych_backends.parsing.FolderParser`).
+    Its state is kept beside the store, and the store is left out where it lies below a root.
+    """
+    from triptych_backends.parsing.folders import FolderParser
+
+    location = parse_location(settings.url)
+    options = options or SyncOptions()
+    return DirectorySync(
+        service,
+        roots,
+        attrs.evolve(options, exclude_paths=(*options.exclude_paths, *store_paths(location))),
+        parser=FolderParser() if parser is None else parser,
+        state=state_folder(location),
+    )

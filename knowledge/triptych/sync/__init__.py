@@ -1,0 +1,33 @@
+"""Folders as a source of documents: `DirectorySync`, and what drives it.
+
+`DirectorySync` brings the documents of some folders up to date, and is a Rebuilder.
+`PollingNotifier` tells an `EventReloader` when to run it; so does the notifier in
+`triptych_backends.watching`, which is told by the system.
+"""
+
+from triptych.sync.directory import DirectorySync
+from triptych.sync.encodings import decode_text
+from triptych.sync.front_matter import front_matter
+from triptych.sync.parsing import Parsed, ParsedText, SyncParser, TextFileParser
+from triptych.sync.polling import PollingNotifier
+from triptych.sync.preparing import MetadataFunction, SourceFile
+from triptych.sync.report import SyncPlan, SyncReport
+from triptych.sync.roots import MARK, SyncOptions, SyncRoot
+
+__all__ = [
+    "MARK",
+    "DirectorySync",
+    "MetadataFunction",
+    "Parsed",
+    "ParsedText",
+    "PollingNotifier",
+    "SourceFile",
+    "SyncOptions",
+    "SyncParser",
+    "SyncPlan",
+    "SyncReport",
+    "SyncRoot",
+    "TextFileParser",
+    "decode_text",
+    "front_matter",
+]

@@ -1,0 +1,205 @@
+"""`DirectorySync`: folders in, documents of a knowledge base out."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from triptych.errors import NotFoundError
+from triptych.progress import ProgressCallback
+from triptych.records import ChangeEvent, EventKind, RebuildReport, RebuildScope
+from triptych.service import Service
+from triptych.sync.changes import events_of
+from triptych.sync.parsing import SyncParser, TextFileParser
+from triptych.sync.passing import Pass
+from triptych.sync.preparing import MetadataFunction, Preparer
+from triptych.sync.report import SyncPlan, SyncReport
+from triptych.sync.roots import SyncOptions, SyncRoot, check_roots
+from triptych.sync.scanning import FileStat, Scanner
+from triptych.sync.state import Known, load_state, save_state, state_file
+
+__all__ = ["DirectorySync"]
+
+_logger = logging.getLogger("triptych.sync")
+
+
+class DirectorySync:
+    """Keeps the documents of a knowledge base as the files of some folders are.
+
+    A file becomes the document of its path below the root, behind the root's prefix. Bytes
+    decide: a file is read when its times or size have changed, parsed when its bytes have, and
+    stored when that makes another document. Texts that have moved keep their vectors, and
+    contents that have moved to another name keep their layers.
+
+    - Documents that a root brought in carry its key in their metadata (`MARK`). A sync
+      deletes, and replaces, no others.
+    - A file that fails is in the report and holds up no other; what the store has of it stays,
+      and the next sync tries again. So does the document of a file that cannot be looked at,
+      and those of a root that is not there.
+    - What is written is written like any put: atomic by document, and lasting. A process that
+      is killed leaves each document as it was or as its file is, and the next sync does the rest.
+
+    A `Rebuilder`: `rebuild` syncs what its scope covers. Thread-safe; one sync runs at a time.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        roots: Sequence[SyncRoot],
+        options: SyncOptions | None = None,
+        *,
+        parser: SyncParser | None = None,
+        metadata: MetadataFunction | None = None,
+        metadata_sig: str = "",
+        state: Path | None = None,
+    ) -> None:
+        """Nothing is read yet.
+
+        Args:
+            service: the knowledge base; it is not closed from here.
+            roots: the folders. Where two give a document one name, the first one does.
+            options: which files are taken, and how.
+            parser: makes documents of files; None takes text in any of the usual encodings.
+            metadata: adds metadata to a file's own.
+            metadata_sig: a version of that function: another one asks it anew for every file.
+            state: the folder for what is remembered of files between two runs. It may be deleted
+                at any time, which costs one reading of all files; None remembers nothing.
+
+        Raises:
+            ValidationError: there are no roots, two cannot be told apart, or a pattern is none.
+        """
+        self._service = service
+        self._options = options or SyncOptions()
+        self._parser = TextFileParser() if parser is None else parser
+        self._state = state
+        self._roots = [
+            (root, Scanner(root.path, self._options, self._parser.takes))
+            for root in check_roots(list(roots))
+        ]
+        self._preparer = Preparer(
+            self._parser,
+            metadata,
+            metadata_sig,
+            adopt=self._options.adopt,
+            max_bytes=self._options.max_bytes,
+        )
+        self._lock = threading.Lock()
+        self._known: dict[SyncRoot, dict[str, Known]] = {}
+        self._linked: set[str] = set()
+
+    @property
+    def roots(self) -> tuple[SyncRoot, ...]:
+        """The folders."""
+        return tuple(root for root, _ in self._roots)
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """The datasets they go into, each once."""
+        return tuple(dict.fromkeys(root.dataset_id for root, _ in self._roots))
+
+    def sync(self, *, progress: ProgressCallback | None = None) -> SyncReport:
+        """Bring every document up to date with its file.
+
+        Raises:
+            ModelMismatchError, ConflictError: a dataset is of another configuration; nothing
+                was written to it. Rebuild it first.
+            CancelledError: the deadline passed; what was committed stays.
+        """
+        report = SyncReport()
+        for dataset_id in self.datasets:
+            report += self._sync(dataset_id, None, progress)
+        return report
+
+    def plan(self) -> SyncPlan:
+        """What `sync` would do now, and what it would cost. Writes nothing, calls no model."""
+        plan = SyncPlan()
+        with self._lock:
+            for dataset_id in self.datasets:
+                plan += self._pass(dataset_id).plan()
+        return plan
+
+    def rebuild(self, scope: RebuildScope) -> RebuildReport:
+        """Sync what ``scope`` covers: the file of one document, a dataset's roots, or all.
+
+        Raises:
+            NotFoundError: no root goes into the dataset.
+            ModelMismatchError, ConflictError, CancelledError: as `sync`.
+        """
+        if not scope.dataset_id:
+            return self.sync().as_rebuild()
+        if scope.dataset_id not in self.datasets:
+            raise NotFoundError(f"no folder is synced into the dataset {scope.dataset_id!r}")
+        # A name with a slash behind is a folder's, which could not be read.
+        one = scope.doc_name if not scope.doc_name.endswith("/") else ""
+        names = [one] if one and scope.dataset_id not in self._linked else None
+        return self._sync(scope.dataset_id, names, None).as_rebuild()
+
+    # For notifiers
+
+    def changes(self, paths: Iterable[str]) -> list[ChangeEvent]:
+        """What the changes at these absolute ``paths`` mean to the documents.
+
+        Nothing, where no document can come of them; many, or a change to a folder, mean the
+        whole dataset.
+        """
+        busy = self._lock.locked()
+        return events_of(self._roots, self._known, list(paths), busy=busy)
+
+    def everything(self) -> list[ChangeEvent]:
+        """An event for each dataset: anything may have changed."""
+        return [
+            ChangeEvent(kind=EventKind.BULK, dataset_id=dataset_id) for dataset_id in self.datasets
+        ]
+
+    def snapshot(self) -> dict[str, FileStat | None]:
+        """Every file that is taken, by absolute path, and None for each place that is not seen."""
+        found: dict[str, FileStat | None] = {}
+        for root, scanner in self._roots:
+            scan = scanner.scan()
+            found |= {str(root.path / relative): stat for relative, stat in scan.files.items()}
+            found |= {str(root.path / relative): None for relative in scan.unlisted}
+        return found
+
+    # The work
+
+    def _sync(
+        self, dataset_id: str, names: Sequence[str] | None, progress: ProgressCallback | None
+    ) -> SyncReport:
+        with self._lock:
+            one = self._pass(dataset_id)
+            try:
+                report = one.run(names, progress)
+            finally:
+                if names is None and one.changed:
+                    self._save(dataset_id)
+            if names is None:
+                self._linked.discard(dataset_id)
+            if one.links:
+                self._linked.add(dataset_id)
+            return report
+
+    def _pass(self, dataset_id: str) -> Pass:
+        roots = [pair for pair in self._roots if pair[0].dataset_id == dataset_id]
+        for root, _ in roots:
+            if root not in self._known:
+                file = self._file(root)
+                self._known[root] = load_state(file) if file is not None else {}
+        return Pass(
+            self._service, dataset_id, roots, self._options, self._preparer, known=self._known
+        )
+
+    def _file(self, root: SyncRoot) -> Path | None:
+        return state_file(self._state, root.key, root.dataset_id) if self._state else None
+
+    def _save(self, dataset_id: str) -> None:
+        for root, _ in self._roots:
+            file = self._file(root)
+            if file is None or root.dataset_id != dataset_id:
+                continue
+            try:
+                save_state(file, self._known[root])
+            except OSError as error:
+                # It is a cache: without it the next run reads all files.
+                _logger.warning("the state of %s cannot be kept in %s: %s", root.path, file, error)

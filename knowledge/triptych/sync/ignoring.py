@@ -1,0 +1,121 @@
+"""Ignore files and patterns, with git's rules (gitignore(5)); `pathspec` does the matching."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+import attrs
+from pathspec import GitIgnoreSpec
+
+from triptych.errors import ValidationError
+
+__all__ = ["IGNORE_FILES", "IgnoreStack", "compile_patterns", "ignore_stack"]
+
+IGNORE_FILES = (".gitignore", ".triptychignore")
+"""Later files win over earlier ones of the same folder."""
+
+_MOST = 1024 * 1024
+"""Bytes of an ignore file that are read."""
+
+
+def compile_patterns(patterns: Sequence[str]) -> GitIgnoreSpec:
+    """The patterns of an option.
+
+    Raises:
+        ValidationError: one of them is no pattern.
+    """
+    for pattern in patterns:
+        try:
+            GitIgnoreSpec.from_lines([pattern])
+        except ValueError as error:
+            raise ValidationError(f"{pattern!r} is no pattern: {error}") from error
+    return GitIgnoreSpec.from_lines(patterns)
+
+
+@attrs.frozen(slots=True)
+class _Level:
+    """One folder's patterns: ``lead`` + a path below the root, less ``strip`` characters of it."""
+
+    strip: int
+    lead: str
+    spec: GitIgnoreSpec
+
+
+@attrs.frozen(slots=True)
+class IgnoreStack:
+    """The ignore files in force in one folder, outermost first."""
+
+    levels: tuple[_Level, ...] = ()
+
+    def entered(self, folder: str, path: str) -> IgnoreStack:
+        """The stack inside ``folder`` (relative to the root, "" for it), which is at ``path``.
+
+        Raises:
+            OSError: an ignore file is there and cannot be read.
+        """
+        spec = _read(path)
+        if spec is None:
+            return self
+        strip = len(folder) + 1 if folder else 0
+        return IgnoreStack((*self.levels, _Level(strip, "", spec)))
+
+    def ignores(self, relative: str, *, folder: bool = False) -> bool:
+        """Whether the file or folder is ignored; what it lies in is not."""
+        end = "/" if folder else ""
+        for level in reversed(self.levels):
+            found = level.spec.check_file(f"{level.lead}{relative[level.strip :]}{end}").include
+            if found is not None:
+                return found
+        return False
+
+
+def ignore_stack(root: str) -> IgnoreStack:
+    """What holds in ``root`` before its own ignore files: those above it, in a git work tree.
+
+    A root that is itself ignored there was named all the same: nothing above it counts then.
+
+    Raises:
+        OSError: an ignore file is there and cannot be read.
+    """
+    above: list[str] = []
+    folder = root
+    while not os.path.lexists(os.path.join(folder, ".git")):
+        folder, before = os.path.dirname(folder), folder
+        if folder == before:
+            return IgnoreStack()  # no work tree
+        above.append(folder)
+    levels: list[_Level] = []
+    for folder in reversed(above):
+        spec = _read(folder)
+        if spec is not None:
+            lead = os.path.relpath(root, folder).replace(os.sep, "/")
+            levels.append(_Level(0, f"{lead}/", spec))
+    if any(level.spec.match_file(level.lead) for level in levels):
+        return IgnoreStack()
+    return IgnoreStack(tuple(levels))
+
+
+def _read(folder: str) -> GitIgnoreSpec | None:
+    lines: list[str] = []
+    for name in IGNORE_FILES:
+        path = os.path.join(folder, name)
+        # A link could lead out of the root, and git does not follow one here either.
+        if os.path.islink(path) or not os.path.isfile(path):
+            continue
+        with open(path, "rb") as file:
+            data = file.read(_MOST)
+        lines += data.decode("utf-8-sig", "surrogateescape").splitlines()
+    return _lenient(lines) if lines else None
+
+
+def _lenient(lines: Iterable[str]) -> GitIgnoreSpec:
+    """As git does, pass over a line that is no pattern."""
+    kept = []
+    for line in lines:
+        try:
+            GitIgnoreSpec.from_lines([line])
+        except ValueError:
+            continue
+        kept.append(line)
+    return GitIgnoreSpec.from_lines(kept)

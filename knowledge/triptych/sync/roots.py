@@ -1,0 +1,132 @@
+"""What is synced: a folder, the dataset it goes into, and which of its files are taken."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from triptych.errors import ValidationError
+from triptych.records import check_identifier, check_text, check_whole
+from triptych.signatures import digest
+
+__all__ = ["MARK", "SyncOptions", "SyncRoot", "check_roots"]
+
+MARK = "triptych.sync_root"
+"""The metadata key that says which root brought a document in: its value is `SyncRoot.key`."""
+
+
+def _folder(path: Any) -> Path:
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise ValidationError(f"a folder to sync is named by a path, not {path!r:.80}")
+    return Path(os.path.abspath(Path(text).expanduser()))
+
+
+def _folders(paths: Any) -> tuple[Path, ...]:
+    return tuple(_folder(path) for path in paths)
+
+
+def _patterns(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise ValidationError(f"include and exclude are lists of patterns, not {value!r:.80}")
+    return tuple(check_text(pattern, "a pattern") for pattern in value)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class SyncRoot:
+    """A folder whose files become documents of a dataset.
+
+    Attributes:
+        path: the folder; kept absolute. It need not exist yet.
+        dataset_id: where its documents go.
+        prefix: put before each document's name, as it is: the path below the folder.
+        key: what its documents are told apart by, in their metadata under `MARK`. By default
+            the folder's name with a digest of its path; give one to keep the documents of a
+            folder that may move as a whole.
+
+    Raises:
+        ValidationError: a field cannot be meant.
+    """
+
+    path: Path = attrs.field(converter=_folder)
+    dataset_id: str = "default"
+    prefix: str = ""
+    key: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        check_identifier(self.dataset_id, "dataset_id")
+        check_text(self.prefix, "a prefix")
+        if self.prefix:
+            check_identifier(self.prefix, "a prefix")
+        if not self.key:
+            # Some names of folders are no text; the digest alone then stands for them.
+            name = self.path.name.encode("utf-8", "replace").decode()
+            path = os.fsencode(self.path).hex()
+            object.__setattr__(self, "key", f"{name}-{digest('root', path)[:12]}")
+        check_identifier(self.key, "a root's key")
+
+    def name_of(self, relative: str) -> str:
+        """The document name of the file at this path below the folder."""
+        return self.prefix + relative
+
+    def relative_of(self, name: str) -> str | None:
+        """The path below the folder that a document of this name stands for, None for none."""
+        relative = name.removeprefix(self.prefix) if name.startswith(self.prefix) else ""
+        parts = relative.split("/")
+        return None if any(part in ("", ".", "..") for part in parts) else relative
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class SyncOptions:
+    """Which files are taken, and how they are worked on.
+
+    Attributes:
+        include: patterns as in a ``.gitignore``; when given, files that match one are taken, and
+            no others. Without any, the parser says by a file's name whether it takes it.
+        exclude: patterns of files and folders that are left out.
+        exclude_paths: files and folders, by their place, that are left out: those of the store
+            itself, where it lies below a root.
+        max_bytes: larger files are left out.
+        delete: whether the document of a file that is gone, or no longer taken, is deleted.
+        adopt: whether a document that was not brought in by these roots is replaced by a file
+            of its name. Without it the file fails, unless both hold the same text.
+        workers: how many files are read and parsed at a time.
+    """
+
+    include: tuple[str, ...] = attrs.field(default=(), converter=_patterns)
+    exclude: tuple[str, ...] = attrs.field(default=(), converter=_patterns)
+    exclude_paths: tuple[Path, ...] = attrs.field(default=(), converter=_folders)
+    max_bytes: int = 16 * 1024 * 1024
+    delete: bool = True
+    adopt: bool = False
+    workers: int = 8
+
+    def __attrs_post_init__(self) -> None:
+        check_whole(self.max_bytes, "max_bytes", least=1)
+        if check_whole(self.workers, "workers", least=1) > 64:
+            raise ValidationError(f"workers is {self.workers}: give a number from 1 to 64")
+
+
+def check_roots(roots: Sequence[SyncRoot]) -> tuple[SyncRoot, ...]:
+    """``roots`` themselves, at least one, and none of a dataset under the key of another.
+
+    Raises:
+        ValidationError: there are none, or two cannot be told apart.
+    """
+    if not roots:
+        raise ValidationError("there is no folder to sync: give at least one SyncRoot")
+    seen: dict[tuple[str, str], SyncRoot] = {}
+    for root in roots:
+        if not isinstance(root, SyncRoot):
+            raise ValidationError(f"roots are SyncRoot records, not {type(root).__name__}")
+        other = seen.setdefault((root.dataset_id, root.key), root)
+        if other is not root:
+            raise ValidationError(
+                f"{str(other.path)!r} and {str(root.path)!r} go into the dataset "
+                f"{root.dataset_id!r} under one key, {root.key!r}: give one of them another key"
+            )
+    return tuple(roots)

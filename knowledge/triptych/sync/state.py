@@ -1,0 +1,96 @@
+"""What a sync remembers of files between two runs, so that it need not read them again.
+
+It is a cache of what can always be read anew: lost or damaged, it costs the reading of all files,
+and nothing else. What is in the store, and whose it is, the store alone knows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import attrs
+
+from triptych.signatures import digest
+from triptych.sync.scanning import FileStat
+
+__all__ = ["LEFT_OUT", "Known", "load_state", "outcome_of", "save_state", "state_file"]
+
+_FORMAT = "triptych-sync/1"
+LEFT_OUT = ""
+"""The outcome of a file that no document is made of."""
+
+
+@attrs.frozen(slots=True)
+class Known:
+    """What is known of a file.
+
+    Attributes:
+        stat: under which it had these bytes; None where a later write need not have changed it.
+        sha256: of the bytes.
+        signature: of what parsed them.
+        outcome: `outcome_of` the document that came of it, or `LEFT_OUT`.
+    """
+
+    stat: FileStat | None
+    sha256: str
+    signature: str
+    outcome: str
+
+
+def outcome_of(content_sha256: str, metadata: Mapping[str, str]) -> str:
+    """The digest of a document's content and metadata."""
+    # A sync without changes does little else than this, once for each document.
+    parts = json.dumps([content_sha256, sorted(metadata.items())])
+    return hashlib.sha256(parts.encode("ascii")).hexdigest()[:32]
+
+
+def state_file(folder: Path, key: str, dataset_id: str) -> Path:
+    """Where the state of a root is kept."""
+    return folder / f"{digest('state', dataset_id, key)}.json"
+
+
+def load_state(file: Path) -> dict[str, Known]:
+    """What was saved, by path; nothing where there is nothing, or it is damaged."""
+    try:
+        head, _, body = file.read_bytes().partition(b"\n")
+        if head.decode("ascii") != f"{_FORMAT} {hashlib.sha256(body).hexdigest()}":
+            return {}
+        return {
+            relative: Known(FileStat(*stat) if stat else None, sha256, signature, outcome)
+            for relative, (stat, sha256, signature, outcome) in json.loads(body).items()
+        }
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def save_state(file: Path, known: Mapping[str, Known]) -> None:
+    """Replace what was saved.
+
+    Raises:
+        OSError: it cannot be written; the old state is left.
+    """
+    rows = {
+        relative: (attrs.astuple(each.stat) if each.stat else None, *_rest(each))
+        for relative, each in known.items()
+    }
+    body = json.dumps(rows, separators=(",", ":")).encode("ascii")
+    head = f"{_FORMAT} {hashlib.sha256(body).hexdigest()}\n".encode("ascii")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=".new-", dir=file.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(head + body)
+        # Not flushed to the disk: what a power loss leaves is whole, or fails its checksum.
+        os.replace(temporary, file)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _rest(known: Known) -> tuple[str, str, str]:
+    return known.sha256, known.signature, known.outcome

@@ -1,0 +1,114 @@
+"""`triptych sync`, as a person uses it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cli_run import Shell, fresh_shell
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    return fresh_shell(tmp_path, monkeypatch)
+
+
+def test_a_folder_is_synced_and_synced_again(shell: Shell) -> None:
+    shell.write("docs/a.md", "# A\n\nalpha\n")
+    shell.write("docs/deep/b.txt", "beta")
+    shell.write("docs/c.bin", b"\0")
+    first = shell("sync", "docs", "--prefix", "docs/")
+    assert first.code == 0
+    assert ["added", "2"] in first.rows
+    assert "passed over 1 (ends in .bin)" in first.err
+    assert shell("list").rows[0][0] == "docs/a.md"
+    shell.write("docs/a.md", "# A\n\nother\n")
+    (shell.directory / "docs" / "deep" / "b.txt").rename(shell.directory / "docs" / "c.txt")
+    again = shell("sync", "docs", "--prefix", "docs/", "--json").json
+    assert again["counts"] == {
+        "added": 0,
+        "updated": 1,
+        "renamed": 1,
+        "deleted": 0,
+        "unchanged": 0,
+        "repaired": 0,
+        "failed": 0,
+        "skipped": 1,
+        "chunks": 2,
+        "embedded": 1,
+        "reused": 1,
+    }
+    assert again["renamed"] == [["docs/deep/b.txt", "docs/c.txt"]]
+    assert again["skipped"] == [{"name": "c.bin", "reason": "ends in .bin"}]
+
+
+def test_a_dry_run_tells_and_leaves_no_store(shell: Shell) -> None:
+    shell.write("docs/a.md", "# A\n\nalpha\n")
+    ran = shell("sync", "docs", "--dry-run")
+    assert ran.rows[0] == ["add a.md"]
+    assert ["model_calls", "1"] in ran.rows
+    assert sorted(os.listdir(shell.directory)) == ["docs"]
+    shell("sync", "docs")
+    (shell.directory / "docs" / "a.md").rename(shell.directory / "docs" / "b.md")
+    shell.write("docs/c.md", "new")
+    plan = shell("sync", "docs", "-n", "--json").json
+    assert (plan["dry_run"], plan["added"], plan["renamed"]) == (True, ["c.md"], [["a.md", "b.md"]])
+    assert shell("list").rows[0][0] == "a.md"
+
+
+def test_patterns_choose_files(shell: Shell) -> None:
+    for name in ("a.md", "b.log", "drafts/c.md", "lib/d.log"):
+        shell.write(f"src/{name}", f"text of {name}")
+    shell("sync", "src", "--exclude", "drafts/")
+    assert [row[0] for row in shell("list").rows] == ["a.md"]
+    shell("sync", "src", "--include", "*.log", "--include", "*.md", "--exclude", "/lib/")
+    assert [row[0] for row in shell("list").rows] == ["a.md", "b.log", "drafts/c.md"]
+    assert shell("sync", "src", "--include", "!").code == 2
+
+
+def test_deleting_can_be_left_out(shell: Shell) -> None:
+    shell.write("docs/a.md", "one")
+    shell("sync", "docs")
+    (shell.directory / "docs" / "a.md").unlink()
+    assert ["deleted", "0"] in shell("sync", "docs", "--no-delete").rows
+    assert ["deleted", "1"] in shell("sync", "docs").rows
+
+
+def test_a_document_that_was_put_is_left_alone_unless_adopted(shell: Shell) -> None:
+    shell.write("docs/a.md", "one")
+    shell.write("docs/b.md", "two")
+    shell("put", "docs")
+    shell.write("docs/a.md", "other")
+    ran = shell("sync", "docs")
+    assert ran.code == 8
+    assert "put by itself, with another text" in ran.err
+    assert shell("get", "a.md").out == b"one"
+    assert shell("sync", "docs", "--adopt").code == 0
+    assert shell("get", "a.md").out == b"other"
+
+
+@pytest.mark.parametrize("store", ["kb.db", "files://./kb"])
+def test_a_store_inside_of_the_folder_is_no_document(shell: Shell, store: str) -> None:
+    shell.write("a.md", "one")
+    for _ in range(3):
+        report = shell("sync", ".", "--store", store, "--include", "*", "--json").json
+        assert report["counts"]["failed"] == 0
+        shell("search", "one", "--store", store)
+    assert [row[0] for row in shell("list", "--store", store).rows] == ["a.md"]
+
+
+def test_what_is_no_folder_is_refused_before_a_store_is_made(shell: Shell) -> None:
+    shell.write("a.md", "one")
+    assert shell("sync", "a.md").code == 2
+    assert shell("sync", "missing").code == 3
+    assert shell("watch", "missing").code == 3
+    assert sorted(os.listdir(shell.directory)) == ["a.md"]
+
+
+def test_all_failing_ends_with_the_first_failure(shell: Shell) -> None:
+    shell.write("docs/a.md", "one")
+    shell("put", "docs")
+    shell.write("docs/a.md", "other")
+    assert shell("sync", "docs").code == 4
