@@ -45,7 +45,7 @@ def test_hits_lead_back_to_the_place_in_the_file(shell: Shell) -> None:
     assert (counts["added"], counts["failed"]) == (5, 1)
     assert ran.code != 0  # a file failed
     assert [failure["name"] for failure in ran.json["failures"]] == ["broken.ipynb"]
-    assert locator(shell, "spout drips") == "cell 2"
+    assert locator(shell, "spout drips") == "cells 1-2"
     assert "row" in (locator(shell, "ladle") or "")
     found = shell("search", "whistles", "--json").json["hits"][0]
     assert found["doc_name"] == "kettle.html"
