@@ -9,7 +9,7 @@ extractive layers, and used again when it is there.
 
 Plain top-k takes the chunks of ``service.search`` in their order and skips those that no longer
 fit; it is rendered, and its tokens are counted, exactly as a context is. A gold passage is held
-when every code point of it is in the rendered pieces of its document; layers count for nothing.
+when every visible code point of it is in the rendered pieces of its document; layers do not count.
 A question's value is the share of its gold passages that are held; p is of the paired
 randomisation test. Half of the questions, by a digest of their text, was used for tuning.
 """
@@ -41,11 +41,11 @@ DEPTH = 100
 
 @attrs.frozen(kw_only=True)
 class Question:
-    """A question and the spans (document, start, end) of what answers it."""
+    """A question and what answers it: documents, and the places of visible code points in them."""
 
     id: str
     text: str
-    evidence: tuple[tuple[str, int, int], ...]
+    evidence: tuple[tuple[str, frozenset[int]], ...]
 
     @property
     def is_for_tuning(self) -> bool:
@@ -68,10 +68,9 @@ def read_questions(path: Path, documents: Mapping[str, str]) -> list[Question]:
             passage = documents.get(name, "")[start:end]
             if hashlib.sha256(passage.encode()).hexdigest()[:16] != each["sha256"]:
                 raise SystemExit(f"{given['id']}: {name}[{start}:{end}] is another text here")
-            spans.append((name, start, end))
-        questions.append(
-            Question(id=given["id"], text=given["question"], evidence=tuple(spans))
-        )
+            visible = {at for at in range(start, end) if not documents[name][at].isspace()}
+            spans.append((name, frozenset(visible)))
+        questions.append(Question(id=given["id"], text=given["question"], evidence=tuple(spans)))
     return questions
 
 
@@ -118,8 +117,8 @@ def _piece(hit: Hit, number: int) -> Piece:
 def held(question: Question, pieces: Sequence[Piece]) -> float:
     """The share of the question's gold passages that are in the pieces, each as a whole."""
     found = 0
-    for name, start, end in question.evidence:
-        missing = set(range(start, end))
+    for name, places in question.evidence:
+        missing = set(places)
         for piece in pieces:
             cited = piece.citation
             if cited.doc_name == name and str(cited.layer) == "L2":
@@ -187,9 +186,7 @@ def main() -> None:
     with open_filled(options.store, documents) as service:
         for question in questions:
             for budget in options.budgets:
-                packed = service.context(
-                    question.text, budget, dataset_id=DATASET, counter=counter
-                )
+                packed = service.context(question.text, budget, dataset_id=DATASET, counter=counter)
                 chunks = plain(service, question.text, budget, counter)
                 values[question.id, "context", budget] = held(question, packed.pieces)
                 values[question.id, "plain", budget] = held(question, chunks)

@@ -54,7 +54,7 @@ class ContextDesk:
         gathered = gather(self._searches, query, kinds, self._recipe)
         sources = Sources(self._documents, self._chunks)
         packer = Packer(sources, counting, format, token_budget, self._recipe)
-        ranked = packer.pack(gathered, token_budget)
+        ranked = packer.pack(gathered)
         warnings = [*gathered.warnings, *([counting.warning] if counting.warning else [])]
         pack = ContextPack(
             query=query.text,

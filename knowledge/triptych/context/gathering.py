@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 import attrs
 
@@ -19,9 +19,14 @@ Place = tuple[str, str]
 
 @attrs.frozen(kw_only=True, slots=True)
 class Find:
-    """A hit and how well it answers, by its own rank and by its document's."""
+    """A hit and how well it answers.
+
+    ``index`` is the chunk that is meant: the hit's own, or the one before or behind it, which
+    no search found.
+    """
 
     hit: Hit
+    index: int
     score: float
 
     @property
@@ -32,7 +37,7 @@ class Find:
     @property
     def order(self) -> tuple[float, str, str, int]:
         """What finds are sorted by: the best first, ties by place."""
-        return -self.score, *self.place, self.hit.chunk_index
+        return -self.score, *self.place, self.index
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -46,12 +51,12 @@ class Gathered:
 
 
 def gather(searches: SearchDesk, query: Query, layers: Set[Layer], recipe: Recipe) -> Gathered:
-    """Search the layers and the chunks, and let the layers say which documents lead.
+    """Search layers, whole documents and chunks, and let the upper ones say which documents lead.
 
-    Abstracts, overviews and the best chunks each rank the documents; a document's score is the
-    sum of its reciprocal ranks, and a passage's is its own reciprocal rank and a share of its
-    document's. The layer of a folder speaks for the documents below it. Where a layer leads to
-    a document none of whose chunks was found, those are searched by themselves.
+    A document's score is the weighted sum of its reciprocal ranks by abstract, overview, whole
+    text and best chunk; a passage's is its own reciprocal rank, a share of those of the chunks
+    beside it, and its document's. The layer of a folder speaks for the documents below it.
+    Where a layer leads to a document none of whose chunks was found, those are searched.
 
     Raises:
         TriptychError: as `SearchDesk.search`.
@@ -62,15 +67,16 @@ def gather(searches: SearchDesk, query: Query, layers: Set[Layer], recipe: Recip
         Layer.DETAIL: recipe.depth,
     }
     asked = [layer for layer in depths if layer in layers]
-    results = searches.search_many(
-        [attrs.evolve(query, layer=layer, top_k=depths[layer]) for layer in asked]
+    results, whole = searches.survey(
+        [attrs.evolve(query, layer=layer, top_k=depths[layer]) for layer in asked],
+        attrs.evolve(query, top_k=recipe.layer_depth, keyword_boost=0.0),
     )
     hits: dict[Layer, Sequence[Hit]] = {
         layer: result.hits for layer, result in zip(asked, results, strict=True)
     }
     warnings = [warning for result in results for warning in result.warnings]
-    chunks = list(hits.get(Layer.DETAIL, ()))
     abstracts, overviews = hits.get(Layer.ABSTRACT, ()), hits.get(Layer.OVERVIEW, ())
+    chunks = _by_lanes(hits.get(Layer.DETAIL, ()), recipe.vector)
     if Layer.DETAIL in layers:
         for dataset_id, names in _missed((*abstracts, *overviews), chunks).items():
             deeper = searches.search(
@@ -85,13 +91,43 @@ def gather(searches: SearchDesk, query: Query, layers: Set[Layer], recipe: Recip
             )
             warnings += deeper.warnings
             chunks += deeper.hits
-    leading = _leading((abstracts, overviews, chunks), recipe.k)
+    documents = () if whole is None else whole.hits
+    leading = _leading(
+        (
+            (recipe.abstract, abstracts),
+            (recipe.overview, overviews),
+            (recipe.whole, documents),
+            (recipe.best_chunk, chunks),
+        ),
+        recipe.k,
+    )
     return Gathered(
-        passages=_finds(chunks, leading, recipe),
-        abstracts=_finds(abstracts, leading, recipe),
-        overviews=_finds(overviews, leading, recipe),
+        passages=_passages(chunks, leading, recipe),
+        abstracts=_layers(abstracts, leading),
+        overviews=_layers(overviews, leading),
         warnings=tuple(dict.fromkeys(warnings)),
     )
+
+
+def _by_lanes(hits: Sequence[Hit], vector: float) -> list[Hit]:
+    """The hits by the weighted sum of their lanes' scores, each lane's from 0 to 1.
+
+    As they come where one lane alone found them. Nearly equal ranks of a fusion hide how far
+    one hit stands above the next, which weighs more here than who is at the very top.
+    """
+    weights = {"bm25": 1 - vector, "vector": vector}
+    lanes = {lane for hit in hits for lane in hit.scores}
+    if lanes != set(weights):
+        return list(hits)
+    scores = [0.0] * len(hits)
+    for lane, weight in weights.items():
+        found = [hit.scores[lane] for hit in hits if lane in hit.scores]
+        least, span = min(found), max(found) - min(found)
+        for at, hit in enumerate(hits):
+            if lane in hit.scores:
+                scores[at] += weight * ((hit.scores[lane] - least) / span if span else 1.0)
+    order = sorted(range(len(hits)), key=lambda at: (-round(scores[at], 6), at))
+    return [hits[at] for at in order]
 
 
 def _missed(layers: Sequence[Hit], chunks: Sequence[Hit]) -> dict[str, list[str]]:
@@ -106,21 +142,21 @@ def _missed(layers: Sequence[Hit], chunks: Sequence[Hit]) -> dict[str, list[str]
     return missed
 
 
-def _leading(lanes: Sequence[Sequence[Hit]], k: float) -> dict[Place, float]:
-    """The sum over the lanes of ``1 / (k + rank)`` for each document, folder and dataset.
+def _leading(lanes: Iterable[tuple[float, Sequence[Hit]]], k: float) -> dict[Place, float]:
+    """The weighted sum over the lanes of ``1 / (k + rank)`` for each document, folder, dataset.
 
     Source: Cormack, Clarke and Büttcher (2009), Reciprocal rank fusion, SIGIR.
     """
     scores: dict[Place, float] = {}
-    for lane in lanes:
+    for weight, lane in lanes:
         places = dict.fromkeys((hit.dataset_id, hit.doc_name) for hit in lane)
         for rank, place in enumerate(places, start=1):
-            scores[place] = scores.get(place, 0.0) + 1 / (k + rank)
+            scores[place] = scores.get(place, 0.0) + weight / (k + rank)
     return scores
 
 
 def _score_of(place: Place, leading: Mapping[Place, float]) -> float:
-    """A document's score with what the layers of the folders above it add."""
+    """A document's score with what the layers of the folders above it, and its dataset's, add."""
     dataset_id, name = place
     above = [name[: at + 1] for at, character in enumerate(name[:-1]) if character == "/"]
     return leading.get(place, 0.0) + sum(
@@ -128,13 +164,36 @@ def _score_of(place: Place, leading: Mapping[Place, float]) -> float:
     )
 
 
-def _finds(hits: Sequence[Hit], leading: Mapping[Place, float], recipe: Recipe) -> tuple[Find, ...]:
+def _passages(
+    chunks: Sequence[Hit], leading: Mapping[Place, float], recipe: Recipe
+) -> tuple[Find, ...]:
+    own: dict[tuple[str, str, int], float] = {}
+    hits: dict[tuple[str, str, int], Hit] = {}
+    for rank, hit in enumerate(chunks, start=1):
+        key = hit.dataset_id, hit.doc_name, hit.chunk_index
+        if key not in own:
+            own[key], hits[key] = 1 / (recipe.k + rank), hit
+    scores = dict(own)
+    for (dataset_id, name, index), score in own.items():
+        for near in (index - 1, index + 1):
+            if near >= 0 and recipe.beside:
+                key = dataset_id, name, near
+                scores[key] = scores.get(key, 0.0) + recipe.beside * score
+                hits.setdefault(key, hits[dataset_id, name, index])
+    finds = [
+        Find(hit=hits[key], index=key[2], score=score + _score_of(key[:2], leading))
+        for key, score in scores.items()
+    ]
+    return tuple(sorted(finds, key=lambda find: find.order))
+
+
+def _layers(hits: Sequence[Hit], leading: Mapping[Place, float]) -> tuple[Find, ...]:
     finds = [
         Find(
             hit=hit,
-            score=1 / (recipe.k + rank)
-            + recipe.document_weight * _score_of((hit.dataset_id, hit.doc_name), leading),
+            index=hit.chunk_index,
+            score=_score_of((hit.dataset_id, hit.doc_name), leading),
         )
-        for rank, hit in enumerate(hits, start=1)
+        for hit in hits
     ]
     return tuple(sorted(finds, key=lambda find: find.order))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -16,14 +14,15 @@ from triptych.context.gathering import Find, Gathered, Place
 from triptych.context.recipe import Recipe
 from triptych.context.records import Citation, Piece
 from triptych.context.rendering import FORMATS, render_piece
-from triptych.context.sources import Sources
-from triptych.records import Hit, Layer, SourceDocument
+from triptych.context.sources import Source, Sources
+from triptych.layering import is_folder
+from triptych.records import Hit, Layer
 
 __all__ = ["Packer"]
 
-_LINE_END: Final = re.compile(r"\r\n?|\n")
+_SHORTEST: Final = "[1] name:1-2 v1"  # about the least header there is
+_MISSES: Final = 40  # finds in a row that do not fit: the rest hardly will
 _ANY_NUMBER: Final = 999  # while the ranks are open; as wide as they can become
-_MISSES: Final = 40  # candidates in a row that do not fit: the rest will not either
 
 
 @attrs.define(kw_only=True)
@@ -32,7 +31,7 @@ class _Passage:
     own, and cannot grow."""
 
     hit: Hit  # the first in the text: its headings stand above all of it
-    document: SourceDocument | None
+    source: Source | None
     start: int
     end: int
     score: float
@@ -41,18 +40,17 @@ class _Passage:
 
     @property
     def text(self) -> str:
-        if self.document is None:
+        if self.source is None:
             return self.hit.content[: self.end - self.start]
-        return self.document.content[self.start : self.end]
+        return self.source.document.content[self.start : self.end]
 
     def piece(self, number: int) -> Piece:
-        hit, document = self.hit, self.document
+        hit, source = self.hit, self.source
         lines = None
-        if hit.layer is Layer.DETAIL:
-            first = hit.start_line
-            if document is not None:
-                first = 1 + _line_ends(document.content[: self.start])
-            lines = (first, first + _line_ends(self.text.rstrip()))
+        if source is not None:
+            lines = source.lines(self.start, self.end)
+        elif hit.layer is Layer.DETAIL:
+            lines = (hit.start_line, hit.start_line + self.text.rstrip().count("\n"))
         return Piece(
             number=number,
             cut=self.cut,
@@ -61,7 +59,7 @@ class _Passage:
                 dataset_id=hit.dataset_id,
                 doc_name=hit.doc_name,
                 layer=hit.layer or Layer.DETAIL,
-                version=hit.sig.source_version if document is None else document.version,
+                version=hit.sig.source_version if source is None else source.document.version,
                 start=self.start,
                 end=self.end,
                 lines=lines,
@@ -88,26 +86,24 @@ class Packer:
         form = FORMATS[format]
         self._room = budget - counter.count(form.opening + form.closing)
         self._joint = counter.count(form.joint) if form.joint else 0
-        self.refused = 0
+        self._least = recipe.least_cut + counter.count(_SHORTEST)
 
-    def pack(self, gathered: Gathered, budget: int) -> list[Piece]:
-        """The pieces by rank."""
-        kept_back = 0
-        if gathered.passages:
-            kept_back = int(self._recipe.summaries * budget)
-        else:
-            self._summaries(gathered)
+    def pack(self, gathered: Gathered) -> list[Piece]:
+        """The pieces by rank.
+
+        Passages first, but for what is kept back for layers; then layers; then passages again,
+        the last of them cut, in what is left.
+        """
         layered = bool(gathered.abstracts or gathered.overviews)
-        reserve = kept_back if layered else 0
+        reserve = int(self._recipe.summaries * self._room) if layered else 0
+        if not gathered.passages:
+            reserve = self._room
         self._room -= reserve
-        self._fill(gathered.passages, may_cut=not reserve)
-        self._room += reserve
-        if reserve:
-            spared = max(0, self._room - reserve)
-            self._room -= spared
-            self._summaries(gathered)
-            self._room += spared
-            self._fill(gathered.passages, may_cut=True)
+        self._fill(gathered.passages, may_cut=False)
+        self._room, left = reserve, self._room
+        self._summaries(gathered)
+        self._room += left
+        self._fill(gathered.passages, may_cut=True)
         ranked = sorted(
             self._passages,
             key=lambda each: (-each.score, each.hit.dataset_id, each.hit.doc_name, each.start),
@@ -115,69 +111,43 @@ class Packer:
         return [passage.piece(number) for number, passage in enumerate(ranked, start=1)]
 
     def _fill(self, finds: Sequence[Find], *, may_cut: bool) -> None:
-        """Take passages by score; each that is taken offers the ones beside it."""
-        queue = [(find.order, find.hit.start, find) for find in finds]
-        heapq.heapify(queue)
+        """Take passages by score."""
         misses = 0
-        while queue and misses < _MISSES:
-            _, _, find = heapq.heappop(queue)
+        for find in finds:
+            if misses == _MISSES or self._room <= 0:
+                break
             taken = self._offer(find, may_cut=may_cut)
-            if taken is None:
-                continue
-            misses = 0 if taken else misses + 1
-            self.refused += not taken
-            if taken and self._recipe.neighbour:
-                for chunk in self._sources.beside(find.hit):
-                    near = Find(
-                        hit=attrs.evolve(
-                            find.hit,
-                            chunk_index=chunk.index,
-                            content=chunk.content,
-                            start=chunk.start,
-                            end=chunk.end,
-                            start_line=chunk.start_line,
-                            locator=chunk.locator,
-                        ),
-                        score=find.score * self._recipe.neighbour,
-                    )
-                    heapq.heappush(queue, (near.order, near.hit.start, near))
+            if taken is not None:
+                misses = 0 if taken else misses + 1
 
     def _offer(self, find: Find, *, may_cut: bool) -> bool | None:
         """Whether the find was taken; None where there is nothing new in it."""
-        hit = find.hit
-        document = None if hit.stale == "source" else self._sources.of(hit)
-        made = _Passage(hit=hit, document=document, start=hit.start, end=hit.end, score=find.score)
-        if document is None:
-            made.hit = hit if hit.layer is not Layer.DETAIL else _as_of_its_time(hit)
-            if any(self._is_within(made, other) for other in self._passages):
-                return None
-        touching = [] if document is None else self._touching(made)
+        hit = self._sources.meant(find)
+        if hit is None:
+            return None
+        source = None
+        if hit.layer is Layer.DETAIL and hit.stale != "source":
+            source = self._sources.of(hit)
+            if source is None:
+                hit = attrs.evolve(hit, stale="source")  # it changed since the search
+        made = _Passage(hit=hit, source=source, start=hit.start, end=hit.end, score=find.score)
+        touching = self._touching(made)
         new = self._news(made, touching)
         if not new.strip() or self._seen.repeats(new):
             return None
         if self._take(made, touching, new):
             return True
-        return may_cut and self._take_cut(made, touching)
-
-    def _is_within(self, made: _Passage, other: _Passage) -> bool:
-        return (
-            other.hit.dataset_id == made.hit.dataset_id
-            and other.hit.doc_name == made.hit.doc_name
-            and other.hit.layer is made.hit.layer
-            and (other.document is None or made.document is None)
-            and other.start <= made.start
-            and made.end <= other.end
-        )
+        return may_cut and self._room >= self._least and self._take_cut(made, touching)
 
     def _touching(self, made: _Passage) -> list[_Passage]:
         """The passages of the same document that ``made`` overlaps, meets or nearly meets."""
         return [
             other
             for other in self._passages
-            if other.document is not None
-            and made.document is not None
+            if other.source is not None
+            and made.source is not None
             and _place(other) == _place(made)
-            and self._meets(made.document.content, made, other)
+            and self._meets(made.source.document.content, made, other)
         ]
 
     def _meets(self, content: str, made: _Passage, other: _Passage) -> bool:
@@ -191,7 +161,7 @@ class Packer:
 
     def _news(self, made: _Passage, touching: Sequence[_Passage]) -> str:
         """The text of ``made`` that no touching passage has."""
-        if made.document is None:
+        if made.source is None:
             return made.text
         start, end = made.start, made.end
         for other in sorted(touching, key=lambda each: each.start):
@@ -199,7 +169,7 @@ class Packer:
                 start = other.end
             if other.start < end <= other.end:
                 end = other.start
-        return made.document.content[start:end] if start < end else ""
+        return made.source.document.content[start:end] if start < end else ""
 
     def _take(self, made: _Passage, touching: Sequence[_Passage], new: str) -> bool:
         parts = [made, *touching]
@@ -207,7 +177,7 @@ class Packer:
         last = max(parts, key=lambda each: each.end)
         grown = _Passage(
             hit=first.hit,
-            document=made.document,
+            source=made.source,
             start=first.start,
             end=last.end,
             score=max(each.score for each in parts),
@@ -254,25 +224,16 @@ class Packer:
         )
 
     def _summaries(self, gathered: Gathered) -> None:
-        """Layers of leading documents: an overview where much was found, else an abstract for
-        those of which nothing is in the pack."""
+        """Abstracts of leading documents of which nothing is in the pack, then overviews."""
         held = {_place(passage) for passage in self._passages}
-        if not gathered.passages:
-            for find in gathered.overviews:
-                self._offer(find, may_cut=True)
+        leading = {find.place for find in gathered.passages[: self._recipe.leading]}
         for find in gathered.abstracts:
-            if find.place not in held:
+            is_led_to = is_folder(find.place[1]) or find.place in leading or not leading
+            if find.place not in held and is_led_to:
                 self._offer(find, may_cut=False)
+        for find in gathered.overviews[: self._recipe.leading]:
+            self._offer(find, may_cut=not gathered.passages)
 
 
 def _place(passage: _Passage) -> Place:
     return passage.hit.dataset_id, passage.hit.doc_name
-
-
-def _as_of_its_time(hit: Hit) -> Hit:
-    """The hit, told stale where its text no longer stands in its document."""
-    return hit if hit.stale else attrs.evolve(hit, stale="source")
-
-
-def _line_ends(text: str) -> int:
-    return sum(1 for _ in _LINE_END.finditer(text))
