@@ -26,6 +26,7 @@ COMMANDS = (
     "",
     "put",
     "search",
+    "context",
     "get",
     "list",
     "layers",

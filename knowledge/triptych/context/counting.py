@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import threading
 from collections.abc import Callable
@@ -106,7 +107,7 @@ def default_counter() -> TokenCounter:
 
 def _load() -> TokenCounter:
     try:
-        import tiktoken
+        tiktoken = importlib.import_module("tiktoken")
     except ImportError:
         return ESTIMATE
     try:

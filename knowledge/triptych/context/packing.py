@@ -130,7 +130,10 @@ class Packer:
             source = self._sources.of(hit)
             if source is None:
                 hit = attrs.evolve(hit, stale="source")  # it changed since the search
-        made = _Passage(hit=hit, source=source, start=hit.start, end=hit.end, score=find.score)
+        start, end = hit.start, hit.end
+        if source is not None and hit.window_start is not None and hit.window_end is not None:
+            start, end = hit.window_start, hit.window_end
+        made = _Passage(hit=hit, source=source, start=start, end=end, score=find.score)
         touching = self._touching(made)
         new = self._news(made, touching)
         if not new.strip() or self._seen.repeats(new):
@@ -224,15 +227,19 @@ class Packer:
         )
 
     def _summaries(self, gathered: Gathered) -> None:
-        """Abstracts of leading documents of which nothing is in the pack, then overviews."""
+        """Abstracts of leading documents of which nothing is in the pack, then overviews.
+
+        Those that the best passages are of lead, and all folders and datasets that were found.
+        """
         held = {_place(passage) for passage in self._passages}
-        leading = {find.place for find in gathered.passages[: self._recipe.leading]}
-        for find in gathered.abstracts:
-            is_led_to = is_folder(find.place[1]) or find.place in leading or not leading
-            if find.place not in held and is_led_to:
-                self._offer(find, may_cut=False)
-        for find in gathered.overviews[: self._recipe.leading]:
-            self._offer(find, may_cut=not gathered.passages)
+        by_passage = list(dict.fromkeys(find.place for find in gathered.passages))
+        leading = set(by_passage[: self._recipe.leading])
+        for find in (*gathered.abstracts, *gathered.overviews):
+            if self._room <= 0:
+                break
+            leads = is_folder(find.place[1]) or find.place in leading or not leading
+            if leads and (find.place not in held or find.hit.layer is Layer.OVERVIEW):
+                self._offer(find, may_cut=not leading)
 
 
 def _place(passage: _Passage) -> Place:

@@ -25,14 +25,14 @@ class Recipe:
             make one of them.
         repeated: the share of a text's shingles that makes it a repetition when seen before.
         summaries: the share of the budget that abstracts and overviews may take.
-        leading: how many passages, the best, show which documents' layers may be taken.
+        leading: of how many documents, those of the best passages, layers may be taken.
         least_cut: the least tokens that a cut passage must keep.
     """
 
     depth: int = 100
     layer_depth: int = 50
     vector: float = 0.6
-    k: float = 20.0
+    k: float = 10.0
     abstract: float = 0.1
     overview: float = 0.2
     whole: float = 0.4
@@ -41,5 +41,5 @@ class Recipe:
     bridge: int = 25
     repeated: float = 0.8
     summaries: float = 0.05
-    leading: int = 30
+    leading: int = 10
     least_cut: int = 24

@@ -76,6 +76,9 @@ class Sources:
             start_line=chunk.start_line,
             heading_path=chunk.heading_path,
             locator=chunk.locator,
+            window_start=chunk.window_start,
+            window_end=chunk.window_end,
+            window=None,
             sig=chunk.sig,
         )
 
