@@ -227,19 +227,18 @@ class Packer:
         )
 
     def _summaries(self, gathered: Gathered) -> None:
-        """Abstracts of leading documents of which nothing is in the pack, then overviews.
-
-        Those that the best passages are of lead, and all folders and datasets that were found.
-        """
+        """Abstracts of the best documents of which nothing is in the pack, then overviews of
+        the best; folders' and datasets' in any case, and all where no passage was found."""
         held = {_place(passage) for passage in self._passages}
-        by_passage = list(dict.fromkeys(find.place for find in gathered.passages))
-        leading = set(by_passage[: self._recipe.leading])
-        for find in (*gathered.abstracts, *gathered.overviews):
-            if self._room <= 0:
-                break
-            leads = is_folder(find.place[1]) or find.place in leading or not leading
-            if leads and (find.place not in held or find.hit.layer is Layer.OVERVIEW):
-                self._offer(find, may_cut=not leading)
+        best = list(dict.fromkeys(find.place for find in gathered.passages))
+        missing = [place for place in best if place not in held]
+        for finds, places in ((gathered.abstracts, missing), (gathered.overviews, best)):
+            leading = set(places[: self._recipe.leading])
+            for find in finds:
+                if self._room <= 0:
+                    return
+                if find.place in leading or is_folder(find.place[1]) or not best:
+                    self._offer(find, may_cut=not best)
 
 
 def _place(passage: _Passage) -> Place:

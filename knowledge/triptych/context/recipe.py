@@ -25,7 +25,8 @@ class Recipe:
             make one of them.
         repeated: the share of a text's shingles that makes it a repetition when seen before.
         summaries: the share of the budget that abstracts and overviews may take.
-        leading: of how many documents, those of the best passages, layers may be taken.
+        leading: of how many documents, by their best passages, abstracts and overviews may be
+            taken.
         least_cut: the least tokens that a cut passage must keep.
     """
 
