@@ -82,13 +82,13 @@ def open_filled(store: Path, documents: Mapping[str, str]) -> Service:
     return service
 
 
-def plain(service: Service, query: str, budget: int, counter: TokenCounter) -> list[Piece]:
-    """The chunks of the search, in their order, as far as they fit."""
+def plain(hits: Sequence[Hit], budget: int, counter: TokenCounter) -> list[Piece]:
+    """The chunks of a search, in their order, as far as they fit."""
     form = FORMATS["text"]
     room = budget - counter.count(form.opening + form.closing)
     joint = counter.count(form.joint)
     pieces: list[Piece] = []
-    for hit in service.search(query, dataset_id=DATASET, top_k=DEPTH).hits:
+    for hit in hits:
         piece = _piece(hit, len(pieces) + 1)
         cost = counter.count(render_piece(piece, "text")) + joint
         if cost <= room:
@@ -185,9 +185,10 @@ def main() -> None:
     values: dict[tuple[str, str, int], float] = {}
     with open_filled(options.store, documents) as service:
         for question in questions:
+            hits = service.search(question.text, dataset_id=DATASET, top_k=DEPTH).hits
             for budget in options.budgets:
                 packed = service.context(question.text, budget, dataset_id=DATASET, counter=counter)
-                chunks = plain(service, question.text, budget, counter)
+                chunks = plain(hits, budget, counter)
                 values[question.id, "context", budget] = held(question, packed.pieces)
                 values[question.id, "plain", budget] = held(question, chunks)
     halves = {

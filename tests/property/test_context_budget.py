@@ -35,7 +35,7 @@ COUNTERS: dict[str, Callable[[str], int]] = {
 }
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     corpus=CORPORA,
     counter=st.sampled_from(sorted(COUNTERS)),

@@ -198,7 +198,7 @@ def test_pieces_that_keep_their_numbers_when_there_is_more_room(kb: Service) -> 
 
 
 def fill(kb: Service) -> None:
-    for at in range(30):
+    for at in range(16):
         kb.put_document(
             "d",
             f"animals/{at}.md",
@@ -210,7 +210,7 @@ def fill(kb: Service) -> None:
 
 def test_layers_and_passages_are_mixed(kb: Service) -> None:
     fill(kb)
-    pack = context(kb, "animal eats grass", 1200)
+    pack = context(kb, "animal eats grass", 900)
     layers = {str(piece.citation.layer) for piece in pack.pieces}
     assert layers >= {"L0", "L2"}
     held = [p.citation.doc_name for p in pack.pieces if str(p.citation.layer) == "L2"]

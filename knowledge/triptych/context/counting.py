@@ -47,7 +47,7 @@ def _estimate(text: str) -> int:
             word = found.group()
             breaks = sum(map(str.isupper, word[1:]))
             accents = 0 if word.isascii() else sum(not each.isascii() for each in word)
-            total += 1 + max(0, length - 5) / 4 + 0.6 * (breaks + accents)
+            total += 1 + max(0, length - 5) / 4 + 0.8 * (breaks + accents)
         elif kind == "wide":
             total += 1.25
         elif kind == "digits":

@@ -56,7 +56,8 @@ def gather(searches: SearchDesk, query: Query, layers: Set[Layer], recipe: Recip
     A document's score is the weighted sum of its reciprocal ranks by abstract, overview, whole
     text and best chunk; a passage's is its own reciprocal rank, a share of those of the chunks
     beside it, and its document's. The layer of a folder speaks for the documents below it.
-    Where a layer leads to a document none of whose chunks was found, those are searched.
+    Where one of the best layers leads to a document none of whose chunks was found, those are
+    searched by themselves.
 
     Raises:
         TriptychError: as `SearchDesk.search`.
@@ -78,7 +79,8 @@ def gather(searches: SearchDesk, query: Query, layers: Set[Layer], recipe: Recip
     abstracts, overviews = hits.get(Layer.ABSTRACT, ()), hits.get(Layer.OVERVIEW, ())
     chunks = _by_lanes(hits.get(Layer.DETAIL, ()), recipe.vector)
     if Layer.DETAIL in layers:
-        for dataset_id, names in _missed((*abstracts, *overviews), chunks).items():
+        led_to = (*abstracts[: recipe.led], *overviews[: recipe.led])
+        for dataset_id, names in _missed(led_to, chunks).items():
             deeper = searches.search(
                 attrs.evolve(
                     query,

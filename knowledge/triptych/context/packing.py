@@ -7,6 +7,7 @@ from typing import Final
 
 import attrs
 
+from triptych import deadlines
 from triptych.context.counting import TokenCounter
 from triptych.context.cutting import cut_to_fit
 from triptych.context.duplicates import Seen
@@ -114,6 +115,7 @@ class Packer:
         """Take passages by score."""
         misses = 0
         for find in finds:
+            deadlines.check("the context")
             if misses == _MISSES or self._room <= 0:
                 break
             taken = self._offer(find, may_cut=may_cut)

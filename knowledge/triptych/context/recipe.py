@@ -14,6 +14,8 @@ class Recipe:
     Attributes:
         depth: how many chunks are looked at.
         layer_depth: how many abstracts, overviews and whole documents.
+        led: how many abstracts and overviews, the best, have their documents' chunks searched
+            where none was found.
         vector: the weight of the vector lane's scores beside the keyword lane's, 0 to 1.
         k: of the reciprocal ranks ``1 / (k + rank)``.
         abstract: the weight of a document's rank by its abstract in its chunks' scores.
@@ -32,6 +34,7 @@ class Recipe:
 
     depth: int = 100
     layer_depth: int = 50
+    led: int = 3
     vector: float = 0.6
     k: float = 10.0
     abstract: float = 0.1

@@ -109,7 +109,10 @@ def _markdown(piece: Piece) -> str:
 def _header(piece: Piece, *, marked: bool = False) -> str:
     """The one line that names a source; what a document may say comes last."""
     cited = piece.citation
-    parts = [f"[{piece.number}]{'**' if marked else ''} {_place(cited)}"]
+    place = _place(cited)
+    if marked and place.startswith('"'):
+        place = _escaped(place)
+    parts = [f"[{piece.number}]{'**' if marked else ''} {place}"]
     if cited.layer in _LAYERS:
         parts.append(_LAYERS[cited.layer])
     if cited.version:
@@ -161,7 +164,7 @@ def _xml(piece: Piece) -> str:
         "layer": "" if cited.layer is Layer.DETAIL else str(cited.layer),
         "lines": "" if cited.lines is None else _lines(cited.lines),
         "locator": cited.locator or "",
-        "section": " > ".join(cited.heading_path),
+        "section": _one_line(" > ".join(cited.heading_path)),
         "stale": cited.stale or "",
         "cut": "yes" if piece.cut else "",
     }

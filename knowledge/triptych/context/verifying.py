@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
@@ -22,7 +23,6 @@ _LEAST_ALIKE: Final = 0.4
 _WORD: Final = regex.compile(
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}]|[\p{L}\p{M}\p{N}]+|[^\s\p{L}\p{M}\p{N}]+", regex.V1
 )
-_NEAR: Final = 20_000  # words around the cited place that are compared with the passage
 
 
 def verify(citation: Any, documents: DocumentRepo, layers: LayerDesk) -> Verification:
@@ -111,38 +111,45 @@ def _standing(citation: Citation, content: str) -> int | None:
 def _changed_span(citation: Citation, content: str) -> tuple[int, int] | None:
     """What stands where the passage stood, around the words of it that are left.
 
+    Those are looked for in the stretch of the document that holds most of the passage's words.
     None where too little is left.
     """
     was = [found.group() for found in _WORD.finditer(citation.text)]
-    words = [(found.group(), found.start(), found.end()) for found in _WORD.finditer(content)]
-    if not was or not words:
+    found = [(each.group(), each.start(), each.end()) for each in _WORD.finditer(content)]
+    if not was or not found:
         return None
-    if len(words) > _NEAR:
-        share = citation.start / max(1, len(content))
-        offset = min(max(0, int(share * len(words)) - _NEAR // 2), len(words) - _NEAR)
-        words = words[offset : offset + _NEAR]
+    first, last = _densest([word for word, _, _ in found], was)
+    words = found[first:last]
     matcher = difflib.SequenceMatcher(None, was, [word for word, _, _ in words], autojunk=False)
-    blocks = _densest(matcher.get_matching_blocks(), 2 * len(was) + 16)
+    blocks = [block for block in matcher.get_matching_blocks() if block.size]
     if sum(block.size for block in blocks) < _LEAST_ALIKE * len(was):
         return None
-    first, last = blocks[0], blocks[-1]
+    head, tail = blocks[0], blocks[-1]
     # Words that were put in the place of lost ones at either end belong to it.
-    begin = max(0, first.b - first.a)
-    until = min(len(words), last.b + last.size + (len(was) - last.a - last.size))
-    start, end = words[begin][1], words[until - 1][2]
-    return start, end
+    begin = max(0, head.b - head.a)
+    until = min(len(words), tail.b + tail.size + (len(was) - tail.a - tail.size))
+    return words[begin][1], words[until - 1][2]
 
 
-def _densest(blocks: Sequence[difflib.Match], width: int) -> list[difflib.Match]:
-    """The neighbouring blocks within ``width`` words that hold most; the earliest of equals."""
-    best: list[difflib.Match] = []
-    held = 0
-    for at, first in enumerate(blocks):
-        within = [each for each in blocks[at:] if each.b + each.size <= first.b + width]
-        size = sum(each.size for each in within)
-        if size > held:
-            best, held = [each for each in within if each.size], size
-    return best
+def _densest(words: Sequence[str], was: Sequence[str]) -> tuple[int, int]:
+    """The stretch of ``words``, some longer than ``was``, that holds most of its words.
+
+    The first of equals; a word counts as often as it is in ``was``.
+    """
+    width = len(was) + len(was) // 2 + 8
+    missing = Counter(was)
+    held = most = best = 0
+    for at, word in enumerate(words):
+        missing[word] -= 1
+        held += missing[word] >= 0
+        if at >= width:
+            leaving = words[at - width]
+            held -= missing[leaving] >= 0
+            missing[leaving] += 1
+        if held > most:
+            most, best = held, at
+    # The stretch ends with the last of the words: leave room for one that was put behind it.
+    return max(0, best - width), min(len(words), best + 1 + len(was) // 2)
 
 
 def _diff(citation: Citation, now: str, version: int) -> str:
