@@ -19,8 +19,12 @@ from triptych.context import counting
 from triptych.context.counting import ESTIMATE, TokenCounter, as_counter
 from triptych.context.cutting import cut_to_fit, ends
 from triptych.context.duplicates import Seen
+from triptych.context.gathering import gather
+from triptych.context.packing import Packer
+from triptych.context.recipe import Recipe
 from triptych.context.records import Citation, ContextPack
 from triptych.context.rendering import in_reading_order
+from triptych.context.sources import Sources
 from triptych.errors import (
     DerivationError,
     NotFoundError,
@@ -30,6 +34,7 @@ from triptych.errors import (
 )
 from triptych.layers import fill_layers
 from triptych.plain import from_plain, to_plain
+from triptych.records import Layer, Query
 from triptych.service import Service
 from triptych.testing import Failing, FakeEmbedder
 
@@ -277,6 +282,17 @@ def test_a_stale_passage_says_so_and_keeps_its_own_version(tmp_path: Path) -> No
         assert (piece.citation.stale, piece.citation.version) == ("source", 1)
         assert piece.text == "The kettle boils."
         assert kb.verify(piece.citation).status == "gone"
+
+
+def test_a_document_that_changes_after_the_search_is_shown_as_it_was(kb: Service) -> None:
+    kb.put_document("d", "a.md", "The kettle boils.")
+    query = Query(text="kettle", dataset_id="d")
+    gathered = gather(kb._searches, query, set(Layer), Recipe())
+    kb.put_document("d", "a.md", "Something else.")
+    sources = Sources(kb.documents, kb.chunks)
+    (piece,) = Packer(sources, ESTIMATE, "text", 100, Recipe()).pack(gathered)
+    cited = piece.citation
+    assert (cited.text, cited.stale, cited.version) == ("The kettle boils.", "source", 1)
 
 
 def test_the_warnings_of_the_searches_are_handed_on_once(tmp_path: Path) -> None:
