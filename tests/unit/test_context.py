@@ -37,6 +37,7 @@ from triptych.plain import from_plain, to_plain
 from triptych.records import Layer, Query
 from triptych.service import Service
 from triptych.testing import Failing, FakeEmbedder
+from triptych_backends.memory import MemoryStore
 
 SMALL = ChunkerSet(by_kind={"markdown": MarkdownChunker(size=80)})
 FORMATS = ("text", "markdown", "xml", "json")
@@ -345,6 +346,27 @@ def test_the_query_is_embedded_once() -> None:
         context(kb, "kettle")
     assert calls == [1]
     assert embedder.dimension
+
+
+class WithoutWholeDocuments:
+    """A chunk repository that cannot search whole documents."""
+
+    def __init__(self, chunks: Any) -> None:
+        self.chunks = chunks
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("search_docs", "fetch_docs", "search_docs_by_vector"):
+            raise AttributeError(name)
+        return getattr(self.chunks, name)
+
+
+def test_a_backend_without_document_search_serves_as_well() -> None:
+    store = MemoryStore()
+    bare: Any = WithoutWholeDocuments(store.chunks)
+    with Service(store.documents, bare, store.layers, close=store.close) as kb:
+        kb.put_document("d", "a.md", "The kettle boils.")
+        pack = context(kb, "kettle")
+    assert (texts(pack), pack.warnings) == (["The kettle boils."], ())
 
 
 # Where is looked
