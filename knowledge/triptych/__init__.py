@@ -28,6 +28,13 @@ if TYPE_CHECKING:
         chunk_text as chunk_text,
         default_chunkers as default_chunkers,
     )
+    from triptych.context import (
+        Citation as Citation,
+        ContextPack as ContextPack,
+        Piece as Piece,
+        TokenCounter as TokenCounter,
+        Verification as Verification,
+    )
     from triptych.contracts import (
         LLM as LLM,
         Chunker as Chunker,
@@ -193,6 +200,7 @@ _HOMES = {
         "ChunkConfig ChunkSpec ChunkerSet DefaultChunker MarkdownChunker chunk_config_sig "
         "chunk_text default_chunkers FixedWindowChunker SentenceWindowChunker"
     ),
+    "context": "Citation ContextPack Piece TokenCounter Verification",
     "contracts": (
         "ChunkRepo ChunkSigReader Chunker CoverageEmbedder DocLevelSearcher "
         "DocVectorSearcher DocumentRepo Embedder LLM LayerRepo Ranker Rebuilder Retriever "
@@ -264,7 +272,9 @@ __all__ = [
     "ChunkSpec",
     "Chunker",
     "ChunkerSet",
+    "Citation",
     "ConflictError",
+    "ContextPack",
     "CorpusStats",
     "CorruptStoreError",
     "CoverageEmbedder",
@@ -309,6 +319,7 @@ __all__ = [
     "NotAvailableError",
     "NotFoundError",
     "ParseError",
+    "Piece",
     "Progress",
     "ProgressCallback",
     "ProviderError",
@@ -340,11 +351,13 @@ __all__ = [
     "SyncOptions",
     "SyncReport",
     "SyncRoot",
+    "TokenCounter",
     "Tokenizer",
     "TriptychError",
     "Usage",
     "ValidationError",
     "VectorRetriever",
+    "Verification",
     "WeightedRanker",
     "category",
     "chunk_config_sig",

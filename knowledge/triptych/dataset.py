@@ -25,6 +25,7 @@ from triptych.records import (
 )
 
 if TYPE_CHECKING:
+    from triptych.context.records import ContextPack
     from triptych.service import Service
 
 __all__ = ["Dataset"]
@@ -98,6 +99,12 @@ class Dataset:
         if isinstance(queries, Iterable) and not isinstance(queries, str):
             queries = [self._mine(query, fields) for query in queries]
         return self.service.search_many(queries, dataset_id=self.dataset_id, **fields)
+
+    def context(self, query: Query | str, token_budget: int, **options: Any) -> ContextPack:
+        """`Service.context`."""
+        return self.service.context(
+            self._mine(query, options), token_budget, dataset_id=self.dataset_id, **options
+        )
 
     def layer(self, name: str, layer: Layer | str) -> DerivedLayer | None:
         """`Service.layer`."""

@@ -11,6 +11,10 @@ from typing import Any
 import attrs
 
 from triptych.chunking import ChunkerSet, default_chunkers
+from triptych.context.counting import TokenCounter
+from triptych.context.desk import ContextDesk
+from triptych.context.records import Citation, ContextPack, Verification
+from triptych.context.verifying import verify
 from triptych.contracts import (
     ChunkRepo,
     Closeable,
@@ -139,6 +143,7 @@ class Service:
         self._searches = SearchDesk(documents, chunks, layers, self._engine, self._deriver)
         self._writer = Writer(documents, chunks, self._deriver, self.options.language)
         self._layers = LayerDesk(documents, layers, self._deriver, self._writer.check_config)
+        self._contexts = ContextDesk(self._searches, documents, chunks)
         self._rebuilds = RebuildDesk(
             documents, chunks, layers, self._deriver, self._writer, self._layers
         )
@@ -380,6 +385,50 @@ class Service:
                 "list, or use search()"
             )
         return self._searches.search_many([_query(query, fields) for query in queries])
+
+    # Context
+
+    def context(
+        self,
+        query: Query | str,
+        token_budget: int,
+        *,
+        format: str = "text",
+        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        counter: TokenCounter | Callable[[str], int] | None = None,
+        **fields: Any,
+    ) -> ContextPack:
+        """The best mixture of passages and layers for a prompt, under a budget of tokens.
+
+        ``query`` is a `Query`, or its text with the other fields of `Query` as keywords; its
+        ``layer`` and ``top_k`` play no role. ``format`` is the one that the pack will be
+        rendered in: "text", "markdown", "xml" or "json"; headers and citations are counted.
+        ``layers`` may leave some out; those that are not there are done without. ``counter``
+        counts tokens: a function from text to their number; None is tiktoken where it is
+        installed, else an estimate, which ``ContextPack.counter`` tells.
+
+        A budget too small for anything gives an empty pack with a warning.
+
+        Raises:
+            ValidationError: budget, format, layers or counter cannot be meant, or the counter
+                answers no number.
+            TriptychError: as `search`.
+        """
+        self._open()
+        return self._contexts.pack(
+            _query(query, fields), token_budget, format=format, layers=layers, counter=counter
+        )
+
+    def verify(self, citation: Citation) -> Verification:
+        """What became of a citation: fresh, changed or gone, with the difference.
+
+        A passage that only moved is fresh, and told where it stands now.
+
+        Raises:
+            ValidationError: ``citation`` is none.
+        """
+        self._open()
+        return verify(citation, self.documents, self._layers)
 
     # Layers
 

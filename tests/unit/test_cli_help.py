@@ -28,6 +28,7 @@ COMMANDS = (
     "sync",
     "watch",
     "search",
+    "context",
     "get",
     "list",
     "layers",

@@ -6,7 +6,18 @@ from typing import Annotated, Any
 
 import typer
 
-from triptych_adapters.cli import evaluate, layers, maintain, put, read, search, status, sync, watch
+from triptych_adapters.cli import (
+    context,
+    evaluate,
+    layers,
+    maintain,
+    put,
+    read,
+    search,
+    status,
+    sync,
+    watch,
+)
 from triptych_adapters.cli.exits import describe
 from triptych_adapters.cli.session import GLOBAL_OPTIONS, Globals, examples, prose, take_options
 
@@ -26,7 +37,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _module in (put, sync, watch, search, read, layers, maintain, status, evaluate):
+for _module in (put, sync, watch, search, context, read, layers, maintain, status, evaluate):
     _module.register(app)
 
 

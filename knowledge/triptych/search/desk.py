@@ -90,12 +90,42 @@ class SearchDesk:
 
     def search_documents(self, query: Query) -> Result:
         """Whole documents."""
+        return self._whole(self._ask_whole(query))
+
+    def search_many(self, queries: Sequence[Query]) -> list[Result]:
+        """`search` for each, with one call to the embedder."""
+        asked = [self._ask(query) for query in queries]
+        self._embed(asked)
+        results = []
+        for each in asked:
+            deadlines.check("search_many")
+            results.append(self._run(each))
+        return results
+
+    def survey(self, queries: Sequence[Query], whole: Query) -> tuple[list[Result], Result | None]:
+        """`search` for each of ``queries`` and `search_documents` for ``whole``, with one call
+        to the embedder; None for the latter where the backend cannot search whole documents."""
+        asked = [self._ask(query) for query in queries]
+        last = None if self._documents_whole is None else self._ask_whole(whole)
+        self._embed([*asked, *([last] if last else [])])
+        results = []
+        for each in asked:
+            deadlines.check("the search")
+            results.append(self._run(each))
+        return results, None if last is None else self._whole(last)
+
+    # The way of one query
+
+    def _ask_whole(self, query: Query) -> _Asked:
         asked = self._ask(attrs.evolve(query, layer=Layer.DETAIL))
         if asked.boost:
             raise ValidationError(
                 "keyword_boost looks into the texts of hits, and a document's hit holds no more "
                 "than its opening: use it with search()"
             )
+        return asked
+
+    def _whole(self, asked: _Asked) -> Result:
         if self._documents_whole is None:
             raise NotAvailableError(
                 f"{type(self._chunks).__name__} cannot search whole documents: use search(), "
@@ -103,31 +133,27 @@ class SearchDesk:
             )
         return self._answer("document", asked, self._documents_whole.fetch_docs, self._document_hit)
 
-    def search_many(self, queries: Sequence[Query]) -> list[Result]:
-        """`search` for each, with one call to the embedder."""
-        asked = [self._ask(query) for query in queries]
-        embedder = self._deriver.embedder
-        if embedder is not None:
-            need = [
-                each
-                for each in asked
-                if each.query.mode is not Mode.BM25
-                and each.query.vector_dataset_ids
-                and self._deriver.coverage.admits(each.query.text)
-            ]
-            if need:
-                # After a failure each lane embeds its own text, and tells what became of it.
-                with suppress(ProviderError):
-                    rows = embed(embedder, [each.query.text for each in need], kind="query")
-                    for each, row in zip(need, rows, strict=True):
-                        each.query = attrs.evolve(each.query, vector=row)
-        results = []
-        for each in asked:
-            deadlines.check("search_many")
-            results.append(self._run(each))
-        return results
+    def _embed(self, asked: Sequence[_Asked]) -> None:
+        """Embed the texts of all that want it in one call.
 
-    # The way of one query
+        After a failure each lane embeds its own text, and tells what became of it.
+        """
+        embedder = self._deriver.embedder
+        if embedder is None:
+            return
+        need = [
+            each
+            for each in asked
+            if each.query.mode is not Mode.BM25
+            and each.query.vector_dataset_ids
+            and self._deriver.coverage.admits(each.query.text)
+        ]
+        texts = list(dict.fromkeys(each.query.text for each in need))
+        if need:
+            with suppress(ProviderError):
+                rows = dict(zip(texts, embed(embedder, texts, kind="query"), strict=True))
+                for each in need:
+                    each.query = attrs.evolve(each.query, vector=rows[each.query.text])
 
     def _run(self, asked: _Asked) -> Result:
         if asked.query.layer is Layer.DETAIL:

@@ -1,0 +1,146 @@
+"""What a context is made of: pieces, each with its citation, in a pack under a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import attrs
+
+from triptych.records import Layer, StaleReason, to_layer
+
+__all__ = ["Citation", "ContextPack", "Piece", "Verification"]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Citation:
+    """Where a piece of text is from, and the text itself, so that it can be verified later.
+
+    Attributes:
+        dataset_id: the dataset.
+        doc_name: the document; of a layer also a folder ("guide/") or the dataset itself ("").
+        layer: L2 for the document's own text, L0 or L1 for its abstract or overview.
+        version: of the document that the text was read from, or that the layer was made from;
+            0 for layers of folders and datasets.
+        start: where the text begins, in code points of the document (or of the layer's text).
+        end: where it ends: ``content[start:end] == text`` at that version.
+        lines: first and last line in the document, from 1; None for layers.
+        heading_path: the headings above its beginning, outermost first.
+        locator: leads back to a page, cell or slide; None where there is none.
+        stale: None, or why the text may no longer be true.
+        text: what is cited, code point for code point.
+    """
+
+    dataset_id: str
+    doc_name: str
+    layer: Layer = attrs.field(default=Layer.DETAIL, converter=to_layer)
+    version: int
+    start: int
+    end: int
+    lines: tuple[int, ...] | None = None
+    heading_path: tuple[str, ...] = ()
+    locator: str | None = None
+    stale: StaleReason | None = None
+    text: str = attrs.field(repr=False)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Piece:
+    """One passage of a pack.
+
+    ``number`` is its rank: 1 is the best. ``cut`` is whether the passage goes on in its source
+    and was ended at a sentence for the budget's sake. ``score`` orders the pieces of one pack
+    and means nothing beyond it.
+    """
+
+    number: int
+    citation: Citation
+    cut: bool = False
+    score: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """The text of its citation."""
+        return self.citation.text
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class ContextPack:
+    """What `Service.context` found for a query, in the order in which it should be read.
+
+    The best piece stands first and the second best last: readers, people and models alike,
+    attend least to the middle (Liu et al. 2024, Lost in the Middle, TACL 12). Equal queries on
+    equal stores give equal packs.
+
+    Attributes:
+        query: what was asked.
+        pieces: in reading order; their numbers tell their ranks.
+        budget: the most tokens that any rendering may cost.
+        tokens: what the rendering in ``format`` costs.
+        format: the format that the pieces were chosen for.
+        counter: what counted the tokens; ``exact`` is False where it is an estimate.
+        warnings: of the searches, and of what the budget left no room for.
+    """
+
+    query: str
+    pieces: tuple[Piece, ...] = ()
+    budget: int
+    tokens: int
+    format: str
+    counter: str
+    exact: bool
+    warnings: tuple[str, ...] = ()
+    count: Callable[[str], int] = attrs.field(repr=False, eq=False)
+
+    def render(self, format: str | None = None) -> str:
+        """The pieces as text: "text", "markdown", "xml" or "json"; None is the pack's ``format``.
+
+        Never above the budget: in a format that takes more room than the one the pieces were
+        chosen for, the last ranks are left out (`fitted` tells which are in). Without a piece
+        the format's empty frame, or "" where even that is above the budget.
+
+        No document can forge structure: XML and JSON escape, Markdown fences each text with
+        more backticks than it holds, and plain text indents it by one blank, where the lines
+        that name a source begin without one.
+
+        Raises:
+            ValidationError: there is no such format.
+        """
+        from triptych.context.rendering import fit, render  # not needed to hold a pack
+
+        return render(fit(self.pieces, self, format), self, format)
+
+    def fitted(self, format: str | None = None) -> tuple[Piece, ...]:
+        """The pieces that `render` shows in this format, in reading order."""
+        from triptych.context.rendering import fit
+
+        return fit(self.pieces, self, format)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Verification:
+    """What became of a citation.
+
+    Attributes:
+        status: "fresh": the text stands in its source as cited, if perhaps elsewhere in it.
+            "changed": what stands there now differs, or a layer is no longer true to what it
+            was made from. "gone": the document is, or nothing is left of the passage in it.
+        citation: what was verified.
+        version: the document's version now, 0 where it is gone.
+        start: where the passage stands now, code points; None where it is gone.
+        end: where it ends now.
+        moved: whether it stands elsewhere than cited.
+        stale: of a layer, why it is stale now.
+        text: what stands there now, "" where it is gone.
+        diff: from the cited text to what stands there now, as a unified diff; "" if equal.
+    """
+
+    status: Literal["fresh", "changed", "gone"]
+    citation: Citation
+    version: int = 0
+    start: int | None = None
+    end: int | None = None
+    moved: bool = False
+    stale: StaleReason | None = None
+    text: str = attrs.field(default="", repr=False)
+    diff: str = attrs.field(default="", repr=False)

@@ -1,0 +1,211 @@
+"""Pieces as text, XML, JSON and Markdown, in ways that no document's text can forge."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+from xml.sax.saxutils import escape
+
+import attrs
+import regex
+
+from triptych.context.records import Citation, ContextPack, Piece
+from triptych.errors import ValidationError
+from triptych.records import Layer
+
+__all__ = ["FORMATS", "check_format", "fit", "in_reading_order", "render", "render_piece"]
+
+# What a reader may take for the end of a line, besides CR LF: str.splitlines has the same list.
+_LINE_END: Final = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_STEERING: Final = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u202a-\u202e\u2066-\u2069]")
+_IN_ATTRIBUTES: Final = {'"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
+_PLAIN_NAME: Final = regex.compile(r"[\p{L}\p{N}_./@+-]+(?: [\p{L}\p{N}_./@+-]+)*", regex.V1)
+_LONGEST_HEADING: Final = 80
+_LAYERS: Final = {Layer.ABSTRACT: "abstract", Layer.OVERVIEW: "overview"}
+_REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class _Format:
+    """How pieces are written one by one, and how those are joined."""
+
+    piece: Callable[[Piece], str]
+    opening: str = ""
+    joint: str = ""
+    closing: str = ""
+
+
+def check_format(format: object) -> str:
+    """``format`` itself, if there is one of this name.
+
+    Raises:
+        ValidationError: there is none.
+    """
+    if not isinstance(format, str) or format not in FORMATS:
+        raise ValidationError(
+            f"there is no format {format!r:.60}: choose one of {', '.join(map(repr, FORMATS))}"
+        )
+    return format
+
+
+def in_reading_order(ranked: Sequence[Piece]) -> tuple[Piece, ...]:
+    """Ranks 1, 3, 5, … and then …, 6, 4, 2: the best first, the second best last."""
+    return (*ranked[::2], *reversed(ranked[1::2]))
+
+
+def render_piece(piece: Piece, format: str) -> str:
+    """One piece with its header, as it stands in a rendering."""
+    return FORMATS[format].piece(piece)
+
+
+def render(pieces: Sequence[Piece], pack: ContextPack, format: str | None) -> str:
+    """The pieces in a format; "" where not even the empty frame is within the pack's budget."""
+    text = _whole(pieces, check_format(format or pack.format))
+    if not pieces and pack.count(text) > pack.budget:
+        return ""
+    return text
+
+
+def fit(pieces: Sequence[Piece], pack: ContextPack, format: str | None) -> tuple[Piece, ...]:
+    """The best of ``pieces`` whose rendering is within the pack's budget, in reading order."""
+    format = check_format(format or pack.format)
+    ranked = sorted(pieces, key=lambda piece: piece.number)
+    # Counters need not be monotone: only what was counted whole is known to fit.
+    while ranked:
+        order = in_reading_order(ranked)
+        if pack.count(_whole(order, format)) <= pack.budget:
+            return order
+        ranked.pop()
+    return ()
+
+
+def _whole(pieces: Sequence[Piece], format: str) -> str:
+    form = FORMATS[format]
+    return form.opening + form.joint.join(map(form.piece, pieces)) + form.closing
+
+
+def _text(piece: Piece) -> str:
+    body = _LINE_END.sub(_indented, _STEERING.sub(_REPLACEMENT, piece.text.strip("\r\n")))
+    return f"{_header(piece)}\n {body}\n"
+
+
+def _indented(found: re.Match[str]) -> str:
+    end = "\n" if found[0] in ("\r\n", "\r") else found[0]
+    after = found.string[found.end() : found.end() + 1]
+    # An empty line can be taken for nothing, and costs less without the blank.
+    return end if after in ("\n", "\r") else f"{end} "
+
+
+def _markdown(piece: Piece) -> str:
+    body = _line_ends(_STEERING.sub(_REPLACEMENT, piece.text.strip("\r\n")))
+    longest = max((len(run) for run in re.findall("`+", body)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"**{_header(piece, marked=True)}\n{fence}\n{body}\n{fence}\n"
+
+
+def _header(piece: Piece, *, marked: bool = False) -> str:
+    """The one line that names a source; what a document may say comes last."""
+    cited = piece.citation
+    place = _place(cited)
+    if marked and place.startswith('"'):
+        place = _escaped(place)
+    parts = [f"[{piece.number}]{'**' if marked else ''} {place}"]
+    if cited.layer in _LAYERS:
+        parts.append(_LAYERS[cited.layer])
+    if cited.version:
+        parts.append(f"v{cited.version}")
+    if cited.stale:
+        parts.append(f"(stale: {cited.stale})")
+    if piece.cut:
+        parts.append("(cut)")
+    line = " ".join(parts)
+    if cited.heading_path:
+        section = _one_line(" > ".join(cited.heading_path))
+        line += f" | {_escaped(section) if marked else section}"
+    return line
+
+
+def _place(cited: Citation) -> str:
+    """Dataset, name and lines (or locator), quoted where they could be taken for more."""
+    name = f"{cited.dataset_id}/{cited.doc_name}"
+    shown = name if _PLAIN_NAME.fullmatch(name) else json.dumps(name, ensure_ascii=True)
+    if cited.locator is not None:
+        return f"{shown} {json.dumps(_one_line(cited.locator), ensure_ascii=True)}"
+    return shown if cited.lines is None else f"{shown}:{_lines(cited.lines)}"
+
+
+def _lines(lines: Sequence[int]) -> str:
+    return f"{lines[0]}" if lines[0] == lines[-1] else f"{lines[0]}-{lines[-1]}"
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(_STEERING.sub(_REPLACEMENT, _LINE_END.sub(" ", text)).split())
+    return line if len(line) <= _LONGEST_HEADING else f"{line[: _LONGEST_HEADING - 1]}…"
+
+
+def _escaped(line: str) -> str:
+    return re.sub(r"([\\`*_\[\]<>~|&])", r"\\\1", line.replace(" > ", " › "))
+
+
+def _line_ends(text: str) -> str:
+    return re.sub("\r\n?", "\n", text)
+
+
+def _xml(piece: Piece) -> str:
+    cited = piece.citation
+    about = {
+        "id": str(piece.number),
+        "source": cited.doc_name,
+        "dataset": cited.dataset_id,
+        "version": str(cited.version) if cited.version else "",
+        "layer": "" if cited.layer is Layer.DETAIL else str(cited.layer),
+        "lines": "" if cited.lines is None else _lines(cited.lines),
+        "locator": cited.locator or "",
+        "section": _one_line(" > ".join(cited.heading_path)),
+        "stale": cited.stale or "",
+        "cut": "yes" if piece.cut else "",
+    }
+    attributes = " ".join(
+        f'{key}="{escape(_NOT_XML.sub(_REPLACEMENT, value), _IN_ATTRIBUTES)}"'
+        for key, value in about.items()
+        if value or key in ("id", "source")
+    )
+    body = escape(_NOT_XML.sub(_REPLACEMENT, _line_ends(piece.text.strip("\r\n"))))
+    return f"<document {attributes}>\n{body}\n</document>\n"
+
+
+def piece_json(piece: Piece) -> dict[str, Any]:
+    """A piece as JSON has it; what does not apply is left out."""
+    cited = piece.citation
+    about: dict[str, Any] = {
+        "number": piece.number,
+        "document": cited.doc_name,
+        "dataset": cited.dataset_id,
+        "layer": str(cited.layer),
+        "version": cited.version,
+        "start": cited.start,
+        "end": cited.end,
+        "lines": None if cited.lines is None else list(cited.lines),
+        "heading_path": list(cited.heading_path),
+        "locator": cited.locator,
+        "stale": cited.stale,
+        "cut": piece.cut or None,
+        "text": piece.text,
+    }
+    return {key: value for key, value in about.items() if value not in (None, [])}
+
+
+def _json(piece: Piece) -> str:
+    return json.dumps(piece_json(piece), ensure_ascii=False, separators=(",", ":"))
+
+
+FORMATS: Final = {
+    "text": _Format(piece=_text, joint="\n"),
+    "markdown": _Format(piece=_markdown, joint="\n"),
+    "xml": _Format(piece=_xml, opening="<context>\n", closing="</context>\n"),
+    "json": _Format(piece=_json, opening='{"pieces":[', joint=",\n", closing="]}\n"),
+}
+"""The formats by name."""
