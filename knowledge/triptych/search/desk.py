@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 import attrs
@@ -18,7 +18,7 @@ from triptych.errors import (
     ProviderError,
     ValidationError,
 )
-from triptych.layering import layer_stale_reason, summaries_of
+from triptych.layering import inputs_of, layer_stale_reason
 from triptych.records import (
     NO_CHUNK,
     Candidate,
@@ -37,7 +37,6 @@ from triptych.records import (
 from triptych.search.boost import boosted, query_keywords
 from triptych.search.engine import SearchEngine, Tier
 from triptych.search.resolution import judge, over_fetch, resolve_mode
-from triptych.signatures import summaries_input_sig
 from triptych.text import get_analyzer
 
 __all__ = ["SearchDesk"]
@@ -53,7 +52,8 @@ class _Asked:
     query: ResolvedQuery
     warnings: Sequence[str]
     languages: Mapping[str, str]
-    inputs: dict[str, str] = attrs.field(factory=dict)  # digest of the abstracts, by dataset
+    # By dataset, and then by folder: the digests of the abstracts that fresh layers are made from.
+    inputs: dict[str, Callable[[str], Collection[str]]] = attrs.field(factory=dict)
     terms: dict[str, tuple[str, ...]] = attrs.field(factory=dict)  # the query's, by language
     boost: float = 0.0
     keywords: tuple[str, ...] = ()
@@ -315,13 +315,12 @@ class SearchDesk:
         assert found.layer is not None  # checked by the caller
         dataset_id = found.layer.dataset_id
 
-        def digest() -> str:
-            if dataset_id not in asked.inputs:
-                below = summaries_of(self._layers, dataset_id)
-                asked.inputs[dataset_id] = summaries_input_sig(below)
-            return asked.inputs[dataset_id]
-
-        return layer_stale_reason(found.sig, found.document, self._deriver.embed_sig, digest)
+        if dataset_id not in asked.inputs:
+            asked.inputs[dataset_id] = inputs_of(self._layers, dataset_id)
+        inputs, name = asked.inputs[dataset_id], found.layer.doc_name
+        return layer_stale_reason(
+            found.sig, found.document, self._deriver.embed_sig, lambda: inputs(name)
+        )
 
     def _document_hit(self, asked: _Asked, candidate: Candidate, found: Found) -> Hit | None:
         document = found.document
