@@ -68,8 +68,10 @@ class Folder:
 
     Attributes:
         abstract, overview: its own layers, None without one.
+        documents: how many documents are below it.
         children: how many of its children have an abstract.
         pending: whether a child's abstract is about to be made.
+        expected: how many children have none yet, and are about to get one.
         input_sig: the digest of its children's abstracts.
         size: the bytes of the lines that tell a model of them.
     """
@@ -77,8 +79,10 @@ class Folder:
     name: str
     abstract: DerivedLayer | None
     overview: DerivedLayer | None
+    documents: int
     children: int
     pending: bool
+    expected: int
     input_sig: str
     size: int
 
@@ -88,9 +92,11 @@ class _Open:
     name: str
     abstract: DerivedLayer | None = None
     overview: DerivedLayer | None = None
-    children: int = 0
     documents: int = 0
+    told: int = 0  # documents below it that have an abstract
+    children: int = 0
     pending: bool = False
+    expected: int = 0
     size: int = 0
     taken: SummariesDigest = attrs.field(factory=SummariesDigest)
 
@@ -117,11 +123,13 @@ class FolderWalk:
         """The next document and its abstract."""
         self._reach(parent_of(name))
         top = self._stack[-1]
+        top.documents += 1
         top.pending = top.pending or pending
+        top.expected += pending and abstract is None
         if abstract is not None:
             self._flat.add(name, abstract)
             _add(top, name, abstract)
-            top.documents += 1
+            top.told += 1
 
     def folder(
         self, name: str, abstract: DerivedLayer | None, overview: DerivedLayer | None = None
@@ -150,8 +158,10 @@ class FolderWalk:
                 name=top.name,
                 abstract=top.abstract,
                 overview=top.overview,
-                children=top.children if top.documents else 0,
+                documents=top.documents,
+                children=top.children if top.told else 0,
                 pending=top.pending,
+                expected=top.expected,
                 input_sig=top.taken.result(),
                 size=top.size,
             )
@@ -159,8 +169,10 @@ class FolderWalk:
         if self._stack:
             around = self._stack[-1]
             around.documents += top.documents
+            around.told += top.told
             around.pending = around.pending or pending
-            if top.documents and top.abstract is not None:
+            around.expected += pending and top.abstract is None
+            if top.told and top.abstract is not None:
                 _add(around, top.name, top.abstract.content)
 
 
