@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 import regex
@@ -113,9 +114,17 @@ def is_obeyed(said: str, text: str) -> bool:
 
 def gives_away(said: str, prompt: str, text: str) -> bool:
     """Whether ``said`` holds a sentence of the instruction that ``text`` does not hold."""
-    answer, shown = _plain(said), _plain(text)
-    sentences = (_plain(each) for each in regex.split(r"(?<=[.:])\s", f"{prompt}\n{FRAME}"))
-    return any(len(each) >= 40 and each in answer and each not in shown for each in sentences)
+    answer = _plain(said)
+    repeated = [sentence for sentence in _sentences(prompt) if sentence in answer]
+    shown = _plain(text) if repeated else ""
+    return any(sentence not in shown for sentence in repeated)
+
+
+@lru_cache(maxsize=64)
+def _sentences(prompt: str) -> tuple[str, ...]:
+    """The sentences of an instruction that are long enough to be known again."""
+    sentences = map(_plain, regex.split(r"(?<=[.:])\s", f"{prompt}\n{FRAME}"))
+    return tuple(sentence for sentence in sentences if len(sentence) >= 40)
 
 
 def _plain(text: str) -> str:

@@ -304,11 +304,11 @@ class Run:
             self._stop("provider")
 
     def _settle_suspects(self) -> None:
-        if self._made and self._stopped != "provider":
-            for entry in self._suspects:
-                self._park(entry, counted=True)
-            return
+        answers = self._made > 0 and self._stopped != "provider"
         for entry in self._suspects:
+            if answers or (entry.doc_name, entry.layer) in self._known:
+                self._park(entry, counted=True)
+                continue
             self._failed.append(
                 Failure(
                     dataset_id=entry.dataset_id,
