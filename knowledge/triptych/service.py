@@ -101,6 +101,11 @@ class ServiceOptions:
             )
         if self.embedder is not None:
             check_embedder(self.embedder)
+        if self.llm is not None and not callable(getattr(self.llm, "generate", None)):
+            raise ValidationError(
+                f"{self.llm!r} is no language model: give an object with signature, generate and "
+                "stream"
+            )
         try:
             get_analyzer(self.language)
         except ValueError as error:

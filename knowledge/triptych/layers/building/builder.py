@@ -19,11 +19,13 @@ from triptych.progress import ProgressCallback
 from triptych.records import ModelUsage, ParkedLayer, check_text, check_whole
 from triptych.service import Service
 
-__all__ = ["INPUT_TOKENS", "LayerBuilder"]
+__all__ = ["INPUT_TOKENS", "RESERVED_TOKENS", "LayerBuilder"]
 
-INPUT_TOKENS: Final = 6_000
-"""What is shown of an input in one prompt, unless told otherwise: it leaves room for prompt and
-answer in a context of 8,192 tokens."""
+RESERVED_TOKENS: Final = 2_692
+"""What a prompt and the longest answer take beside the input."""
+
+INPUT_TOKENS: Final = 8_192 - RESERVED_TOKENS
+"""What is shown of an input in one prompt, unless told otherwise."""
 
 _FORGETFUL: Final = (
     "this store keeps no journal of layers: what was parked and what was used is forgotten with "
@@ -60,7 +62,8 @@ class LayerBuilder:
                 the extractive summariser, which is also given to have no model write.
             prompts: what the model is told; None for those that ship.
             input_tokens: how much of an input one prompt shows, in tokens as
-                `estimate_tokens` counts them; what is longer is read in parts. At least 64.
+                `estimate_tokens` counts them; what is longer is read in parts. At least 64. The
+                default leaves room for prompt and answer in a context of 8,192 tokens.
             abstract_max_tokens, overview_max_tokens: the ceilings of an answer.
             prices: what tokens cost, for ``max_cost`` and the ledger.
             retries: how often a call that the provider failed is made again.
