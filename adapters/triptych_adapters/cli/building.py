@@ -307,6 +307,8 @@ def _estimate(made: LayerPlan, prices: Prices | None) -> str:
 
 
 def _cost(cost: Cost, prices: Prices | None) -> str:
+    if not cost.calls:
+        return "no calls of a model"
     told = (
         f"about {cost.calls:,} calls, {cost.input_tokens:,} tokens in, {cost.output_tokens:,} out"
     )
