@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable, Iterator
 import attrs
 
 from triptych.contracts import LayerPager, LayerRepo
-from triptych.records import DerivedLayer, DocumentSummary, Layer
+from triptych.records import MAX_NAME_BYTES, DerivedLayer, DocumentSummary, Layer
 from triptych.signatures import SummariesDigest
 
 __all__ = [
     "Folder",
     "FolderWalk",
+    "children",
     "children_of",
     "folder_inputs",
     "is_folder",
@@ -28,6 +29,9 @@ __all__ = [
 ]
 
 _PAGE = 500
+_NEAR_PAGE = 64
+_LAST = "\U0010ffff" * (MAX_NAME_BYTES // 4)
+"""Behind a beginning: not below any name that begins so."""
 
 
 def is_folder(name: str) -> bool:
@@ -211,6 +215,35 @@ def folder_inputs(abstracts: Iterable[DerivedLayer]) -> dict[str, frozenset[str]
             walk.document(layer.doc_name, layer.content)
     walk.close()
     return found
+
+
+def children(layers: LayerRepo, dataset_id: str, folder: str) -> list[DocumentSummary]:
+    """The children of ``folder`` with their abstracts, by name.
+
+    Of a folder in it no more is read than shows that a document below it has an abstract,
+    where ``layers`` is a `LayerPager`.
+    """
+    if isinstance(layers, LayerPager):
+        return children_of(_near(layers, dataset_id, folder), folder)
+    return children_of(pages_of(layers, dataset_id, Layer.ABSTRACT, prefix=folder), folder)
+
+
+def _near(layers: LayerPager, dataset_id: str, folder: str) -> Iterator[DerivedLayer]:
+    """The abstracts in ``folder``, and below each folder in it those up to the first document's."""
+    after: str | None = None
+    while page := layers.page(
+        dataset_id, Layer.ABSTRACT, prefix=folder, after=after, limit=_NEAR_PAGE
+    ):
+        seen = ""  # the folder in it of which enough was read
+        for layer in page:
+            after = layer.doc_name
+            if seen and after.startswith(seen):
+                continue
+            yield layer
+            slash = after.find("/", len(folder))
+            seen = after[: slash + 1] if slash >= 0 and not is_folder(after) else ""
+        if seen:
+            after = seen + _LAST  # what is left of it is leapt over
 
 
 def children_of(abstracts: Iterable[DerivedLayer], folder: str) -> list[DocumentSummary]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 
 import attrs
 
@@ -18,7 +18,7 @@ from triptych.errors import (
     NotFoundError,
     ValidationError,
 )
-from triptych.folders import children_of, folder_inputs, is_folder, pages_of, summaries_of
+from triptych.folders import children, folder_inputs, is_folder, pages_of, summaries_of
 from triptych.records import (
     DerivedLayer,
     DerivedSig,
@@ -33,23 +33,23 @@ from triptych.records import (
 )
 from triptych.signatures import summaries_input_sig
 
-__all__ = ["LayerDesk", "inputs_of", "layer_stale_reason"]
+__all__ = ["Inputs", "LayerDesk", "inputs_of", "layer_stale_reason"]
 
 
 def layer_stale_reason(
     sig: DerivedSig,
     document: DocumentInfo | None,
     embed_sig: str,
-    inputs: Callable[[], Collection[str]],
+    is_fed: Callable[[str], bool],
 ) -> StaleReason | None:
     """Why a layer is stale. ``document`` is its own; without one (the layer of a folder or a
-    dataset) it must be made from one of the digests that ``inputs`` works out.
+    dataset) ``is_fed`` says whether what it was made from is what is below it now.
 
     The prompt is not judged here: only whoever makes layers knows which one is wanted.
     """
     if document is not None:
         fed = document.content_sha256
-    elif not sig.input_sig or sig.input_sig in inputs():
+    elif not sig.input_sig or is_fed(sig.input_sig):
         fed = sig.input_sig
     else:
         return "input"
@@ -62,10 +62,30 @@ def layer_stale_reason(
     return sig.stale_reason(want)
 
 
-def inputs_of(layers: LayerRepo, dataset_id: str) -> Callable[[str], Collection[str]]:
-    """By folder, the digests that its layers may be made from; worked out once, when asked for."""
+Inputs = Callable[[str, str], bool]
+"""Whether the layers of a folder, or of the dataset (""), may be made from the input of a digest:
+the abstracts directly in it or, of the dataset, those of all its documents."""
+
+
+def inputs_of(layers: LayerRepo, dataset_id: str) -> Inputs:
+    """Reads what is asked for, once."""
+
+    @functools.cache
+    def near(folder: str) -> str:
+        return summaries_input_sig(children(layers, dataset_id, folder))
+
+    @functools.cache
+    def flat() -> str:
+        return summaries_input_sig(summaries_of(layers, dataset_id))
+
+    return lambda folder, digest: digest == near(folder) or (not folder and digest == flat())
+
+
+def all_inputs(layers: LayerRepo, dataset_id: str) -> Inputs:
+    """Reads all abstracts at once, when first asked."""
     known = functools.cache(lambda: folder_inputs(pages_of(layers, dataset_id, Layer.ABSTRACT)))
-    return lambda name: known().get(name, (summaries_input_sig(()),))
+    nothing = (summaries_input_sig(()),)
+    return lambda folder, digest: digest in known().get(folder, nothing)
 
 
 class LayerDesk:
@@ -96,7 +116,7 @@ class LayerDesk:
         kind = None if layer is None else _summary_layer(layer)
         stored = self._layers.list(dataset_id, layer=kind)
         infos = {info.name: info for info in self._documents.list(dataset_id)} if stored else {}
-        inputs = inputs_of(self._layers, dataset_id)
+        inputs = all_inputs(self._layers, dataset_id)
         return [self._judged(each, infos.get(each.doc_name), inputs) for each in stored]
 
     def put_document_layer(
@@ -136,7 +156,7 @@ class LayerDesk:
         kind = _summary_layer(layer)
         if dataset_id not in self._documents.list_datasets():
             raise NotFoundError(f"there is no dataset {dataset_id!r} to store a layer of")
-        if folder and not self._documents.list(dataset_id, prefix=folder, limit=1):
+        if folder and not self._documents.list(dataset_id, prefix=folder, after=folder, limit=1):
             raise NotFoundError(
                 f"no document of {dataset_id!r} is in {folder!r}: there is nothing to store a "
                 "layer of"
@@ -144,8 +164,7 @@ class LayerDesk:
         if summaries is not None:
             below = _listed(summaries)
         elif folder:
-            pages = pages_of(self._layers, dataset_id, Layer.ABSTRACT, prefix=folder)
-            below = children_of(pages, folder)
+            below = children(self._layers, dataset_id, folder)
         else:
             below = list(summaries_of(self._layers, dataset_id))
         made = self._made(
@@ -230,10 +249,13 @@ class LayerDesk:
         self,
         stored: DerivedLayer,
         info: DocumentInfo | None,
-        inputs: Callable[[str], Collection[str]],
+        inputs: Inputs,
     ) -> DerivedLayer:
         reason = layer_stale_reason(
-            stored.sig, info, self._deriver.embed_sig, lambda: inputs(stored.doc_name)
+            stored.sig,
+            info,
+            self._deriver.embed_sig,
+            lambda digest: inputs(stored.doc_name, digest),
         )
         return attrs.evolve(stored, stale=reason)
 

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 import triptych
-from triptych.folders import FolderWalk, children_of, folder_inputs, is_folder, pages_of
+from triptych.folders import (
+    FolderWalk,
+    children,
+    children_of,
+    folder_inputs,
+    is_folder,
+    pages_of,
+)
 from triptych.layers import LayerBuilder
 from triptych.layers.building.pieces import lines_in_parts, text_in_parts
 from triptych.records import DocumentSummary, Layer
@@ -111,14 +119,16 @@ def test_plans_and_their_costs_are_those_of_a_model(steps: list[tuple[str, str, 
                 assert all(layer.stale is None for layer in kb.layers("d"))
 
 
+@pytest.mark.parametrize("page", [1, 2, 64])
 @given(
     texts=st.dictionaries(names, st.text(max_size=5)),
     folders=st.dictionaries(st.sampled_from(sorted(folders_of(NAMES))), st.text(max_size=5)),
 )
 def test_digests_of_one_walk_are_those_of_each_folder_by_itself(
-    texts: dict[str, str], folders: dict[str, str]
+    page: int, texts: dict[str, str], folders: dict[str, str]
 ) -> None:
-    with triptych.open("memory://", embedder=None) as kb:
+    with pytest.MonkeyPatch.context() as patch, triptych.open("memory://", embedder=None) as kb:
+        patch.setattr("triptych.folders._NEAR_PAGE", page)
         kb.put_documents("d", dict.fromkeys(texts, "text"))
         for name, text in texts.items():
             kb.put_document_layer("d", name, "L0", text)
@@ -130,19 +140,19 @@ def test_digests_of_one_walk_are_those_of_each_folder_by_itself(
         inputs = folder_inputs(pages_of(kb.layer_repo, "d", Layer.ABSTRACT))
         for folder in folders_of(texts) if texts else ():
             pages = pages_of(kb.layer_repo, "d", Layer.ABSTRACT, prefix=folder)
-            assert summaries_input_sig(children_of(pages, folder)) in inputs.get(
-                folder, [summaries_input_sig(())]
-            )
+            below = children_of(pages, folder)
+            assert children(kb.layer_repo, "d", folder) == below
+            assert summaries_input_sig(below) in inputs.get(folder, [summaries_input_sig(())])
         flat = [DocumentSummary(name=name, abstract=text) for name, text in texts.items()]
         assert summaries_input_sig(flat) in inputs[""]
 
 
-@given(children=st.dictionaries(st.text(max_size=4), st.text(max_size=4)), order=st.randoms())
-def test_order_of_children_does_not_count(children: dict[str, str], order: object) -> None:
-    summaries = [DocumentSummary(name=name, abstract=text) for name, text in children.items()]
+@given(below=st.dictionaries(st.text(max_size=4), st.text(max_size=4)), order=st.randoms())
+def test_order_of_children_does_not_count(below: dict[str, str], order: object) -> None:
+    summaries = [DocumentSummary(name=name, abstract=text) for name, text in below.items()]
     taken = SummariesDigest()
-    for name in sorted(children):
-        taken.add(name, children[name])
+    for name in sorted(below):
+        taken.add(name, below[name])
     order.shuffle(summaries)  # type: ignore[attr-defined]  # a random.Random
     assert summaries_input_sig(summaries) == taken.result()
 

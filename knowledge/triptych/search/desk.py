@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 import attrs
@@ -18,7 +18,7 @@ from triptych.errors import (
     ProviderError,
     ValidationError,
 )
-from triptych.layering import inputs_of, layer_stale_reason
+from triptych.layering import Inputs, inputs_of, layer_stale_reason
 from triptych.records import (
     NO_CHUNK,
     Candidate,
@@ -52,8 +52,7 @@ class _Asked:
     query: ResolvedQuery
     warnings: Sequence[str]
     languages: Mapping[str, str]
-    # By dataset, and then by folder: the digests of the abstracts that fresh layers are made from.
-    inputs: dict[str, Callable[[str], Collection[str]]] = attrs.field(factory=dict)
+    inputs: dict[str, Inputs] = attrs.field(factory=dict)  # by dataset
     terms: dict[str, tuple[str, ...]] = attrs.field(factory=dict)  # the query's, by language
     boost: float = 0.0
     keywords: tuple[str, ...] = ()
@@ -319,7 +318,10 @@ class SearchDesk:
             asked.inputs[dataset_id] = inputs_of(self._layers, dataset_id)
         inputs, name = asked.inputs[dataset_id], found.layer.doc_name
         return layer_stale_reason(
-            found.sig, found.document, self._deriver.embed_sig, lambda: inputs(name)
+            found.sig,
+            found.document,
+            self._deriver.embed_sig,
+            lambda digest: inputs(name, digest),
         )
 
     def _document_hit(self, asked: _Asked, candidate: Candidate, found: Found) -> Hit | None:

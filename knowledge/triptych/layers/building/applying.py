@@ -18,7 +18,7 @@ from triptych.errors import (
     NotFoundError,
     ProviderError,
 )
-from triptych.folders import children_of, pages_of, parent_of, summaries_of
+from triptych.folders import children, parent_of, summaries_of
 from triptych.layers.building.answers import BadAnswerError
 from triptych.layers.building.makers import Source
 from triptych.layers.building.meter import Meter, OutOfBudgetError
@@ -185,27 +185,26 @@ class Run:
     def _folder(self, name: str) -> tuple[str, bool]:
         """Make a folder's stale layers; whether its abstract came out otherwise."""
         service, dataset_id = self._scope.service, self._scope.dataset_id
-        pages = pages_of(service.layer_repo, dataset_id, Layer.ABSTRACT, prefix=name)
-        children = children_of(pages, name)
-        if not children:
+        below = children(service.layer_repo, dataset_id, name)
+        if not below:
             return name, False
 
         def put(layer: Layer, content: str, prompt_sig: str) -> None:
             if name:
                 service.put_folder_layer(
-                    dataset_id, name, layer, content, prompt_sig=prompt_sig, summaries=children
+                    dataset_id, name, layer, content, prompt_sig=prompt_sig, summaries=below
                 )
             else:
                 service.put_dataset_layer(
-                    dataset_id, layer, content, prompt_sig=prompt_sig, summaries=children
+                    dataset_id, layer, content, prompt_sig=prompt_sig, summaries=below
                 )
 
-        fed = summaries_input_sig(children)
+        fed = summaries_input_sig(below)
         inputs = {fed}
         if not name:
             inputs.add(summaries_input_sig(summaries_of(service.layer_repo, dataset_id)))
         try:
-            changed = self._make(name, Source(children=children), LAYERS, fed, inputs, put)
+            changed = self._make(name, Source(children=below), LAYERS, fed, inputs, put)
         except NotFoundError:
             return name, False  # its documents were deleted meanwhile
         return name, changed
