@@ -1,16 +1,19 @@
-"""Builds layers in a process that dies: run as a program, with a store, a log of calls and a plan.
+"""Builds layers in processes that die.
 
-``python layer_script.py STORE CALLS CONCURRENCY DIE_AT MOMENT`` makes the layers of the dataset
-"d". Each call of the model adds a byte to the file CALLS. At the DIE_AT-th call (0: never) the
-process ends as by a crash: "before" the answer or "after" it was stored.
+Run as a program it reads lines of JSON, forks a process for each, and prints how that ended. Each
+makes the layers of the dataset "d" in ``store``; each call of the model adds a byte to the file
+``calls``. At the ``die_at``-th call (0: never) the process ends as by a crash: "before" the answer,
+or "after" it was given, while it is on its way to the store.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -51,12 +54,24 @@ class MortalLLM(FakeLLM):
         os._exit(9)
 
 
-def main() -> None:
-    store, calls, concurrency, die_at, moment = sys.argv[1:]
+def build(store: str, calls: str, concurrency: int, die_at: int, moment: str) -> None:
     with triptych.open(store, embedder=None, create=False) as kb:
-        llm = MortalLLM(Path(calls), int(die_at), moment)
+        llm = MortalLLM(Path(calls), die_at, moment)
         builder = LayerBuilder(kb, llm, input_tokens=INPUT_TOKENS)
-        builder.apply(builder.plan("d"), concurrency=int(concurrency))
+        builder.apply(builder.plan("d"), concurrency=concurrency)
+
+
+def main() -> None:
+    for line in sys.stdin:
+        child = os.fork()
+        if not child:
+            try:
+                build(**json.loads(line))
+                os._exit(0)
+            except BaseException:  # noqa: BLE001 - the child must not go on as its parent
+                traceback.print_exc()
+                os._exit(1)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ import triptych
 from layer_script import INPUT_TOKENS
 from triptych.layers import LayerBuilder
 from triptych.testing import FakeLLM
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks the processes it kills")
 
 SCRIPT = Path(__file__).parents[1] / "layer_script.py"
 SCHEMES = {"sqlite": "{}/kb.db", "files": "files://{}/kb"}
@@ -30,19 +34,35 @@ def made(folder: Path, scheme: str) -> str:
     return url
 
 
-def run(url: str, calls: Path, *, concurrency: int, die_at: int = 0, moment: str = "before") -> int:
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    arguments = [url, str(calls), str(concurrency), str(die_at), moment]
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), *arguments],
-        env=environ,
-        capture_output=True,
+Run = Callable[..., int]
+
+
+@pytest.fixture
+def run() -> Iterator[Run]:
+    """Builds layers in a process of its own: 0 when it came to its end, 9 when it died."""
+    process = subprocess.Popen(
+        [sys.executable, str(SCRIPT)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        check=False,
-        timeout=120,
     )
-    assert done.returncode in (0, 9), done.stderr
-    return done.returncode
+
+    def build(
+        url: str, calls: Path, *, concurrency: int, die_at: int = 0, moment: str = "before"
+    ) -> int:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        wanted = {"store": url, "calls": str(calls), "concurrency": concurrency}
+        line = json.dumps({**wanted, "die_at": die_at, "moment": moment})
+        process.stdin.write(f"{line}\n")
+        process.stdin.flush()
+        code = int(process.stdout.readline())
+        assert code in (0, 9)
+        return code
+
+    yield build
+    process.communicate(timeout=60)
 
 
 def calls_of_a_clean_run(folder: Path, scheme: str) -> int:
@@ -54,7 +74,7 @@ def calls_of_a_clean_run(folder: Path, scheme: str) -> int:
 
 
 def killed_until_done(
-    tmp_path: Path, scheme: str, *, concurrency: int, die_at: int, moment: str
+    run: Run, tmp_path: Path, scheme: str, *, concurrency: int, die_at: int, moment: str
 ) -> None:
     (tmp_path / "clean").mkdir()
     clean = calls_of_a_clean_run(tmp_path / "clean", scheme)
@@ -73,8 +93,8 @@ def killed_until_done(
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_killed_runs_lose_at_most_what_was_under_way(tmp_path: Path, scheme: str) -> None:
-    killed_until_done(tmp_path, scheme, concurrency=2, die_at=17, moment="before")
+def test_killed_runs_lose_at_most_what_was_under_way(run: Run, tmp_path: Path, scheme: str) -> None:
+    killed_until_done(run, tmp_path, scheme, concurrency=2, die_at=17, moment="before")
 
 
 @pytest.mark.slow
@@ -82,16 +102,16 @@ def test_killed_runs_lose_at_most_what_was_under_way(tmp_path: Path, scheme: str
 @pytest.mark.parametrize("concurrency", [1, 4])
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_killed_every_few_calls_they_come_to_an_end(
-    tmp_path: Path, scheme: str, concurrency: int, moment: str
+    run: Run, tmp_path: Path, scheme: str, concurrency: int, moment: str
 ) -> None:
-    killed_until_done(tmp_path, scheme, concurrency=concurrency, die_at=6, moment=moment)
+    killed_until_done(run, tmp_path, scheme, concurrency=concurrency, die_at=6, moment=moment)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_killed_at_every_checkpoint_and_restarted_once(
-    tmp_path: Path, scheme: str, moment: str
+    run: Run, tmp_path: Path, scheme: str, moment: str
 ) -> None:
     (tmp_path / "clean").mkdir()
     clean = calls_of_a_clean_run(tmp_path / "clean", scheme)

@@ -633,7 +633,7 @@ def test_deadline_ends_a_run_and_keeps_what_was_made(small: Service) -> None:
         with pytest.raises(CancelledError):
             builder.apply(plan, concurrency=2)
     assert 6 <= len(llm.requests) <= 7
-    assert len(small.layers("d")) >= 5
+    assert len(small.layers("d")) >= len(llm.requests) - 2  # what was under way
     builder.apply(builder.plan("d"))
     assert len(llm.requests) <= 20
 
