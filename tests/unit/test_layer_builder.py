@@ -12,11 +12,13 @@ import pytest
 
 import triptych
 from json_store import JsonStore
+from triptych.contracts import LayerJournal
 from triptych.errors import (
     CancelledError,
     NotFoundError,
     ProviderError,
     RateLimitedError,
+    StoreError,
     ValidationError,
 )
 from triptych.layers import ExtractiveSummarizer, LayerBuilder, LayerPlan, LayerPrompts, Prices
@@ -547,6 +549,16 @@ def test_long_document_is_read_whole_and_only_its_changed_parts_again(kb: Servic
     assert not builder.plan("d")
 
 
+def test_notes_on_what_a_document_said_once_are_forgotten(kb: Service) -> None:
+    kb.put_document("d", "long.md", long_text(10))
+    builder = built(kb, FakeLLM(), input_tokens=400)
+    assert isinstance(kb.layer_repo, LayerJournal)
+    assert kb.layer_repo.notes("d", "long.md")
+    kb.put_document("d", "long.md", "Short.")
+    builder.apply(builder.plan("d"))
+    assert not kb.layer_repo.notes("d", "long.md")
+
+
 def test_notes_that_are_too_long_are_noted_again() -> None:
     with triptych.open("memory://", embedder=None) as kb:
         kb.put_document("d", "long.md", long_text(60))
@@ -588,6 +600,37 @@ def test_folder_of_many_documents_is_read_whole() -> None:
 
 
 # Others at work
+
+
+def test_as_many_calls_run_at_a_time_as_were_allowed(small: Service) -> None:
+    meet, lock = threading.Barrier(3, timeout=30), threading.Lock()
+    under_way: list[int] = [0, 0]
+
+    def answer(prompt: str, text: str) -> str:
+        with lock:
+            under_way[0] += 1
+            under_way[1] = max(under_way)
+        if text.startswith("# a/"):  # three documents, and so three at a time
+            meet.wait()
+        with lock:
+            under_way[0] -= 1
+        return first_line(prompt, text)
+
+    builder = LayerBuilder(small, FakeLLM(answer))
+    assert builder.apply(builder.plan("d"), concurrency=3).made == 18
+    assert under_way == [0, 3]
+
+
+def test_store_that_cannot_be_written_costs_no_call(tmp_path: Path) -> None:
+    url = str(tmp_path / "kb.db")
+    with triptych.open(url, embedder=None) as kb:
+        kb.put_document("d", "a.md", "Text.")
+    llm = FakeLLM()
+    with triptych.open(url, embedder=None, read_only=True) as kb:
+        builder = LayerBuilder(kb, llm)
+        with pytest.raises(StoreError, match="read-only"):
+            builder.apply(builder.plan("d"))
+    assert llm.requests == []
 
 
 def test_document_that_changes_meanwhile_is_made_from_its_newest_text(small: Service) -> None:

@@ -184,6 +184,8 @@ class LayerBuilder:
             return LayerReport(warnings=plan.warnings)
         meter = None
         if self._llm is not None:
+            # A store that cannot be written is found out before anything is paid for.
+            self._journal.charge(plan.dataset_id, ModelUsage(model=self.model))
             meter = Meter(
                 self._llm,
                 self._journal,

@@ -281,6 +281,8 @@ class _Writer:
         """The text to show and what to say of it: all of the source, or notes on its parts."""
         document, lines = self._source.document, self._source.lines()
         if self._source.size <= self._limit:
+            if self._desk.notes():
+                self._desk.keep_notes(())  # it was longer once
             return ("\n".join(lines) if document is None else document.content), ""
         if document is None:
             parts = lines_in_parts(lines, self._limit)
