@@ -50,17 +50,23 @@ def line_size(name: str, abstract: str) -> int:
 
 
 def pages_of(
-    layers: LayerRepo, dataset_id: str, layer: Layer, *, prefix: str = ""
+    layers: LayerRepo,
+    dataset_id: str,
+    layer: Layer,
+    *,
+    prefix: str = "",
+    after: str | None = None,
 ) -> Iterator[DerivedLayer]:
-    """The layers of one kind whose names start with ``prefix``, by name.
+    """The layers of one kind whose names start with ``prefix`` and come behind ``after``, by name.
 
     A repository that is a `LayerPager` is read page by page.
     """
     if not isinstance(layers, LayerPager):
         stored = layers.list(dataset_id, layer=layer)
-        yield from (each for each in stored if each.doc_name.startswith(prefix))
+        for each in stored:
+            if each.doc_name.startswith(prefix) and (after is None or each.doc_name > after):
+                yield each
         return
-    after: str | None = None
     while page := layers.page(dataset_id, layer, prefix=prefix, after=after, limit=_PAGE):
         yield from page
         after = page[-1].doc_name

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
+from typing import NoReturn
 
 import attrs
 
@@ -321,7 +322,7 @@ class Run:
             self._failed.append(Failure(dataset_id=self._scope.dataset_id, name=name, error=error))
             self._done += 1
 
-    def _stop(self, why: Stop) -> None:
+    def _stop(self, why: Stop) -> NoReturn:
         with self._lock:
             self._stopped = self._stopped or why
         raise _StoppedError

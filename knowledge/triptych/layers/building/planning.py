@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 
@@ -29,7 +29,7 @@ _PAGE = 500
 _EXPECTED_LINE = 400
 """Bytes of the line of a child whose abstract is yet to be made."""
 
-_Entry = tuple[str, int, "DocumentInfo | DerivedLayer"]
+_Entry = tuple[str, "DocumentInfo | DerivedLayer"]
 
 
 @attrs.frozen(kw_only=True)
@@ -124,26 +124,29 @@ def walk(scope: Scope, *, kept: Counter[str] | None = None) -> Iterator[PlannedL
     ``kept`` counts, under that word, the stale ones that stay as they are.
     """
     walker = _Walker(scope, Counter() if kept is None else kept)
-    service, dataset_id = scope.service, scope.dataset_id
+    service, dataset_id, repo = scope.service, scope.dataset_id, scope.service.layer_repo
+    # The dataset's own come first, by themselves: a store that looks through its files before a
+    # first page does so for the documents alone.
+    own = [repo.get(dataset_id, "", kind) for kind in LAYERS]
+    walker.take("", [layer for layer in own if layer is not None])
+    layers = (pages_of(repo, dataset_id, kind, after="") for kind in LAYERS)
     entries: Iterator[_Entry] = heapq.merge(
-        ((info.name, 0, info) for info in _documents(service, dataset_id)),
-        *(
-            (
-                (layer.doc_name, at, layer)
-                for layer in pages_of(service.layer_repo, dataset_id, kind)
-            )
-            for at, kind in enumerate(LAYERS, 1)
-        ),
-        key=itemgetter(0, 1),
+        ((info.name, info) for info in _documents(service, dataset_id)),
+        *(map(_named, pages) for pages in layers),
+        key=itemgetter(0),
     )
     for number, (name, group) in enumerate(groupby(entries, key=itemgetter(0))):
         if number % _PAGE == 0:
             deadlines.check("planning layers")
-        walker.take(name, [entry[2] for entry in group])
+        walker.take(name, [entry[1] for entry in group])
         yield from walker.found
         walker.found.clear()
     walker.folders.close()
     yield from walker.found
+
+
+def _named(layer: DerivedLayer) -> _Entry:
+    return layer.doc_name, layer
 
 
 def _documents(service: Service, dataset_id: str) -> Iterator[DocumentInfo]:
@@ -165,7 +168,7 @@ class _Walker:
             (each.doc_name, each.layer): each for each in scope.journal.parked(scope.dataset_id)
         }
 
-    def take(self, name: str, entries: list[DocumentInfo | DerivedLayer]) -> None:
+    def take(self, name: str, entries: Sequence[DocumentInfo | DerivedLayer]) -> None:
         """All that stands under the next name."""
         info: DocumentInfo | None = None
         layers: dict[Layer, DerivedLayer] = {}
