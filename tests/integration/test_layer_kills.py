@@ -108,6 +108,7 @@ def test_killed_every_few_calls_they_come_to_an_end(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_killed_at_every_checkpoint_and_restarted_once(
