@@ -22,6 +22,7 @@ __all__ = ["FILE_NAME", "PREFIX", "Setting", "Settings", "debug_requested"]
 FILE_NAME = "triptych.toml"
 PREFIX = "TRIPTYCH_"
 
+_SECRET = "llm_api_key"
 _NOT_A_SETTING = frozenset({"TRIPTYCH_DEBUG"})
 
 
@@ -78,6 +79,10 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "embed_concurrency": _integer(1, 64),
     "lock_timeout": _seconds,
     "read_only": _switch,
+    "llm": _text,
+    "llm_base_url": _text,
+    "llm_api_key": _text,
+    "llm_context": _integer(1024),
 }
 
 
@@ -103,6 +108,11 @@ class Settings:
         embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a time.
         lock_timeout: seconds to wait for another process that is writing.
         read_only: whether every write is refused.
+        llm: what writes layers: "provider:model", or "none".
+        llm_base_url: where its provider is reached; None for the provider's own variable, or
+            its own address.
+        llm_api_key: its key; None for the provider's own variable. Shown nowhere.
+        llm_context: the tokens that a prompt and its answer may take.
         sources: where each value that is no default comes from.
     """
 
@@ -114,6 +124,10 @@ class Settings:
     embed_concurrency: int = 4
     lock_timeout: float = 30.0
     read_only: bool = False
+    llm: str = "none"
+    llm_base_url: str | None = None
+    llm_api_key: str | None = attrs.field(default=None, repr=False)
+    llm_context: int = 8192
     sources: Mapping[str, str] = attrs.field(factory=dict, eq=False, repr=False)
 
     @classmethod
@@ -161,11 +175,14 @@ class Settings:
         return settings
 
     def explain(self) -> tuple[Setting, ...]:
-        """Every setting with its value and source, in the order of the fields."""
+        """Every setting with its value and source, in the order of the fields.
+
+        Of a key only whether there is one is told.
+        """
         return tuple(
             Setting(
                 name=name,
-                value=getattr(self, name),
+                value="set" if name == _SECRET and self.llm_api_key else getattr(self, name),
                 source=self.sources.get(name, "default"),
             )
             for name in _PARSERS
@@ -227,4 +244,5 @@ def _parse(key: str, value: Any, where: str) -> Any:
     try:
         return _PARSERS[key](value)
     except ValueError as error:
-        raise ValidationError(f"{where} is {value!r}: {error}") from None
+        said = "" if key == _SECRET else f" is {value!r}"
+        raise ValidationError(f"{where}{said}: {error}") from None

@@ -6,11 +6,13 @@ import os
 from pathlib import Path
 
 from triptych.chunking import ChunkConfig, ChunkerSet, MarkdownChunker, default_chunkers
-from triptych.contracts import Closeable, Embedder, Ranker
+from triptych.contracts import LLM, Closeable, Embedder, Ranker
 from triptych.errors import ValidationError
 from triptych.service import Service, ServiceOptions
+from triptych_factory.access import Access
 from triptych_factory.backends import open_store
 from triptych_factory.embedders import build_embedder
+from triptych_factory.llms import build_llm
 from triptych_factory.locations import parse_location
 from triptych_factory.settings import Settings
 
@@ -21,6 +23,7 @@ def open_service(
     url: str | os.PathLike[str] | None = None,
     *,
     embedder: Embedder | str | None = "auto",
+    llm: LLM | str | None = "auto",
     language: str | None = None,
     chunk_size: int | None = None,
     chunk_overlap: int | None = None,
@@ -32,12 +35,6 @@ def open_service(
     create: bool = True,
 ) -> Service:
     """What `triptych.open` does; the arguments and errors are described there."""
-    if embedder is None:
-        named: str | None = "none"
-    elif isinstance(embedder, str):
-        named = None if embedder == "auto" else embedder
-    else:
-        named = None
     if chunkers is not None and (chunk_size, chunk_overlap) != (None, None):
         raise ValidationError(
             "chunkers have their own sizes: give chunkers, or chunk_size and chunk_overlap"
@@ -45,7 +42,8 @@ def open_service(
     settings = Settings.resolve(
         {
             "url": _text_of(url),
-            "embedder": named,
+            "embedder": _name_of(embedder),
+            "llm": _name_of(llm),
             "language": language,
             "chunk_size": chunk_size,
             "chunk_overlap": chunk_overlap,
@@ -54,44 +52,68 @@ def open_service(
             "read_only": read_only,
         }
     )
-    own = None if embedder is None or isinstance(embedder, str) else embedder
-    return wire(settings, embedder=own, chunkers=chunkers, ranker=ranker, create=create)
+    return wire(
+        settings,
+        embedder=None if isinstance(embedder, str) else embedder,
+        llm=None if isinstance(llm, str) else llm,
+        chunkers=chunkers,
+        ranker=ranker,
+        create=create,
+    )
 
 
 def wire(
     settings: Settings,
     *,
     embedder: Embedder | None = None,
+    llm: LLM | None = None,
     chunkers: ChunkerSet | None = None,
     ranker: Ranker | None = None,
     create: bool = True,
 ) -> Service:
-    """A Service over the store and with the embedder that ``settings`` name.
+    """A Service over the store and with the models that ``settings`` name.
 
-    ``embedder`` and ``chunkers`` take the place of those they name. ``create`` says whether a
-    store that does not exist yet is made. The Service closes the store, and the embedder if it
-    was made here.
+    ``embedder``, ``llm`` and ``chunkers`` take the place of those they name. ``create`` says
+    whether a store that does not exist yet is made. The Service closes the store, and the models
+    that were made here.
     """
     location = parse_location(settings.url)
-    # The embedder comes first: a misspelt one must not leave an empty store behind.
+    # The models come first: a misspelt one must not leave an empty store behind.
     chosen = build_embedder(settings.embedder) if embedder is None else embedder
+    writer = _llm(settings) if llm is None else llm
     options = ServiceOptions(
         chunkers=_chunkers(settings) if chunkers is None else chunkers,
         embedder=chosen,
         language=settings.language,
         ranker=ranker,
+        llm=writer,
         embed_concurrency=settings.embed_concurrency,
     )
     store = open_store(location, settings, create=create)
 
-    made_here: object = chosen if embedder is None else None
+    models: list[tuple[object, object]] = [(chosen, embedder), (writer, llm)]
+    made_here = [made for made, given in models if given is None]
 
     def close() -> None:
         store.close()
-        if isinstance(made_here, Closeable):
-            made_here.close()
+        for made in made_here:
+            if isinstance(made, Closeable):
+                made.close()
 
     return Service(store.documents, store.chunks, store.layers, options=options, close=close)
+
+
+def _llm(settings: Settings) -> LLM | None:
+    provider = settings.llm.partition(":")[0]
+    given = Access(api_key=settings.llm_api_key, base_url=settings.llm_base_url)
+    return build_llm(settings.llm, access={provider: given}, context=settings.llm_context)
+
+
+def _name_of(model: object) -> str | None:
+    """What an argument says to the settings: a name, "none" for None; None: nothing."""
+    if model is None:
+        return "none"
+    return model if isinstance(model, str) and model != "auto" else None
 
 
 def _chunkers(settings: Settings) -> ChunkerSet:

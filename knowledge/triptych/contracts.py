@@ -25,7 +25,7 @@ Throughout:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -48,7 +48,9 @@ from triptych.records import (
     Layer,
     LayerQuery,
     Message,
+    ModelUsage,
     NewDocument,
+    ParkedLayer,
     PutOutcome,
     RebuildReport,
     RebuildScope,
@@ -74,6 +76,8 @@ __all__ = [
     "EventNotifier",
     "HealthReader",
     "InProcess",
+    "LayerJournal",
+    "LayerPager",
     "LayerRepo",
     "LocalRetriever",
     "Ranker",
@@ -381,6 +385,67 @@ class LayerRepo(Protocol):
 
     def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, Found]:
         """What layer keys stand for; the rules of `ChunkRepo.fetch`."""
+        ...
+
+
+@runtime_checkable
+class LayerPager(Protocol):
+    """Power: the layers of one kind page by page, so that nobody holds all of them."""
+
+    def page(
+        self,
+        dataset_id: str,
+        layer: Layer,
+        *,
+        prefix: str = "",
+        after: str | None = None,
+        limit: int,
+    ) -> Sequence[DerivedLayer]:
+        """Layers of this kind, ordered by name, without vectors: those whose name starts with
+        ``prefix`` and comes behind ``after`` (None: all), at most ``limit``."""
+        ...
+
+
+@runtime_checkable
+class LayerJournal(Protocol):
+    """Power: a `LayerRepo` that remembers what making layers cost, what could not be made, and
+    what was made half-way.
+
+    Names are those of layers: of a document, a folder ("name/"), the dataset (""). What stands
+    under a name goes with `LayerRepo.delete_by_doc` and with the document, all of a dataset but
+    its usage with `LayerRepo.delete_by_dataset`, and everything with the dataset.
+    """
+
+    def park(self, parked: ParkedLayer) -> None:
+        """Remember it in place of what was parked for this name and kind."""
+        ...
+
+    def unpark(self, dataset_id: str, doc_name: str, layer: Layer) -> None:
+        """Forget what was parked. Idempotent."""
+        ...
+
+    def parked(self, dataset_id: str) -> Sequence[ParkedLayer]:
+        """All that is parked, by name and kind."""
+        ...
+
+    def charge(self, dataset_id: str, usage: ModelUsage) -> None:
+        """Add ``usage`` to what the model cost so far."""
+        ...
+
+    def usage(self, dataset_id: str) -> Sequence[ModelUsage]:
+        """What each model cost in this dataset, ordered by model."""
+        ...
+
+    def put_note(self, dataset_id: str, doc_name: str, key: str, content: str) -> None:
+        """Keep an intermediate result under a name, in place of one of the same key."""
+        ...
+
+    def notes(self, dataset_id: str, doc_name: str) -> Mapping[str, str]:
+        """The intermediate results under this name, by key."""
+        ...
+
+    def keep_notes(self, dataset_id: str, doc_name: str, keys: Collection[str]) -> None:
+        """Forget the intermediate results under this name, but for those of ``keys``."""
         ...
 
 

@@ -150,6 +150,20 @@ class Dataset:
             self.dataset_id, layer, content, prompt_sig=prompt_sig, summaries=summaries
         )
 
+    def put_folder_layer(
+        self,
+        folder: str,
+        layer: Layer | str,
+        content: str,
+        *,
+        prompt_sig: str = "",
+        summaries: Iterable[DocumentSummary] | None = None,
+    ) -> DerivedLayer:
+        """`Service.put_folder_layer`."""
+        return self.service.put_folder_layer(
+            self.dataset_id, folder, layer, content, prompt_sig=prompt_sig, summaries=summaries
+        )
+
     def rebuild(
         self, doc_name: str = "", *, progress: ProgressCallback | None = None
     ) -> RebuildReport:

@@ -18,6 +18,7 @@ from triptych.errors import (
     NotFoundError,
     ValidationError,
 )
+from triptych.folders import children, folder_inputs, is_folder, pages_of, summaries_of
 from triptych.records import (
     DerivedLayer,
     DerivedSig,
@@ -32,38 +33,59 @@ from triptych.records import (
 )
 from triptych.signatures import summaries_input_sig
 
-__all__ = ["LayerDesk", "is_folder", "layer_stale_reason", "summaries_of"]
-
-
-def summaries_of(layers: LayerRepo, dataset_id: str) -> list[DocumentSummary]:
-    """The abstracts of a dataset's documents, by name: what its own layers are made from."""
-    return [
-        DocumentSummary(name=layer.doc_name, abstract=layer.content)
-        for layer in layers.list(dataset_id, layer=Layer.ABSTRACT)
-        if not is_folder(layer.doc_name)
-    ]
+__all__ = ["Inputs", "LayerDesk", "inputs_of", "layer_stale_reason"]
 
 
 def layer_stale_reason(
     sig: DerivedSig,
     document: DocumentInfo | None,
     embed_sig: str,
-    inputs: Callable[[], str],
+    is_fed: Callable[[str], bool],
 ) -> StaleReason | None:
-    """Why a layer is stale. ``document`` is its own; without one (a dataset's layer) the
-    digest that ``inputs`` computes, of the abstracts below it, decides.
+    """Why a layer is stale. ``document`` is its own; without one (the layer of a folder or a
+    dataset) ``is_fed`` says whether what it was made from is what is below it now.
 
     The prompt is not judged here: only whoever makes layers knows which one is wanted.
     """
-    fed = document.content_sha256 if document is not None else inputs()
+    if document is not None:
+        fed = document.content_sha256
+    elif not sig.input_sig or is_fed(sig.input_sig):
+        fed = sig.input_sig
+    else:
+        return "input"
     want = DerivedSig(
         source_version=sig.source_version,
         prompt_sig=sig.prompt_sig,
         embed_sig=embed_sig,
         input_sig=fed,
     )
-    reason = sig.stale_reason(want)
-    return "input" if reason == "source" and document is None else reason
+    return sig.stale_reason(want)
+
+
+Inputs = Callable[[str, str], bool]
+"""Whether the layers of a folder, or of the dataset (""), may be made from the input of a digest:
+the abstracts directly in it or, of the dataset, those of all its documents."""
+
+
+def inputs_of(layers: LayerRepo, dataset_id: str) -> Inputs:
+    """Reads what is asked for, once."""
+
+    @functools.cache
+    def near(folder: str) -> str:
+        return summaries_input_sig(children(layers, dataset_id, folder))
+
+    @functools.cache
+    def flat() -> str:
+        return summaries_input_sig(summaries_of(layers, dataset_id))
+
+    return lambda folder, digest: digest == near(folder) or (not folder and digest == flat())
+
+
+def all_inputs(layers: LayerRepo, dataset_id: str) -> Inputs:
+    """Reads all abstracts at once, when first asked."""
+    known = functools.cache(lambda: folder_inputs(pages_of(layers, dataset_id, Layer.ABSTRACT)))
+    nothing = (summaries_input_sig(()),)
+    return lambda folder, digest: digest in known().get(folder, nothing)
 
 
 class LayerDesk:
@@ -87,14 +109,14 @@ class LayerDesk:
         if stored is None:
             return None
         info = None if is_folder(name) else self._documents.get_info(dataset_id, name)
-        return self._judged(stored, info, self._inputs(dataset_id))
+        return self._judged(stored, info, inputs_of(self._layers, dataset_id))
 
     def list(self, dataset_id: str, layer: Layer | str | None) -> list[DerivedLayer]:
         """All layers with their freshness."""
         kind = None if layer is None else _summary_layer(layer)
         stored = self._layers.list(dataset_id, layer=kind)
         infos = {info.name: info for info in self._documents.list(dataset_id)} if stored else {}
-        inputs = self._inputs(dataset_id)
+        inputs = all_inputs(self._layers, dataset_id)
         return [self._judged(each, infos.get(each.doc_name), inputs) for each in stored]
 
     def put_document_layer(
@@ -121,21 +143,32 @@ class LayerDesk:
             raise _moved_on(name, info.version, 0 if latest is None else latest.version)
         return attrs.evolve(made, vector=None)
 
-    def put_dataset_layer(
+    def put_folder_layer(
         self,
         dataset_id: str,
+        folder: str,
         layer: Layer | str,
         content: str,
         prompt_sig: str,
         summaries: Iterable[DocumentSummary] | None,
     ) -> DerivedLayer:
-        """Store a dataset's own layer."""
+        """Store a layer of a folder, or with ``folder`` "" the dataset's own."""
         kind = _summary_layer(layer)
         if dataset_id not in self._documents.list_datasets():
             raise NotFoundError(f"there is no dataset {dataset_id!r} to store a layer of")
-        below = summaries_of(self._layers, dataset_id) if summaries is None else _listed(summaries)
+        if folder and not self._documents.list(dataset_id, prefix=folder, after=folder, limit=1):
+            raise NotFoundError(
+                f"no document of {dataset_id!r} is in {folder!r}: there is nothing to store a "
+                "layer of"
+            )
+        if summaries is not None:
+            below = _listed(summaries)
+        elif folder:
+            below = children(self._layers, dataset_id, folder)
+        else:
+            below = list(summaries_of(self._layers, dataset_id))
         made = self._made(
-            dataset_id, "", kind, content, prompt_sig, None, summaries_input_sig(below)
+            dataset_id, folder, kind, content, prompt_sig, None, summaries_input_sig(below)
         )
         self._layers.put(made)
         return attrs.evolve(made, vector=None)
@@ -213,14 +246,18 @@ class LayerDesk:
         return row
 
     def _judged(
-        self, stored: DerivedLayer, info: DocumentInfo | None, inputs: Callable[[], str]
+        self,
+        stored: DerivedLayer,
+        info: DocumentInfo | None,
+        inputs: Inputs,
     ) -> DerivedLayer:
-        reason = layer_stale_reason(stored.sig, info, self._deriver.embed_sig, inputs)
+        reason = layer_stale_reason(
+            stored.sig,
+            info,
+            self._deriver.embed_sig,
+            lambda digest: inputs(stored.doc_name, digest),
+        )
         return attrs.evolve(stored, stale=reason)
-
-    def _inputs(self, dataset_id: str) -> Callable[[], str]:
-        """The digest of the dataset's abstracts, worked out once, when it is asked for."""
-        return functools.cache(lambda: summaries_input_sig(summaries_of(self._layers, dataset_id)))
 
 
 def _listed(summaries: Iterable[DocumentSummary]) -> list[DocumentSummary]:
@@ -232,11 +269,6 @@ def _listed(summaries: Iterable[DocumentSummary]) -> list[DocumentSummary]:
                 "DocumentSummary(name=…, abstract=…)"
             )
     return below
-
-
-def is_folder(name: str) -> bool:
-    """Whether a layer of this name belongs to the dataset or a folder, not to a document."""
-    return not name or name.endswith("/")
 
 
 def _summary_layer(layer: Layer | str) -> Layer:

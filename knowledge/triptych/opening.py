@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from triptych.contracts import Embedder, Ranker
+from triptych.contracts import LLM, Embedder, Ranker
 
 if TYPE_CHECKING:
     from triptych.chunking import ChunkerSet
@@ -18,6 +18,7 @@ def open(
     url: str | os.PathLike[str] | None = None,
     *,
     embedder: Embedder | str | None = "auto",
+    llm: LLM | str | None = "auto",
     language: str | None = None,
     chunk_size: int | None = None,
     chunk_overlap: int | None = None,
@@ -40,6 +41,9 @@ def open(
             model, ``"ollama:nomic-embed-text"``), an `Embedder`, or None for keyword search
             alone. ``"auto"`` takes what the settings name, else ``"local"`` where the extra
             ``local`` is installed, else none.
+        llm: what writes layers, for a `LayerBuilder`: a provider and its model
+            (``"ollama:llama3.2"``, ``"openai:gpt-4o-mini"``, ``"anthropic:claude-haiku-4-5"``),
+            an `LLM`, or None. ``"auto"`` takes what the settings name, else none.
         language: the analyzer's language for datasets made from now on. Default ``"english"``.
         chunk_size: the most code points of a chunk; None for each chunker's own default.
         chunk_overlap: the code points a chunk repeats of the one before it; None likewise.
@@ -55,7 +59,7 @@ def open(
     Raises:
         ValidationError: the URL or a setting cannot be meant; the message names its source.
         NotFoundError: there is no store at ``url``, and ``create`` is False.
-        NotAvailableError: this installation lacks what the URL or the embedder needs.
+        NotAvailableError: this installation lacks what the URL or a model needs.
         StoreError: the store cannot be opened.
     """
     # The one import that points upwards: a user needs no second package to start.
@@ -64,6 +68,7 @@ def open(
     return open_service(
         url,
         embedder=embedder,
+        llm=llm,
         language=language,
         chunk_size=chunk_size,
         chunk_overlap=chunk_overlap,

@@ -11,7 +11,8 @@ from triptych.bulk import BATCH_CHARACTERS, Refreshed, check_progress
 from triptych.contracts import ChunkRepo, DocumentRepo, LayerRepo
 from triptych.derivation import Deriver
 from triptych.errors import CancelledError, ConflictError, ModelMismatchError
-from triptych.layering import LayerDesk, is_folder
+from triptych.folders import is_folder
+from triptych.layering import LayerDesk
 from triptych.progress import Progress, ProgressCallback
 from triptych.records import DocumentInfo, Failure, Layer, RebuildReport, SourceDocument
 from triptych.writing import Writer, derivation_error

@@ -16,6 +16,7 @@ from triptych.context.desk import ContextDesk
 from triptych.context.records import Citation, ContextPack, Verification
 from triptych.context.verifying import verify
 from triptych.contracts import (
+    LLM,
     ChunkRepo,
     Closeable,
     DocLevelSearcher,
@@ -85,6 +86,7 @@ class ServiceOptions:
         embedder: makes vectors and enables the vector lane; None leaves both out.
         language: the analyzer's language for datasets that come into being.
         ranker: fuses the lanes of hybrid search; None is `RRFRanker`.
+        llm: the language model that writes layers; the Service itself never asks it.
         embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a
             time, 1 to 64.
     """
@@ -93,6 +95,7 @@ class ServiceOptions:
     embedder: Embedder | None = None
     language: str = "english"
     ranker: Ranker | None = None
+    llm: LLM | None = None
     embed_concurrency: int = 4
 
     def __attrs_post_init__(self) -> None:
@@ -102,6 +105,11 @@ class ServiceOptions:
             )
         if self.embedder is not None:
             check_embedder(self.embedder)
+        if self.llm is not None and not callable(getattr(self.llm, "generate", None)):
+            raise ValidationError(
+                f"{self.llm!r} is no language model: give an object with signature, generate and "
+                "stream"
+            )
         try:
             get_analyzer(self.language)
         except ValueError as error:
@@ -150,6 +158,11 @@ class Service:
         self._close = close
         self._closed = False
         self._closing = threading.Lock()
+
+    @property
+    def llm(self) -> LLM | None:
+        """The language model that was wired, None without one."""
+        return self.options.llm
 
     # Documents in
 
@@ -499,7 +512,36 @@ class Service:
         self._open()
         _check_names(dataset_id)
         _check_layer(content, prompt_sig)
-        return self._layers.put_dataset_layer(dataset_id, layer, content, prompt_sig, summaries)
+        return self._layers.put_folder_layer(dataset_id, "", layer, content, prompt_sig, summaries)
+
+    def put_folder_layer(
+        self,
+        dataset_id: str,
+        folder: str,
+        layer: Layer | str,
+        content: str,
+        *,
+        prompt_sig: str = "",
+        summaries: Iterable[DocumentSummary] | None = None,
+    ) -> DerivedLayer:
+        """Store an abstract or overview of a folder, whose name ends in "/"; the stored layer.
+
+        ``summaries`` are the abstracts of what is directly in it, documents and folders, that it
+        was made from (None: the current ones).
+
+        Raises:
+            ValidationError: ``folder`` does not end in "/", or as `put_document_layer`.
+            NotFoundError: no document is in this folder.
+            DerivationError: as `put_document_layer`.
+        """
+        self._open()
+        _check_names(dataset_id, folder)
+        _check_layer(content, prompt_sig)
+        if not folder.endswith("/"):
+            raise ValidationError(f"{folder!r} names no folder: the name of one ends in a slash")
+        return self._layers.put_folder_layer(
+            dataset_id, folder, layer, content, prompt_sig, summaries
+        )
 
     # Upkeep
 

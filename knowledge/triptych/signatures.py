@@ -14,6 +14,7 @@ from triptych.chunking.outline import OUTLINE_KEY
 from triptych.records import DocumentInfo, DocumentSummary, SourceDocument
 
 __all__ = [
+    "SummariesDigest",
     "content_sha256",
     "digest",
     "document_info",
@@ -78,10 +79,33 @@ def prompt_sig(prompt: str, model: str) -> str:
     return digest("prompt", prompt, model)
 
 
-def summaries_input_sig(summaries: Iterable[DocumentSummary]) -> str:
-    """The digest of the children's abstracts that a dataset's layers are made from.
+class SummariesDigest:
+    """`summaries_input_sig` of abstracts that come one by one, ordered by name."""
 
-    The order does not count.
+    def __init__(self) -> None:
+        self._state = hashlib.sha256()
+        self._feed("summaries")
+
+    def add(self, name: str, abstract: str) -> None:
+        """Take the next child in."""
+        self._feed(digest(name, abstract))
+
+    def result(self) -> str:
+        """The digest of the children so far."""
+        return self._state.hexdigest()[:32]
+
+    def _feed(self, part: str) -> None:
+        data = part.encode("utf-8")
+        self._state.update(b"%d:" % len(data))
+        self._state.update(data)
+
+
+def summaries_input_sig(summaries: Iterable[DocumentSummary]) -> str:
+    """The digest of the children's abstracts that the layers of a folder or dataset are made from.
+
+    The order does not count: they are taken by name.
     """
-    parts = sorted(digest(summary.name, summary.abstract) for summary in summaries)
-    return digest("summaries", *parts)
+    taken = SummariesDigest()
+    for name, abstract in sorted((each.name, each.abstract) for each in summaries):
+        taken.add(name, abstract)
+    return taken.result()

@@ -19,7 +19,7 @@ from triptych.errors import (
     StoreError,
     StoreLockedError,
 )
-from triptych.records import ChunkQuery, Mode, NewDocument
+from triptych.records import ChunkQuery, Mode, ModelUsage, NewDocument
 from triptych_backends.sql import SqlStore
 from triptych_backends.sql.schema import SCHEMA_VERSION, migrate
 from triptych_backends.sql.sqlite import Connections
@@ -53,6 +53,26 @@ def test_fresh_store_equals_a_migrated_one(path: Path, tmp_path: Path) -> None:
     assert schema_of(path) == schema_of(migrated)
     with SqlStore.open(migrated) as store:
         assert put_with_config(store)
+
+
+def test_store_of_the_first_schema_is_migrated_with_what_it_holds(path: Path) -> None:
+    with SqlStore.open(path) as store:
+        assert put_with_config(store)
+    driver = sqlite3.connect(path)
+    for table in ("layer_parked", "layer_usage", "layer_note"):
+        driver.execute(f"DROP TABLE {table}")
+    driver.execute("UPDATE alembic_version SET version_num = '0001'")
+    driver.execute("PRAGMA user_version=1")
+    driver.commit()
+    driver.close()
+    with pytest.raises(SchemaVersionError, match="open it for writing once"):
+        SqlStore.open(path, read_only=True)
+    with SqlStore.open(path) as store:
+        document = store.documents.get("d", "a")
+        assert document is not None
+        assert document.content == "one\ntwo\n"
+        store.layers.charge("d", ModelUsage(model="m", calls=1))
+        assert store.layers.usage("d") == [ModelUsage(model="m", calls=1)]
 
 
 def put_with_config(store: SqlStore) -> bool:

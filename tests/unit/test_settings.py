@@ -162,3 +162,18 @@ def test_misspelt_variables_are_found() -> None:
 def test_an_unknown_argument_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TriptychError, match="did you mean 'language'"):
         resolve(tmp_path, languag="x")
+
+
+def test_a_key_is_shown_nowhere(tmp_path: Path) -> None:
+    environ = {"TRIPTYCH_LLM": "openai:small", "TRIPTYCH_LLM_API_KEY": "sk-hidden"}
+    settings = resolve(tmp_path, environ, llm_base_url="http://127.0.0.1:9/v1")
+    assert settings.llm_api_key == "sk-hidden"
+    assert "sk-hidden" not in f"{settings!r} {settings.explain()}"
+    told = {setting.name: setting.value for setting in settings.explain()}
+    assert told["llm_api_key"] == "set"
+    assert (told["llm"], told["llm_base_url"]) == ("openai:small", "http://127.0.0.1:9/v1")
+    assert {each.name: each.value for each in Settings().explain()}["llm_api_key"] is None
+    write(tmp_path, "llm_api_key = 12345678")
+    with pytest.raises(ValidationError) as caught:
+        resolve(tmp_path)
+    assert "12345678" not in str(caught.value)

@@ -293,7 +293,9 @@ def _service(session: Session, *, fresh: bool) -> Iterator[Service]:
 
     from triptych_factory import wire
 
-    with wire(attrs.evolve(session.settings(), url="memory://", read_only=False)) as service:
+    with wire(
+        attrs.evolve(session.settings(), url="memory://", read_only=False, llm="none")
+    ) as service:
         yield service
 
 

@@ -1,4 +1,4 @@
-"""``triptych layers show`` and ``triptych layers fill``."""
+"""``triptych layers``: showing layers, and filling them without a model."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from triptych_adapters.cli import building
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.search import LayerChoice
 from triptych_adapters.cli.session import Session, command, examples
@@ -14,20 +15,30 @@ LAYERS = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 
 
 def register(app: typer.Typer) -> None:
-    """Add ``layers`` with its two commands."""
+    """Add ``layers`` with its commands."""
     command(
         LAYERS,
         "show",
-        epilog=examples("triptych layers show start.md", "triptych layers show --dataset-layer"),
+        epilog=examples(
+            "triptych layers show start.md",
+            "triptych layers show guide/",
+            "triptych layers show --dataset-layer",
+        ),
     )(show)
+    building.register(LAYERS)
     command(LAYERS, "fill", epilog=examples("triptych layers fill --dataset docs"))(fill)
-    app.add_typer(LAYERS, name="layers", help="Show or fill abstracts (L0) and overviews (L1).")
+    app.add_typer(
+        LAYERS, name="layers", help="Plan, build and show abstracts (L0) and overviews (L1)."
+    )
 
 
 def show(
     session: Session,
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="The document.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="NAME", help="The document, or a folder: guide/.", show_default=False
+        ),
     ] = None,
     dataset_layer: Annotated[
         bool, typer.Option("--dataset-layer", help="Show the dataset's own layers instead.")
@@ -38,7 +49,7 @@ def show(
         typer.Option("--layer", "-l", help="L0 or L1. Without it: both.", show_default=False),
     ] = None,
 ) -> None:
-    """Show the abstract and the overview of a document or of a whole dataset."""
+    """Show the abstract and the overview of a document, a folder or a whole dataset."""
     from triptych.errors import NotFoundError, ValidationError
     from triptych_adapters.cli.schema import layer_json
 
@@ -51,12 +62,13 @@ def show(
         if name is None:
             found = [service.dataset_layer(dataset, str(each)) for each in wanted]
         else:
-            service.get_document(dataset, name)
+            if not name.endswith("/"):
+                service.get_document(dataset, name)
             found = [service.layer(dataset, name, str(each)) for each in wanted]
     layers = [each for each in found if each is not None]
     if not layers:
         whose = f"dataset {dataset!r}" if name is None else f"{name!r}"
-        raise NotFoundError(f"{whose} has no such layer yet: `triptych layers fill` makes it")
+        raise NotFoundError(f"{whose} has no such layer yet: `triptych layers build` makes it")
     output = session.output
     if output.as_json:
         output.emit({"layers": [layer_json(each) for each in layers]})

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
         DocumentInfo,
         Failure,
         HealthCheck,
+        ModelUsage,
+        ParkedLayer,
         SourceDocument,
     )
 
@@ -19,7 +21,9 @@ __all__ = [
     "failure_json",
     "health_json",
     "layer_json",
+    "parked_json",
     "stats_json",
+    "usage_json",
 ]
 
 
@@ -48,6 +52,30 @@ def layer_json(layer: DerivedLayer) -> dict[str, Any]:
         "prompt_sig": layer.sig.prompt_sig,
         "stale": layer.stale,
         "content": layer.content,
+    }
+
+
+def parked_json(parked: ParkedLayer) -> dict[str, Any]:
+    """A layer that broke the model; ``name`` is "" for the dataset's own."""
+    return {
+        "dataset": parked.dataset_id,
+        "name": parked.doc_name,
+        "layer": str(parked.layer),
+        "reason": parked.reason,
+        "message": parked.message,
+        "parked_at": parked.parked_at.isoformat(),
+    }
+
+
+def usage_json(usage: ModelUsage) -> dict[str, Any]:
+    """What one model was asked, and what it cost."""
+    return {
+        "model": usage.model,
+        "calls": usage.calls,
+        "failures": usage.failures,
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cost": usage.cost,
     }
 
 

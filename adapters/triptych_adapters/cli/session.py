@@ -122,19 +122,25 @@ class Session:
     output: Output
     options: Globals
 
-    def settings(self) -> Settings:
+    def settings(self, *, llm: str | None = None) -> Settings:
         """The settings in force: options, then environment, then file."""
         from triptych_factory import Settings
 
         embedder = None if self.options.embedder == "auto" else self.options.embedder
-        return Settings.resolve({"url": self.options.store, "embedder": embedder})
+        return Settings.resolve({"url": self.options.store, "embedder": embedder, "llm": llm})
 
     @contextmanager
-    def service(self, *, create: bool = False) -> Iterator[Service]:
-        """The Service in force, closed at the block's end."""
+    def service(
+        self, *, create: bool = False, settings: Settings | None = None
+    ) -> Iterator[Service]:
+        """The Service in force, closed at the block's end.
+
+        It is without a language model, whose key may be missing, unless ``settings`` are given.
+        """
         from triptych_factory import wire
 
-        with wire(self.settings(), create=create) as service:
+        settings = settings or attrs.evolve(self.settings(), llm="none")
+        with wire(settings, create=create) as service:
             yield service
 
 

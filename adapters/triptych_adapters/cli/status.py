@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import typer
 
 from triptych_adapters.cli.exits import Exit, exit_for
@@ -69,7 +70,8 @@ def status(session: Session) -> Exit:
         output.warn(f"the variable {variable} names no setting")
     datasets: list[DatasetStats] = []
     try:
-        with wire(settings, embedder=embedder, create=False) as service:
+        wired = attrs.evolve(settings, llm="none")  # whose key may be missing
+        with wire(wired, embedder=embedder, create=False) as service:
             health = service.health()
             with suppress(StoreError):  # told by the health check
                 datasets = service.stats()

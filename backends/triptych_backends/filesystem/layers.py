@@ -18,7 +18,11 @@ __all__ = ["FilesLayers"]
 
 
 class FilesLayers(SqlLayers):
-    """`LayerRepo` over a `FilesStore`."""
+    """`LayerRepo`, `LayerPager` and `LayerJournal` over a `FilesStore`.
+
+    The journal lies in the derived database: deleting that forgets what layers cost, and lets
+    what was parked be tried again.
+    """
 
     def __init__(self, files: FilesStore) -> None:
         super().__init__(files.sql)
@@ -60,6 +64,20 @@ class FilesLayers(SqlLayers):
         """See `LayerRepo.list`."""
         noticing.notice_dataset(self._keeper, dataset_id)
         return super().list(dataset_id, layer=layer)
+
+    def page(
+        self,
+        dataset_id: str,
+        layer: Layer,
+        *,
+        prefix: str = "",
+        after: str | None = None,
+        limit: int,
+    ) -> Sequence[DerivedLayer]:
+        """See `LayerPager.page`. Folders are looked through for a first page alone."""
+        if after is None:
+            noticing.notice_dataset(self._keeper, dataset_id)
+        return super().page(dataset_id, layer, prefix=prefix, after=after, limit=limit)
 
     def delete_by_doc(self, dataset_id: str, doc_name: str) -> None:
         """See `LayerRepo.delete_by_doc`."""

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+import heapq
+from collections.abc import Collection, Hashable, Mapping, Sequence
 
 import attrs
 
 from triptych import rules
-from triptych.records import NO_CHUNK, Candidate, DerivedLayer, Found, Layer, LayerQuery
+from triptych.records import (
+    NO_CHUNK,
+    Candidate,
+    DerivedLayer,
+    Found,
+    Layer,
+    LayerQuery,
+    ModelUsage,
+    ParkedLayer,
+)
 from triptych_backends.memory.searching import Searching
 from triptych_backends.memory.truth import FIELDS, Truth
 
@@ -15,7 +25,7 @@ __all__ = ["MemoryLayers"]
 
 
 class MemoryLayers:
-    """`LayerRepo`, searched in this process."""
+    """`LayerRepo`, `LayerPager` and `LayerJournal`, searched in this process."""
 
     in_process = True
 
@@ -46,13 +56,34 @@ class MemoryLayers:
                 if layer is None or place[1] == layer
             ]
 
+    def page(
+        self,
+        dataset_id: str,
+        layer: Layer,
+        *,
+        prefix: str = "",
+        after: str | None = None,
+        limit: int,
+    ) -> Sequence[DerivedLayer]:
+        with self._truth as truth:
+            layers = truth.read(dataset_id).layers
+            names = (
+                name
+                for name, kind in layers
+                if kind == layer and name.startswith(prefix) and (after is None or name > after)
+            )
+            page = heapq.nsmallest(max(limit, 0), names)
+            return [attrs.evolve(layers[name, layer].layer, vector=None) for name in page]
+
     def delete_by_doc(self, dataset_id: str, doc_name: str) -> None:
         with self._truth as truth:
             truth.remove_layers(dataset_id, doc_name)
 
     def delete_by_dataset(self, dataset_id: str) -> None:
         with self._truth as truth:
-            for name in {name for name, _ in truth.read(dataset_id).layers}:
+            dataset = truth.read(dataset_id)
+            named = {name for name, _ in (*dataset.layers, *dataset.parked)}
+            for name in named | set(dataset.notes):
                 truth.remove_layers(dataset_id, name)
 
     def search(self, query: LayerQuery) -> Sequence[Candidate]:
@@ -75,3 +106,46 @@ class MemoryLayers:
                     layer=layer,
                 )
             return found
+
+    # The journal
+
+    def park(self, parked: ParkedLayer) -> None:
+        with self._truth as truth:
+            truth.write(parked.dataset_id).parked[parked.doc_name, parked.layer] = parked
+
+    def unpark(self, dataset_id: str, doc_name: str, layer: Layer) -> None:
+        with self._truth as truth:
+            truth.read(dataset_id).parked.pop((doc_name, Layer(layer)), None)
+
+    def parked(self, dataset_id: str) -> Sequence[ParkedLayer]:
+        with self._truth as truth:
+            parked = truth.read(dataset_id).parked
+            return [parked[place] for place in sorted(parked)]
+
+    def charge(self, dataset_id: str, usage: ModelUsage) -> None:
+        with self._truth as truth:
+            known = truth.write(dataset_id).usage
+            old = known.get(usage.model)
+            known[usage.model] = old + usage if old else usage
+
+    def usage(self, dataset_id: str) -> Sequence[ModelUsage]:
+        with self._truth as truth:
+            usage = truth.read(dataset_id).usage
+            return [usage[model] for model in sorted(usage)]
+
+    def put_note(self, dataset_id: str, doc_name: str, key: str, content: str) -> None:
+        with self._truth as truth:
+            truth.write(dataset_id).notes.setdefault(doc_name, {})[key] = content
+
+    def notes(self, dataset_id: str, doc_name: str) -> Mapping[str, str]:
+        with self._truth as truth:
+            return dict(truth.read(dataset_id).notes.get(doc_name, {}))
+
+    def keep_notes(self, dataset_id: str, doc_name: str, keys: Collection[str]) -> None:
+        with self._truth as truth:
+            notes = truth.read(dataset_id).notes
+            kept = {key: note for key, note in notes.get(doc_name, {}).items() if key in keys}
+            if kept:
+                notes[doc_name] = kept
+            else:
+                notes.pop(doc_name, None)

@@ -133,7 +133,10 @@ def _is_fresh(query: ChunkQuery, want: DerivedSig, state: Dataset, name: str) ->
     if stored := state.documents.get(name):
         want = attrs.evolve(want, input_sig=stored.info.content_sha256)
     made = state.layers.get((name, query.layer))
-    return made is not None and not made.layer.sig.is_stale(want)
+    if made is None:
+        return False
+    sig = made.layer.sig
+    return not sig.is_stale(attrs.evolve(want, prompt_sig=want.prompt_sig or sig.prompt_sig))
 
 
 def fresh_sig(dataset: Dataset, name: str, configuration: DerivedSig) -> DerivedSig:

@@ -26,6 +26,8 @@ from triptych.records import (
     DerivedSig,
     DocumentInfo,
     Layer,
+    ModelUsage,
+    ParkedLayer,
     SourceDocument,
     Vector,
 )
@@ -73,6 +75,7 @@ class Dataset:
     ``floor`` is the greatest version ever deleted. ``vectors`` are those of the chunks, by
     embedding space and digest of the embedded text, with ``references`` counting the chunks;
     ``widths`` holds the dimension of each space.
+    ``parked``, ``usage`` and ``notes`` (by name and key) are the journal of layers.
     ``owners`` numbers the names that have anything indexed. ``log`` holds the latest
     sequence number of each field and owner, in the order of these numbers.
     """
@@ -86,6 +89,9 @@ class Dataset:
     vectors: dict[tuple[str, str], Vector] = attrs.field(factory=dict)
     references: Counter[tuple[str, str]] = attrs.field(factory=Counter)
     widths: dict[str, int] = attrs.field(factory=dict)
+    parked: dict[tuple[str, Layer], ParkedLayer] = attrs.field(factory=dict)
+    usage: dict[str, ModelUsage] = attrs.field(factory=dict)
+    notes: dict[str, dict[str, str]] = attrs.field(factory=dict)
     owners: dict[str, int] = attrs.field(factory=dict)
     names: dict[int, str] = attrs.field(factory=dict)
     log: dict[tuple[Field | None, int], int] = attrs.field(factory=dict)
@@ -233,7 +239,9 @@ class Truth:
 
     def remove_layers(self, dataset_id: str, name: str) -> None:
         dataset = self.write(dataset_id)
+        dataset.notes.pop(name, None)
         for layer, field in FIELDS.items():
+            dataset.parked.pop((name, layer), None)
             old = dataset.layers.pop((name, layer), None)
             if old is not None:
                 del self.places[old.key]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, func, select
 
 from triptych import rules
 from triptych.records import Candidate, DerivedLayer, DerivedSig, Found, Layer, LayerQuery
@@ -15,10 +15,11 @@ from . import document_rows, tables as t
 from .chunk_rows import sig_of
 from .chunks import candidates, find, integers
 from .document_rows import DocumentRow, info_of
+from .documents import prefix_end
 from .errors import corrupt
 from .filters import layer_owners
+from .layer_journal import SqlLayerJournal
 from .removal import remove_layers
-from .repository import Repository
 from .sqlite import among, as_list, upsert
 from .transaction import FIELD_OF_LAYER, Transaction, find_dataset
 from .vectors import collect, store_vectors
@@ -46,6 +47,24 @@ _ALL = (
     .order_by(_l.doc_name, _l.layer)
 )
 _OF_KIND = _ALL.where(_l.layer == bindparam("layer"))
+_first = _OF_KIND.limit(bindparam("limit"))
+_behind = _first.where(_l.doc_name > bindparam("after"))
+# Each from the first name on, and behind a name: in any names, in a range, and where there is
+# no name above all those of the prefix.
+_PAGES, _PAGES_RANGE, _PAGES_PREFIX = (
+    (_first, _behind),
+    tuple(
+        page.where(_l.doc_name >= bindparam("prefix"), _l.doc_name < bindparam("end"))
+        for page in (_first, _behind)
+    ),
+    tuple(
+        page.where(
+            _l.doc_name >= bindparam("prefix"),
+            func.substr(_l.doc_name, 1, bindparam("length")) == bindparam("prefix"),
+        )
+        for page in (_first, _behind)
+    ),
+)
 _GET = _OF_KIND.where(_l.doc_name == bindparam("name"))
 _FETCH = (
     select(
@@ -83,8 +102,11 @@ _PUT = _put.on_conflict_do_update(
 _document = len(document_rows.COLUMNS)
 
 
-class SqlLayers(Repository):
-    """`LayerRepo` over a `SqlStore`. A layer's key is the revision of its content."""
+class SqlLayers(SqlLayerJournal):
+    """`LayerRepo`, `LayerPager` and `LayerJournal` over a `SqlStore`.
+
+    A layer's key is the revision of its content.
+    """
 
     def __init__(self, store: SqlStore) -> None:
         super().__init__(store)
@@ -114,6 +136,31 @@ class SqlLayers(Repository):
                 rows = session.all(_ALL, dataset=dataset_id)
             else:
                 rows = session.all(_OF_KIND, dataset=dataset_id, layer=str(layer))
+        return [self._layer(dataset_id, row) for row in rows]
+
+    def page(
+        self,
+        dataset_id: str,
+        layer: Layer,
+        *,
+        prefix: str = "",
+        after: str | None = None,
+        limit: int,
+    ) -> Sequence[DerivedLayer]:
+        """See `LayerPager.page`."""
+        end = prefix_end(prefix)
+        pages = _PAGES if not prefix else _PAGES_PREFIX if end is None else _PAGES_RANGE
+        with self.store.reading() as session:
+            rows = session.all(
+                pages[after is not None],
+                dataset=dataset_id,
+                layer=str(layer),
+                limit=max(limit, 0),
+                after=after,
+                prefix=prefix,
+                length=len(prefix),
+                end=end,
+            )
         return [self._layer(dataset_id, row) for row in rows]
 
     def delete_by_doc(self, dataset_id: str, doc_name: str) -> None:

@@ -39,6 +39,16 @@ _LAYERS = select(t.layer.c.id, t.layer.c.layer, t.layer.c.vector_id).where(
 )
 _LAYERS_OF_NAME = _LAYERS.where(t.layer.c.doc_name == bindparam("name"))
 _DROP_LAYER = delete(t.layer).where(t.layer.c.id == bindparam("which"))
+_JOURNAL: tuple[Delete, ...] = tuple(
+    delete(table).where(table.c.dataset_id == bindparam("dataset"))
+    for table in (t.layer_parked, t.layer_note)
+)
+_JOURNAL_OF_NAME: tuple[Delete, ...] = tuple(
+    delete(table).where(
+        table.c.dataset_id == bindparam("dataset"), table.c.doc_name == bindparam("name")
+    )
+    for table in (t.layer_parked, t.layer_note)
+)
 
 _documents_of = select(t.document.c.id).where(t.document.c.dataset_id == bindparam("dataset"))
 _spaces_of = select(t.space.c.id).where(t.space.c.dataset_id == bindparam("dataset"))
@@ -64,6 +74,8 @@ _CLEAR_DATASET: tuple[Delete, ...] = (
     delete(t.chunk).where(t.chunk.c.document_id.in_(_documents_of)),
     delete(t.derivation).where(t.derivation.c.document_id.in_(_documents_of)),
     delete(t.layer).where(t.layer.c.dataset_id == bindparam("dataset")),
+    *_JOURNAL,
+    delete(t.layer_usage).where(t.layer_usage.c.dataset_id == bindparam("dataset")),
     delete(t.vector).where(t.vector.c.space_id.in_(_spaces_of)),
     delete(t.space).where(t.space.c.dataset_id == bindparam("dataset")),
     delete(t.document_meta).where(t.document_meta.c.dataset_id == bindparam("dataset")),
@@ -91,7 +103,13 @@ def remove_chunk_set(tx: Transaction, dataset: int, document: int) -> bool:
 def remove_layers(
     tx: Transaction, dataset: int, name: str | None = None, *, kind: str | None = None
 ) -> None:
-    """Remove the layers under ``name``, or all of the dataset; of one ``kind``, or of any."""
+    """Remove the layers under ``name``, or all of the dataset; of one ``kind``, or of any.
+
+    With those of any kind goes what the journal holds of them, but for what they cost.
+    """
+    if kind is None:
+        for statement in _JOURNAL if name is None else _JOURNAL_OF_NAME:
+            tx.run(statement, dataset=dataset, name=name)
     if name is None:
         found = tx.all(_LAYERS, dataset=dataset)
     else:

@@ -1,8 +1,8 @@
 """Making the tables, and moving an older store to them.
 
 `PRAGMA user_version` says what a file holds, so that Alembic, whose import takes a quarter of a
-second, is needed only where there is something to migrate. Its first revision and `create` make
-the same tables.
+second, is needed only where there is something to migrate. Its revisions and `create` make the same
+tables.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .sqlite import PAGE_SIZE, Connections, busy_error
 
 __all__ = ["SCHEMA_VERSION", "initial_rows", "migrate", "prepare", "require_current"]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """What `PRAGMA user_version` says of a store of this version of Triptych."""
 
 APPLICATION_ID = 0x54726970

@@ -11,6 +11,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Float,
     ForeignKey,
     Index,
     Integer,
@@ -36,12 +37,15 @@ __all__ = [
     "document_meta",
     "epoch",
     "layer",
+    "layer_note",
+    "layer_parked",
+    "layer_usage",
     "meta",
     "space",
     "vector",
 ]
 
-ALEMBIC_REVISION = "0001"
+ALEMBIC_REVISION = "0002"
 """The revision of the migrations that makes exactly these tables."""
 
 METADATA = MetaData()
@@ -201,6 +205,49 @@ layer = Table(
     UniqueConstraint("dataset_id", "doc_name", "layer"),
     Index("layer_vector", "vector_id"),
 )
+
+layer_parked = Table(
+    "layer_parked",
+    METADATA,
+    Column("dataset_id", ForeignKey("dataset.id"), nullable=False),
+    Column("doc_name", _NAME, nullable=False),
+    Column("layer", Text, nullable=False),
+    Column("input_sig", Text, nullable=False),
+    Column("prompt_sig", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("message", LargeBinary, nullable=False),
+    Column("parked_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("dataset_id", "doc_name", "layer"),
+    sqlite_with_rowid=False,
+)
+"""Layers that could not be made: what broke the model, and how."""
+
+layer_usage = Table(
+    "layer_usage",
+    METADATA,
+    Column("dataset_id", ForeignKey("dataset.id"), nullable=False),
+    Column("model", Text, nullable=False),
+    Column("calls", BigInteger, nullable=False),
+    Column("failures", BigInteger, nullable=False),
+    Column("input_tokens", BigInteger, nullable=False),
+    Column("output_tokens", BigInteger, nullable=False),
+    Column("cost", Float, nullable=False),
+    PrimaryKeyConstraint("dataset_id", "model"),
+    sqlite_with_rowid=False,
+)
+"""What making layers cost so far."""
+
+layer_note = Table(
+    "layer_note",
+    METADATA,
+    Column("dataset_id", ForeignKey("dataset.id"), nullable=False),
+    Column("doc_name", _NAME, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("content", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("dataset_id", "doc_name", "digest"),
+    sqlite_with_rowid=False,
+)
+"""What a model noted of the parts of an input too long to read at once."""
 
 change = Table(
     "change",

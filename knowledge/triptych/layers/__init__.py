@@ -1,7 +1,28 @@
-"""Layers: an extractive summariser, and filling a dataset with its abstracts and overviews."""
+"""Layers: building them with a language model or without, and keeping them true."""
 
+from triptych.layers.building import (
+    Cost,
+    LayerBuilder,
+    LayerPlan,
+    LayerPrompts,
+    LayerReport,
+    PlannedLayer,
+    Prices,
+)
 from triptych.layers.extractive import ExtractiveSummarizer
 from triptych.layers.filling import FillReport, fill_layers
 from triptych.layers.tokens import estimate_tokens
 
-__all__ = ["ExtractiveSummarizer", "FillReport", "estimate_tokens", "fill_layers"]
+__all__ = [
+    "Cost",
+    "ExtractiveSummarizer",
+    "FillReport",
+    "LayerBuilder",
+    "LayerPlan",
+    "LayerPrompts",
+    "LayerReport",
+    "PlannedLayer",
+    "Prices",
+    "estimate_tokens",
+    "fill_layers",
+]

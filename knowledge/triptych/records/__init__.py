@@ -32,6 +32,7 @@ from triptych.records.events import (
     ChangeEvent,
     RebuildScope,
 )
+from triptych.records.journal import ModelUsage, ParkedLayer, ParkedReason
 from triptych.records.models import (
     Generation,
     Message,
@@ -111,7 +112,10 @@ __all__ = [
     "LayerQuery",
     "Message",
     "Mode",
+    "ModelUsage",
     "NewDocument",
+    "ParkedLayer",
+    "ParkedReason",
     "PutOutcome",
     "PutReport",
     "Query",

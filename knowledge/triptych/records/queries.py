@@ -73,7 +73,8 @@ class Filter:
     """A validated ``where``: every condition that is not None or empty must hold.
 
     ``metadata`` maps a key to the values it may have. ``fresh`` holds the chunker and
-    embedder signatures (and prompt signature, for layers) that a fresh set carries.
+    embedder signatures (and prompt signature, for layers) that a fresh set carries; an empty one of
+    the latter two means "don't care".
     """
 
     doc_names: frozenset[str] | None = None

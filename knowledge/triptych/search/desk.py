@@ -18,7 +18,7 @@ from triptych.errors import (
     ProviderError,
     ValidationError,
 )
-from triptych.layering import layer_stale_reason, summaries_of
+from triptych.layering import Inputs, inputs_of, layer_stale_reason
 from triptych.records import (
     NO_CHUNK,
     Candidate,
@@ -37,7 +37,6 @@ from triptych.records import (
 from triptych.search.boost import boosted, query_keywords
 from triptych.search.engine import SearchEngine, Tier
 from triptych.search.resolution import judge, over_fetch, resolve_mode
-from triptych.signatures import summaries_input_sig
 from triptych.text import get_analyzer
 
 __all__ = ["SearchDesk"]
@@ -53,7 +52,7 @@ class _Asked:
     query: ResolvedQuery
     warnings: Sequence[str]
     languages: Mapping[str, str]
-    inputs: dict[str, str] = attrs.field(factory=dict)  # digest of the abstracts, by dataset
+    inputs: dict[str, Inputs] = attrs.field(factory=dict)  # by dataset
     terms: dict[str, tuple[str, ...]] = attrs.field(factory=dict)  # the query's, by language
     boost: float = 0.0
     keywords: tuple[str, ...] = ()
@@ -341,13 +340,15 @@ class SearchDesk:
         assert found.layer is not None  # checked by the caller
         dataset_id = found.layer.dataset_id
 
-        def digest() -> str:
-            if dataset_id not in asked.inputs:
-                below = summaries_of(self._layers, dataset_id)
-                asked.inputs[dataset_id] = summaries_input_sig(below)
-            return asked.inputs[dataset_id]
-
-        return layer_stale_reason(found.sig, found.document, self._deriver.embed_sig, digest)
+        if dataset_id not in asked.inputs:
+            asked.inputs[dataset_id] = inputs_of(self._layers, dataset_id)
+        inputs, name = asked.inputs[dataset_id], found.layer.doc_name
+        return layer_stale_reason(
+            found.sig,
+            found.document,
+            self._deriver.embed_sig,
+            lambda digest: inputs(name, digest),
+        )
 
     def _document_hit(self, asked: _Asked, candidate: Candidate, found: Found) -> Hit | None:
         document = found.document

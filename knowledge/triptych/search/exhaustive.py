@@ -186,6 +186,8 @@ def passes(
     if info is not None:
         fed = info.content_sha256 if layer else info.input_sig
         want = attrs.evolve(want, source_version=info.version, input_sig=fed)
+    if layer:
+        want = attrs.evolve(want, prompt_sig=want.prompt_sig or sig.prompt_sig)
     return not sig.is_stale(want)
 
 

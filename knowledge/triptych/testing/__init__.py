@@ -22,6 +22,7 @@ _ASSERTING = (
     "documents",
     "failing",
     "filters",
+    "journal",
     "layers",
     "making",
     "operations",
@@ -39,8 +40,10 @@ from triptych.testing.fakes import (  # noqa: E402  # as above
     CoveringEmbedder,
     Failing,
     FakeEmbedder,
+    FakeLLM,
     ScriptedLLM,
     failing_store,
+    fenced_text,
 )
 from triptych.testing.harness import Child, Contents, Harness, Store  # noqa: E402  # as above
 from triptych.testing.ranking import assert_backends_rank_alike  # noqa: E402  # as above
@@ -54,11 +57,13 @@ __all__ = [
     "CoveringEmbedder",
     "Failing",
     "FakeEmbedder",
+    "FakeLLM",
     "Harness",
     "ScriptedLLM",
     "ServiceTests",
     "Store",
     "assert_backends_rank_alike",
     "failing_store",
+    "fenced_text",
     "run_stateful",
 ]

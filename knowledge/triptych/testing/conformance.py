@@ -9,6 +9,7 @@ from triptych.testing.deletes import DeleteTests
 from triptych.testing.documents import DocumentTests
 from triptych.testing.failing import FailingTests
 from triptych.testing.filters import FilterTests
+from triptych.testing.journal import JournalTests
 from triptych.testing.layers import LayerTests
 from triptych.testing.reopening import ReopeningTests
 from triptych.testing.search import SearchTests
@@ -23,6 +24,7 @@ class BackendConformance(
     SearchTests,
     FilterTests,
     LayerTests,
+    JournalTests,
     DeleteTests,
     ConcurrencyTests,
     ReopeningTests,

@@ -6,9 +6,10 @@ They keep the contracts of what they stand for: the wrappers pass the kit themse
 from __future__ import annotations
 
 import functools
+import re
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -18,14 +19,17 @@ from numpy.typing import NDArray
 from triptych.contracts import EmbedKind
 from triptych.errors import ProviderError
 from triptych.records import Generation, Message, Usage
+from triptych.signatures import digest
 from triptych.testing.making import DIMENSION, vector_of
 
 __all__ = [
     "CoveringEmbedder",
     "Failing",
     "FakeEmbedder",
+    "FakeLLM",
     "ScriptedLLM",
     "failing_store",
+    "fenced_text",
 ]
 
 
@@ -104,6 +108,65 @@ class ScriptedLLM:
     def stream(self, messages: Sequence[Message], *, max_tokens: int) -> Iterator[str]:
         """The next answer in pieces, which joined are the whole."""
         yield from self.generate(messages, max_tokens=max_tokens).text.splitlines(keepends=True)
+
+
+_FENCED = re.compile(r"<(text-[0-9a-f]{12})>\n(.*)\n</\1>", re.DOTALL)
+
+
+class FakeLLM:
+    """A language model whose answer is a function of what it is asked.
+
+    ``answer`` gets the prompt (the system message) and the text between the marks, which is what
+    the model is to describe; without it, the answer names a digest of that text. What it returns
+    is answered, and an exception raised. Thread-safe, and deterministic if ``answer`` is.
+
+    Attributes:
+        requests: the messages and the ceiling of every call, in the order they came.
+    """
+
+    def __init__(
+        self,
+        answer: Callable[[str, str], str | Generation | Exception] | None = None,
+        *,
+        signature: str = "fake-llm/1",
+    ) -> None:
+        self.signature = signature
+        self.requests: list[tuple[tuple[Message, ...], int]] = []
+        self._answer = answer or (lambda _, text: f"Said of {digest('fake', text)[:12]}.")
+        self._lock = threading.Lock()
+
+    @property
+    def texts(self) -> list[str]:
+        """The text between the marks of every call."""
+        return [fenced_text(messages) for messages, _ in self.requests]
+
+    def generate(self, messages: Sequence[Message], *, max_tokens: int) -> Generation:
+        """The answer, with words for tokens.
+
+        Raises:
+            Exception: the one that ``answer`` returned.
+        """
+        with self._lock:
+            self.requests.append((tuple(messages), max_tokens))
+        answer = self._answer(messages[0].content, fenced_text(messages))
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, Generation):
+            return answer
+        asked = sum(len(message.content.split()) for message in messages)
+        return Generation(
+            answer, Usage(input_tokens=asked, output_tokens=max(len(answer.split()), 1))
+        )
+
+    def stream(self, messages: Sequence[Message], *, max_tokens: int) -> Iterator[str]:
+        """The answer in pieces, which joined are the whole."""
+        yield from self.generate(messages, max_tokens=max_tokens).text.splitlines(keepends=True)
+
+
+def fenced_text(messages: Sequence[Message]) -> str:
+    """The text that ``messages`` fence as data, "" where there is none."""
+    found = _FENCED.search(messages[-1].content)
+    return "" if found is None else found[2]
 
 
 class Failing:

@@ -228,6 +228,9 @@ class LayerTests(HarnessTests):
         where = Filter(fresh=DerivedSig(prompt_sig="prompt/1"))
         found = store.layers.search(layer_query(keyword_query("fish", "d", where=where)))
         assert ids(found) == [("fresh", NO_CHUNK)]
+        whoever = Filter(fresh=DerivedSig())
+        found = store.layers.search(layer_query(keyword_query("fish", "d", where=whoever)))
+        assert ids(found) == [("fresh", NO_CHUNK), ("old prompt", NO_CHUNK)]
 
     def test_fetch_tells_what_a_key_stands_for(self, store: Store) -> None:
         set_config(store, "d")

@@ -1,0 +1,177 @@
+"""What making layers cost, what could not be made, and what was made half-way."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy import bindparam, delete, select
+
+from triptych.records import Layer, ModelUsage, ParkedLayer
+
+from . import tables as t
+from .errors import corrupt
+from .repository import Repository
+from .sqlite import upsert
+from .transaction import find_dataset
+
+__all__ = ["SqlLayerJournal"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_p, _u, _n = t.layer_parked.c, t.layer_usage.c, t.layer_note.c
+
+_park = upsert(t.layer_parked)
+_PARK = _park.on_conflict_do_update(
+    index_elements=["dataset_id", "doc_name", "layer"],
+    set_={
+        column.name: _park.excluded[column.name]
+        for column in t.layer_parked.columns
+        if not column.primary_key
+    },
+)
+_UNPARK = delete(t.layer_parked).where(
+    _p.dataset_id == bindparam("dataset"),
+    _p.doc_name == bindparam("name"),
+    _p.layer == bindparam("layer"),
+)
+_PARKED = (
+    select(_p.doc_name, _p.layer, _p.input_sig, _p.prompt_sig, _p.reason, _p.message, _p.parked_at)
+    .join(t.dataset, t.dataset.c.id == _p.dataset_id)
+    .where(t.dataset.c.name == bindparam("dataset"))
+    .order_by(_p.doc_name, _p.layer)
+)
+_charge = upsert(t.layer_usage)
+_CHARGE = _charge.on_conflict_do_update(
+    index_elements=["dataset_id", "model"],
+    set_={
+        column.name: column + _charge.excluded[column.name]
+        for column in t.layer_usage.columns
+        if not column.primary_key
+    },
+)
+_USAGE = (
+    select(_u.model, _u.calls, _u.failures, _u.input_tokens, _u.output_tokens, _u.cost)
+    .join(t.dataset, t.dataset.c.id == _u.dataset_id)
+    .where(t.dataset.c.name == bindparam("dataset"))
+    .order_by(_u.model)
+)
+_put_note = upsert(t.layer_note)
+_PUT_NOTE = _put_note.on_conflict_do_update(
+    index_elements=["dataset_id", "doc_name", "digest"],
+    set_={"content": _put_note.excluded.content},
+)
+_NOTES = (
+    select(_n.digest, _n.content)
+    .join(t.dataset, t.dataset.c.id == _n.dataset_id)
+    .where(t.dataset.c.name == bindparam("dataset"), _n.doc_name == bindparam("name"))
+)
+_DROP_NOTE = delete(t.layer_note).where(
+    _n.dataset_id == bindparam("dataset"),
+    _n.doc_name == bindparam("name"),
+    _n.digest == bindparam("key"),
+)
+
+
+class SqlLayerJournal(Repository):
+    """`LayerJournal` over a `SqlStore`. Each write is durable: calls cost money."""
+
+    def park(self, parked: ParkedLayer) -> None:
+        """See `LayerJournal.park`."""
+        when = (parked.parked_at - _EPOCH) // _MICROSECOND
+        with self.store.writing() as tx:
+            row = (
+                tx.dataset(parked.dataset_id).id,
+                parked.doc_name,
+                str(parked.layer),
+                parked.input_sig,
+                parked.prompt_sig,
+                parked.reason,
+                parked.message.encode(),
+                when,
+            )
+            tx.run_many(_PARK, [row])
+
+    def unpark(self, dataset_id: str, doc_name: str, layer: Layer) -> None:
+        """See `LayerJournal.unpark`."""
+        with self.store.writing() as tx:
+            dataset = find_dataset(tx, dataset_id)
+            if dataset is not None:
+                tx.run(_UNPARK, dataset=dataset.id, name=doc_name, layer=str(layer))
+
+    def parked(self, dataset_id: str) -> Sequence[ParkedLayer]:
+        """See `LayerJournal.parked`."""
+        with self.store.reading() as session:
+            rows = session.all(_PARKED, dataset=dataset_id)
+        try:
+            return [
+                ParkedLayer(
+                    dataset_id=dataset_id,
+                    doc_name=name,
+                    layer=layer,
+                    input_sig=input_sig,
+                    prompt_sig=prompt_sig,
+                    reason=reason,
+                    message=message.decode(),
+                    parked_at=_EPOCH + when * _MICROSECOND,
+                )
+                for name, layer, input_sig, prompt_sig, reason, message, when in rows
+            ]
+        except ValueError as error:
+            raise corrupt(self.where, f"what is parked of {dataset_id!r}: {error}") from error
+
+    def charge(self, dataset_id: str, usage: ModelUsage) -> None:
+        """See `LayerJournal.charge`."""
+        with self.store.writing() as tx:
+            row = (
+                tx.dataset(dataset_id).id,
+                usage.model,
+                usage.calls,
+                usage.failures,
+                usage.input_tokens,
+                usage.output_tokens,
+                usage.cost,
+            )
+            tx.run_many(_CHARGE, [row])
+
+    def usage(self, dataset_id: str) -> Sequence[ModelUsage]:
+        """See `LayerJournal.usage`."""
+        with self.store.reading() as session:
+            rows = session.all(_USAGE, dataset=dataset_id)
+        return [
+            ModelUsage(
+                model=model,
+                calls=calls,
+                failures=failures,
+                input_tokens=input_tokens,
+                output_tokens=output_tokens,
+                cost=cost,
+            )
+            for model, calls, failures, input_tokens, output_tokens, cost in rows
+        ]
+
+    def put_note(self, dataset_id: str, doc_name: str, key: str, content: str) -> None:
+        """See `LayerJournal.put_note`."""
+        with self.store.writing() as tx:
+            row = (tx.dataset(dataset_id).id, doc_name, key, content.encode())
+            tx.run_many(_PUT_NOTE, [row])
+
+    def notes(self, dataset_id: str, doc_name: str) -> Mapping[str, str]:
+        """See `LayerJournal.notes`."""
+        with self.store.reading() as session:
+            rows = session.all(_NOTES, dataset=dataset_id, name=doc_name)
+        try:
+            return {key: content.decode() for key, content in rows}
+        except ValueError as error:
+            raise corrupt(self.where, f"a note on {doc_name!r}: {error}") from error
+
+    def keep_notes(self, dataset_id: str, doc_name: str, keys: Collection[str]) -> None:
+        """See `LayerJournal.keep_notes`."""
+        gone = [key for key in self.notes(dataset_id, doc_name) if key not in keys]
+        if not gone:
+            return
+        with self.store.writing() as tx:
+            dataset = find_dataset(tx, dataset_id)
+            if dataset is not None:
+                for key in gone:
+                    tx.run(_DROP_NOTE, dataset=dataset.id, name=doc_name, key=key)

@@ -1,0 +1,359 @@
+"""Carrying a plan out: documents first, then folders from the inside out, the dataset last."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import NoReturn
+
+import attrs
+
+from triptych import deadlines
+from triptych.contracts import LayerJournal
+from triptych.errors import (
+    ConflictError,
+    DerivationError,
+    NotFoundError,
+    ProviderError,
+)
+from triptych.folders import children, parent_of, summaries_of
+from triptych.layers.building.answers import BadAnswerError
+from triptych.layers.building.makers import Source
+from triptych.layers.building.meter import Meter, OutOfBudgetError
+from triptych.layers.building.planning import LAYERS, Scope, walk
+from triptych.layers.building.records import LayerPlan, LayerReport, PlannedLayer, Stop
+from triptych.layers.building.running import as_done
+from triptych.progress import Progress, ProgressCallback
+from triptych.records import (
+    DerivedLayer,
+    Failure,
+    Generation,
+    Layer,
+    Message,
+    ParkedLayer,
+    ParkedReason,
+    SourceDocument,
+)
+from triptych.signatures import content_sha256, summaries_input_sig
+
+__all__ = ["Run"]
+
+
+class _StoppedError(Exception):
+    """The run ends: no further artifact is begun."""
+
+
+class Run:
+    """One `apply`."""
+
+    def __init__(
+        self, plan: LayerPlan, scope: Scope, meter: Meter | None, *, workers: int, patience: int
+    ) -> None:
+        self._plan = plan
+        self._scope = scope
+        self._meter = meter
+        self._workers = workers
+        self._patience = patience
+        self._lock = threading.Lock()
+        self._made = self._unchanged = self._removed = self._done = 0
+        self._parked: list[ParkedLayer] = []
+        self._failed: list[Failure] = []
+        self._suspects: list[ParkedLayer] = []
+        self._in_a_row = 0
+        self._stopped: Stop | None = None
+        self._known = {
+            (each.doc_name, each.layer): each for each in scope.journal.parked(scope.dataset_id)
+        }
+
+    def carry_out(self, progress: ProgressCallback | None) -> LayerReport:
+        """Make what is stale, until it is made, or a ceiling or the provider ends it.
+
+        Raises:
+            CancelledError: the deadline passed; what was made stays.
+            StoreError: the store failed; likewise.
+        """
+
+        def tell(_: object) -> None:
+            if progress is not None:
+                total = self._plan.artifacts + self._plan.conditional
+                progress(Progress(phase="layers", done=self._done, total=max(total, self._done)))
+
+        try:
+            with closing(as_done(self._document, self._documents(), self._workers)) as results:
+                for done in results:
+                    tell(done)
+            if self._stopped is None:
+                self._folders(tell)
+        except _StoppedError:
+            pass
+        self._settle_suspects()
+        return LayerReport(
+            made=self._made,
+            unchanged=self._unchanged,
+            removed=self._removed,
+            parked=tuple(self._parked),
+            failed=tuple(self._failed),
+            usage=(self._meter.usage,) if self._meter and self._meter.usage.calls else (),
+            stopped=self._stopped,
+            warnings=self._plan.warnings,
+        )
+
+    # What is to be done
+
+    def _documents(self) -> Iterator[tuple[str, list[Layer]]]:
+        """The documents with stale layers, read while others are being made."""
+        name, layers = "", list[Layer]()
+        for item in self._to_do():
+            if not item.doc_name or item.doc_name.endswith("/"):
+                continue
+            if item.doc_name != name:
+                if layers:
+                    yield name, layers
+                name, layers = item.doc_name, []
+            layers.append(item.layer)
+        if layers:
+            yield name, layers
+
+    def _to_do(self) -> Iterator[PlannedLayer]:
+        for item in walk(self._scope):
+            if self._stopped is not None:
+                return
+            if not item.conditional and (item.reason != "parked" or self._scope.retry_parked):
+                yield item
+
+    def _folders(self, tell: Callable[[object], None]) -> None:
+        """One depth after the other: a folder that comes out otherwise calls on the one around."""
+        by_depth: defaultdict[int, set[str]] = defaultdict(set)
+        gone: dict[str, int] = defaultdict(int)
+        for item in self._to_do():
+            if item.reason == "gone":
+                gone[item.doc_name] += 1
+            elif not item.doc_name or item.doc_name.endswith("/"):
+                by_depth[item.doc_name.count("/")].add(item.doc_name)
+        wanted = self._scope.folders()
+        for name, layers in gone.items():
+            self._scope.service.layer_repo.delete_by_doc(self._scope.dataset_id, name)
+            self._removed += layers
+        for depth in range(max(by_depth, default=-1), -1, -1):
+            names = sorted(by_depth.pop(depth, ()))
+            with closing(as_done(self._folder, names, self._workers)) as results:
+                for name, changed in results:
+                    tell(name)
+                    around = parent_of(name)
+                    if changed and name and (wanted is None or around in wanted):
+                        by_depth[depth - 1].add(around)
+            if self._stopped is not None:
+                return
+
+    # One source
+
+    def _document(self, work: tuple[str, list[Layer]]) -> None:
+        """Make a document's stale layers; once more if it changes meanwhile."""
+        name, layers = work
+        for attempt in range(2):
+            try:
+                document = self._scope.service.get_document(self._scope.dataset_id, name)
+                self._make_document(document, layers)
+            except NotFoundError:
+                return  # it was deleted meanwhile
+            except ConflictError as error:
+                if error.expected is None:
+                    raise  # the dataset is configured otherwise: nothing can be stored in it
+                if attempt:
+                    self._fail(name, error)
+            else:
+                return
+
+    def _make_document(self, document: SourceDocument, layers: Sequence[Layer]) -> None:
+        service, dataset_id = self._scope.service, self._scope.dataset_id
+
+        def put(layer: Layer, content: str, prompt_sig: str) -> None:
+            service.put_document_layer(
+                dataset_id,
+                document.name,
+                layer,
+                content,
+                prompt_sig=prompt_sig,
+                source_version=document.version,
+            )
+
+        fed = content_sha256(document.content)
+        self._make(document.name, Source(document=document), layers, fed, {fed}, put)
+
+    def _folder(self, name: str) -> tuple[str, bool]:
+        """Make a folder's stale layers; whether its abstract came out otherwise."""
+        service, dataset_id = self._scope.service, self._scope.dataset_id
+        below = children(service.layer_repo, dataset_id, name)
+        if not below:
+            return name, False
+
+        def put(layer: Layer, content: str, prompt_sig: str) -> None:
+            if name:
+                service.put_folder_layer(
+                    dataset_id, name, layer, content, prompt_sig=prompt_sig, summaries=below
+                )
+            else:
+                service.put_dataset_layer(
+                    dataset_id, layer, content, prompt_sig=prompt_sig, summaries=below
+                )
+
+        fed = summaries_input_sig(below)
+        inputs = {fed}
+        if not name:
+            inputs.add(summaries_input_sig(summaries_of(service.layer_repo, dataset_id)))
+        try:
+            changed = self._make(name, Source(children=below), LAYERS, fed, inputs, put)
+        except NotFoundError:
+            return name, False  # its documents were deleted meanwhile
+        return name, changed
+
+    def _make(
+        self,
+        name: str,
+        source: Source,
+        layers: Sequence[Layer],
+        fed: str,
+        inputs: Collection[str],
+        put: Callable[[Layer, str, str], None],
+    ) -> bool:
+        """Make those of ``layers`` that are stale still; whether the abstract is another now."""
+        scope, folder, changed = self._scope, source.document is None, False
+        write: Callable[[Layer], str] | None = None
+        for layer in layers:
+            self._check()
+            stored = scope.service.layer_repo.get(scope.dataset_id, name, layer)
+            wanted = scope.maker.prompt_sig(layer, folder=folder, size=source.size)
+            if scope.reason(stored, inputs, wanted) is None:
+                continue
+            known = self._known.get((name, layer))
+            if not scope.retry_parked and scope.is_parked(known, inputs, wanted):
+                continue
+            try:
+                write = write or scope.maker.writer(source, _Desk(scope, self._meter, name))
+                content = write(layer)
+            except OutOfBudgetError as error:
+                self._stop(error.ceiling)
+            except BadAnswerError as error:
+                self._park(self._entry(name, layer, fed, wanted, error.reason, error))
+                continue
+            except ProviderError as error:
+                self._suspect(self._entry(name, layer, fed, wanted, "provider", error))
+                continue
+            try:
+                put(layer, content, wanted)
+            except DerivationError as error:
+                self._fail(name, error)
+                continue
+            self._count(stored, content)
+            if known is not None:
+                scope.journal.unpark(scope.dataset_id, name, layer)
+            if layer is Layer.ABSTRACT:
+                changed = stored is None or stored.content != content
+        return changed
+
+    # What came of it
+
+    def _entry(
+        self,
+        name: str,
+        layer: Layer,
+        input_sig: str,
+        prompt_sig: str,
+        reason: ParkedReason,
+        error: Exception,
+    ) -> ParkedLayer:
+        return ParkedLayer(
+            dataset_id=self._scope.dataset_id,
+            doc_name=name,
+            layer=layer,
+            input_sig=input_sig,
+            prompt_sig=prompt_sig,
+            reason=reason,
+            message=str(error),
+            parked_at=datetime.now(UTC),
+        )
+
+    def _count(self, stored: DerivedLayer | None, content: str) -> None:
+        with self._lock:
+            self._made += 1
+            self._done += 1
+            self._unchanged += stored is not None and stored.content == content
+            self._in_a_row = 0
+            # The provider answers: those before broke it by themselves.
+            cleared, self._suspects = self._suspects, []
+        for entry in cleared:
+            self._park(entry, counted=True)
+
+    def _park(self, entry: ParkedLayer, *, counted: bool = False) -> None:
+        self._scope.journal.park(entry)
+        with self._lock:
+            self._parked.append(entry)
+            self._done += not counted
+
+    def _suspect(self, entry: ParkedLayer) -> None:
+        """The provider failed: for this input alone, if others are answered."""
+        with self._lock:
+            self._suspects.append(entry)
+            self._done += 1
+            self._in_a_row += 1
+            given_up = self._in_a_row >= self._patience
+        if given_up:
+            self._stop("provider")
+
+    def _settle_suspects(self) -> None:
+        answers = self._made > 0 and self._stopped != "provider"
+        for entry in self._suspects:
+            if answers or (entry.doc_name, entry.layer) in self._known:
+                self._park(entry, counted=True)
+                continue
+            self._failed.append(
+                Failure(
+                    dataset_id=entry.dataset_id,
+                    name=entry.doc_name,
+                    error=ProviderError(entry.message),
+                )
+            )
+
+    def _fail(self, name: str, error: Exception) -> None:
+        with self._lock:
+            self._failed.append(Failure(dataset_id=self._scope.dataset_id, name=name, error=error))
+            self._done += 1
+
+    def _stop(self, why: Stop) -> NoReturn:
+        with self._lock:
+            self._stopped = self._stopped or why
+        raise _StoppedError
+
+    def _check(self) -> None:
+        deadlines.check("making layers")
+        if self._stopped is not None:
+            raise _StoppedError
+
+
+@attrs.frozen
+class _Desk:
+    """`Desk` for one source of a run."""
+
+    scope: Scope
+    meter: Meter | None
+    name: str
+
+    def ask(self, messages: Sequence[Message], *, max_tokens: int) -> Generation:
+        assert self.meter is not None  # whoever asks was given a model
+        return self.meter.ask(messages, max_tokens=max_tokens)
+
+    @property
+    def _journal(self) -> LayerJournal:
+        return self.scope.journal
+
+    def notes(self) -> Mapping[str, str]:
+        return self._journal.notes(self.scope.dataset_id, self.name)
+
+    def put_note(self, key: str, content: str) -> None:
+        self._journal.put_note(self.scope.dataset_id, self.name, key, content)
+
+    def keep_notes(self, keys: Collection[str]) -> None:
+        self._journal.keep_notes(self.scope.dataset_id, self.name, keys)

@@ -1,0 +1,178 @@
+"""`LayerPager` and `LayerJournal`, the optional powers of a `LayerRepo`."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import cast
+
+import attrs
+import pytest
+
+from triptych.contracts import LayerJournal, LayerPager
+from triptych.records import DerivedLayer, Layer, ModelUsage, ParkedLayer, ParkedReason
+from triptych.testing.harness import Harness, HarnessTests, Store
+from triptych.testing.making import layer_of, put
+
+__all__ = ["JournalTests"]
+
+L0, L1 = Layer.ABSTRACT, Layer.OVERVIEW
+NAMES = ("", "a", "a/", "a/b", "a/c", "b", "b/", "z\U0010ffff", "z\U0010ffff\U0010ffff")
+
+
+def parked(
+    name: str, layer: Layer = L0, reason: ParkedReason = "empty", message: str = "said\nnothing: 🦉"
+) -> ParkedLayer:
+    return ParkedLayer(
+        dataset_id="d",
+        doc_name=name,
+        layer=layer,
+        input_sig="input",
+        prompt_sig="prompt",
+        reason=reason,
+        message=message,
+        parked_at=datetime(2024, 2, 29, 12, 0, 0, 123456, tzinfo=UTC),
+    )
+
+
+def journal_of(store: Store) -> LayerJournal:
+    if not isinstance(store.layers, LayerJournal):
+        pytest.skip("the backend has no LayerJournal")
+    return store.layers
+
+
+def pager_of(store: Store) -> LayerPager:
+    if not isinstance(store.layers, LayerPager):
+        pytest.skip("the backend has no LayerPager")
+    return cast(LayerPager, store.layers)
+
+
+class JournalTests(HarnessTests):
+    """Every sentence of `LayerPager` and `LayerJournal`."""
+
+    def test_pages_of_layers_are_the_list_cut_in_pieces(self, store: Store) -> None:
+        pager = pager_of(store)
+        for name in NAMES:
+            if name and not name.endswith("/"):
+                put(store, "d", name, "text")
+            for kind in (L0, L1) if name != "a/c" else (L1,):
+                assert store.layers.put(layer_of(store, "d", name, f"{kind} of {name}", kind))
+        for kind in (L0, L1):
+            whole = store.layers.list("d", layer=kind)
+            for prefix in ("", "a", "a/", "b/", "z", "z\U0010ffff", "\U0010ffff", "none"):
+                wanted = [each for each in whole if each.doc_name.startswith(prefix)]
+                for limit in (1, 2, 100):
+                    found: list[DerivedLayer] = []
+                    after: str | None = None
+                    while page := pager.page("d", kind, prefix=prefix, after=after, limit=limit):
+                        assert len(page) <= limit
+                        found += page
+                        after = page[-1].doc_name
+                    assert found == wanted
+        assert list(pager.page("d", L0, limit=0)) == []
+        assert list(pager.page("nowhere", L0, limit=9)) == []
+
+    def test_what_is_parked_comes_back_as_it_was(self, store: Store) -> None:
+        journal = journal_of(store)
+        assert list(journal.parked("d")) == []
+        entries = [parked("", L1), parked("a"), parked("a", L1, "refusal"), parked("a/")]
+        for entry in reversed(entries):
+            journal.park(entry)
+        assert list(journal.parked("d")) == entries
+        assert list(journal.parked("other")) == []
+        again = attrs.evolve(entries[1], reason="endless", input_sig="other", message="")
+        journal.park(again)
+        assert list(journal.parked("d")) == [entries[0], again, *entries[2:]]
+        for _ in range(2):
+            journal.unpark("d", "a", L0)
+            journal.unpark("nowhere", "a", L0)
+        assert list(journal.parked("d")) == [entries[0], *entries[2:]]
+        assert list(store.documents.list_datasets()) == []
+
+    def test_usage_adds_up_by_model(self, store: Store) -> None:
+        journal = journal_of(store)
+        first = ModelUsage(model="m", calls=2, failures=1, input_tokens=30, output_tokens=4)
+        second = ModelUsage(model="m", calls=1, input_tokens=5, output_tokens=6, cost=0.25)
+        other = ModelUsage(model="a", calls=9, cost=1.5)
+        for usage in (first, other, second):
+            journal.charge("d", usage)
+        assert list(journal.usage("d")) == [other, first + second]
+        assert list(journal.usage("nowhere")) == []
+
+    def test_usage_loses_nothing_when_many_charge(self, store: Store) -> None:
+        journal = journal_of(store)
+
+        def charge() -> None:
+            for _ in range(10):
+                journal.charge("d", ModelUsage(model="m", calls=1, output_tokens=3))
+
+        with ThreadPoolExecutor(4) as pool:
+            for done in [pool.submit(charge) for _ in range(4)]:
+                done.result()
+        assert list(journal.usage("d")) == [ModelUsage(model="m", calls=40, output_tokens=120)]
+
+    def test_notes_are_kept_by_name_and_key(self, store: Store) -> None:
+        journal = journal_of(store)
+        assert dict(journal.notes("d", "a")) == {}
+        journal.put_note("d", "a", "k1", "old")
+        journal.put_note("d", "a", "k1", "new\0🦉")
+        journal.put_note("d", "a", "k2", "")
+        journal.put_note("d", "a/", "k1", "of the folder")
+        assert dict(journal.notes("d", "a")) == {"k1": "new\0🦉", "k2": ""}
+        journal.keep_notes("d", "a", {"k2", "unknown"})
+        journal.keep_notes("nowhere", "a", ())
+        assert dict(journal.notes("d", "a")) == {"k2": ""}
+        assert dict(journal.notes("d", "a/")) == {"k1": "of the folder"}
+        journal.keep_notes("d", "a", ())
+        assert dict(journal.notes("d", "a")) == {}
+
+    def test_deletes_take_the_journal_with_them(self, store: Store) -> None:
+        journal = journal_of(store)
+
+        def fill() -> None:
+            for name in ("a", "b", "c/"):
+                if name != "c/":
+                    put(store, "d", name, "text")
+                journal.park(parked(name))
+                journal.put_note("d", name, "k", "note")
+            journal.charge("d", ModelUsage(model="m", calls=1))
+
+        def left() -> set[str]:
+            noted = {name for name in ("a", "b", "c/") if journal.notes("d", name)}
+            assert noted == {entry.doc_name for entry in journal.parked("d")}
+            return noted
+
+        fill()
+        store.documents.delete("d", "a")
+        store.layers.delete_by_doc("d", "a")
+        assert left() == {"b", "c/"}
+        store.layers.delete_by_doc("d", "c/")
+        assert left() == {"b"}
+        fill()
+        store.layers.delete_by_dataset("d")
+        assert left() == set()
+        assert list(journal.usage("d")) == [ModelUsage(model="m", calls=2)]
+        fill()
+        store.documents.delete_dataset("d")
+        assert left() == set()
+        assert list(journal.usage("d")) == []
+
+    def test_journal_survives_the_process(self, harness: Harness) -> None:
+        if not harness.persistent:
+            pytest.skip("the store is not kept")
+        store = harness.open()
+        try:
+            journal = journal_of(store)
+            journal.park(parked("a/"))
+            journal.charge("d", ModelUsage(model="m", calls=3))
+            journal.put_note("d", "a/", "k", "note")
+        finally:
+            store.close()
+        store = harness.open()
+        try:
+            journal = journal_of(store)
+            assert list(journal.parked("d")) == [parked("a/")]
+            assert list(journal.usage("d")) == [ModelUsage(model="m", calls=3)]
+            assert dict(journal.notes("d", "a/")) == {"k": "note"}
+        finally:
+            store.close()
