@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 import attrs
 
 from triptych.context.recipe import Recipe
-from triptych.layering import is_folder
+from triptych.folders import is_folder
 from triptych.records import Hit, Layer, Query, Scope
 from triptych.search.desk import SearchDesk
 

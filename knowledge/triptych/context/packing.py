@@ -16,7 +16,7 @@ from triptych.context.recipe import Recipe
 from triptych.context.records import Citation, Piece
 from triptych.context.rendering import FORMATS, render_piece
 from triptych.context.sources import Source, Sources
-from triptych.layering import is_folder
+from triptych.folders import is_folder
 from triptych.records import Hit, Layer
 
 __all__ = ["Packer"]
