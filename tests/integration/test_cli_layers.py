@@ -142,7 +142,14 @@ def test_missing_key_stops_only_what_needs_it(
     monkeypatch.delenv("TRIPTYCH_LLM_API_KEY")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("TRIPTYCH_LLM_BASE_URL")
-    for works in (("search", "start"), ("status",), ("layers", "ledger"), ("list",)):
+    asks_no_model = [
+        ("search", "start"),
+        ("status",),
+        ("layers", "ledger"),
+        ("list",),
+        ("sync", "docs", "--dry-run"),
+    ]
+    for works in asks_no_model:
         assert shell(*works).code == 0, works
     refused = shell("layers", "plan")
     assert refused.code == 2

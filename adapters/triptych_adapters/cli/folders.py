@@ -108,7 +108,7 @@ class Folders:
         from triptych_factory.locations import parse_location
         from triptych_factory.syncing import directory_sync
 
-        settings = session.settings()
+        settings = attrs.evolve(session.settings(), llm="none")  # whose key may be missing
         roots = [
             SyncRoot(path=path, dataset_id=self.dataset, prefix=self.prefix) for path in self.paths
         ]
