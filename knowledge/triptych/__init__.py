@@ -46,6 +46,8 @@ if TYPE_CHECKING:
         DocVectorSearcher as DocVectorSearcher,
         Embedder as Embedder,
         EventNotifier as EventNotifier,
+        LayerJournal as LayerJournal,
+        LayerPager as LayerPager,
         LayerRepo as LayerRepo,
         Ranker as Ranker,
         Rebuilder as Rebuilder,
@@ -94,6 +96,14 @@ if TYPE_CHECKING:
         ingest_file as ingest_file,
         query_context as query_context,
     )
+    from triptych.layers.building import (
+        LayerBuilder as LayerBuilder,
+        LayerPlan as LayerPlan,
+        LayerPrompts as LayerPrompts,
+        LayerReport as LayerReport,
+        PlannedLayer as PlannedLayer,
+        Prices as Prices,
+    )
     from triptych.layers.generation import (
         generate_dataset_context as generate_dataset_context,
         generate_document_context as generate_document_context,
@@ -138,7 +148,9 @@ if TYPE_CHECKING:
         LayerQuery as LayerQuery,
         Message as Message,
         Mode as Mode,
+        ModelUsage as ModelUsage,
         NewDocument as NewDocument,
+        ParkedLayer as ParkedLayer,
         PutReport as PutReport,
         Query as Query,
         RebuildReport as RebuildReport,
@@ -203,8 +215,8 @@ _HOMES = {
     "context": "Citation ContextPack Piece TokenCounter Verification",
     "contracts": (
         "ChunkRepo ChunkSigReader Chunker CoverageEmbedder DocLevelSearcher "
-        "DocVectorSearcher DocumentRepo Embedder LLM LayerRepo Ranker Rebuilder Retriever "
-        "EventNotifier"
+        "DocVectorSearcher DocumentRepo Embedder LLM LayerJournal LayerPager LayerRepo Ranker "
+        "Rebuilder Retriever EventNotifier"
     ),
     "dataset": "Dataset",
     "deadlines": "CancelScope deadline",
@@ -222,7 +234,7 @@ _HOMES = {
         "DocumentSummary EventKind Failure Filter Found Generation Health HealthCheck Hit "
         "Layer LayerQuery Message Mode NewDocument PutReport Query RebuildReport "
         "RebuildScope ResolvedQuery Result Scope SourceDocument "
-        "Usage is_valid_layer is_valid_mode"
+        "Usage is_valid_layer is_valid_mode ModelUsage ParkedLayer"
     ),
     "search.engine": "SearchEngine",
     "search.rankers": "DEFAULT_RRF_K RRFRanker WeightedRanker",
@@ -238,6 +250,7 @@ _HOMES = {
     "events": "EventReloader QueueNotifier RebuildRecord ReloaderOptions",
     "formats": "format_json format_text format_xml",
     "helpers": "IngestReport ingest_directory ingest_file query_context",
+    "layers.building": "LayerBuilder LayerPlan LayerPrompts LayerReport PlannedLayer Prices",
     "layers.generation": "generate_dataset_context generate_document_context",
     "layers.prompts": (
         "ABSTRACT_PROMPT DATASET_ABSTRACT_PROMPT DATASET_OVERVIEW_PROMPT "
@@ -308,18 +321,28 @@ __all__ = [
     "Hit",
     "IngestReport",
     "Layer",
+    "LayerBuilder",
+    "LayerJournal",
+    "LayerPager",
+    "LayerPlan",
+    "LayerPrompts",
     "LayerQuery",
     "LayerRepo",
+    "LayerReport",
     "LayerRetriever",
     "MarkdownChunker",
     "Message",
     "Mode",
     "ModelMismatchError",
+    "ModelUsage",
     "NewDocument",
     "NotAvailableError",
     "NotFoundError",
+    "ParkedLayer",
     "ParseError",
     "Piece",
+    "PlannedLayer",
+    "Prices",
     "Progress",
     "ProgressCallback",
     "ProviderError",
