@@ -77,6 +77,7 @@ if TYPE_CHECKING:
         StoreError as StoreError,
         StoreLockedError as StoreLockedError,
         TriptychError as TriptychError,
+        UnusableAnswerError as UnusableAnswerError,
         ValidationError as ValidationError,
     )
     from triptych.events import (
@@ -224,6 +225,7 @@ _HOMES = {
         "BudgetExceededError CancelledError ConflictError CorruptStoreError "
         "DerivationError ModelMismatchError NotAvailableError NotFoundError ParseError "
         "ProviderError ProviderTimeoutError RateLimitedError SchemaVersionError StoreError "
+        "UnusableAnswerError "
         "StoreLockedError TriptychError ValidationError"
     ),
     "opening": "open",
@@ -377,6 +379,7 @@ __all__ = [
     "TokenCounter",
     "Tokenizer",
     "TriptychError",
+    "UnusableAnswerError",
     "Usage",
     "ValidationError",
     "VectorRetriever",

@@ -13,7 +13,8 @@
     │   └── SchemaVersionError  the store was written by another version of Triptych
     ├── ProviderError           a model provider failed
     │   ├── RateLimitedError
-    │   └── ProviderTimeoutError
+    │   ├── ProviderTimeoutError
+    │   └── UnusableAnswerError
     ├── DerivationError         the source is stored; chunks, vectors or layers are not
     ├── BudgetExceededError     a ceiling on calls, tokens or cost was reached
     └── CancelledError          a deadline passed or the caller cancelled
@@ -47,6 +48,7 @@ __all__ = [
     "StoreError",
     "StoreLockedError",
     "TriptychError",
+    "UnusableAnswerError",
     "ValidationError",
 ]
 
@@ -131,6 +133,17 @@ class RateLimitedError(ProviderError):
 
 class ProviderTimeoutError(ProviderError):
     """The provider did not answer in time."""
+
+
+class UnusableAnswerError(ProviderError):
+    """A model answered, and there is nothing to use: asking the same again will not help.
+
+    ``reason`` is "refusal", "empty" or "endless" (cut off at its ceiling).
+    """
+
+    def __init__(self, message: str, *, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class DerivationError(TriptychError):

@@ -135,9 +135,8 @@ class SegmentBuilder:
         rows_first = EMPTY_ORDINALS if rows is None else np.argsort(rows)
         name_blob, name_offsets = pack([name.encode() for name, _, _ in groups])
         owners = np.array([owner for _, owner, _ in groups], np.int64)
-        codes = concatenated([codes for codes, _ in self._quantised], rows_first)
-        scales = concatenated([scales for _, scales in self._quantised], rows_first)
-        self._quantised = []
+        codes, scales = self._codes(rows_first)
+        tokens, self._tokens = [self._tokens], array("i")
         return Segment(
             starts=starts,
             owners=owners,
@@ -147,11 +146,11 @@ class SegmentBuilder:
             keys=np.array(self._keys, np.int64)[order],
             indexes=np.array(self._indexes, np.int32)[order],
             lengths=lengths[order].astype(np.uint32),
-            text=self._invert(self._words.terms, self._tokens, np.repeat(rank, lengths), count),
+            text=self._invert(self._words.terms, tokens, lambda: np.repeat(rank, lengths), count),
             headings=self._invert(
                 self._words.headings,
-                self._headings,
-                rank[np.array(self._heading_units, np.int64)],
+                [self._headings],
+                lambda: rank[np.array(self._heading_units, np.int64)],
                 count,
             ),
             row_units=EMPTY_ORDINALS if rows is None else rows[rows_first],
@@ -177,63 +176,117 @@ class SegmentBuilder:
         flat = [unit for piece in pieces for unit in piece]
         return np.array(flat, np.int64), [self._groups[place] for place in places], starts
 
+    def _codes(self, order: IntArray) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+        """All rows in this order; each batch is let go of as it is copied."""
+        if not self._quantised:
+            return np.empty((0, 0), np.int8), np.empty(0, np.float32)
+        places = np.empty(len(order), np.int64)
+        places[order] = np.arange(len(order))
+        codes = np.empty((len(order), self._width), np.int8)
+        scales = np.empty(len(order), np.float32)
+        self._quantised.reverse()
+        at = 0
+        while self._quantised:
+            some, their_scales = self._quantised.pop()
+            rows = places[at : at + len(some)]
+            codes[rows], scales[rows] = some, their_scales
+            at += len(some)
+        return codes, scales
+
     def _invert(
-        self, words: dict[str, int], numbers: array[int], units: IntArray, count: int
+        self,
+        words: dict[str, int],
+        numbers: list[array[int]],
+        units: Callable[[], IntArray],
+        count: int,
     ) -> Inverted:
-        flat = np.frombuffer(numbers, np.int32) if numbers else np.empty(0, np.int32)
+        """Postings of the one array in `numbers`, which is taken out, and the units beside it.
+
+        Nothing of either is kept while the keys are sorted: that is where memory peaks.
+        """
+        tokens = numbers.pop()
+        flat = np.frombuffer(tokens, np.int32) if tokens else np.empty(0, np.int32)
         if self._shared:
-            return invert(flat, units, None, count, lambda kept: SharedVocabulary(words, kept))
+            key = keys_of(flat, units(), count)
+            return inverted(key, count, lambda kept: SharedVocabulary(words, kept))
         ordered = sorted(words)
         ranks = np.empty(len(ordered), np.int32)
         ranks[[words[word] for word in ordered]] = np.arange(len(ordered))
-        return invert(
-            ranks[flat],
-            units,
-            None,
+        key = keys_of(ranks[flat], units(), count)
+        del flat, tokens
+        return inverted(
+            key,
             count,
             lambda kept: SortedVocabulary.of([ordered[number] for number in kept.tolist()]),
         )
 
 
+def keys_of(terms: IntArray, units: IntArray, unit_count: int) -> NDArray[np.int64]:
+    """Occurrences of terms in units as one 64-bit number each, by term, then unit."""
+    key = terms.astype(np.int64)
+    key <<= _bits(unit_count)
+    key |= units
+    return key
+
+
+def inverted(
+    key: NDArray[np.int64], unit_count: int, vocabulary: Callable[[NDArray[np.int32]], Vocabulary]
+) -> Inverted:
+    """Postings of occurrences in any order, as `keys_of` makes them; `key` is overwritten.
+
+    A plain sort of numbers, the fastest there is, does all the work. `vocabulary` is given the
+    term numbers that occur, ascending.
+    """
+    key.sort()
+    first = np.flatnonzero(_changes(key))
+    counts = _narrow(np.diff(first, append=len(key)))
+    key = key[first]
+    del first
+    return _postings(key, counts, unit_count, vocabulary)
+
+
 def invert(
     terms: IntArray,
     units: IntArray,
-    counts: NDArray[np.unsignedinteger[Any]] | None,
+    counts: NDArray[np.unsignedinteger[Any]],
     unit_count: int,
     vocabulary: Callable[[NDArray[np.int32]], Vocabulary],
 ) -> Inverted:
-    """Postings of (term, unit, count) triples in any order.
+    """Postings of (term, unit, count) triples in any order, each (term, unit) once.
 
-    Without `counts` the triples are occurrences, and are counted. Term, unit and count share one
-    64-bit number, so that a plain sort of numbers, the fastest there is, does all the work.
-    `vocabulary` is given the term numbers that occur, ascending.
+    The count shares the number that is sorted.
     """
-    unit_bits = max(unit_count - 1, 0).bit_length()
-    key = terms.astype(np.int64)
-    key <<= unit_bits
-    key |= units
-    if counts is None:
-        key.sort()
-        first = np.flatnonzero(_changes(key))
-        found = np.diff(first, append=len(key))
-        key = key[first]
-    else:
-        count_bits = int(counts.max(initial=0)).bit_length()
-        key <<= count_bits
-        key |= counts
-        key.sort()
-        found = key & ((1 << count_bits) - 1)
-        key >>= count_bits
-    ids = (key & ((1 << unit_bits) - 1)).astype(np.int32)
-    key >>= unit_bits
+    key = keys_of(terms, units, unit_count)
+    count_bits = int(counts.max(initial=0)).bit_length()
+    key <<= count_bits
+    key |= counts
+    key.sort()
+    found = _narrow(key & ((1 << count_bits) - 1))
+    key >>= count_bits
+    return _postings(key, found, unit_count, vocabulary)
+
+
+def _postings(
+    key: NDArray[np.int64],
+    counts: NDArray[np.unsignedinteger[Any]],
+    unit_count: int,
+    vocabulary: Callable[[NDArray[np.int32]], Vocabulary],
+) -> Inverted:
+    bits = _bits(unit_count)
+    ids = np.empty(len(key), np.int32)
+    np.bitwise_and(key, (1 << bits) - 1, out=ids, casting="unsafe")
+    key >>= bits
     starts = np.flatnonzero(_changes(key))
     kept = key[starts].astype(np.int32)
-    return Inverted(
-        vocabulary(kept),
-        np.append(starts, len(key)).astype(np.int64),
-        ids,
-        found.astype(np.min_scalar_type(int(found.max(initial=1)))),
-    )
+    return Inverted(vocabulary(kept), np.append(starts, len(key)).astype(np.int64), ids, counts)
+
+
+def _narrow(counts: IntArray) -> NDArray[np.unsignedinteger[Any]]:
+    return counts.astype(np.min_scalar_type(int(counts.max(initial=1))))
+
+
+def _bits(unit_count: int) -> int:
+    return max(unit_count - 1, 0).bit_length()
 
 
 def _changes(values: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -117,7 +117,8 @@ class Folder:
             return segment
         path = self.path / f"{field}-{secrets.token_hex(8)}.segment"
         write_segment(path, segment)
-        return read_segment(path)
+        # To read it all at once would hold it twice in memory, here and where it was made.
+        return read_segment(path, verify=False)
 
     def publish(self, snapshot: Snapshot, epoch: str) -> Stamp | None:
         """Make a snapshot, all of whose segments are files here, the published one.

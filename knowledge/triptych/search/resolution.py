@@ -20,7 +20,7 @@ LANES = ("bm25", "vector")
 MAX_TOP_K = 10_000
 _MAX_QUERY = 100_000
 _MOST_BOOST = 1000
-_LEAST_DEPTH = 50  # candidates a lane brings to fusion at least: docs/explanation/retrieval.md
+_LEAST_DEPTH = 30  # candidates a lane brings to fusion at least: docs/explanation/retrieval.md
 
 
 def judge(query: Query) -> tuple[Query, Filter]:
