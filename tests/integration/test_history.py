@@ -78,7 +78,7 @@ def test_versions_are_listed_read_compared_and_restored(kb: Service) -> None:
     assert (again.content, again.metadata, again.version) == ("one\ntwo\n", {"lang": "en"}, 3)
     assert docs.get("a") == again
     assert versions(kb) == [3, 2, 1]
-    assert kb.search("two", dataset_id="d").hits[0].version == 3
+    assert kb.search("two", dataset_id="d").hits[0].sig.source_version == 3
     assert docs.restore("a", 1) == docs.restore("a", 3) == again
     assert versions(kb) == [3, 2, 1]
 
@@ -107,7 +107,7 @@ def test_what_is_not_kept_is_an_error_that_names_what_is(kb: Service) -> None:
         lambda: kb.diff("d", "a", 1, 7),
         lambda: kb.restore("d", "a", 7),
     ):
-        with pytest.raises(NotFoundError, match="kept are: 2, 1$"):
+        with pytest.raises(NotFoundError, match=r"kept are: 2, 1$"):
             call()
     for dataset_id, name, said in (("d", "b", "no document 'b'"), ("e", "a", "no dataset 'e'")):
         for call in (
@@ -205,7 +205,7 @@ def test_deleted_documents_leave_no_versions(kb: Service) -> None:
         kb.history("d", "a")
     kb.put_document("d", "a", "three")
     assert versions(kb) == [3]
-    with pytest.raises(NotFoundError, match="kept are: 3$"):
+    with pytest.raises(NotFoundError, match=r"kept are: 3$"):
         kb.restore("d", "a", 1)
 
 

@@ -61,7 +61,7 @@ def applied(old: str, diff: str) -> str:
     """What ``patch`` makes of ``old``."""
     lines = re.findall(r"[^\n]*\n|[^\n]+", old)
     made: list[str] = []
-    done = 0
+    done, put = 0, False
     for line in diff.split("\n")[2:-1]:
         if found := re.match(r"@@ -(\d+)(?:,(\d+))? ", line):
             begin = int(found[1]) - (found[2] != "0")

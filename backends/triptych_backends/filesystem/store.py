@@ -38,7 +38,10 @@ __all__ = ["FilesStore"]
 LAYOUT_VERSION = 1
 """What `store.json` says of a store of this version of Triptych."""
 
-_IGNORED = b"# What can be made again, or is this machine's.\nderived/\njournal/\nlock\n*.tmp\n# Git has its own.\nhistory/\n"
+_IGNORED = (
+    b"# What can be made again, or is this machine's.\nderived/\njournal/\nlock\n*.tmp\n"
+    b"# Git has its own.\nhistory/\n"
+)
 _DATABASE = "kb.db"
 
 

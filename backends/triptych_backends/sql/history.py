@@ -74,7 +74,7 @@ def write_and_keep(
     needed = [row.id for row in changed if any(old.stored for old in _newest(row, history))]
     # Read before they are overwritten.
     found = tx.all(_CONTENTS, ids=as_list(needed)) if needed else []
-    contents: dict[int, bytes] = {pk: content for pk, content in found}
+    contents: dict[int, bytes] = {row[0]: row[1] for row in found}
     rows.write_rows(tx, dataset, changed)
     added: list[tuple[Any, ...]] = []
     for row in changed:
