@@ -635,7 +635,6 @@ def without_shrinking() -> Iterator[None]:
         ("chunks.restamp", restamps_anything),
         ("layers.put", stores_any_layer),
         ("documents.put", keeps_equal_puts),
-        ("documents.delete", remembers_the_deleted),
     ],
 )
 def test_state_machine_sees_a_store_that(place: str, around: Around) -> None:
