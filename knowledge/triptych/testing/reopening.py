@@ -9,7 +9,7 @@ import pytest
 from triptych.contracts import VersionReader
 from triptych.records import Layer, SourceDocument
 from triptych.testing.corpus import DATASETS, QUERIES, fill_corpus
-from triptych.testing.harness import Harness, HarnessTests, Store, power
+from triptych.testing.harness import Harness, HarnessTests, Store
 from triptych.testing.making import (
     CONFIG,
     derive,
@@ -58,7 +58,9 @@ class ReopeningTests(HarnessTests):
         self, harness: Harness, reopened: Callable[[Store], Store]
     ) -> None:
         store = harness.open()
-        power(store, VersionReader)
+        if not isinstance(store.documents, VersionReader):
+            store.close()
+            pytest.skip("the backend has no VersionReader")
         made = [put(store, "d", "a", content) for content in ("one", "two", "three")]
         store = reopened(store)
         assert versions_of(store, "d", "a") == made[::-1]
