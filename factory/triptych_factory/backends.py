@@ -39,7 +39,7 @@ class Store(Protocol):
 def _memory(location: Location, settings: Settings) -> Store:
     from triptych_backends.memory import MemoryStore
 
-    return MemoryStore()
+    return MemoryStore(history=settings.history)
 
 
 def _sqlite(location: Location, settings: Settings) -> Store:
@@ -47,7 +47,10 @@ def _sqlite(location: Location, settings: Settings) -> Store:
 
     assert location.path is not None
     return SqlStore.open(
-        location.path, read_only=settings.read_only, lock_timeout=settings.lock_timeout
+        location.path,
+        read_only=settings.read_only,
+        lock_timeout=settings.lock_timeout,
+        history=settings.history,
     )
 
 
@@ -56,7 +59,10 @@ def _files(location: Location, settings: Settings) -> Store:
 
     assert location.path is not None
     return FilesStore.open(
-        location.path, read_only=settings.read_only, lock_timeout=settings.lock_timeout
+        location.path,
+        read_only=settings.read_only,
+        lock_timeout=settings.lock_timeout,
+        history=settings.history,
     )
 
 

@@ -79,6 +79,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "embed_concurrency": _integer(1, 64),
     "lock_timeout": _seconds,
     "read_only": _switch,
+    "history": _integer(0, 1_000_000),
     "llm": _text,
     "llm_base_url": _text,
     "llm_api_key": _text,
@@ -108,6 +109,7 @@ class Settings:
         embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a time.
         lock_timeout: seconds to wait for another process that is writing.
         read_only: whether every write is refused.
+        history: how many old versions of each document are kept; 0 keeps none.
         llm: what writes layers: "provider:model", or "none".
         llm_base_url: where its provider is reached; None for the provider's own variable, or
             its own address.
@@ -124,6 +126,7 @@ class Settings:
     embed_concurrency: int = 4
     lock_timeout: float = 30.0
     read_only: bool = False
+    history: int = 10
     llm: str = "none"
     llm_base_url: str | None = None
     llm_api_key: str | None = attrs.field(default=None, repr=False)

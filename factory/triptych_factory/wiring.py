@@ -32,6 +32,7 @@ def open_service(
     ranker: Ranker | None = None,
     lock_timeout: float | None = None,
     read_only: bool | None = None,
+    history: int | None = None,
     create: bool = True,
 ) -> Service:
     """What `triptych.open` does; the arguments and errors are described there."""
@@ -50,6 +51,7 @@ def open_service(
             "embed_concurrency": embed_concurrency,
             "lock_timeout": lock_timeout,
             "read_only": read_only,
+            "history": history,
         }
     )
     return wire(

@@ -85,6 +85,7 @@ __all__ = [
     "Retriever",
     "StatsReader",
     "VectorReader",
+    "VersionReader",
 ]
 
 
@@ -164,6 +165,30 @@ class BulkDocumentRepo(Protocol):
         A conflict is that document's outcome and holds up no other. A name that comes twice
         is put twice.
         """
+        ...
+
+
+@runtime_checkable
+class VersionReader(Protocol):
+    """Power: a `DocumentRepo` that keeps the last versions of each document.
+
+    `put` and `load` keep the version that they replace, in the same atomic write; what replaces
+    nothing keeps nothing. Of each document the newest so many old versions are kept, beside the
+    current one: the backend is told how many when it is opened, and cuts the rest at the
+    document's next change. `DocumentRepo.delete` takes a document's versions with it and
+    `DocumentRepo.delete_dataset` those of all: a document that is made again begins without any.
+    """
+
+    def versions(self, dataset_id: str, name: str) -> Sequence[DocumentInfo]:
+        """The current version and, behind it, the kept ones, newest first: as one read.
+
+        Each as `DocumentRepo.get_info` told it when it was current. Empty where there is no
+        document.
+        """
+        ...
+
+    def get_version(self, dataset_id: str, name: str, version: int) -> SourceDocument | None:
+        """The document as it was, or is, at ``version``; None if that is not kept."""
         ...
 
 

@@ -60,9 +60,21 @@ class Dataset:
         """`Service.put_documents`."""
         return self.service.put_documents(self.dataset_id, documents, progress=progress)
 
-    def get(self, name: str) -> SourceDocument:
+    def get(self, name: str, version: int | None = None) -> SourceDocument:
         """`Service.get_document`."""
-        return self.service.get_document(self.dataset_id, name)
+        return self.service.get_document(self.dataset_id, name, version)
+
+    def history(self, name: str) -> Sequence[DocumentInfo]:
+        """`Service.history`."""
+        return self.service.history(self.dataset_id, name)
+
+    def diff(self, name: str, old: int, new: int | None = None) -> str:
+        """`Service.diff`."""
+        return self.service.diff(self.dataset_id, name, old, new)
+
+    def restore(self, name: str, version: int, *, if_version: int | None = None) -> SourceDocument:
+        """`Service.restore`."""
+        return self.service.restore(self.dataset_id, name, version, if_version=if_version)
 
     def list(
         self, *, prefix: str = "", after: str = "", limit: int | None = None

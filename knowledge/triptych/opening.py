@@ -27,6 +27,7 @@ def open(
     ranker: Ranker | None = None,
     lock_timeout: float | None = None,
     read_only: bool | None = None,
+    history: int | None = None,
     create: bool = True,
 ) -> Service:
     """Open the knowledge base at ``url``; use it in a ``with`` block, or call its ``close``.
@@ -54,6 +55,8 @@ def open(
         ranker: fuses the lanes of hybrid search. Default `RRFRanker`.
         lock_timeout: seconds to wait for another process that is writing. Default 30.
         read_only: refuse every write. Default False.
+        history: how many old versions of each document are kept beside the current one; 0 keeps
+            none. Default 10.
         create: whether a store that does not exist yet is made.
 
     Raises:
@@ -77,5 +80,6 @@ def open(
         ranker=ranker,
         lock_timeout=lock_timeout,
         read_only=read_only,
+        history=history,
         create=create,
     )

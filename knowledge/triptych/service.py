@@ -39,6 +39,7 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.health import check_health
+from triptych.history import HistoryDesk, restored, unified_diff
 from triptych.layering import LayerDesk
 from triptych.progress import ProgressCallback
 from triptych.rebuilding import RebuildDesk
@@ -151,6 +152,7 @@ class Service:
         self._searches = SearchDesk(documents, chunks, layers, self._engine, self._deriver)
         self._writer = Writer(documents, chunks, self._deriver, self.options.language)
         self._layers = LayerDesk(documents, layers, self._deriver, self._writer.check_config)
+        self._history = HistoryDesk(documents)
         self._contexts = ContextDesk(self._searches, documents, chunks)
         self._rebuilds = RebuildDesk(
             documents, chunks, layers, self._deriver, self._writer, self._layers
@@ -219,15 +221,25 @@ class Service:
 
     # Documents out
 
-    def get_document(self, dataset_id: str, name: str) -> SourceDocument:
+    def get_document(
+        self, dataset_id: str, name: str, version: int | None = None
+    ) -> SourceDocument:
         """The document as it was put, code point for code point.
 
+        ``version`` asks for the document as it was then (None: as it is).
+
         Raises:
-            NotFoundError: there is none of this name.
+            NotFoundError: there is none of this name; or that version is not kept, and the
+                message names those that are.
+            NotAvailableError: a version is asked for, and the store keeps none.
         """
         self._open()
         _check_names(dataset_id, name)
-        document = self.documents.get(dataset_id, name)
+        document = (
+            self.documents.get(dataset_id, name)
+            if version is None
+            else self._history.get(dataset_id, name, version)
+        )
         if document is None:
             raise self._missing(dataset_id, name)
         return document
@@ -255,6 +267,51 @@ class Service:
         if not page and dataset_id not in self.documents.list_datasets():
             raise self._missing(dataset_id)
         return page
+
+    def history(self, dataset_id: str, name: str) -> Sequence[DocumentInfo]:
+        """The versions of a document, newest first: the current one, then those that are kept.
+
+        A change keeps the version it replaces; of each document the last so many are kept as the
+        setting ``history`` says. Deleting the document deletes them.
+
+        Raises:
+            NotFoundError: there is no such document.
+            NotAvailableError: the store keeps no old versions.
+        """
+        self._open()
+        _check_names(dataset_id, name)
+        versions = self._history.versions(dataset_id, name)
+        if not versions:
+            raise self._missing(dataset_id, name)
+        return versions
+
+    def diff(self, dataset_id: str, name: str, old: int, new: int | None = None) -> str:
+        """How version ``new`` of a document (None: the current one) differs from ``old``.
+
+        A unified diff of the lines of metadata, where they differ, and of the texts; "" where
+        nothing does.
+
+        Raises:
+            NotFoundError, NotAvailableError: as `get_document`.
+        """
+        before = self.get_document(dataset_id, name, old)
+        return unified_diff(before, self.get_document(dataset_id, name, new))
+
+    def restore(
+        self, dataset_id: str, name: str, version: int, *, if_version: int | None = None
+    ) -> SourceDocument:
+        """Put a document's content and metadata of ``version`` back; the stored document.
+
+        This is a put like any other: it makes a new version, and keeps the one it replaces. Where
+        the document is the same now it changes nothing. Text that still has its vector is not
+        embedded again.
+
+        Raises:
+            NotFoundError, NotAvailableError: as `get_document`.
+            TriptychError: as `put_document`.
+        """
+        old = self.get_document(dataset_id, name, version)
+        return self._writer.put(dataset_id, restored(old, if_version))
 
     def list_datasets(self) -> Sequence[str]:
         """The ids of all datasets, in order."""
@@ -289,7 +346,7 @@ class Service:
     # Deletes
 
     def delete_document(self, dataset_id: str, name: str) -> bool:
-        """Remove a document with its chunks, vectors, layers and index entries.
+        """Remove a document with its old versions, chunks, vectors, layers and index entries.
 
         Idempotent: whether there was one. Cleaning goes on past a failure.
 
@@ -342,6 +399,8 @@ class Service:
 
     def purge(self, dataset_id: str, name: str | None = None) -> bool:
         """Delete a document, or a whole dataset, and erase what the store's files still hold.
+
+        Old versions go with their document.
 
         Deleting leaves bytes in free pages, logs and index files until they are overwritten;
         purging overwrites them, which takes time in proportion to the store. Whether there

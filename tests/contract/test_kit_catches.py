@@ -29,6 +29,7 @@ from triptych.testing.failing import WRITES, FailingTests
 from triptych.testing.fakes import FailingStore
 from triptych.testing.filters import FILTERS, FilterTests
 from triptych.testing.harness import HarnessTests
+from triptych.testing.history import HistoryTests
 from triptych.testing.layers import LayerTests
 from triptych.testing.search import SearchTests
 from triptych_backends.memory import MemoryStore
@@ -72,6 +73,62 @@ def races_for_versions(put: Any, store: Any, dataset_id: str, document: Any) -> 
     stored = attrs.evolve(stored, version=version + 1)
     store._truth.store_document(stored)
     return stored
+
+
+def keeps_nothing(versions: Any, store: Any, dataset_id: str, name: str) -> Any:
+    return versions(dataset_id, name)[:1]
+
+
+def keeps_all(put: Any, store: Any, dataset_id: str, document: Any) -> Any:
+    store._truth.history = 1000
+    return put(dataset_id, document)
+
+
+def keeps_texts_alone(put: Any, store: Any, dataset_id: str, document: Any) -> Any:
+    dataset = store._truth.read(dataset_id)
+    old, replaced = dataset.documents.get(document.name), dataset.replaced.get(document.name)
+    stored = put(dataset_id, document)
+    if old and old.document.content == document.content and replaced:
+        dataset.replaced[document.name] = replaced
+    return stored
+
+
+def keeps_equal_puts(put: Any, store: Any, dataset_id: str, document: Any) -> Any:
+    dataset = store._truth.read(dataset_id)
+    old = dataset.documents.get(document.name)
+    stored = put(dataset_id, document)
+    if old and old.document.version == stored.version:
+        dataset.replaced[document.name] = (old, *dataset.replaced.get(document.name, ()))
+    return stored
+
+
+def keeps_the_last_of_a_batch(put_many: Any, store: Any, dataset_id: str, documents: Any) -> Any:
+    before = dict(store._truth.read(dataset_id).documents)
+    outcomes = put_many(dataset_id, documents)
+    dataset = store._truth.read(dataset_id)
+    for name in {document.name for document in documents}:
+        dataset.replaced[name] = (before[name],) if name in before else ()
+    return outcomes
+
+
+def remembers_the_deleted(delete: Any, store: Any, dataset_id: str, name: str) -> Any:
+    replaced = store._truth.read(dataset_id).replaced.get(name, ())
+    done = delete(dataset_id, name)
+    store._truth.write(dataset_id).replaced[name] = replaced
+    return done
+
+
+def remembers_deleted_datasets(delete_dataset: Any, store: Any, dataset_id: str) -> Any:
+    replaced = dict(store._truth.read(dataset_id).replaced)
+    done = delete_dataset(dataset_id)
+    store._truth.write(dataset_id).replaced.update(replaced)
+    return done
+
+
+def reads_any_version(
+    get_version: Any, store: Any, dataset_id: str, name: str, version: int
+) -> Any:
+    return get_version(dataset_id, name, version) or store.documents.get(dataset_id, name)
 
 
 def lists_like_a_dictionary(listed: Any, store: Any, dataset_id: str, **page: Any) -> Any:
@@ -303,6 +360,39 @@ CASES: list[tuple[str, Around, Any, dict[str, Any]]] = [
         ConcurrencyTests.test_versions_are_unique_under_threads,
         {},
     ),
+    (
+        "documents.versions",
+        keeps_nothing,
+        HistoryTests.test_a_change_keeps_the_version_it_replaces,
+        {},
+    ),
+    (
+        "documents.put",
+        keeps_texts_alone,
+        HistoryTests.test_a_change_keeps_the_version_it_replaces,
+        {},
+    ),
+    ("documents.put", keeps_all, HistoryTests.test_the_newest_old_versions_are_kept, {}),
+    ("documents.put", keeps_equal_puts, HistoryTests.test_an_identical_put_keeps_nothing, {}),
+    (
+        "documents.put_many",
+        keeps_the_last_of_a_batch,
+        HistoryTests.test_put_many_keeps_every_version,
+        {},
+    ),
+    (
+        "documents.delete",
+        remembers_the_deleted,
+        HistoryTests.test_a_deleted_document_leaves_no_versions,
+        {},
+    ),
+    (
+        "documents.delete_dataset",
+        remembers_deleted_datasets,
+        HistoryTests.test_a_deleted_dataset_leaves_no_versions,
+        {},
+    ),
+    ("documents.get_version", reads_any_version, HistoryTests.test_absence_is_no_error, {}),
     (
         "documents.list",
         lists_like_a_dictionary,
@@ -544,6 +634,7 @@ def without_shrinking() -> Iterator[None]:
         ("chunks.replace", drops_empty_sets),
         ("chunks.restamp", restamps_anything),
         ("layers.put", stores_any_layer),
+        ("documents.put", keeps_equal_puts),
     ],
 )
 def test_state_machine_sees_a_store_that(place: str, around: Around) -> None:

@@ -59,7 +59,10 @@ TAKES_DATASET: dict[str, Callable[[Service, Any], object]] = {
     "dataset_layer": lambda kb, x: kb.dataset_layer(x, "L0"),
     "delete_dataset": lambda kb, x: kb.delete_dataset(x),
     "delete_document": lambda kb, x: kb.delete_document(x, "a.md"),
+    "diff": lambda kb, x: kb.diff(x, "a.md", 1),
     "get_document": lambda kb, x: kb.get_document(x, "a.md"),
+    "history": lambda kb, x: kb.history(x, "a.md"),
+    "restore": lambda kb, x: kb.restore(x, "a.md", 1),
     "layer": lambda kb, x: kb.layer(x, "a.md", "L0"),
     "layers": lambda kb, x: kb.layers(x),
     "list_documents": lambda kb, x: kb.list_documents(x),
@@ -75,7 +78,10 @@ TAKES_DATASET: dict[str, Callable[[Service, Any], object]] = {
 }
 TAKES_NAME: dict[str, Callable[[Dataset, Any], object]] = {
     "delete": lambda docs, x: docs.delete(x),
+    "diff": lambda docs, x: docs.diff(x, 1),
     "get": lambda docs, x: docs.get(x),
+    "history": lambda docs, x: docs.history(x),
+    "restore": lambda docs, x: docs.restore(x, 1),
     "layer": lambda docs, x: docs.layer(x, "L0"),
     "list after": lambda docs, x: docs.list(after=x),
     "list prefix": lambda docs, x: docs.list(prefix=x),

@@ -59,7 +59,7 @@ def test_store_of_the_first_schema_is_migrated_with_what_it_holds(path: Path) ->
     with SqlStore.open(path) as store:
         assert put_with_config(store)
     driver = sqlite3.connect(path)
-    for table in ("layer_parked", "layer_usage", "layer_note"):
+    for table in ("layer_parked", "layer_usage", "layer_note", "document_version"):
         driver.execute(f"DROP TABLE {table}")
     driver.execute("UPDATE alembic_version SET version_num = '0001'")
     driver.execute("PRAGMA user_version=1")

@@ -9,6 +9,7 @@ import typer
 from triptych_adapters.cli import (
     context,
     evaluate,
+    history,
     layers,
     maintain,
     put,
@@ -37,7 +38,19 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _module in (put, sync, watch, search, context, read, layers, maintain, status, evaluate):
+for _module in (
+    put,
+    sync,
+    watch,
+    search,
+    context,
+    read,
+    history,
+    layers,
+    maintain,
+    status,
+    evaluate,
+):
     _module.register(app)
 
 

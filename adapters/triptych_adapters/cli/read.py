@@ -14,7 +14,11 @@ def register(app: typer.Typer) -> None:
     command(
         app,
         "get",
-        epilog=examples("triptych get guide/start.md > start.md", "triptych get start.md --info"),
+        epilog=examples(
+            "triptych get guide/start.md > start.md",
+            "triptych get start.md --info",
+            "triptych get start.md --version 3",
+        ),
     )(get)
     command(
         app,
@@ -31,6 +35,10 @@ def get(
     session: Session,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The document.", show_default=False)],
     dataset: Annotated[str, typer.Option("--dataset", "-d", help="Its dataset.")] = "default",
+    version: Annotated[
+        int | None,
+        typer.Option("--version", min=1, help="As it was then: `triptych history` lists them."),
+    ] = None,
     info: Annotated[
         bool, typer.Option("--info", help="Print what is known about it, not its content.")
     ] = False,
@@ -40,7 +48,7 @@ def get(
     from triptych_adapters.cli.schema import document_json
 
     with session.service() as service:
-        document = service.get_document(dataset, name)
+        document = service.get_document(dataset, name, version)
     output = session.output
     if output.as_json:
         content = {} if info else {"content": document.content}

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import attrs
 
 from triptych.errors import StoreError
-from triptych.records import DerivedLayer
+from triptych.records import DerivedLayer, SourceDocument
 from triptych_backends.sql import chunk_sets, removal
 from triptych_backends.sql.document_rows import DocumentRow, read_rows, write_rows
 from triptych_backends.sql.layers import write_layer
 from triptych_backends.sql.transaction import Dataset, Transaction
 
-from . import looks
+from . import history, looks
 from .disk import Disk, Seen
 from .formats import (
     MOST_VERSION,
@@ -29,7 +29,14 @@ from .formats import (
     write_sidecar,
 )
 from .journal import Plan
-from .layout import dataset_file, document_file, layers_folder, sidecar_file, sidecars_folder
+from .layout import (
+    dataset_file,
+    document_file,
+    history_folder,
+    layers_folder,
+    sidecar_file,
+    sidecars_folder,
+)
 from .looks import Known, Look
 from .naming import fold
 
@@ -73,6 +80,7 @@ class Change:
         self._written = written or Home(id=home.id, folder=home.folder)
         self._plan = Plan(datasets={home.id})
         self._documents: dict[str, tuple[Sidecar, bytes]] = {}
+        self._replaced: dict[str, list[SourceDocument]] = {}
         self._gone: dict[str, str] = {}
         self._layers: list[DerivedLayer] = []
         self._gone_layers: list[tuple[str, str]] = []
@@ -144,6 +152,10 @@ class Change:
         self, sidecar: Sidecar, content: bytes, seen: Seen | None, side: Seen | None, looked: int
     ) -> None:
         """Mirror a document that stands in its files."""
+        before = self._documents.get(sidecar.name)
+        if before is not None and before[0].version < sidecar.version:
+            replaced = self._replaced.setdefault(sidecar.name, [])
+            replaced.append(before[0].document(self.home.id, before[1].decode()))
         self._documents[sidecar.name] = (sidecar, content)
         if not self.home.live:
             self.set_home(live=True)
@@ -178,6 +190,7 @@ class Change:
         if digest is not None:
             self._plan.removals[document_file(self.home.folder, path)] = digest
         self._plan.removals[sidecar_file(self.home.folder, path)] = None
+        history.forget_document(self._keeper.disk, self._plan, self.home.folder, name)
         self._freed.add(document_file(self.home.folder, path))
         self._gone[name] = path
         self._forgotten.add((name, ""))
@@ -248,6 +261,7 @@ class Change:
             self._plan.removals[sidecar_file(self.home.folder, sidecar.path)] = None
         for look in layers:
             self._plan.removals[look.path] = look.digest
+        history.forget_dataset(self._keeper.disk, self._plan, self.home.folder)
         self.set_home(live=False, config=None)
         self._ended = True
 
@@ -258,6 +272,7 @@ class Change:
         keeper, home = self._keeper, self.home
         if home != self._written:
             self._plan.writes[dataset_file(home.folder)] = write_home(home)
+        self._keep_versions()
         if self._plan.writes or self._plan.removals:
             keeper.journal.carry_out(self._plan)
         glances = [self._seen(keeper.disk, glance) for glance in self._glances.values()]
@@ -277,6 +292,21 @@ class Change:
         if self._plan.writes or self._plan.removals:
             keeper.journal.finish()
         self._prune(keeper)
+
+    def _keep_versions(self) -> None:
+        """Plan to keep what the documents of this change were before."""
+        keeper, folder = self._keeper, self.home.folder
+        for name, (sidecar, _) in self._documents.items():
+            replaced = self._replaced.get(name, [])
+            known = keeper.known(self.home.id, name)
+            if known is not None and known.sidecar.version < sidecar.version and keeper.history:
+                before = keeper.sql.documents.get(self.home.id, name)
+                replaced = [*([before] if before else []), *replaced]
+            if known is None and keeper.disk.entry(sidecar_file(folder, sidecar.path)) is None:
+                # Whatever is left there is of another document, which was deleted.
+                history.forget_document(keeper.disk, self._plan, folder, name)
+            current = (name, sidecar.version)
+            history.keep(keeper.disk, self._plan, folder, current, replaced, keeper.history)
 
     def _seen(self, disk: Disk, glance: _Glance) -> Look | None:
         seen, side = glance.seen, glance.side
@@ -333,7 +363,7 @@ class Change:
     def _prune(self, keeper: Keeper) -> None:
         """Remove folders that this left empty; the dataset's own only with the dataset."""
         folder = self.home.folder
-        tops = {folder, sidecars_folder(folder), layers_folder(folder)}
+        tops = {folder, *(top(folder) for top in (sidecars_folder, layers_folder, history_folder))}
         folders = {path.rpartition("/")[0] for path in self._plan.removals}
         emptied = []
         for path in sorted(folders, key=len, reverse=True):

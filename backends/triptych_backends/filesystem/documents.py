@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Literal
 from triptych import rules
 from triptych.errors import ConflictError
 from triptych.records import DocumentInfo, NewDocument, PutOutcome, SourceDocument
+from triptych.signatures import document_info
 from triptych_backends.sql.documents import SqlDocuments
 
-from . import noticing, scanning
+from . import history, noticing, scanning
+from .disk import disk_errors
 from .formats import Sidecar
 from .problems import Problem
 
@@ -23,7 +25,7 @@ __all__ = ["FilesDocuments"]
 
 
 class FilesDocuments(SqlDocuments):
-    """`DocumentRepo` and `BulkDocumentRepo` over a `FilesStore`.
+    """`DocumentRepo`, `BulkDocumentRepo` and `VersionReader` over a `FilesStore`.
 
     Every method looks at the files it tells of first, and takes over what was edited by hand.
     """
@@ -112,7 +114,7 @@ class FilesDocuments(SqlDocuments):
                     PutOutcome(
                         name=name,
                         change=done,
-                        document=_source(new, dataset_id, document.content),
+                        document=new.document(dataset_id, document.content),
                     )
                 )
             change.commit()
@@ -176,6 +178,36 @@ class FilesDocuments(SqlDocuments):
         noticing.notice_datasets(self._keeper)
         return super().list_datasets()
 
+    def versions(self, dataset_id: str, name: str) -> Sequence[DocumentInfo]:
+        """See `VersionReader.versions`. While another writes this document, the oldest may be
+        missing already."""
+        current = self.get_info(dataset_id, name)
+        if current is None:
+            return []
+        keeper = self._keeper
+        with disk_errors(keeper.where):
+            folder = keeper.folder(dataset_id)
+            numbers = history.kept(keeper.disk, folder, name) if folder else []
+        below = [number for number in numbers if number < current.version]
+        old = [self._kept(dataset_id, name, number) for number in below]
+        return [current, *(document_info(each) for each in old if each is not None)]
+
+    def get_version(self, dataset_id: str, name: str, version: int) -> SourceDocument | None:
+        """See `VersionReader.get_version`."""
+        current = self.get(dataset_id, name)
+        if current is None or version >= current.version:
+            return current if current is not None and version == current.version else None
+        return self._kept(dataset_id, name, version)
+
+    def _kept(self, dataset_id: str, name: str, version: int) -> SourceDocument | None:
+        keeper = self._keeper
+        with disk_errors(keeper.where):
+            folder = keeper.folder(dataset_id)
+            if folder is None:
+                return None
+            where = keeper.where
+            return history.read_version(keeper.disk, where, dataset_id, folder, name, version)
+
     def delete(self, dataset_id: str, name: str) -> bool:
         """See `DocumentRepo.delete`. Chunks, vectors and layers go with it.
 
@@ -209,16 +241,3 @@ class FilesDocuments(SqlDocuments):
             if keeper.folder(dataset_id) is None:
                 return False
             return scanning.delete_dataset(keeper, dataset_id)
-
-
-def _source(sidecar: Sidecar, dataset_id: str, content: str) -> SourceDocument:
-    return SourceDocument(
-        dataset_id=dataset_id,
-        name=sidecar.name,
-        content=content,
-        metadata=dict(sidecar.metadata),
-        version=sidecar.version,
-        updated_at=sidecar.updated_at,
-        original_sha256=sidecar.original_sha256,
-        parser_sig=sidecar.parser_sig,
-    )

@@ -13,7 +13,13 @@ from typing import Any
 import attrs
 
 from triptych.errors import ValidationError
-from triptych.records import DatasetConfig, DerivedLayer, DerivedSig, check_metadata
+from triptych.records import (
+    DatasetConfig,
+    DerivedLayer,
+    DerivedSig,
+    SourceDocument,
+    check_metadata,
+)
 
 from .naming import decode, fallback, fold, folder_fallback, folder_of
 
@@ -63,6 +69,19 @@ class Sidecar:
     def same(self, other: Sidecar) -> bool:
         """Whether both tell the same of the document, whenever it was put."""
         return attrs.evolve(self, updated_at=other.updated_at) == other
+
+    def document(self, dataset_id: str, content: str) -> SourceDocument:
+        """The document with its content."""
+        return SourceDocument(
+            dataset_id=dataset_id,
+            name=self.name,
+            content=content,
+            metadata=dict(self.metadata),
+            version=self.version,
+            updated_at=self.updated_at,
+            original_sha256=self.original_sha256,
+            parser_sig=self.parser_sig,
+        )
 
 
 @attrs.frozen(kw_only=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
@@ -18,7 +18,7 @@ from triptych.errors import CorruptStoreError, StoreError
 
 from .disk import Disk
 from .formats import FormatError, dump, parse
-from .layout import DATASETS, INTENT, JOURNAL
+from .layout import DATASETS, HISTORY, INTENT, JOURNAL
 from .naming import fold
 
 __all__ = ["Journal", "Plan"]
@@ -99,9 +99,10 @@ class Journal:
             disk.sync_folder(JOURNAL)
         for part, path in parts:
             disk.rename(part, path)
+        written = _by_fold(plan.writes)
         for path in plan.removals:
             found = disk.entry(path)
-            if found is None or found.kind == "folder" or self._is_written(path, plan.writes):
+            if found is None or found.kind == "folder" or self._is_written(path, written):
                 continue
             disk.remove(path)
         self._sync([*plan.writes, *plan.removals])
@@ -137,11 +138,12 @@ class Journal:
             if disk.entry(part) is not None:
                 self._make_way(path)
                 disk.rename(part, path)
+        written = _by_fold(path for _, path in writes)
         for path, digest in removals.items():
             found = disk.entry(path)
             if found is None or found.kind != "file":
                 continue
-            if self._is_written(path, [written for _, written in writes]):
+            if self._is_written(path, written):
                 continue
             if digest in (None, hashlib.sha256(disk.read(path)[0]).hexdigest()):
                 disk.remove(path)
@@ -155,10 +157,9 @@ class Journal:
                 if found.kind != "folder":
                     self._disk.remove(f"{JOURNAL}/{name}")
 
-    def _is_written(self, path: str, writes: Iterable[str]) -> bool:
-        """Whether a disk that ignores case takes ``path`` for one of ``writes``."""
-        folded = fold(path)
-        twins = [written for written in writes if fold(written) == folded]
+    def _is_written(self, path: str, written: Mapping[str, Sequence[str]]) -> bool:
+        """Whether a disk that ignores case takes ``path`` for one of ``written``, by fold."""
+        twins = written.get(fold(path), ())
         return any(self._disk.entry(twin) == self._disk.entry(path) for twin in twins)
 
     def _make_way(self, path: str) -> None:
@@ -179,6 +180,13 @@ class Journal:
                 self._disk.sync_folder(folder)
 
 
+def _by_fold(paths: Iterable[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        found.setdefault(fold(path), []).append(path)
+    return found
+
+
 def _check(writes: Iterable[tuple[str, str]], removals: Iterable[str]) -> None:
     """An intent may come from elsewhere (a clone): it moves parts to the store's files alone.
 
@@ -189,5 +197,6 @@ def _check(writes: Iterable[tuple[str, str]], removals: Iterable[str]) -> None:
             raise ValueError(part)
     for path in [*(path for _, path in writes), *removals]:
         path.encode()
-        if any(name.startswith(".") for name in path.removeprefix(f"{DATASETS}/").split("/")):
+        inside = path.removeprefix(f"{DATASETS}/").removeprefix(f"{HISTORY}/")
+        if any(name.startswith(".") for name in inside.split("/")):
             raise ValueError(path)

@@ -51,12 +51,13 @@ __all__ = ["Keeper"]
 
 
 class Keeper:
-    """Holds ``disk`` and ``sql`` together."""
+    """Holds ``disk`` and ``sql`` together, and of each document ``history`` old versions."""
 
-    def __init__(self, disk: Disk, sql: SqlStore, *, wait: float) -> None:
+    def __init__(self, disk: Disk, sql: SqlStore, *, wait: float, history: int) -> None:
         self.disk = disk
         self.sql = sql
         self.where = disk.root
+        self.history = history
         self.journal = Journal(disk)
         self.lock = WritersLock(disk.real(LOCK), disk.root, wait)
 

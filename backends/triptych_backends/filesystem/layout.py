@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from .naming import FALLBACK, LAYERS, fallback, is_path, path_of, shadow
 
 __all__ = [
     "DATASETS",
     "DERIVED",
+    "HISTORY",
     "INTENT",
     "JOURNAL",
     "LOCK",
@@ -14,11 +17,14 @@ __all__ = [
     "STORE",
     "dataset_file",
     "document_file",
+    "history_folder",
     "layer_file",
     "layer_paths",
     "layers_folder",
     "sidecar_file",
     "sidecars_folder",
+    "version_file",
+    "versions_folder",
 ]
 
 OWN = ".triptych"
@@ -28,6 +34,7 @@ JOURNAL = f"{OWN}/journal"
 INTENT = f"{JOURNAL}/intent.json"
 DERIVED = f"{OWN}/derived"
 DATASETS = f"{OWN}/datasets"
+HISTORY = f"{OWN}/history"
 
 
 def dataset_file(folder: str) -> str:
@@ -48,6 +55,21 @@ def sidecars_folder(folder: str) -> str:
 def sidecar_file(folder: str, path: str) -> str:
     """The sidecar of the document at ``path``."""
     return f"{sidecars_folder(folder)}/{shadow(path, '.json')}"
+
+
+def history_folder(folder: str) -> str:
+    """The old versions of all documents of the dataset in ``folder``."""
+    return f"{HISTORY}/{folder}"
+
+
+def versions_folder(folder: str, name: str) -> str:
+    """The old versions of one document, by a digest: they stay put where its file is moved."""
+    return f"{history_folder(folder)}/{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+
+
+def version_file(folder: str, name: str, version: int) -> str:
+    """An old version of a document."""
+    return f"{versions_folder(folder, name)}/{version}.json.gz"
 
 
 def layers_folder(folder: str) -> str:

@@ -16,11 +16,12 @@ from triptych.errors import (
     StoreError,
     ValidationError,
 )
+from triptych.records import check_whole
 from triptych_backends.sql import SqlStore
 from triptych_backends.sql.location import refuse_unusable
 from triptych_backends.sql.sqlite import FORK_WAIT
 
-from . import looks, noticing
+from . import history as old_versions, looks, noticing
 from .chunks import FilesChunks
 from .disk import Disk, disk_errors
 from .documents import FilesDocuments
@@ -37,7 +38,10 @@ __all__ = ["FilesStore"]
 LAYOUT_VERSION = 1
 """What `store.json` says of a store of this version of Triptych."""
 
-_IGNORED = b"# What can be made again, or is this machine's.\nderived/\njournal/\nlock\n*.tmp\n"
+_IGNORED = (
+    b"# What can be made again, or is this machine's.\nderived/\njournal/\nlock\n*.tmp\n"
+    b"# Git has its own.\nhistory/\n"
+)
 _DATABASE = "kb.db"
 
 
@@ -49,10 +53,10 @@ class FilesStore:
     manager, or close.
     """
 
-    def __init__(self, disk: Disk, sql: SqlStore, *, wait: float) -> None:
+    def __init__(self, disk: Disk, sql: SqlStore, *, wait: float, history: int) -> None:
         self.path = Path(disk.root)
         self.sql = sql
-        self.keeper = Keeper(disk, sql, wait=wait)
+        self.keeper = Keeper(disk, sql, wait=wait, history=history)
         self.documents = FilesDocuments(self)
         self.chunks = FilesChunks(self)
         self.layers = FilesLayers(self)
@@ -66,23 +70,26 @@ class FilesStore:
         read_only: bool = False,
         lock_timeout: float = 30.0,
         create: bool = True,
+        history: int = 10,
         disk: Callable[[str], Disk] = Disk,
     ) -> FilesStore:
         """Open the store in the folder ``path``, and adopt what was changed there by hand.
 
         The folder is made if need be, but not the one it lies in. ``lock_timeout`` is how many
         seconds a write waits for other writers. With ``create`` False the store must exist.
+        ``history`` is how many old versions of each document are kept.
         Opened ``read_only``, it shows what was adopted last. ``disk`` is given the folder's
         absolute path and makes what does all work on its files: tests pass one that records.
 
         Raises:
-            ValidationError: ``path`` is a URL.
+            ValidationError: ``path`` is a URL, or ``history`` is below 0.
             StoreError: it cannot be opened there; the message says why.
             StoreLockedError: somebody holds it for too long.
             CorruptStoreError: one of its own files is damaged.
             SchemaVersionError: a newer version of Triptych wrote it.
         """
         root = _root(path)
+        check_whole(history, "history")
         _refuse_unusable(root, create=create, read_only=read_only)
         files = disk(root)
         with disk_errors(root):
@@ -98,7 +105,7 @@ class FilesStore:
             )
         sql = _open_derived(database, read_only=read_only, lock_timeout=lock_timeout)
         try:
-            store = cls(files, sql, wait=lock_timeout)
+            store = cls(files, sql, wait=lock_timeout, history=history)
             if not read_only:
                 store._begin()
         except BaseException:
@@ -129,6 +136,7 @@ class FilesStore:
         """
         with self.keeper.locked():
             self.keeper.journal.clear()
+            old_versions.sweep(self.keeper)
             self.sql.erase()
 
     def close(self) -> None:

@@ -11,13 +11,13 @@ from triptych.records import (
     PutOutcome,
     SourceDocument,
 )
-from triptych_backends.memory.truth import Truth
+from triptych_backends.memory.truth import StoredDocument, Truth
 
 __all__ = ["MemoryDocuments"]
 
 
 class MemoryDocuments:
-    """`DocumentRepo` and `BulkDocumentRepo`."""
+    """`DocumentRepo`, `BulkDocumentRepo` and `VersionReader`."""
 
     def __init__(self, truth: Truth) -> None:
         self._truth = truth
@@ -30,9 +30,11 @@ class MemoryDocuments:
             dataset = truth.read(dataset_id)
             names = {document.name for document in documents} & dataset.documents.keys()
             stored = {name: dataset.documents[name].document for name in names}
-            outcomes, changed = rules.after_puts(dataset_id, documents, stored, dataset.floor)
-            for document in changed.values():
-                truth.store_document(document)
+            outcomes, _ = rules.after_puts(dataset_id, documents, stored, dataset.floor)
+            for outcome in outcomes:
+                # Each in turn: of a name that comes twice the first is a version as well.
+                if outcome.document is not None and outcome.change != "unchanged":
+                    truth.store_document(outcome.document)
             return outcomes
 
     def load(self, document: SourceDocument) -> None:
@@ -69,6 +71,17 @@ class MemoryDocuments:
         with self._truth as truth:
             return sorted(name for name, dataset in truth.datasets.items() if dataset.exists)
 
+    def versions(self, dataset_id: str, name: str) -> Sequence[DocumentInfo]:
+        with self._truth as truth:
+            return [rules.own_copy(stored.info) for stored in _versions(truth, dataset_id, name)]
+
+    def get_version(self, dataset_id: str, name: str, version: int) -> SourceDocument | None:
+        with self._truth as truth:
+            for stored in _versions(truth, dataset_id, name):
+                if stored.document.version == version:
+                    return rules.own_copy(stored.document)
+            return None
+
     def delete(self, dataset_id: str, name: str) -> bool:
         with self._truth as truth:
             if name not in truth.read(dataset_id).documents:
@@ -82,3 +95,10 @@ class MemoryDocuments:
             if dataset_id in truth.datasets:
                 truth.remove_dataset(dataset_id)
             return existed
+
+
+def _versions(truth: Truth, dataset_id: str, name: str) -> list[StoredDocument]:
+    """The current one first."""
+    dataset = truth.read(dataset_id)
+    current = dataset.documents.get(name)
+    return [] if current is None else [current, *dataset.replaced.get(name, ())]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from triptych.records import check_whole
 from triptych_backends.memory.chunks import MemoryChunks
 from triptych_backends.memory.documents import MemoryDocuments
 from triptych_backends.memory.layers import MemoryLayers
@@ -15,10 +16,11 @@ class MemoryStore:
     """Keeps everything in this process's memory, until it is closed.
 
     Thread-safe. `Closeable` and `Eraser`; what a closed store is asked raises `StoreError`.
+    ``history`` is how many old versions of each document are kept.
     """
 
-    def __init__(self) -> None:
-        self._truth = Truth()
+    def __init__(self, *, history: int = 10) -> None:
+        self._truth = Truth(check_whole(history, "history"))
         self._searching = Searching(self._truth)
         self.documents = MemoryDocuments(self._truth)
         self.chunks = MemoryChunks(self._truth, self._searching)

@@ -72,7 +72,8 @@ class StoredLayer:
 class Dataset:
     """One dataset. After its deletion only ``floor`` and the log's reset are left.
 
-    ``floor`` is the greatest version ever deleted. ``vectors`` are those of the chunks, by
+    ``floor`` is the greatest version ever deleted. ``replaced`` holds the versions of each
+    document that are kept, newest first. ``vectors`` are those of the chunks, by
     embedding space and digest of the embedded text, with ``references`` counting the chunks;
     ``widths`` holds the dimension of each space.
     ``parked``, ``usage`` and ``notes`` (by name and key) are the journal of layers.
@@ -84,6 +85,7 @@ class Dataset:
     floor: int = 0
     config: DatasetConfig | None = None
     documents: dict[str, StoredDocument] = attrs.field(factory=dict)
+    replaced: dict[str, tuple[StoredDocument, ...]] = attrs.field(factory=dict)
     sets: dict[str, ChunkSet] = attrs.field(factory=dict)
     layers: dict[tuple[str, Layer], StoredLayer] = attrs.field(factory=dict)
     vectors: dict[tuple[str, str], Vector] = attrs.field(factory=dict)
@@ -105,7 +107,8 @@ class Dataset:
 class Truth:
     """The datasets, the lock around them, and the counters behind keys and owners."""
 
-    def __init__(self) -> None:
+    def __init__(self, history: int) -> None:
+        self.history = history
         self.nonce = uuid.uuid4().hex
         self.seq = 0
         self.places: dict[Hashable, Place] = {}
@@ -153,6 +156,8 @@ class Truth:
         dataset.exists = True
         if old is not None:
             del self.places[old.key]
+            kept = (old, *dataset.replaced.get(document.name, ()))
+            dataset.replaced[document.name] = kept[: self.history]
         self._changed(dataset, "document", document.name)
 
     def remove_document(self, dataset_id: str, name: str) -> None:
@@ -160,6 +165,7 @@ class Truth:
         dataset = self.write(dataset_id)
         dataset.floor = max(dataset.floor, dataset.version(name))
         del self.places[dataset.documents.pop(name).key]
+        dataset.replaced.pop(name, None)
         self._changed(dataset, "document", name)
         self.remove_set(dataset_id, name)
         self.remove_layers(dataset_id, name)

@@ -22,6 +22,7 @@ from .transaction import Dataset, Transaction
 __all__ = [
     "COLUMNS",
     "DocumentRow",
+    "Replaced",
     "info_in",
     "info_of",
     "pair_of",
@@ -76,12 +77,26 @@ def pair_of(key: str, value: str) -> bytes:
     return hashlib.sha256(b"%d:%b%b" % (len(data), data, value.encode())).digest()[:16]
 
 
+@attrs.frozen
+class Replaced:
+    """A version that another replaced: its columns of `document_version` but the content.
+
+    ``stored`` says that the content is the one in the database. Otherwise it is ``content``, or,
+    where that is None, the next newer version's.
+    """
+
+    values: tuple[Any, ...]
+    stored: bool
+    content: bytes | None
+
+
 @attrs.define
 class DocumentRow:
     """A row of `document` without its content, in the order of `COLUMNS`.
 
     ``content`` is set when there is a new one to be written. ``stored_metadata`` is what the
-    database holds, None when it has no such row yet.
+    database holds, None when it has no such row yet. ``replaced`` are the versions that were
+    changed, oldest first.
     """
 
     id: int
@@ -98,6 +113,7 @@ class DocumentRow:
     stored_metadata: Mapping[str, str] | None = None
     content: bytes | None = None
     changed: bool = False
+    replaced: list[Replaced] = attrs.field(factory=list)
 
     @classmethod
     def read(cls, row: Sequence[Any], where: str) -> DocumentRow:
@@ -129,6 +145,15 @@ class DocumentRow:
         parser_sig: str,
     ) -> None:
         """Take over a new state; only new content concerns the index."""
+        if self.version:
+            same = digest == self.content_sha256
+            self.replaced.append(
+                Replaced(
+                    (*self.values()[:2], *self.values()[3:]),
+                    stored=not same and self.content is None,
+                    content=None if same else self.content,
+                )
+            )
         if digest != self.content_sha256:
             self.content, self.content_sha256, self.size = content, digest, len(content)
             self.revision = tx.log(dataset, "document", self.id)

@@ -15,10 +15,12 @@ from triptych.errors import ConflictError
 from triptych.records import DocumentInfo, NewDocument, PutOutcome, SourceDocument
 
 from . import document_rows as rows, tables as t
-from .document_rows import DocumentRow, info_of, read_rows, source_of, write_rows
+from .document_rows import DocumentRow, info_of, read_rows, source_of
 from .errors import corrupt
+from .history import read_version, read_versions, write_and_keep
 from .removal import remove_dataset, remove_document
 from .repository import Repository
+from .sqlite import Session
 from .transaction import Dataset, Transaction, find_dataset
 
 if TYPE_CHECKING:
@@ -54,7 +56,7 @@ _DATASETS = select(t.dataset.c.name).where(t.dataset.c.live).order_by(t.dataset.
 
 
 class SqlDocuments(Repository):
-    """`DocumentRepo` and `BulkDocumentRepo` over a `SqlStore`."""
+    """`DocumentRepo`, `BulkDocumentRepo` and `VersionReader` over a `SqlStore`."""
 
     def __init__(self, store: SqlStore) -> None:
         super().__init__(store)
@@ -130,7 +132,7 @@ class SqlDocuments(Repository):
                     )
                 )
             if dataset is not None:
-                write_rows(tx, dataset.id, stored.values())
+                write_and_keep(tx, dataset.id, stored.values(), self.store.history)
             return outcomes
 
     def load(self, document: SourceDocument) -> None:
@@ -159,12 +161,15 @@ class SqlDocuments(Repository):
                 original_sha256=document.original_sha256,
                 parser_sig=document.parser_sig,
             )
-            write_rows(tx, dataset.id, [row])
+            write_and_keep(tx, dataset.id, [row], self.store.history)
 
     def get(self, dataset_id: str, name: str) -> SourceDocument | None:
         """See `DocumentRepo.get`. The content is checked against its SHA-256."""
         with self.store.reading() as session:
-            found = session.one(_GET, dataset=dataset_id, name=name)
+            return self._get(session, dataset_id, name)
+
+    def _get(self, session: Session, dataset_id: str, name: str) -> SourceDocument | None:
+        found = session.one(_GET, dataset=dataset_id, name=name)
         if found is None:
             return None
         row = DocumentRow.read(found, self.where)
@@ -201,6 +206,18 @@ class SqlDocuments(Repository):
         """See `DocumentRepo.list_datasets`."""
         with self.store.reading() as session:
             return [row[0] for row in session.all(_DATASETS)]
+
+    def versions(self, dataset_id: str, name: str) -> Sequence[DocumentInfo]:
+        """See `VersionReader.versions`."""
+        with self.store.reading() as session:
+            return read_versions(session, dataset_id, name, self.where)
+
+    def get_version(self, dataset_id: str, name: str, version: int) -> SourceDocument | None:
+        """See `VersionReader.get_version`. The content is checked against its SHA-256."""
+        with self.store.snapshot() as session:
+            old = read_version(session, dataset_id, name, version, self.where)
+            current = None if old else self._get(session, dataset_id, name)
+        return current if current is not None and current.version == version else old
 
     def delete(self, dataset_id: str, name: str) -> bool:
         """See `DocumentRepo.delete`. Chunks, vectors and layers go in the same transaction."""

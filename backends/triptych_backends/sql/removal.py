@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Delete, bindparam, delete, func, select, update
 
 from . import tables as t
+from .history import drop_versions
 from .transaction import FIELD_OF_LAYER, Dataset, Transaction
 from .vectors import collect
 
@@ -79,6 +80,7 @@ _CLEAR_DATASET: tuple[Delete, ...] = (
     delete(t.vector).where(t.vector.c.space_id.in_(_spaces_of)),
     delete(t.space).where(t.space.c.dataset_id == bindparam("dataset")),
     delete(t.document_meta).where(t.document_meta.c.dataset_id == bindparam("dataset")),
+    delete(t.document_version).where(t.document_version.c.document_id.in_(_documents_of)),
     delete(t.document).where(t.document.c.dataset_id == bindparam("dataset")),
 )
 _FORGET = (
@@ -130,6 +132,7 @@ def remove_document(tx: Transaction, dataset: Dataset, name: str) -> bool:
     document, version = found
     remove_chunk_set(tx, dataset.id, document)
     tx.run(_DROP_PAIRS, document=document)
+    drop_versions(tx, document)
     tx.run(_DROP_DOCUMENT, document=document)
     tx.run(_RAISE_FLOOR, dataset=dataset.id, used=version)
     tx.log(dataset.id, "document", document)

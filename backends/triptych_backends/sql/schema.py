@@ -23,7 +23,7 @@ from .sqlite import PAGE_SIZE, Connections, busy_error
 
 __all__ = ["SCHEMA_VERSION", "initial_rows", "migrate", "prepare", "require_current"]
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """What `PRAGMA user_version` says of a store of this version of Triptych."""
 
 APPLICATION_ID = 0x54726970

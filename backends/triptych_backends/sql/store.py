@@ -14,6 +14,7 @@ from pathlib import Path
 from sqlalchemy import bindparam, select, update
 
 from triptych.errors import StoreError, StoreLockedError
+from triptych.records import check_whole
 from triptych_backends.index import LocalIndex
 
 from . import tables as t
@@ -41,10 +42,19 @@ class SqlStore:
     ``<file>.index`` and can be deleted at any time. Use as a context manager, or close.
     """
 
-    def __init__(self, path: Path, connections: Connections, *, read_only: bool, wait: float):
+    def __init__(
+        self,
+        path: Path,
+        connections: Connections,
+        *,
+        read_only: bool,
+        wait: float,
+        history: int,
+    ) -> None:
         self.path = path
         self.where = str(path)
         self.read_only = read_only
+        self.history = history
         self._connections = connections
         self._wait = wait
         self._closed = False
@@ -64,20 +74,22 @@ class SqlStore:
         read_only: bool = False,
         lock_timeout: float = 30.0,
         create: bool = True,
+        history: int = 10,
     ) -> SqlStore:
         """Open the store at ``url``: a path, or ``sqlite:///`` and a path; make it if need be.
 
         ``lock_timeout`` is how many seconds a write waits for other writers. With ``create``
-        False the file must exist.
+        False the file must exist. ``history`` is how many old versions of each document are kept.
 
         Raises:
-            ValidationError: ``url`` names no file.
+            ValidationError: ``url`` names no file, or ``history`` is below 0.
             StoreError: it cannot be opened there; the message says why.
             StoreLockedError: somebody holds it exclusively.
             CorruptStoreError: it is no database, or damaged.
             SchemaVersionError: a newer version of Triptych wrote it.
         """
         path = database_path(url)
+        check_whole(history, "history")
         refuse_unusable(path, create=create, read_only=read_only)
         immutable = read_only and _is_frozen(path)
         connections = Connections(
@@ -93,7 +105,7 @@ class SqlStore:
         except BaseException:
             connections.close()
             raise
-        return cls(path, connections, read_only=read_only, wait=lock_timeout)
+        return cls(path, connections, read_only=read_only, wait=lock_timeout, history=history)
 
     @property
     def index(self) -> LocalIndex:

@@ -35,6 +35,7 @@ __all__ = [
     "derivation",
     "document",
     "document_meta",
+    "document_version",
     "epoch",
     "layer",
     "layer_note",
@@ -45,7 +46,7 @@ __all__ = [
     "vector",
 ]
 
-ALEMBIC_REVISION = "0002"
+ALEMBIC_REVISION = "0003"
 """The revision of the migrations that makes exactly these tables."""
 
 METADATA = MetaData()
@@ -129,6 +130,24 @@ document_meta = Table(
 )
 """What filters read: `pair` is a 16-byte digest of one key and its value, so that a value may be
 of any length and hold any character."""
+
+document_version = Table(
+    "document_version",
+    METADATA,
+    Column("document_id", ForeignKey("document.id"), nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Column("content_sha256", Text, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("input_sig", Text, nullable=False),
+    Column("original_sha256", Text, nullable=False),
+    Column("parser_sig", Text, nullable=False),
+    Column("metadata", Text, nullable=False),
+    Column("content", LargeBinary),
+    PrimaryKeyConstraint("document_id", "version"),
+)
+"""What a document was before, compressed by zlib; NULL is the content of the next newer version,
+kept or current."""
 
 space = Table(
     "space",

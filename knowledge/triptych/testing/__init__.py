@@ -22,6 +22,7 @@ _ASSERTING = (
     "documents",
     "failing",
     "filters",
+    "history",
     "journal",
     "layers",
     "making",

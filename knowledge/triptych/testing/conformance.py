@@ -9,6 +9,7 @@ from triptych.testing.deletes import DeleteTests
 from triptych.testing.documents import DocumentTests
 from triptych.testing.failing import FailingTests
 from triptych.testing.filters import FilterTests
+from triptych.testing.history import HistoryTests
 from triptych.testing.journal import JournalTests
 from triptych.testing.layers import LayerTests
 from triptych.testing.reopening import ReopeningTests
@@ -20,6 +21,7 @@ __all__ = ["BackendConformance"]
 
 class BackendConformance(
     DocumentTests,
+    HistoryTests,
     ChunkTests,
     SearchTests,
     FilterTests,

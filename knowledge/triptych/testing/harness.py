@@ -72,6 +72,7 @@ class Harness:
             agree on a mistake.
         failing: given an open store, a context in which each of its writes fails half-way, as
             on a full disk. Without it, what a write that fails leaves behind cannot be seen.
+        history: how many old versions of a document ``open`` has the store keep, if it keeps any.
     """
 
     open: Callable[[], Store]
@@ -80,6 +81,7 @@ class Harness:
     child: Child | None = None
     raw: Callable[[Any, str], Contents] | None = None
     failing: Callable[[Any], AbstractContextManager[object]] | None = None
+    history: int = 10
 
 
 class HarnessTests:

@@ -53,14 +53,23 @@ WHEN = datetime(2020, 1, 1, tzinfo=UTC)
 
 @attrs.define
 class Dataset:
-    """What a dataset holds, as plain as can be."""
+    """What a dataset holds, as plain as can be; ``replaced`` oldest first, however many."""
 
     exists: bool = False
     floor: int = 0
     config: DatasetConfig | None = None
     documents: dict[str, SourceDocument] = attrs.field(factory=dict)
+    replaced: dict[str, list[SourceDocument]] = attrs.field(factory=dict)
     sets: dict[str, tuple[DerivedSig, tuple[DerivedChunk, ...]]] = attrs.field(factory=dict)
     layers: dict[tuple[str, Layer], DerivedLayer] = attrs.field(factory=dict)
+
+    def store(self, document: SourceDocument) -> None:
+        """Make this the document, and the one before it an old version, if it is another."""
+        old = self.documents.get(document.name)
+        if old is not None and old != document:
+            self.replaced.setdefault(document.name, []).append(old)
+        self.documents[document.name] = document
+        self.exists = True
 
     def version(self, name: str) -> int:
         return self.documents[name].version if name in self.documents else 0

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from triptych.records import Layer
+from triptych.contracts import VersionReader
+from triptych.records import Layer, SourceDocument
 from triptych.testing.corpus import DATASETS, QUERIES, fill_corpus
 from triptych.testing.harness import Harness, HarnessTests, Store
 from triptych.testing.making import (
@@ -53,6 +54,20 @@ class ReopeningTests(HarnessTests):
         store.close()
         assert after == before
 
+    def test_old_versions_come_back(
+        self, harness: Harness, reopened: Callable[[Store], Store]
+    ) -> None:
+        store = harness.open()
+        if not isinstance(store.documents, VersionReader):
+            store.close()
+            pytest.skip("the backend has no VersionReader")
+        made = [put(store, "d", "a", content) for content in ("one", "two", "three")]
+        store = reopened(store)
+        assert versions_of(store, "d", "a") == made[::-1]
+        made.append(put(store, "d", "a", "four"))
+        assert versions_of(store, "d", "a") == made[::-1]
+        store.close()
+
     def test_versions_stay_used_up(
         self, harness: Harness, reopened: Callable[[Store], Store]
     ) -> None:
@@ -95,6 +110,15 @@ class ReopeningTests(HarnessTests):
         store.close()
 
 
+def versions_of(store: Store, dataset_id: str, name: str) -> list[SourceDocument | None]:
+    """The document's versions, newest first; none where the store keeps none."""
+    reader = store.documents
+    if not isinstance(reader, VersionReader):
+        return []
+    found = reader.versions(dataset_id, name)
+    return [reader.get_version(dataset_id, name, info.version) for info in found]
+
+
 def everything(store: Store) -> list[object]:
     """All that can be read of the corpus's datasets, and what its queries find."""
     seen: list[object] = [list(store.documents.list_datasets())]
@@ -103,6 +127,7 @@ def everything(store: Store) -> list[object]:
         seen += [
             list(store.documents.list(dataset_id)),
             [store.documents.get(dataset_id, name) for name in names],
+            [versions_of(store, dataset_id, name) for name in names],
             store.chunks.config(dataset_id),
             dict(store.chunks.get_doc_sigs(dataset_id, names)),
             list(store.chunks.iter_chunks(dataset_id, vectors=True)),

@@ -12,7 +12,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from triptych.contracts import BulkDocumentRepo
+from triptych.contracts import BulkDocumentRepo, VersionReader
 from triptych.errors import ConflictError
 from triptych.records import (
     DatasetConfig,
@@ -22,6 +22,7 @@ from triptych.records import (
     NewDocument,
     SourceDocument,
 )
+from triptych.signatures import document_info
 from triptych.testing.harness import Harness, HarnessTests, Store
 from triptych.testing.making import (
     CONFIG,
@@ -110,8 +111,7 @@ class BackendMachine(RuleBasedStateMachine):
             assert stored == old
         else:
             assert stored.version > max(model.version(new.name), model.floor)
-        model.documents[new.name] = stored
-        model.exists = True
+        model.store(stored)
         self.seen.append(stored)
 
     @rule(short=DATASETS, puts=st.lists(st.tuples(NAMES, CONTENTS), max_size=4))
@@ -150,8 +150,7 @@ class BackendMachine(RuleBasedStateMachine):
             assert not allowed
             return
         assert allowed
-        model.documents[name] = document
-        model.exists = True
+        model.store(document)
         self.seen.append(document)
 
     @rule(short=DATASETS, data=st.data())
@@ -163,6 +162,7 @@ class BackendMachine(RuleBasedStateMachine):
         self.store.layers.delete_by_doc(dataset_id, name)
         model.floor = max(model.floor, model.version(name))
         model.documents.pop(name, None)
+        model.replaced.pop(name, None)
         model.sets.pop(name, None)
         for kind in (Layer.ABSTRACT, Layer.OVERVIEW):
             model.layers.pop((name, kind), None)
@@ -329,6 +329,20 @@ class BackendMachine(RuleBasedStateMachine):
             assert list(self.store.chunks.iter_chunks(dataset_id, vectors=True)) == every
             layers = [model.layers[place] for place in sorted(model.layers)]
             assert list(self.store.layers.list(dataset_id)) == layers
+
+    @invariant()
+    def same_versions(self) -> None:
+        reader = self.store.documents
+        if not isinstance(reader, VersionReader):
+            return
+        for dataset_id, model in self.datasets.items():
+            for name, document in model.documents.items():
+                old = model.replaced.get(name, [])[::-1]
+                made = [document, *old[: self.harness.history]]
+                infos = reader.versions(dataset_id, name)
+                assert list(infos) == [document_info(each) for each in made]
+                for each in made:
+                    assert reader.get_version(dataset_id, name, each.version) == each
 
 
 def _entry(chunk: DerivedChunk) -> Entry:

@@ -1,0 +1,107 @@
+"""``triptych history``, ``diff`` and ``restore``: the old versions of a document."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from triptych_adapters.cli.output import visible
+from triptych_adapters.cli.session import Session, command, examples
+
+_NAME = Annotated[str, typer.Argument(metavar="NAME", help="The document.", show_default=False)]
+_DATASET = Annotated[str, typer.Option("--dataset", "-d", help="Its dataset.")]
+_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the three commands."""
+    command(app, "history", epilog=examples("triptych history guide/start.md"))(history)
+    command(
+        app,
+        "diff",
+        epilog=examples("triptych diff start.md 3", "triptych diff start.md 3 5"),
+    )(diff)
+    command(app, "restore", epilog=examples("triptych restore start.md 3"))(restore)
+
+
+def history(
+    session: Session,
+    name: _NAME,
+    dataset: _DATASET = "default",
+) -> None:
+    """List the versions of a document that are kept, the current one first."""
+    from triptych_adapters.cli.schema import document_json
+
+    with session.service() as service:
+        versions = service.history(dataset, name)
+    output = session.output
+    if output.as_json:
+        rows = [document_json(each) | {"size": each.size} for each in versions]
+        output.emit({"dataset": dataset, "name": name, "versions": rows})
+        return
+    output.table(
+        ("version", "bytes", "updated", ""),
+        [
+            (
+                each.version,
+                each.size,
+                each.updated_at.isoformat(timespec="seconds"),
+                "" if at else "current",
+            )
+            for at, each in enumerate(versions)
+        ],
+    )
+
+
+def diff(
+    session: Session,
+    name: _NAME,
+    old: Annotated[int, typer.Argument(metavar="OLD", min=1, help="A version.")],
+    new: Annotated[
+        int | None,
+        typer.Argument(metavar="NEW", min=1, help="Another; without it, the current one."),
+    ] = None,
+    dataset: _DATASET = "default",
+) -> None:
+    """Show how a version of a document differs from an older one, as diff -u does."""
+    with session.service() as service:
+        found = service.diff(dataset, name, old, new)
+    output = session.output
+    if output.as_json:
+        output.emit({"dataset": dataset, "name": name, "old": old, "new": new, "diff": found})
+    elif not output.stdout.is_terminal:
+        output.write(found)
+    else:
+        for line in found.removesuffix("\n").split("\n") if found else ():
+            style = "bold" if line.startswith(("--- ", "+++ ")) else _STYLES.get(line[:1], "")
+            output.say(Text(visible(line), style=style))
+    if not found:
+        output.note("no difference")
+
+
+def restore(
+    session: Session,
+    name: _NAME,
+    version: Annotated[int, typer.Argument(metavar="VERSION", min=1, help="The version.")],
+    dataset: _DATASET = "default",
+    if_version: Annotated[
+        int | None,
+        typer.Option("--if-version", min=1, help="Only if the document still is at this one."),
+    ] = None,
+) -> None:
+    """Put an old version of a document back, as a new version."""
+    from triptych_adapters.cli.schema import document_json
+
+    with session.service() as service:
+        before = service.get_document(dataset, name).version
+        stored = service.restore(dataset, name, version, if_version=if_version)
+    output = session.output
+    changed = stored.version != before
+    if output.as_json:
+        output.emit({"document": document_json(stored), "changed": changed})
+    elif changed:
+        output.note(f"{name} is version {version} again, as version {stored.version}")
+    else:
+        output.note(f"{name} is as it was in version {version}: nothing to do")

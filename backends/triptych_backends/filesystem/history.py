@@ -1,0 +1,155 @@
+"""The versions that were replaced: one gzipped JSON file each, which `zcat` shows.
+
+They are no derived data: nothing can make them again. They are written and removed with the change
+that replaces or deletes their document, through its journal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from triptych.errors import CorruptStoreError
+from triptych.plain import from_plain, to_plain
+from triptych.records import SourceDocument
+
+from .disk import MAX_SIZE, Disk, LinkError
+from .formats import FormatError, dump, parse
+from .journal import Plan
+from .layout import HISTORY, history_folder, version_file, versions_folder
+
+if TYPE_CHECKING:
+    from .keeper import Keeper
+
+__all__ = ["forget_dataset", "forget_document", "keep", "kept", "read_version", "sweep"]
+
+_SUFFIX = ".json.gz"
+
+
+def keep(
+    disk: Disk,
+    plan: Plan,
+    folder: str,
+    current: tuple[str, int],
+    replaced: Sequence[SourceDocument],
+    history: int,
+) -> None:
+    """Let ``plan`` keep the newest ``history`` versions below ``current`` (name, version).
+
+    ``replaced`` are those that no file holds yet.
+    """
+    name, version = current
+    new = {each.version: each for each in replaced}
+    old = set(kept(disk, folder, name))
+    newest = sorted(old.union(new), reverse=True)
+    staying = [each for each in newest if each < version][:history]
+    for each in staying:
+        if each in new:
+            plan.writes[version_file(folder, name, each)] = _written(new[each])
+    for each in old.difference(staying):
+        plan.removals[version_file(folder, name, each)] = None
+
+
+def forget_document(disk: Disk, plan: Plan, folder: str, name: str) -> None:
+    """Let ``plan`` remove all versions of a document."""
+    for version in kept(disk, folder, name):
+        plan.removals[version_file(folder, name, version)] = None
+
+
+def forget_dataset(disk: Disk, plan: Plan, folder: str) -> None:
+    """Let ``plan`` remove all versions of all documents of a dataset."""
+    for path, _ in disk.walk(history_folder(folder)):
+        plan.removals[path] = None
+
+
+def kept(disk: Disk, folder: str, name: str) -> list[int]:
+    """The versions that have a file, newest first."""
+    try:
+        found = disk.names(versions_folder(folder, name))
+    except LinkError:
+        return []
+    versions = [
+        int(file.removesuffix(_SUFFIX))
+        for file, entry in found
+        if entry.kind == "file" and file.removesuffix(_SUFFIX).isdecimal()
+    ]
+    return sorted(versions, reverse=True)
+
+
+def read_version(
+    disk: Disk, where: str, dataset: str, folder: str, name: str, version: int
+) -> SourceDocument | None:
+    """A kept version; None where there is no file of it.
+
+    Raises:
+        CorruptStoreError: its file is damaged.
+    """
+    path = version_file(folder, name, version)
+    try:
+        data, _ = disk.read(path)
+    except FileNotFoundError:
+        return None
+    try:
+        value: dict[str, Any] = parse(_unpacked(data))
+        document = from_plain(SourceDocument, value)
+        found = (document.dataset_id, document.name, document.version)
+        if found != (dataset, name, version):
+            raise FormatError(f"it is version {document.version} of {document.name!r}")
+    except (FormatError, ValueError, OSError, EOFError, zlib.error) as error:
+        raise CorruptStoreError(
+            f"{disk.real(path)} in the store {where} is no old version ({error}): restore it, or "
+            "remove it, and that version is no longer kept"
+        ) from error
+    return document
+
+
+def sweep(keeper: Keeper) -> None:
+    """Remove versions of documents that are gone, should their files have outlived them."""
+    disk = keeper.disk
+    living = set(_living(keeper))
+    dead: dict[str, list[str]] = {}
+    for path, _ in disk.walk(HISTORY):
+        folder = path.rpartition("/")[0]
+        if folder not in living:
+            dead.setdefault(folder, []).append(path)
+    for folder, paths in dead.items():
+        of_dataset, _, _ = folder.removeprefix(f"{HISTORY}/").partition("/")
+        name = _name_in(disk, paths[0])
+        # A file that cannot be taken is no document, and may become one again.
+        if name is None or keeper.find_path(of_dataset, name) is None:
+            for path in paths:
+                disk.remove(path)
+            disk.remove_folder(folder)
+            disk.remove_folder(history_folder(of_dataset))
+
+
+def _living(keeper: Keeper) -> Iterator[str]:
+    for dataset in keeper.sql.documents.list_datasets():
+        folder = keeper.folder(dataset)
+        if folder is not None:
+            for info in keeper.sql.documents.list(dataset):
+                yield versions_folder(folder, info.name)
+
+
+def _name_in(disk: Disk, path: str) -> str | None:
+    with contextlib.suppress(FormatError, ValueError, OSError, EOFError, zlib.error, LinkError):
+        name = parse(_unpacked(disk.read(path)[0])).get("name")
+        return name if isinstance(name, str) else None
+    return None
+
+
+def _written(document: SourceDocument) -> bytes:
+    # Without a time of its own, so that the same version is the same file.
+    return gzip.compress(dump(to_plain(document)), mtime=0)
+
+
+def _unpacked(data: bytes) -> bytes:
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        unpacked = file.read(MAX_SIZE + 1)
+    if len(unpacked) > MAX_SIZE:
+        raise FormatError(f"it is larger than {MAX_SIZE >> 20} MB")
+    return unpacked
