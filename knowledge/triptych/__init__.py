@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         Ranker as Ranker,
         Rebuilder as Rebuilder,
         Retriever as Retriever,
+        VersionReader as VersionReader,
     )
     from triptych.dataset import (
         Dataset as Dataset,
@@ -217,7 +218,7 @@ _HOMES = {
     "contracts": (
         "ChunkRepo ChunkSigReader Chunker CoverageEmbedder DocLevelSearcher "
         "DocVectorSearcher DocumentRepo Embedder LLM LayerJournal LayerPager LayerRepo Ranker "
-        "Rebuilder Retriever EventNotifier"
+        "Rebuilder Retriever EventNotifier VersionReader"
     ),
     "dataset": "Dataset",
     "deadlines": "CancelScope deadline",
@@ -384,6 +385,7 @@ __all__ = [
     "ValidationError",
     "VectorRetriever",
     "Verification",
+    "VersionReader",
     "WeightedRanker",
     "category",
     "chunk_config_sig",
