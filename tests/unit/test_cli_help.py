@@ -39,6 +39,7 @@ COMMANDS = (
     "layers ledger",
     "rebuild",
     "status",
+    "doctor",
     "delete",
     "eval",
     "eval retrieval",

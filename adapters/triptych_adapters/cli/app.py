@@ -8,6 +8,7 @@ import typer
 
 from triptych_adapters.cli import (
     context,
+    doctor,
     evaluate,
     layers,
     maintain,
@@ -37,7 +38,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _module in (put, sync, watch, search, context, read, layers, maintain, status, evaluate):
+for _module in (put, sync, watch, search, context, read, layers, maintain, status, doctor, evaluate):
     _module.register(app)
 
 
