@@ -156,7 +156,7 @@ BREAKS = {
         f"UPDATE chunk SET vector_id = NULL WHERE document_id = {A}", "vectors.missing"),
     "vector": broken(
         f"DELETE FROM vector WHERE id IN (SELECT vector_id FROM chunk WHERE document_id = {A})",
-        "chunk.orphans"),
+        "orphans.chunk.vector_id"),
     "vector width": broken(
         f"UPDATE vector SET data = substr(data, 5) WHERE id IN "
         f"(SELECT vector_id FROM chunk WHERE document_id = {A})", "vectors.stored"),
@@ -174,9 +174,10 @@ BREAKS = {
          f"(SELECT vector_id FROM chunk WHERE document_id = {A})"), "vectors.space"),
     "document": broken(
         f"DELETE FROM document WHERE id = {A}",
-        "chunk.orphans", "derivation.orphans", "document_meta.orphans", "layers.nameless"),
+        "orphans.chunk.document_id", "orphans.derivation.document_id",
+        "orphans.document_meta.document_id", "layers.nameless"),
     "parked": broken(
-        "INSERT INTO layer_parked SELECT id, 'gone.md', 'L0', '', '', 'empty', '', 0 FROM dataset "
+        "INSERT INTO layer_parked SELECT id, 'gone.md', 'L0', '', '', 'empty', x'', 0 FROM dataset "
         "WHERE name = 'd'", "layers.nameless", "journal.orphans"),
     "note": broken(
         "INSERT INTO layer_note SELECT id, 'gone.md', 'x', x'' FROM dataset WHERE name = 'd'",
@@ -185,7 +186,7 @@ BREAKS = {
         "UPDATE layer SET doc_name = 'gone/' WHERE doc_name = 'a.md'", "layers.orphans"),
     "layer's version": broken(
         "UPDATE layer SET source_version = 99 WHERE doc_name = 'a.md'", "layers.signature"),
-    "dataset": broken("DELETE FROM dataset WHERE name = 'e'", "document.orphans"),
+    "dataset": broken("DELETE FROM dataset WHERE name = 'e'", "orphans.document.dataset_id"),
     "live": broken("UPDATE dataset SET live = 0 WHERE name = 'e'", "dataset.hidden"),
     "log": broken(f"DELETE FROM change WHERE owner = {A}", "log.incomplete"),
     "clock": broken("DELETE FROM clock", "clock.behind"),

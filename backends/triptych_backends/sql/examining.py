@@ -88,6 +88,7 @@ CHECKS = {
             "stored vectors have another width than their space, or are not of unit length",
             "search by meaning fails, or its order is wrong",
             repair="they are dropped with what uses them, which is derived again",
+            derives=True,
         ),
     )
 }

@@ -74,6 +74,13 @@ _KEPT = {
 """What is done, by table and column, where the row is not simply removed."""
 
 
+_REPAIRS = {
+    ("document", "dataset_id"): "a dataset is made for them",
+    ("chunk", "vector_id"): _SETS,
+    ("layer", "vector_id"): "the layers are embedded again",
+}
+
+
 def broken_references() -> tuple[Invariant, ...]:
     """One invariant a foreign key of the schema: what it names is there."""
     found = []
@@ -89,20 +96,18 @@ def broken_references() -> tuple[Invariant, ...]:
                 found.append(
                     Invariant(
                         Check(
-                            f"{table.name}.orphans",
+                            f"orphans.{table.name}.{column.name}",
                             f"rows name a {parent} that does not exist ({column.name})",
                             "what was deleted takes room and may be found, or reading fails",
-                            repair="a dataset is made for them" if table.name == "document"
-                            else _SETS if table.name == "chunk" and kept
-                            else "the layers are embedded again" if kept
-                            else _REMOVED,
+                            repair=_REPAIRS.get((table.name, column.name), _REMOVED),
+                            derives=(table.name, column.name) == ("chunk", "vector_id"),
                         ),
                         f"SELECT '' AS dataset, {_labelled(table)} AS label FROM {table.name} x "
                         f"WHERE {broken}",
                         kept
                         or (f"DELETE FROM {table.name} AS x WHERE {broken}",),
                     )
-                )  # fmt: skip
+                )
     return tuple(found)
 
 
@@ -125,6 +130,7 @@ INVARIANTS: tuple[Invariant, ...] = (
             "a chunk set does not have the chunks and vectors that it says it has",
             "passages are missing from every answer",
             repair=_SETS,
+            derives=True,
         ),
         f"SELECT s.name AS dataset, d.name AS label FROM derivation v "
         f"JOIN document d ON d.id = v.document_id {_NAMED} WHERE (v.chunks, v.vectors) <> "
@@ -152,6 +158,7 @@ INVARIANTS: tuple[Invariant, ...] = (
             "chunks have vectors of another embedding space than their set",
             "vectors of two models are compared with each other",
             repair=_SETS,
+            derives=True,
         ),
         "SELECT s.name AS dataset, d.name AS label FROM chunk c "
         f"JOIN document d ON d.id = c.document_id {_NAMED} "
@@ -171,6 +178,7 @@ INVARIANTS: tuple[Invariant, ...] = (
             "chunks have a vector that is kept under the digest of another text",
             "they are found by another text's meaning",
             repair=_SETS,
+            derives=True,
         ),
         "SELECT s.name AS dataset, d.name AS label FROM chunk c "
         f"JOIN document d ON d.id = c.document_id {_NAMED} JOIN vector w ON w.id = c.vector_id "

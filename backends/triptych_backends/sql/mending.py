@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import secrets
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Table
+
+from triptych.signatures import document_input_sig
 
 from . import tables as t
 from .examining import (
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["mend"]
 
+_PAGE = 64
 _ROUNDS = 10
 """What is removed may leave something else without its owner."""
 
@@ -42,6 +47,9 @@ def mend(store: SqlStore, checks: Collection[str], dataset_ids: Collection[str])
                     [secrets.token_hex(16), greatest_number(tx)],
                 )
                 done.append("set the clock")
+    if "documents.digests" in checks:
+        with store.writing() as tx:
+            done.append(f"worked out the digests of {_mend_digests(tx)} documents again")
     if "database.indexes" in checks:
         with store.writing() as tx:
             tx.driver.execute("REINDEX")
@@ -139,6 +147,27 @@ def _mend_pairs(tx: Transaction) -> int:
             [(dataset, pair, document) for pair in sorted(pairs or ())],
         )
     return len(found)
+
+
+def _mend_digests(tx: Transaction) -> int:
+    """Size and input signature of all whose content is what was put."""
+    mended = after = 0
+    while page := tx.driver.execute(
+        "SELECT id, name, content_sha256, size, input_sig, metadata, content FROM document "
+        "WHERE id > ? ORDER BY id LIMIT ?",
+        [after, _PAGE],
+    ).fetchall():
+        after = page[-1][0]
+        for pk, name, sha256, size, input_sig, metadata, content in page:
+            if hashlib.sha256(content).hexdigest() != sha256:
+                continue
+            right = (len(content), document_input_sig(name, sha256, json.loads(metadata)))
+            if right != (size, input_sig):
+                tx.driver.execute(
+                    "UPDATE document SET size = ?, input_sig = ? WHERE id = ?", [*right, pk]
+                )
+                mended += 1
+    return mended
 
 
 def _drop_index(store: SqlStore, dataset_ids: Collection[str]) -> list[str]:

@@ -18,13 +18,14 @@ _DERIVE = "the chunk set is dropped and derived again from its document"
 
 @attrs.frozen
 class Check:
-    """What one kind of finding says. ``repair`` is "" where no repair can mend it."""
+    """What one kind of finding says; its fields are those of `Finding`."""
 
     name: str
     detail: str
     why: str
     repair: str = ""
     remedy: str = ""
+    derives: bool = False
 
 
 CHECKS = {
@@ -53,42 +54,49 @@ CHECKS = {
             "documents have no chunk set",
             "search cannot find their passages",
             repair="their chunks are derived",
+            derives=True,
         ),
         Check(
             "chunks.stale",
             "chunk sets are behind their document or their dataset's configuration",
             "search finds an older state of these documents, and says that it is stale",
             repair="they are derived again from their documents",
+            derives=True,
         ),
         Check(
             "chunks.signature",
             "chunk sets say that they were made of a version that does not exist yet",
             "nothing tells any more whether they are fresh",
             repair=_DERIVE,
+            derives=True,
         ),
         Check(
             "chunks.unreadable",
             "chunk sets cannot be read",
             "searches that find them fail",
             repair=_DERIVE,
+            derives=True,
         ),
         Check(
             "chunks.order",
             "the chunks are not numbered from 0 without a gap",
             "passages are missing, or neighbours are taken for what they are not",
             repair=_DERIVE,
+            derives=True,
         ),
         Check(
             "chunks.spans",
             "a chunk is not the text that its document has at its span",
             "hits quote what the document does not say there, and citations lead astray",
             repair=_DERIVE,
+            derives=True,
         ),
         Check(
             "chunks.input",
             "a chunk's input signature is not that of its title, headings and text",
             "a vector of another text passes for its own",
             repair=_DERIVE,
+            derives=True,
         ),
         Check(
             "chunks.orphans",
@@ -101,18 +109,21 @@ CHECKS = {
             "chunks have no vector, though the embedder takes their text",
             "search by meaning does not find them",
             repair=_DERIVE,
+            derives=True,
         ),
         Check(
             "vectors.width",
             "vectors of one embedding space differ in width",
             "they cannot be compared with a query's vector",
             repair=_DERIVE,
+            derives=True,
         ),
         Check(
             "vectors.values",
             "vectors are not finite or not of unit length",
             "their scores are wrong, and so is the order of hits",
             repair=_DERIVE,
+            derives=True,
         ),
         Check(
             "layers.orphans",
@@ -142,7 +153,8 @@ CHECKS = {
             "counts",
             "what the store counts is not what is in it",
             "`triptych status` and budgets are wrong",
-            remedy="report this: it cannot be mended by counting again",
+            repair="what is counted wrong is derived again",
+            derives=True,
         ),
         Check(
             "embedder.weights",
@@ -168,10 +180,9 @@ class Tally:
         *,
         dataset_id: str = "",
         count: int = 1,
-        repair: str | None = None,
         remedy: str | None = None,
     ) -> None:
-        """Note what ``check`` found at ``place``; ``repair`` and ``remedy`` replace its own."""
+        """Note what ``check`` found at ``place``; ``remedy`` replaces its own."""
         check = CHECKS[check] if isinstance(check, str) else check
         known = self._found.get((check.name, place))
         if known is None:
@@ -180,10 +191,11 @@ class Tally:
                 place=place,
                 detail=check.detail,
                 why=check.why,
-                repair=check.repair if repair is None else repair,
+                repair=check.repair,
                 remedy=check.remedy if remedy is None else remedy,
                 dataset_id=dataset_id,
                 count=0,
+                derives=check.derives,
             )
         examples = known.examples
         if example and example not in examples and len(examples) < EXAMPLES:

@@ -39,7 +39,6 @@ _PAGE = 256
 _DROPS = frozenset(
     check.name for check in CHECKS.values() if check.repair.startswith("the chunk set is dropped")
 )
-_DERIVES = _DROPS | {"chunks.missing", "chunks.stale"}
 _PROBE = "doctor"
 
 
@@ -113,7 +112,7 @@ class DoctorDesk:
                 skipped.append(f"dataset {dataset!r}: its reading broke off ({error})")
                 tally.add("documents.unreadable", f"dataset {dataset!r}", dataset_id=dataset)
         return DoctorReport(
-            findings=tuple(map(self._judged, tally.findings())),
+            findings=tuple(self._judged(each, datasets) for each in tally.findings()),
             checked=dict(counted),
             skipped=tuple(dict.fromkeys(skipped)),
         )
@@ -133,9 +132,10 @@ class DoctorDesk:
             tally.add("embedder.weights", f"the embedder {embedder.signature}", str(error))
         counted.add("models", 1)
 
-    def _judged(self, finding: Finding) -> Finding:
+    def _judged(self, finding: Finding, datasets: Sequence[str]) -> Finding:
         """Without a repair where the dataset was filled with other settings than those in use."""
-        if finding.check not in _DERIVES or self._derives(finding.dataset_id):
+        concerned = [finding.dataset_id] if finding.dataset_id else datasets
+        if not finding.derives or all(map(self._derives, concerned)):
             return finding
         return attrs.evolve(
             finding,
@@ -170,20 +170,47 @@ class DoctorDesk:
         progress: ProgressCallback | None,
     ) -> list[str]:
         actions: list[str] = []
+        if any(finding.derives for finding in findings) and not self._embeds():
+            actions.append("left what would have to be embedded: the embedder does not answer")
+            findings = [finding for finding in findings if not finding.derives]
+        # A check that finds something beyond repair in one dataset is not let loose on the store.
         names = {finding.check for finding in findings if finding.mendable}
+        names -= {finding.check for finding in findings if not finding.mendable}
         for examiner in self._examiners:
             actions += examiner.mend(names, datasets)
-        by_dataset: dict[str, set[str]] = {}
-        for finding in findings:
-            if finding.mendable and finding.dataset_id:
-                by_dataset.setdefault(finding.dataset_id, set()).add(finding.check)
-        for dataset, checks in by_dataset.items():
-            if checks & {"chunks.orphans", "layers.orphans", "journal.orphans"}:
-                actions += self._remove_orphans(dataset)
-            if "layers.signature" in checks:
-                actions += self._drop_layers(dataset)
-        actions += self._derive(datasets, by_dataset, progress)
+        for dataset in self._documents.list_datasets():
+            checks = {
+                finding.check
+                for finding in findings
+                if finding.mendable and finding.dataset_id == dataset
+            }
+            try:
+                self._mend_dataset(dataset, checks, actions, progress)
+            except CancelledError:
+                raise
+            except TriptychError as error:
+                actions.append(f"left dataset {dataset!r} half way ({error})")
         return actions
+
+    def _mend_dataset(
+        self,
+        dataset: str,
+        checks: set[str],
+        actions: list[str],
+        progress: ProgressCallback | None,
+    ) -> None:
+        if checks & {"chunks.orphans", "layers.orphans", "journal.orphans"}:
+            actions += self._remove_orphans(dataset)
+        if "layers.signature" in checks:
+            actions += self._drop_layers(dataset)
+        if not self._derives(dataset) or not self._embeds():
+            return
+        if checks & _DROPS:
+            actions.append(self._drop_sets(dataset))
+        report = self._rebuild(dataset, progress)
+        if report.rebuilt:
+            actions.append(f"derived {report.rebuilt} documents of dataset {dataset!r} again")
+        actions += [f"could not derive {each.name!r}: {each.error}" for each in report.failed]
 
     def _remove_orphans(self, dataset: str) -> list[str]:
         removed = self._rebuilds.leftovers(dataset).removed
@@ -202,30 +229,6 @@ class DoctorDesk:
                 self._layers.delete_by_doc(dataset, layer.doc_name)
                 dropped += 1
         return [f"dropped {dropped} layers of dataset {dataset!r}"]
-
-    def _derive(
-        self,
-        datasets: Sequence[str],
-        by_dataset: dict[str, set[str]],
-        progress: ProgressCallback | None,
-    ) -> list[str]:
-        actions = []
-        for dataset in datasets:
-            checks = by_dataset.get(dataset, set())
-            if not self._derives(dataset):
-                continue
-            if checks & _DROPS:
-                if not self._embeds():
-                    actions.append(
-                        f"left the chunk sets of dataset {dataset!r}: the embedder does not answer"
-                    )
-                    continue
-                actions.append(self._drop_sets(dataset))
-            report = self._rebuild(dataset, progress)
-            if report.rebuilt:
-                actions.append(f"derived {report.rebuilt} documents of dataset {dataset!r} again")
-            actions += [f"could not derive {f.name!r}: {f.error}" for f in report.failed]
-        return actions
 
     def _embeds(self) -> bool:
         embedder = self._deriver.embedder

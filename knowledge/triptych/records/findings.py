@@ -23,6 +23,8 @@ class Finding:
         dataset_id: the dataset that it is in, "" where it is the whole store.
         count: how many times.
         examples: the first few of those, by name.
+        derives: whether the repair makes chunks or vectors again, for which the Service must be
+            of the configuration that the dataset was filled with.
     """
 
     check: str
@@ -34,6 +36,7 @@ class Finding:
     dataset_id: str = ""
     count: int = 1
     examples: tuple[str, ...] = ()
+    derives: bool = False
 
     @property
     def mendable(self) -> bool:
