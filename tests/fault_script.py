@@ -131,6 +131,7 @@ def main() -> None:
                 status = 0
             except BaseException:
                 traceback.print_exc()
+                raise
             finally:
                 os._exit(status)
         tell("ended", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))

@@ -20,7 +20,7 @@ from triptych.service import Service
 from triptych.testing import FakeEmbedder
 from triptych_backends.memory import MemoryStore
 
-MANY = {f"n{number:03}.md": f"# Title {number}\n\nText é number {number}.\n" for number in range(30)}
+MANY = {f"n{number:03}.md": f"# T{number}\n\nText é number {number}.\n" for number in range(30)}
 
 
 def fill(kb: Service) -> None:
@@ -111,8 +111,13 @@ A = "(SELECT d.id FROM document d JOIN dataset s ON s.id = d.dataset_id "
 A += "WHERE d.name = 'a.md' AND s.name = 'd')"
 BREAKS = {
     "content": broken(
-        f"UPDATE document SET content = replace(content, 'first', 'worst') WHERE id = {A}",
+        f"UPDATE document SET content = CAST(replace(content, 'first', 'worst') AS BLOB) WHERE id = {A}",
         "documents.checksum", beyond=True),
+    "content of another type": broken(
+        f"UPDATE document SET content = 'text' WHERE id = {A}",
+        "documents.unreadable", beyond=True),
+    "chunk of another type": broken(
+        f"UPDATE chunk SET content = 'text' WHERE document_id = {A}", "chunks.unreadable"),
     "content is no text": broken(
         f"UPDATE document SET content = x'ff00' WHERE id = {A}",
         "documents.unreadable", beyond=True),
@@ -132,7 +137,7 @@ BREAKS = {
         f"DELETE FROM chunk WHERE document_id = {A} AND position = 0",
         "chunks.counts", "chunks.order"),
     "chunk text": broken(
-        f"UPDATE chunk SET content = replace(content, 'first', 'worst') WHERE document_id = {A}",
+        f"UPDATE chunk SET content = CAST(replace(content, 'first', 'worst') AS BLOB) WHERE document_id = {A}",
         "chunks.spans"),
     "chunk span": broken(
         f"UPDATE chunk SET span_start = span_start + 1, span_end = span_end + 1 "
@@ -242,9 +247,9 @@ def test_a_database_index_that_lies_is_built_anew(path: Path) -> None:
 
 def test_a_damaged_page_is_told_and_beyond_repair(path: Path) -> None:
     with closing(sqlite3.connect(path)) as driver:
-        page = driver.execute(
-            "SELECT rootpage FROM sqlite_master WHERE name = 'chunk'"
-        ).fetchone()[0]
+        page = driver.execute("SELECT rootpage FROM sqlite_master WHERE name = 'chunk'").fetchone()[
+            0
+        ]
         size = driver.execute("PRAGMA page_size").fetchone()[0]
     data = bytearray(path.read_bytes())
     data[(page - 1) * size : (page - 1) * size + 8] = b"\xff" * 8
@@ -263,8 +268,8 @@ def flip_segment(path: Path) -> None:
     for manifest in manifests(path):
         for segment in manifest.parent.glob("*.segment"):
             data = bytearray(segment.read_bytes())
-            data[-1] ^= 1
-            data[len(data) // 2] ^= 1
+            for at in range(len(data) // 2, len(data)):
+                data[at] ^= 1
             segment.write_bytes(bytes(data))
 
 
@@ -429,7 +434,7 @@ def test_files_that_rotted_unseen_are_told(folder: Path) -> None:
 def test_a_mirror_that_differs_is_read_again(folder: Path) -> None:
     run(
         folder / ".triptych/derived/kb.db",
-        f"UPDATE document SET content = replace(content, 'first', 'worst') WHERE id = {A}",
+        f"UPDATE document SET content = CAST(replace(content, 'first', 'worst') AS BLOB) WHERE id = {A}",
     )
     with opened(f"files://{folder}") as kb:
         assert "files.mirror" in names(kb.doctor())
@@ -437,14 +442,22 @@ def test_a_mirror_that_differs_is_read_again(folder: Path) -> None:
         assert "first" in kb.get_document("d", "a.md").content
 
 
-def test_a_sidecar_that_is_none_is_told_with_what_to_do(folder: Path) -> None:
-    (side,) = (folder / ".triptych" / "datasets" / "d").rglob("a.md.json")
-    side.write_text("nonsense")
+def test_a_file_that_cannot_be_taken_is_told_with_what_to_do(folder: Path) -> None:
+    (folder / "d" / "bad.md").write_bytes(b"\xff\xfe\xff")
     with opened(f"files://{folder}") as kb:
         report = kb.doctor(repair=True)
         assert names(report) == {"files.unadopted"}
-        assert "restore it" in report.findings[0].remedy
-        assert "first" in kb.get_document("d", "a.md").content
+        assert "UTF-8" in report.findings[0].remedy
+        assert (folder / "d" / "bad.md").exists()
+
+
+def test_a_sidecar_that_is_none_is_told_or_written_again(folder: Path) -> None:
+    (side,) = (folder / ".triptych" / "datasets" / "d").rglob("a.md.json")
+    with opened(f"files://{folder}") as kb:
+        side.write_text("nonsense")
+        assert kb.doctor(repair=True).clean
+        assert kb.get_document("d", "a.md").metadata == {"lang": "en"}
+        assert json.loads(side.read_text())["metadata"] == {"lang": "en"}
 
 
 def test_what_a_writer_left_is_removed(folder: Path) -> None:

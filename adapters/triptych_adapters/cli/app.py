@@ -38,7 +38,19 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _module in (put, sync, watch, search, context, read, layers, maintain, status, doctor, evaluate):
+for _module in (
+    put,
+    sync,
+    watch,
+    search,
+    context,
+    read,
+    layers,
+    maintain,
+    status,
+    doctor,
+    evaluate,
+):
     _module.register(app)
 
 

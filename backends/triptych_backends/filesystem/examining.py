@@ -95,7 +95,9 @@ def _mirrored(store: FilesStore, dataset: str, name: str) -> str:
             "WHERE d.name = ? AND x.name = ?",
             [dataset, name],
         ).fetchone()
-    return "" if row is None else hashlib.sha256(row[0]).hexdigest()
+    if row is None or not isinstance(row[0], bytes):
+        return ""
+    return hashlib.sha256(row[0]).hexdigest()
 
 
 def _left(store: FilesStore) -> list[str]:
@@ -150,5 +152,3 @@ def _mend_mirror(store: FilesStore, dataset: str) -> list[str]:
                     )
                 mended += 1
     return [f"read {mended} documents of dataset {dataset!r} from their files again"]
-
-

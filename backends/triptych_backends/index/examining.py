@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych.doctor import Check, Tally
-from triptych.errors import CorruptStoreError
+from triptych.errors import CancelledError
 from triptych.records import Finding
 
 from .feed import FIELDS, ChangeFeed, Field
@@ -65,7 +65,9 @@ def examine_index(index: LocalIndex, dataset: str) -> Iterator[Finding]:
     for field in FIELDS:
         try:
             _compare(index, dataset, field, tally, place)
-        except CorruptStoreError:
+        except CancelledError:
+            raise
+        except Exception:  # noqa: BLE001 - whatever a damaged row of the truth ends with
             # The truth cannot be read for it; that is told where it is looked at.
             continue
     yield from tally.findings()

@@ -104,8 +104,7 @@ def broken_references() -> tuple[Invariant, ...]:
                         ),
                         f"SELECT '' AS dataset, {_labelled(table)} AS label FROM {table.name} x "
                         f"WHERE {broken}",
-                        kept
-                        or (f"DELETE FROM {table.name} AS x WHERE {broken}",),
+                        kept or (f"DELETE FROM {table.name} AS x WHERE {broken}",),
                     )
                 )
     return tuple(found)

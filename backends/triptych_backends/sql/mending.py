@@ -159,7 +159,7 @@ def _mend_digests(tx: Transaction) -> int:
     ).fetchall():
         after = page[-1][0]
         for pk, name, sha256, size, input_sig, metadata, content in page:
-            if hashlib.sha256(content).hexdigest() != sha256:
+            if not isinstance(content, bytes) or hashlib.sha256(content).hexdigest() != sha256:
                 continue
             right = (len(content), document_input_sig(name, sha256, json.loads(metadata)))
             if right != (size, input_sig):

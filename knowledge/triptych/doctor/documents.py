@@ -12,7 +12,7 @@ from triptych.chunking.positions import byte_offsets, start_lines
 from triptych.chunking.specs import ChunkSpec
 from triptych.contracts import ChunkRepo, DocumentRepo
 from triptych.embedding import CoverageGate
-from triptych.errors import CancelledError, StoreError
+from triptych.errors import CancelledError
 from triptych.records import (
     DatasetConfig,
     DerivedChunk,
@@ -82,7 +82,7 @@ def _document(
         return documents.get(info.dataset_id, info.name)
     except CancelledError:
         raise
-    except StoreError:
+    except Exception:  # noqa: BLE001 - whatever a damaged row ends with, it is unreadable
         result.fail("documents.unreadable", info.name)
         return None
 
@@ -140,7 +140,9 @@ def _check_set(
 
 
 def _check_spans(content: str, chunks: Sequence[DerivedChunk], result: Examined) -> None:
-    specs = [ChunkSpec(at, chunk.start, chunk.end) for at, chunk in enumerate(chunks)]
+    specs = [
+        ChunkSpec(index=at, start=chunk.start, end=chunk.end) for at, chunk in enumerate(chunks)
+    ]
     lines, offsets = start_lines(content, specs), byte_offsets(content, specs)
     for chunk, line, offset in zip(chunks, lines, offsets, strict=True):
         start, end = chunk.window_start, chunk.window_end
