@@ -23,11 +23,11 @@ def main() -> None:
             while not ending.is_set():
                 try:
                     found = kb.search("marked passage", scope="all", top_k=20).hits
-                    wrong += [
+                    wrong.extend(
                         f"{hit.doc_name}: {hit.content[:60]!r}"
                         for hit in found
                         if "marked" not in hit.content
-                    ]
+                    )
                     keys = [(hit.dataset_id, hit.doc_name, hit.chunk_index) for hit in found]
                     if len(set(keys)) != len(keys):
                         wrong.append(f"twice: {keys}")

@@ -14,8 +14,9 @@ import pytest
 
 import triptych
 from cli_run import Shell, fresh_shell
+from triptych.contracts import DocumentRepo
 from triptych.errors import NotAvailableError, NotFoundError
-from triptych.records import DoctorReport, ParkedLayer
+from triptych.records import DoctorReport, ParkedLayer, SourceDocument
 from triptych.service import Service
 from triptych.testing import FakeEmbedder
 from triptych_backends.memory import MemoryStore
@@ -109,10 +110,11 @@ def broken(sql: str | tuple[str, ...], *checks: str, beyond: bool = False) -> Br
 
 A = "(SELECT d.id FROM document d JOIN dataset s ON s.id = d.dataset_id "
 A += "WHERE d.name = 'a.md' AND s.name = 'd')"
+WORSE = "CAST(replace(content, 'first', 'worst') AS BLOB)"
 BREAKS = {
     "content": broken(
-        f"UPDATE document SET content = CAST(replace(content, 'first', 'worst') AS BLOB) WHERE id = {A}",
-        "documents.checksum", beyond=True),
+        f"UPDATE document SET content = {WORSE} WHERE id = {A}",
+        "documents.unreadable", beyond=True),
     "content of another type": broken(
         f"UPDATE document SET content = 'text' WHERE id = {A}",
         "documents.unreadable", beyond=True),
@@ -137,7 +139,7 @@ BREAKS = {
         f"DELETE FROM chunk WHERE document_id = {A} AND position = 0",
         "chunks.counts", "chunks.order"),
     "chunk text": broken(
-        f"UPDATE chunk SET content = CAST(replace(content, 'first', 'worst') AS BLOB) WHERE document_id = {A}",
+        f"UPDATE chunk SET content = {WORSE} WHERE document_id = {A}",
         "chunks.spans"),
     "chunk span": broken(
         f"UPDATE chunk SET span_start = span_start + 1, span_end = span_end + 1 "
@@ -384,6 +386,25 @@ def test_a_backend_without_the_power_is_told_as_such() -> None:
             assert any("no checks of its own" in each for each in report.skipped)
 
 
+def test_content_that_is_not_what_was_put_is_told() -> None:
+    with MemoryStore() as store:
+
+        class Rotten:
+            """Documents that come back otherwise than they were put."""
+
+            def __getattr__(self, name: str) -> object:
+                return getattr(store.documents, name)
+
+            def get(self, dataset_id: str, name: str) -> SourceDocument | None:
+                found = store.documents.get(dataset_id, name)
+                return None if found is None else attrs.evolve(found, content="other")
+
+        documents: DocumentRepo = Rotten()  # type: ignore[assignment]  # the rest by __getattr__
+        with Service(documents, store.chunks, store.layers, close=lambda: None) as kb:
+            kb.put_document("d", "a", "text")
+            assert names(kb.doctor(repair=True)) == {"documents.checksum"}
+
+
 def test_parked_notes_of_nobody_are_forgotten(tmp_path: Path) -> None:
     from datetime import UTC, datetime
 
@@ -434,7 +455,7 @@ def test_files_that_rotted_unseen_are_told(folder: Path) -> None:
 def test_a_mirror_that_differs_is_read_again(folder: Path) -> None:
     run(
         folder / ".triptych/derived/kb.db",
-        f"UPDATE document SET content = CAST(replace(content, 'first', 'worst') AS BLOB) WHERE id = {A}",
+        f"UPDATE document SET content = {WORSE} WHERE id = {A}",
     )
     with opened(f"files://{folder}") as kb:
         assert "files.mirror" in names(kb.doctor())
@@ -451,13 +472,14 @@ def test_a_file_that_cannot_be_taken_is_told_with_what_to_do(folder: Path) -> No
         assert (folder / "d" / "bad.md").exists()
 
 
-def test_a_sidecar_that_is_none_is_told_or_written_again(folder: Path) -> None:
+def test_a_sidecar_that_is_none_is_told_with_what_to_do(folder: Path) -> None:
     (side,) = (folder / ".triptych" / "datasets" / "d").rglob("a.md.json")
     with opened(f"files://{folder}") as kb:
         side.write_text("nonsense")
-        assert kb.doctor(repair=True).clean
-        assert kb.get_document("d", "a.md").metadata == {"lang": "en"}
-        assert json.loads(side.read_text())["metadata"] == {"lang": "en"}
+        report = kb.doctor(repair=True)
+        assert names(report) == {"files.unadopted"}
+        assert "restore it" in report.findings[0].remedy
+        assert "first" in kb.get_document("d", "a.md").content
 
 
 def test_what_a_writer_left_is_removed(folder: Path) -> None:
