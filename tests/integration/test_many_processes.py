@@ -83,7 +83,7 @@ def at_once(url: str, tmp_path: Path, *, rounds: int) -> None:
         watcher = begun([*watch, "--poll", "0.1", "--debounce", "0.1"], tmp_path)
         try:
             for edition in range(1, rounds + 1):
-                one_round(kb, url, tmp_path, watched, files, edition)
+                one_round(kb, url, watched, files, edition)
             eventually(lambda: is_synced(kb, rounds), "the watcher fell behind")
         finally:
             watcher.send_signal(signal.SIGTERM)
@@ -98,9 +98,7 @@ def at_once(url: str, tmp_path: Path, *, rounds: int) -> None:
         assert report.clean, [str(each) for each in report.findings]
 
 
-def one_round(
-    kb: triptych.Service, url: str, tmp_path: Path, watched: Path, files: Path, edition: int
-) -> None:
+def one_round(kb: triptych.Service, url: str, watched: Path, files: Path, edition: int) -> None:
     """Three commands at once, while the watcher has changes to take over."""
     for number in range(10):
         (watched / f"w{number}.md").write_text(text(f"w{number}", edition))
@@ -108,10 +106,9 @@ def one_round(
     for number in range(3):
         name = f"p{number}.md"
         (files / name).write_text(text(name, edition))
-        arguments = ["put", str(files / name), "--dataset", "cli"]
-        puts.append(begun([*COMMAND, "--store", url, *arguments], tmp_path))
-    for number, put in enumerate(puts):
-        _, errors = put.communicate(timeout=120)
+        puts.append(begun([*COMMAND, "--store", url, "put", name, "--dataset", "cli"], files))
+    ended = [put.communicate(timeout=120) for put in puts]
+    for number, (put, (_, errors)) in enumerate(zip(puts, ended, strict=True)):
         assert put.returncode == 0, errors
         # Told as done, it is found by everybody at once.
         stored = kb.get_document("cli", f"p{number}.md")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -107,7 +107,7 @@ _SOURCES = frozenset({"dataset", "document"})
 def examine(store: SqlStore, dataset_ids: Collection[str]) -> Iterator[Finding]:
     """See `Examiner.examine`."""
     tally = Tally()
-    parts = [
+    parts: list[Callable[[], None]] = [
         lambda: _pages(store, tally),
         lambda: _schema(store, tally),
         lambda: _clock(store, tally),
