@@ -174,6 +174,13 @@ BREAKS = {
     "layer's vector": broken(
         "UPDATE vector SET data = zeroblob(8) WHERE id IN (SELECT vector_id FROM layer)",
         "vectors.stored"),
+    "layer's vector is gone": broken(
+        "DELETE FROM vector WHERE id IN (SELECT vector_id FROM layer)",
+        "orphans.layer.vector_id"),
+    "space": broken("DELETE FROM space", "orphans.vector.space_id"),
+    "layer is no text": broken(
+        "UPDATE layer SET content = x'ff' WHERE doc_name = 'a.md'",
+        "layers.unreadable", beyond=True),
     "vector of another space": broken(
         ("INSERT INTO space SELECT (SELECT max(id) FROM space) + 1, dataset_id, 'other', dimension "
          "FROM space LIMIT 1",

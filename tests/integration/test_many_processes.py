@@ -59,7 +59,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def test_a_server_a_watcher_and_three_commands_at_once(url: str, tmp_path: Path) -> None:
-    at_once(url, tmp_path, rounds=2)
+    at_once(url, tmp_path, rounds=1)
 
 
 @pytest.mark.slow

@@ -74,9 +74,14 @@ _KEPT = {
 """What is done, by table and column, where the row is not simply removed."""
 
 
+_DERIVED = {("chunk", "vector_id"), ("vector", "space_id"), ("space", "dataset_id")}
+"""What chunk sets go with when it is removed."""
+
 _REPAIRS = {
     ("document", "dataset_id"): "a dataset is made for them",
     ("chunk", "vector_id"): _SETS,
+    ("vector", "space_id"): "they are removed; the chunk sets that used them are derived again",
+    ("space", "dataset_id"): "they are removed with their vectors, which are made again",
     ("layer", "vector_id"): "the layers are embedded again",
 }
 
@@ -100,7 +105,7 @@ def broken_references() -> tuple[Invariant, ...]:
                             f"rows name a {parent} that does not exist ({column.name})",
                             "what was deleted takes room and may be found, or reading fails",
                             repair=_REPAIRS.get((table.name, column.name), _REMOVED),
-                            derives=(table.name, column.name) == ("chunk", "vector_id"),
+                            derives=(table.name, column.name) in _DERIVED,
                         ),
                         f"SELECT '' AS dataset, {_labelled(table)} AS label FROM {table.name} x "
                         f"WHERE {broken}",
