@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         DocVectorSearcher as DocVectorSearcher,
         Embedder as Embedder,
         EventNotifier as EventNotifier,
+        Examiner as Examiner,
         LayerJournal as LayerJournal,
         LayerPager as LayerPager,
         LayerRepo as LayerRepo,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
         Rebuilder as Rebuilder,
         Retriever as Retriever,
         VersionReader as VersionReader,
+        WeightsVerifier as WeightsVerifier,
     )
     from triptych.dataset import (
         Dataset as Dataset,
@@ -135,12 +137,14 @@ if TYPE_CHECKING:
         DerivedChunk as DerivedChunk,
         DerivedLayer as DerivedLayer,
         DerivedSig as DerivedSig,
+        DoctorReport as DoctorReport,
         DocumentContext as DocumentContext,
         DocumentInfo as DocumentInfo,
         DocumentSummary as DocumentSummary,
         EventKind as EventKind,
         Failure as Failure,
         Filter as Filter,
+        Finding as Finding,
         Found as Found,
         Generation as Generation,
         Health as Health,
@@ -218,7 +222,7 @@ _HOMES = {
     "contracts": (
         "ChunkRepo ChunkSigReader Chunker CoverageEmbedder DocLevelSearcher "
         "DocVectorSearcher DocumentRepo Embedder LLM LayerJournal LayerPager LayerRepo Ranker "
-        "Rebuilder Retriever EventNotifier VersionReader"
+        "Rebuilder Retriever EventNotifier Examiner VersionReader WeightsVerifier"
     ),
     "dataset": "Dataset",
     "deadlines": "CancelScope deadline",
@@ -237,7 +241,8 @@ _HOMES = {
         "DocumentSummary EventKind Failure Filter Found Generation Health HealthCheck Hit "
         "Layer LayerQuery Message Mode NewDocument PutReport Query RebuildReport "
         "RebuildScope ResolvedQuery Result Scope SourceDocument "
-        "Usage is_valid_layer is_valid_mode ModelUsage ParkedLayer"
+        "Usage is_valid_layer is_valid_mode ModelUsage ParkedLayer "
+        "DoctorReport Finding"
     ),
     "search.engine": "SearchEngine",
     "search.rankers": "DEFAULT_RRF_K RRFRanker WeightedRanker",
@@ -306,6 +311,7 @@ __all__ = [
     "DirectorySync",
     "DocLevelSearcher",
     "DocVectorSearcher",
+    "DoctorReport",
     "DocumentContext",
     "DocumentInfo",
     "DocumentRepo",
@@ -314,8 +320,10 @@ __all__ = [
     "EventKind",
     "EventNotifier",
     "EventReloader",
+    "Examiner",
     "Failure",
     "Filter",
+    "Finding",
     "FixedWindowChunker",
     "Found",
     "Generation",
@@ -387,6 +395,7 @@ __all__ = [
     "Verification",
     "VersionReader",
     "WeightedRanker",
+    "WeightsVerifier",
     "category",
     "chunk_config_sig",
     "chunk_text",

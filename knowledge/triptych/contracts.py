@@ -42,6 +42,7 @@ from triptych.records import (
     DerivedLayer,
     DerivedSig,
     DocumentInfo,
+    Finding,
     Found,
     Generation,
     HealthCheck,
@@ -74,6 +75,7 @@ __all__ = [
     "Embedder",
     "Eraser",
     "EventNotifier",
+    "Examiner",
     "HealthReader",
     "InProcess",
     "LayerJournal",
@@ -86,6 +88,7 @@ __all__ = [
     "StatsReader",
     "VectorReader",
     "VersionReader",
+    "WeightsVerifier",
 ]
 
 
@@ -503,6 +506,31 @@ class HealthReader(Protocol):
 
 
 @runtime_checkable
+class Examiner(Protocol):
+    """Power: a store that can check what only itself sees, and mend it.
+
+    What any store can be asked through its three repositories the Service checks by itself.
+    """
+
+    def examine(self, dataset_ids: Collection[str]) -> Iterator[Finding]:
+        """What is wrong in these datasets, and in the store as a whole. Writes nothing.
+
+        ``dataset_ids`` are all there are, or those that were asked for. Reads all there is, in
+        bounded memory. At most one finding a check and place, with a count; those that `mend`
+        mends have a ``repair``. Any number of writers may be at work meanwhile.
+        """
+        ...
+
+    def mend(self, checks: Collection[str], dataset_ids: Collection[str]) -> Sequence[str]:
+        """Mend what the ``checks`` of these names find now; what was done, in words.
+
+        From the truth alone: what is derived is dropped, to be made again by the Service, and
+        no source document is removed or altered. Names of other checks are passed over.
+        """
+        ...
+
+
+@runtime_checkable
 class Closeable(Protocol):
     """Power: holds resources until closed."""
 
@@ -547,6 +575,19 @@ class CoverageEmbedder(Protocol):
 
     def coverage(self, text: str) -> float:
         """The share of ``text``, 0 to 1, that the model's vocabulary covers."""
+        ...
+
+
+@runtime_checkable
+class WeightsVerifier(Protocol):
+    """Power: an embedder that can tell whether its model's files are the right ones."""
+
+    def verify_weights(self) -> None:
+        """Read the files, and compare them with the digests they are pinned to.
+
+        Raises:
+            NotAvailableError: one is missing, or another; the message names it.
+        """
         ...
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 
+from triptych.bulk import check_progress
 from triptych.chunking import ChunkerSet, default_chunkers
 from triptych.context.counting import TokenCounter
 from triptych.context.desk import ContextDesk
@@ -31,6 +32,7 @@ from triptych.contracts import (
 )
 from triptych.dataset import Dataset
 from triptych.derivation import Deriver
+from triptych.doctor import DoctorDesk
 from triptych.embedding import check_embedder
 from triptych.errors import (
     CancelledError,
@@ -47,6 +49,7 @@ from triptych.records import (
     DatasetConfig,
     DatasetStats,
     DerivedLayer,
+    DoctorReport,
     DocumentInfo,
     DocumentSummary,
     Health,
@@ -156,6 +159,14 @@ class Service:
         self._contexts = ContextDesk(self._searches, documents, chunks)
         self._rebuilds = RebuildDesk(
             documents, chunks, layers, self._deriver, self._writer, self._layers
+        )
+        self._doctors = DoctorDesk(
+            documents,
+            chunks,
+            layers,
+            self._deriver,
+            self._rebuilds,
+            lambda each, progress: self._rebuilds.datasets([each], progress),
         )
         self._close = close
         self._closed = False
@@ -672,6 +683,41 @@ class Service:
         return check_health(
             self.documents, self._repos(), self.options.embedder, self.stats, probe=probe
         )
+
+    def doctor(
+        self,
+        *,
+        repair: bool = False,
+        dataset_id: str | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> DoctorReport:
+        """Check every invariant of the store, and say what is wrong and why it matters.
+
+        Reads everything, page by page: content against its checksums, chunks against their
+        documents, signatures against configurations, vectors, layers, what has lost its owner,
+        the database and the search index against each other, the model's files. That takes time
+        in proportion to the store; `health` is the quick look. Others may write meanwhile.
+
+        ``repair`` mends what can be made again from the truth, and examines once more: the
+        report then tells what is left. It never removes or alters a source document.
+        ``dataset_id`` names the one dataset to look at, beside the store as a whole.
+
+        Raises:
+            NotFoundError: there is no such dataset.
+            StoreError: the store cannot be read at all.
+            CancelledError: the deadline passed; what was repaired stays.
+        """
+        self._open()
+        check_progress(progress)
+        if dataset_id is None:
+            datasets: Callable[[], Sequence[str]] = self.documents.list_datasets
+        else:
+            only = (dataset_id,)
+            _check_names(dataset_id)
+            if dataset_id not in self.documents.list_datasets():
+                raise self._missing(dataset_id)
+            datasets = lambda: only  # noqa: E731 - a function of its own would say no more
+        return self._doctors.report(datasets, repair=repair, progress=progress)
 
     def close(self) -> None:
         """Release files, connections and threads. Idempotent; later calls raise `StoreError`."""

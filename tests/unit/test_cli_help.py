@@ -42,6 +42,7 @@ COMMANDS = (
     "layers ledger",
     "rebuild",
     "status",
+    "doctor",
     "delete",
     "eval",
     "eval retrieval",

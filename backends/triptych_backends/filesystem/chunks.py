@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from triptych.records import DatasetConfig, HealthCheck
+from triptych.records import DatasetConfig, Finding, HealthCheck
 from triptych_backends.sql.chunks import SqlChunks
+
+from .examining import examine_files, mend_files
 
 if TYPE_CHECKING:
     from .store import FilesStore
@@ -34,6 +36,16 @@ class FilesChunks(SqlChunks):
             for problem in self._files.problems()
         ]
         return [*super().check_health(), *unadopted]
+
+    def examine(self, dataset_ids: Collection[str]) -> Iterator[Finding]:
+        """See `Examiner.examine`: the files, then the derived database."""
+        yield from examine_files(self._files, dataset_ids)
+        yield from super().examine(dataset_ids)
+
+    def mend(self, checks: Collection[str], dataset_ids: Collection[str]) -> Sequence[str]:
+        """See `Examiner.mend`."""
+        done = mend_files(self._files, checks, dataset_ids)
+        return [*done, *super().mend(checks, dataset_ids)]
 
     def close(self) -> None:
         """Close the store, for its other repositories too. Idempotent."""

@@ -24,6 +24,7 @@ from .folder import Folder
 from .health import check_index
 from .nearest import VanishedError, checked, nearest, nearest_documents
 from .ranking import Found, parts_of, rank
+from .segment import View
 from .select import lowest_of_best
 from .snapshot import Snapshot, Stats, stats
 from .vectors import Cores
@@ -203,6 +204,19 @@ class LocalIndex:
             return HealthCheck(name="index", status="ok", detail=f"{dataset!r} is kept in memory")
         folder = Folder(_place(self._path, dataset), dataset)
         return check_index(dataset, folder, self._feed, self._analyzers, writes=writes)
+
+    @property
+    def feed(self) -> ChangeFeed:
+        """The truth that this index follows."""
+        return self._feed
+
+    def views(self, dataset: str, field: Field) -> Sequence[View]:
+        """The segments of one field as a search that starts now sees them."""
+        return self._fresh([dataset])[dataset].views(field)
+
+    def folder(self, dataset: str) -> Folder | None:
+        """Where the dataset's index is published, None when it is kept in memory."""
+        return None if self._path is None else Folder(_place(self._path, dataset), dataset)
 
     def drop(self, dataset: str) -> None:
         """Forget a dataset, its files included; a later search builds its index again.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 
 from triptych import rules
 from triptych.records import (
@@ -15,6 +15,7 @@ from triptych.records import (
     DatasetStats,
     DerivedChunk,
     DerivedSig,
+    Finding,
     Found,
     Layer,
     Vector,
@@ -33,6 +34,19 @@ class MemoryChunks:
     def __init__(self, truth: Truth, searching: Searching) -> None:
         self._truth = truth
         self._searching = searching
+
+    def examine(self, dataset_ids: Collection[str]) -> Iterator[Finding]:
+        """See `Examiner.examine`: the index alone, for the rest is the Service's to look at."""
+        for dataset in dataset_ids:
+            yield from self._searching.examine(dataset)
+
+    def mend(self, checks: Collection[str], dataset_ids: Collection[str]) -> Sequence[str]:
+        """See `Examiner.mend`."""
+        if not any(name.startswith("index.") for name in checks):
+            return []
+        with self._truth:
+            self._searching.renew()
+        return ["dropped the search index"]
 
     def config(self, dataset_id: str) -> DatasetConfig | None:
         with self._truth as truth:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 import numpy as np
@@ -15,10 +15,12 @@ from triptych.records import (
     ChunkQuery,
     DerivedSig,
     Filter,
+    Finding,
     LayerQuery,
     Mode,
 )
 from triptych.text import get_analyzer
+from triptych_backends.index.examining import examine_index
 from triptych_backends.index.feed import Field, Scored
 from triptych_backends.index.local import LocalIndex
 from triptych_backends.memory.feed import MemoryFeed
@@ -40,6 +42,10 @@ class Searching:
 
     def close(self) -> None:
         self._index.close()
+
+    def examine(self, dataset: str) -> Iterator[Finding]:
+        """See `examine_index`."""
+        return examine_index(self._index, dataset)
 
     def search(self, query: ChunkQuery, field: Field) -> Sequence[Candidate]:
         datasets, owners = self._within(query, field)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sqlalchemy import bindparam, select
@@ -16,6 +16,7 @@ from triptych.records import (
     DatasetStats,
     DerivedChunk,
     DerivedSig,
+    Finding,
     Found,
     HealthCheck,
     Mode,
@@ -26,8 +27,10 @@ from triptych_backends.index import Field, LocalIndex, Owners, Scored
 from . import tables as t
 from .chunk_rows import SIG_COLUMNS, sig_of
 from .chunk_sets import configure, replace_sets, restamp
+from .examining import examine
 from .filters import document_owners, restricts_documents
 from .health import check_store
+from .mending import mend
 from .reading import fetch_chunks, fetch_documents, iter_chunks, revisions
 from .removal import remove_chunk_set, remove_chunk_sets
 from .repository import Repository
@@ -63,7 +66,7 @@ _DOCUMENT = (
 
 class SqlChunks(Repository):
     """`ChunkRepo` over a `SqlStore`, with the powers `BulkChunkRepo`, `VectorReader`,
-    `DocLevelSearcher`, `DocVectorSearcher`, `StatsReader` and `HealthReader`.
+    `DocLevelSearcher`, `DocVectorSearcher`, `StatsReader`, `HealthReader` and `Examiner`.
 
     A chunk's key is its row's id, a document's the revision of its content.
     """
@@ -74,6 +77,14 @@ class SqlChunks(Repository):
     def check_health(self) -> Sequence[HealthCheck]:
         """See `HealthReader.check_health`."""
         return check_store(self.store)
+
+    def examine(self, dataset_ids: Collection[str]) -> Iterator[Finding]:
+        """See `Examiner.examine`."""
+        return examine(self.store, dataset_ids)
+
+    def mend(self, checks: Collection[str], dataset_ids: Collection[str]) -> Sequence[str]:
+        """See `Examiner.mend`."""
+        return mend(self.store, checks, dataset_ids)
 
     def config(self, dataset_id: str) -> DatasetConfig | None:
         """See `ChunkRepo.config`."""

@@ -32,6 +32,7 @@ from triptych.records.events import (
     ChangeEvent,
     RebuildScope,
 )
+from triptych.records.findings import DoctorReport, Finding
 from triptych.records.journal import ModelUsage, ParkedLayer, ParkedReason
 from triptych.records.models import (
     Generation,
@@ -97,12 +98,14 @@ __all__ = [
     "DerivedChunk",
     "DerivedLayer",
     "DerivedSig",
+    "DoctorReport",
     "DocumentContext",
     "DocumentInfo",
     "DocumentSummary",
     "EventKind",
     "Failure",
     "Filter",
+    "Finding",
     "Found",
     "Generation",
     "Health",

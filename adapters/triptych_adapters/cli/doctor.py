@@ -1,0 +1,102 @@
+"""``triptych doctor``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from triptych_adapters.cli.exits import Exit
+from triptych_adapters.cli.session import Session, command, examples
+
+if TYPE_CHECKING:
+    from triptych.records import DoctorReport, Finding
+    from triptych_adapters.cli.output import Output
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``doctor``."""
+    command(
+        app,
+        "doctor",
+        epilog=examples(
+            "triptych doctor",
+            "triptych doctor --repair",
+            "triptych doctor --json | jq '.findings'",
+        ),
+    )(doctor)
+
+
+def doctor(
+    session: Session,
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            "--dataset",
+            "-d",
+            help="The one dataset to look at, beside the store itself.",
+            show_default=False,
+        ),
+    ] = None,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Mend what can be made again from the documents.")
+    ] = False,
+) -> Exit:
+    """Check everything that is stored, and say what is wrong and why it matters.
+
+    Documents against their checksums, chunks against documents, vectors, layers, what has lost
+    its owner, the database, the search index, the model's files: all are read, which takes a
+    while; `status` is the quick look. A repair drops what is derived and wrong, and makes it
+    again; it never removes or alters a document.
+    """
+    from triptych_adapters.cli.progress import shown
+    from triptych_adapters.cli.schema import finding_json
+
+    output = session.output
+    with session.service() as service, shown(output, "examining") as progress:
+        report = service.doctor(repair=repair, dataset_id=dataset, progress=progress)
+    if output.as_json:
+        output.emit(
+            {
+                "dataset": dataset,
+                "clean": report.clean,
+                "findings": [finding_json(each) for each in report.findings],
+                "repaired": [finding_json(each) for each in report.repaired],
+                "actions": list(report.actions),
+                "checked": dict(report.checked),
+                "skipped": list(report.skipped),
+            }
+        )
+    else:
+        _show(output, report, repair=repair)
+    return ended(report)
+
+
+def _show(output: Output, report: DoctorReport, *, repair: bool) -> None:
+    for finding in report.repaired:
+        output.say(f"mended {finding}")
+    for finding in report.findings:
+        output.say(str(finding))
+        output.say(f"  why: {finding.why}")
+        output.say(f"  {_advice(finding, repair=repair)}")
+    for action in report.actions:
+        output.note(action)
+    for skipped in report.skipped:
+        output.note(f"not looked at: {skipped}")
+    looked = ", ".join(f"{count} {what}" for what, count in report.checked.items())
+    ending = "all is well" if report.clean else f"{len(report.findings)} things are wrong"
+    output.note(f"looked at {looked or 'an empty store'}: {ending}")
+
+
+def _advice(finding: Finding, *, repair: bool) -> str:
+    if finding.mendable:
+        return f"{'not mended' if repair else '--repair mends it'}: {finding.repair}"
+    return f"beyond repair: {finding.remedy}"
+
+
+def ended(report: DoctorReport) -> Exit:
+    """STORE where something is wrong with what is stored, MODEL where it is the model alone."""
+    if report.clean:
+        return Exit.OK
+    of_model = all(finding.check == "embedder.weights" for finding in report.findings)
+    return Exit.MODEL if of_model else Exit.STORE

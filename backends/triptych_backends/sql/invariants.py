@@ -1,0 +1,250 @@
+"""What always holds between the rows of a store, as statements that find where it does not.
+
+A new table needs nothing here where its foreign keys say all: a row whose owner is gone is found
+and removed. What a removed owner should leave otherwise is told in `_KEPT`.
+"""
+
+from __future__ import annotations
+
+import attrs
+from sqlalchemy import Table
+
+from triptych.doctor import Check
+
+from . import tables as t
+
+__all__ = ["INVARIANTS", "Invariant", "broken_references"]
+
+_REMOVED = "the rows are removed"
+_SETS = "the chunk sets are dropped and derived again from their documents"
+_LOGGED = "the change log is written anew, and the index is built from it"
+
+
+@attrs.frozen
+class Invariant:
+    """``rows`` selects (dataset, label) of each row that breaks it; ``mend`` are statements that
+    leave none. Neither takes parameters."""
+
+    check: Check
+    rows: str
+    mend: tuple[str, ...] = ()
+
+
+def _labelled(table: Table, alias: str = "x") -> str:
+    keys = " || '/' || ".join(
+        f"coalesce(CASE typeof({alias}.{c.name}) WHEN 'blob' THEN hex({alias}.{c.name}) "
+        f"ELSE {alias}.{c.name} END, '')"
+        for c in table.primary_key.columns
+    )
+    return f"'{table.name} ' || {keys}"
+
+
+_DROP_SETS_OF = (
+    "DELETE FROM chunk WHERE document_id IN ({ids})",
+    "DELETE FROM derivation WHERE document_id IN ({ids})",
+)
+
+
+def _dropping(ids: str) -> tuple[str, ...]:
+    """Statements that drop the chunk sets of the documents that ``ids`` selects."""
+    return (
+        "CREATE TEMP TABLE IF NOT EXISTS doctor_sets (id INTEGER PRIMARY KEY)",
+        "DELETE FROM temp.doctor_sets",
+        f"INSERT OR IGNORE INTO temp.doctor_sets {ids}",
+        *(line.format(ids="SELECT id FROM temp.doctor_sets") for line in _DROP_SETS_OF),
+    )
+
+
+_KEPT = {
+    # A source document is never removed: a dataset is made for it.
+    ("document", "dataset_id"): (
+        "INSERT INTO dataset (id, name, live, deleted_version) "
+        "SELECT DISTINCT d.dataset_id, 'recovered ' || d.dataset_id, 1, 0 FROM document d "
+        "WHERE d.dataset_id NOT IN (SELECT id FROM dataset)",
+    ),
+    ("chunk", "vector_id"): _dropping(
+        "SELECT document_id FROM chunk WHERE vector_id IS NOT NULL "
+        "AND vector_id NOT IN (SELECT id FROM vector)"
+    ),
+    ("layer", "vector_id"): (
+        "UPDATE layer SET vector_id = NULL, embed_sig = '' WHERE vector_id IS NOT NULL "
+        "AND vector_id NOT IN (SELECT id FROM vector)",
+    ),
+}
+"""What is done, by table and column, where the row is not simply removed."""
+
+
+_DERIVED = {("chunk", "vector_id"), ("vector", "space_id"), ("space", "dataset_id")}
+"""What chunk sets go with when it is removed."""
+
+_REPAIRS = {
+    ("document", "dataset_id"): "a dataset is made for them",
+    ("chunk", "vector_id"): _SETS,
+    ("vector", "space_id"): "they are removed; the chunk sets that used them are derived again",
+    ("space", "dataset_id"): "they are removed with their vectors, which are made again",
+    ("layer", "vector_id"): "the layers are embedded again",
+}
+
+
+def broken_references() -> tuple[Invariant, ...]:
+    """One invariant a foreign key of the schema: what it names is there."""
+    found = []
+    for table in t.METADATA.sorted_tables:
+        for column in table.columns:
+            for key in column.foreign_keys:
+                parent, name = key.column.table.name, key.column.name
+                broken = (
+                    f"x.{column.name} IS NOT NULL AND NOT EXISTS "
+                    f"(SELECT 1 FROM {parent} p WHERE p.{name} = x.{column.name})"
+                )
+                kept = _KEPT.get((table.name, column.name))
+                found.append(
+                    Invariant(
+                        Check(
+                            f"orphans.{table.name}.{column.name}",
+                            f"rows name a {parent} that does not exist ({column.name})",
+                            "what was deleted takes room and may be found, or reading fails",
+                            repair=_REPAIRS.get((table.name, column.name), _REMOVED),
+                            derives=(table.name, column.name) in _DERIVED,
+                        ),
+                        f"SELECT '' AS dataset, {_labelled(table)} AS label FROM {table.name} x "
+                        f"WHERE {broken}",
+                        kept or (f"DELETE FROM {table.name} AS x WHERE {broken}",),
+                    )
+                )
+    return tuple(found)
+
+
+_NAMED = "JOIN dataset s ON s.id = d.dataset_id"
+
+INVARIANTS: tuple[Invariant, ...] = (
+    Invariant(
+        Check(
+            "dataset.hidden",
+            "documents are in a dataset that counts as deleted",
+            "nobody can list or search them",
+            repair="the dataset is shown again",
+        ),
+        f"SELECT s.name AS dataset, d.name AS label FROM document d {_NAMED} WHERE NOT s.live",
+        ("UPDATE dataset SET live = 1 WHERE NOT live AND id IN (SELECT dataset_id FROM document)",),
+    ),
+    Invariant(
+        Check(
+            "chunks.counts",
+            "a chunk set does not have the chunks and vectors that it says it has",
+            "passages are missing from every answer",
+            repair=_SETS,
+            derives=True,
+        ),
+        f"SELECT s.name AS dataset, d.name AS label FROM derivation v "
+        f"JOIN document d ON d.id = v.document_id {_NAMED} WHERE (v.chunks, v.vectors) <> "
+        "(SELECT count(*), count(c.vector_id) FROM chunk c WHERE c.document_id = v.document_id)",
+        _dropping(
+            "SELECT v.document_id FROM derivation v WHERE (v.chunks, v.vectors) <> (SELECT "
+            "count(*), count(c.vector_id) FROM chunk c WHERE c.document_id = v.document_id)"
+        ),
+    ),
+    Invariant(
+        Check(
+            "chunks.ownerless",
+            "chunks belong to no chunk set",
+            "search finds passages whose freshness nobody can tell",
+            repair=_REMOVED,
+        ),
+        f"SELECT s.name AS dataset, d.name AS label FROM chunk c "
+        f"JOIN document d ON d.id = c.document_id {_NAMED} "
+        "WHERE c.document_id NOT IN (SELECT document_id FROM derivation)",
+        ("DELETE FROM chunk WHERE document_id NOT IN (SELECT document_id FROM derivation)",),
+    ),
+    Invariant(
+        Check(
+            "vectors.space",
+            "chunks have vectors of another embedding space than their set",
+            "vectors of two models are compared with each other",
+            repair=_SETS,
+            derives=True,
+        ),
+        "SELECT s.name AS dataset, d.name AS label FROM chunk c "
+        f"JOIN document d ON d.id = c.document_id {_NAMED} "
+        "JOIN derivation v ON v.document_id = d.id JOIN vector w ON w.id = c.vector_id "
+        "JOIN space p ON p.id = w.space_id "
+        "WHERE p.embed_sig <> v.embed_sig OR p.dataset_id <> d.dataset_id",
+        _dropping(
+            "SELECT c.document_id FROM chunk c JOIN document d ON d.id = c.document_id "
+            "JOIN derivation v ON v.document_id = d.id JOIN vector w ON w.id = c.vector_id "
+            "JOIN space p ON p.id = w.space_id "
+            "WHERE p.embed_sig <> v.embed_sig OR p.dataset_id <> d.dataset_id"
+        ),
+    ),
+    Invariant(
+        Check(
+            "vectors.digest",
+            "chunks have a vector that is kept under the digest of another text",
+            "they are found by another text's meaning",
+            repair=_SETS,
+            derives=True,
+        ),
+        "SELECT s.name AS dataset, d.name AS label FROM chunk c "
+        f"JOIN document d ON d.id = c.document_id {_NAMED} JOIN vector w ON w.id = c.vector_id "
+        "WHERE c.input_sig <> '' AND w.digest <> c.input_sig",
+        _dropping(
+            "SELECT c.document_id FROM chunk c JOIN vector w ON w.id = c.vector_id "
+            "WHERE c.input_sig <> '' AND w.digest <> c.input_sig"
+        ),
+    ),
+    Invariant(
+        Check(
+            "layers.nameless",
+            "layers, or notes about them, belong to documents that do not exist",
+            "search finds summaries of what was deleted",
+            repair=_REMOVED,
+        ),
+        " UNION ALL ".join(
+            f"SELECT s.name, x.doc_name FROM {table} x JOIN dataset s ON s.id = x.dataset_id "
+            "WHERE x.doc_name <> '' AND x.doc_name NOT LIKE '%/' AND NOT EXISTS (SELECT 1 FROM "
+            "document d WHERE d.dataset_id = x.dataset_id AND d.name = x.doc_name)"
+            for table in ("layer", "layer_parked", "layer_note")
+        ),
+        tuple(
+            f"DELETE FROM {table} AS x WHERE x.doc_name <> '' AND x.doc_name NOT LIKE '%/' AND "
+            "NOT EXISTS (SELECT 1 FROM document d WHERE d.dataset_id = x.dataset_id "
+            "AND d.name = x.doc_name)"
+            for table in ("layer", "layer_parked", "layer_note")
+        ),
+    ),
+    Invariant(
+        Check(
+            "log.incomplete",
+            "the change log does not tell of everything that is stored",
+            "a search index that catches up by it misses what was put",
+            repair=_LOGGED,
+        ),
+        f"SELECT s.name AS dataset, d.name AS label FROM document d {_NAMED} WHERE NOT EXISTS "
+        "(SELECT 1 FROM change g WHERE g.dataset_id = d.dataset_id AND g.field = 'document' "
+        "AND g.owner = d.id AND g.seq >= d.revision) "
+        f"UNION ALL SELECT s.name, d.name FROM derivation v JOIN document d "
+        f"ON d.id = v.document_id {_NAMED} WHERE NOT EXISTS (SELECT 1 FROM change g "
+        "WHERE g.dataset_id = d.dataset_id AND g.field = 'chunk' AND g.owner = d.id) "
+        "UNION ALL SELECT s.name, d.doc_name FROM layer d "
+        f"{_NAMED} WHERE NOT EXISTS (SELECT 1 FROM change g WHERE g.dataset_id = d.dataset_id "
+        "AND g.field IN ('abstract', 'overview') AND g.owner = d.id AND g.seq >= d.revision)",
+    ),
+    Invariant(
+        # Behind all that drops what refers to a vector.
+        Check(
+            "vectors.unused",
+            "vectors belong to no chunk and no layer",
+            "they take room, and keep what was deleted",
+            repair=_REMOVED,
+        ),
+        "SELECT s.name AS dataset, 'vector ' || w.id AS label FROM vector w "
+        "JOIN space p ON p.id = w.space_id JOIN dataset s ON s.id = p.dataset_id "
+        "WHERE NOT EXISTS (SELECT 1 FROM chunk c WHERE c.vector_id = w.id) "
+        "AND NOT EXISTS (SELECT 1 FROM layer l WHERE l.vector_id = w.id)",
+        (
+            "DELETE FROM vector AS w WHERE NOT EXISTS "
+            "(SELECT 1 FROM chunk c WHERE c.vector_id = w.id) "
+            "AND NOT EXISTS (SELECT 1 FROM layer l WHERE l.vector_id = w.id)",
+        ),
+    ),
+)

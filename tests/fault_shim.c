@@ -1,0 +1,54 @@
+/* Loaded before libc: makes calls that change files fail, end the process, or lets the clock jump. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static volatile long before = -1, times = 0, met = 0;
+static volatile int code = 0;
+static volatile long shift = 0;
+
+/* After `skip` calls, `count` of them fail with `error`; 0 kills the process instead. */
+void fault_set(long skip, int error, long count) { code = error; times = count; met = 0; before = skip; }
+long fault_met(void) { return met; }
+void fault_clock(long seconds) { shift = seconds; }
+
+static int hit(void) {
+    if (before < 0) return 0;
+    if (before > 0) { before--; return 0; }
+    if (times <= 0) return 0;
+    times--;
+    met++;
+    if (!code) kill(getpid(), SIGKILL);
+    errno = code;
+    return 1;
+}
+
+static int hit_file(int fd) {
+    struct stat found;
+    if (before < 0 || fstat(fd, &found) || !S_ISREG(found.st_mode)) return 0;
+    return hit();
+}
+
+#define REAL(name) static __typeof__(name) *real; if (!real) real = dlsym(RTLD_NEXT, #name)
+
+ssize_t write(int fd, const void *data, size_t size) { REAL(write); return hit_file(fd) ? -1 : real(fd, data, size); }
+ssize_t pwrite(int fd, const void *data, size_t size, off_t at) { REAL(pwrite); return hit_file(fd) ? -1 : real(fd, data, size, at); }
+ssize_t pwrite64(int fd, const void *data, size_t size, off64_t at) { REAL(pwrite64); return hit_file(fd) ? -1 : real(fd, data, size, at); }
+int fsync(int fd) { REAL(fsync); return hit_file(fd) ? -1 : real(fd); }
+int fdatasync(int fd) { REAL(fdatasync); return hit_file(fd) ? -1 : real(fd); }
+int ftruncate(int fd, off_t size) { REAL(ftruncate); return hit_file(fd) ? -1 : real(fd, size); }
+int ftruncate64(int fd, off64_t size) { REAL(ftruncate64); return hit_file(fd) ? -1 : real(fd, size); }
+int rename(const char *old, const char *fresh) { REAL(rename); return hit() ? -1 : real(old, fresh); }
+int unlink(const char *path) { REAL(unlink); return hit() ? -1 : real(path); }
+
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    REAL(clock_gettime);
+    int answer = real(clock, now);
+    if (!answer && clock == CLOCK_REALTIME) now->tv_sec += shift;
+    return answer;
+}
