@@ -138,10 +138,10 @@ class ProviderTimeoutError(ProviderError):
 class UnusableAnswerError(ProviderError):
     """A model answered, and there is nothing to use: asking the same again will not help.
 
-    ``reason`` is "refusal", "empty" or "endless" (cut off at its ceiling).
+    ``reason`` is "refusal", "empty" or "endless" (cut off at its ceiling), "" when not known.
     """
 
-    def __init__(self, message: str, *, reason: str) -> None:
+    def __init__(self, message: str, *, reason: str = "") -> None:
         super().__init__(message)
         self.reason = reason
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from triptych.errors import NotAvailableError, NotFoundError, ValidationError
+from triptych.errors import NotFoundError, ValidationError
 from triptych.evaluation.beir import read_beir
 from triptych.evaluation.collections import (
     Collection,
@@ -207,15 +206,6 @@ def test_a_golden_set(tmp_path: Path) -> None:
     bare = golden(tmp_path, "- {question: q, expected_files: [a.md]}\n")
     assert bare.name == "golden"
     assert bare.queries[0].query_id == "1"
-
-
-def test_without_pyyaml_it_is_told_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delitem(sys.modules, "triptych.evaluation.yaml_nodes", raising=False)
-    monkeypatch.setitem(sys.modules, "yaml", None)
-    with pytest.raises(NotAvailableError, match=r"triptych\[eval\]"):
-        golden(tmp_path, GOLDEN)
 
 
 QUERY = "queries:\n  - question: q\n"
