@@ -48,9 +48,9 @@ def test_hits_lead_back_to_the_place_in_the_file(shell: Shell) -> None:
     assert locator(shell, "spout drips") == "cells 1-2"
     assert locator(shell, "ladle") == "lines 2-3"
     found = shell("search", "whistles", "--json").json["hits"][0]
-    assert found["doc_name"] == "kettle.html"
+    assert found["name"] == "kettle.html"
     assert "menu" not in found["content"]
-    assert shell("search", "茶壶", "--json").json["hits"][0]["doc_name"] == "old.txt"
+    assert shell("search", "茶壶", "--json").json["hits"][0]["name"] == "old.txt"
 
 
 def test_an_unchanged_folder_is_not_parsed_again_and_a_mended_file_is(shell: Shell) -> None:
