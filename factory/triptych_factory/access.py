@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from triptych.errors import ValidationError
+from triptych.redaction import shown_url
 
 if TYPE_CHECKING:
     from triptych_backends.providers.connection import Connection
@@ -28,12 +29,16 @@ _VARIABLES: Mapping[str, tuple[str, str]] = {
 _OLLAMA_PORT = 11434
 
 
+def _url_repr(url: str | None) -> str:
+    return repr(None if url is None else shown_url(url))
+
+
 @attrs.frozen(kw_only=True, slots=True)
 class Access:
     """A provider's key and address; None for what the environment or the provider says."""
 
     api_key: str | None = attrs.field(default=None, repr=False)
-    base_url: str | None = None
+    base_url: str | None = attrs.field(default=None, repr=_url_repr)
 
 
 def named_model(name: str) -> tuple[str, str] | None:

@@ -272,6 +272,43 @@ def test_an_echoed_key_is_never_shown(make: Make, status: int) -> None:
     assert len(str(caught.value)) < 900
 
 
+PARTS = [KEY[:20], KEY[-9:], f"{KEY[:7]}{'*' * 12}{KEY[-4:]}", f"{KEY[:9]}...{KEY[-6:]}"]
+
+
+@MAKERS
+@pytest.mark.parametrize("status", [200, 400, 404, 413, 429, 500])
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_of_a_key_is_never_shown(make: Make, status: int, part: str) -> None:
+    text = f"Incorrect key provided: {part}. Bearer {part}"
+    with pytest.raises(ProviderError) as caught:
+        run(make, as_json({"error": {"message": text}}, status))
+    told = chain(caught.value) + repr(vars(caught.value))
+    assert part not in told
+    assert KEY[:7] not in told
+    assert KEY[-6:] not in told
+
+
+@pytest.mark.parametrize(
+    ("make", "reply"),
+    [
+        (openai, events({"error": {"message": f"bad {KEY[:20]}"}})),
+        (anthropic, events({"type": "error", "error": {"message": f"bad {KEY[:20]}"}})),
+        (ollama, json_lines({"error": f"bad {KEY[:20]}"})),
+    ],
+)
+def test_nor_is_one_in_a_stream(make: Make, reply: Reply) -> None:
+    with serving(in_turn(reply)) as server, pytest.raises(ProviderError) as caught:
+        list(make(server).stream(ASK, max_tokens=50))
+    assert "bad [key]" in str(caught.value)
+    assert KEY[:8] not in chain(caught.value)
+
+
+@MAKERS
+def test_a_redirect_to_no_address_is_named(make: Make) -> None:
+    with pytest.raises(ProviderError, match="redirected"):
+        run(make, Reply(status=307, headers={"location": "http://[bad"}))
+
+
 @MAKERS
 def test_a_key_is_in_no_repr(make: Make) -> None:
     llm = make("http://127.0.0.1:9")
@@ -674,6 +711,17 @@ def test_a_password_in_an_address_is_refused_unseen() -> None:
     with pytest.raises(ValidationError, match="password") as caught:
         OllamaLLM("small", base_url="http://me:hunter2@host")
     assert "hunter2" not in chain(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://me:hunter2@h:abc", "http://me:hunt/er2@h", "http://h/v1?k=hunter2", "me:hunter2@h"],
+)
+def test_nor_is_one_in_an_address_that_is_none(url: str) -> None:
+    with pytest.raises(ValidationError, match="base_url") as caught:
+        OllamaLLM("small", base_url=url)
+    assert "hunter2" not in chain(caught.value)
+    assert "hunt" not in chain(caught.value)
 
 
 @pytest.mark.parametrize("missing", [None, ""])

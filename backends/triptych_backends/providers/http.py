@@ -16,6 +16,7 @@ from triptych.errors import (
     ProviderTimeoutError,
     ValidationError,
 )
+from triptych.redaction import shown_url
 from triptych_backends.embedders.lazy import Lazy
 from triptych_backends.providers.connection import Connection
 from triptych_backends.providers.faults import Profile, Refusal, Retryable, fault, shown
@@ -78,8 +79,8 @@ def checked_base_url(base_url: str) -> str:
         )
     if not known or parts.query or parts.fragment:
         raise ValidationError(
-            f"base_url is {str(base_url)[:60]!r}: give a URL such as http://localhost:8000/v1, "
-            "without query or fragment"
+            f"base_url is {shown_url(str(base_url))[:60]!r}: give a URL such as "
+            "http://localhost:8000/v1, without query or fragment"
         )
     return base_url.rstrip("/")
 
@@ -112,7 +113,7 @@ class HttpClient:
     ) -> None:
         self._base_url = checked_base_url(base_url)
         self._headers = dict(headers)
-        self._secrets = (key,)
+        self._secrets = (key, *_passwords(connection.proxy))
         self._profile = profile
         self._connection = connection
         self._closed = threading.Event()
@@ -236,7 +237,10 @@ class HttpClient:
     def _refuse(self, response: httpx.Response, clock: CallClock) -> NoReturn:
         status = response.status_code
         if 300 <= status < 400:
-            host = urlsplit(response.headers.get("location", "")).netloc.rpartition("@")[2]
+            try:
+                host = urlsplit(response.headers.get("location", "")).netloc.rpartition("@")[2]
+            except ValueError:  # an address that is none
+                host = ""
             raise self.failed(
                 f"was redirected to {host or 'another path'!r} (HTTP {status}), where the key is "
                 "not sent: set base_url to the right address (https, the version at its end)"
@@ -330,6 +334,11 @@ class HttpClient:
             # The gate limits; a second limit in the pool would only add a second error.
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=16),
         )
+
+
+def _passwords(url: str | None) -> tuple[str, ...]:
+    parts = urlsplit(url or "")
+    return (parts.password,) if parts.password else ()
 
 
 def _encoded(payload: Mapping[str, Any]) -> bytes:
