@@ -28,6 +28,7 @@ from triptych.errors import (
     ProviderError,
     ProviderTimeoutError,
     RateLimitedError,
+    UnusableAnswerError,
     ValidationError,
 )
 from triptych.records import Usage
@@ -233,6 +234,123 @@ def test_an_answer_at_the_ceiling_says_so(make: Make, answer: dict[str, Any]) ->
 def test_an_answer_that_is_none_is_named(make: Make, answer: dict[str, Any], match: str) -> None:
     with pytest.raises(ProviderError, match=match):
         run(make, as_json(answer))
+
+
+def refused_stream(**choice: Any) -> Reply:
+    return events({"choices": [{"delta": {"content": "I"}}]}, {"choices": [choice]})
+
+
+UNUSABLE = [
+    (openai, as_json(openai_whole("", refusal="I will not")), "refusal"),
+    (openai, as_json(openai_whole("half", "content_filter")), "refusal"),
+    (
+        openai,
+        as_json({"choices": [{"message": None, "finish_reason": "content_filter"}]}),
+        "refusal",
+    ),
+    (openai, as_json({"error": {"code": "content_filter", "message": "no"}}, 400), "refusal"),
+    (openai, as_json(openai_whole("")), "empty"),
+    (openai, as_json({"choices": [{"message": {"content": None}}]}), "empty"),
+    (openai, as_json(openai_whole(" ", "length")), "endless"),
+    (anthropic, as_json(anthropic_whole("no", "refusal")), "refusal"),
+    (anthropic, as_json({"content": [], "stop_reason": "refusal"}), "refusal"),
+    (anthropic, as_json({"content": None, "stop_reason": "refusal"}), "refusal"),
+    (anthropic, as_json(anthropic_whole("")), "empty"),
+    (anthropic, as_json(anthropic_whole("", "max_tokens")), "endless"),
+    (ollama, as_json(ollama_whole("\n")), "empty"),
+    (ollama, as_json(ollama_whole("", "length")), "endless"),
+]
+UNUSABLE_STREAMS = [
+    (openai, refused_stream(delta={}, finish_reason="content_filter"), "refusal"),
+    (openai, refused_stream(delta={"refusal": "no"}, finish_reason="stop"), "refusal"),
+    (openai, openai_stream([" "]), "empty"),
+    (openai, events({"choices": [{"delta": {}, "finish_reason": "length"}]}), "endless"),
+    (
+        anthropic,
+        events(
+            {"type": "message_delta", "delta": {"stop_reason": "refusal"}},
+            {"type": "message_stop"},
+            done=False,
+        ),
+        "refusal",
+    ),
+    (anthropic, anthropic_stream([]), "empty"),
+    (
+        anthropic,
+        events(
+            {"type": "message_delta", "delta": {"stop_reason": "max_tokens"}},
+            {"type": "message_stop"},
+            done=False,
+        ),
+        "endless",
+    ),
+    (ollama, ollama_stream([]), "empty"),
+    (ollama, json_lines(ollama_whole("", "length")), "endless"),
+]
+
+
+@pytest.mark.parametrize(("make", "reply", "reason"), UNUSABLE)
+def test_an_answer_of_no_use_says_why_and_is_asked_for_once(
+    make: Make, reply: Reply, reason: str
+) -> None:
+    with serving(in_turn(reply)) as server:
+        with pytest.raises(UnusableAnswerError) as caught:
+            make(server).generate(ASK, max_tokens=50)
+        assert caught.value.reason == reason
+        assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(("make", "reply", "reason"), UNUSABLE_STREAMS)
+def test_so_does_a_stream_of_no_use(make: Make, reply: Reply, reason: str) -> None:
+    with serving(in_turn(reply)) as server:
+        with pytest.raises(UnusableAnswerError) as caught:
+            list(make(server).stream(ASK, max_tokens=50))
+        assert caught.value.reason == reason
+        assert len(server.asked) == 1
+
+
+def test_a_stream_that_named_its_finish_is_whole_without_its_tokens() -> None:
+    parts = [
+        {"choices": [{"delta": {"content": "whole"}}]},
+        {"choices": [{"delta": {}, "finish_reason": "stop"}]},
+    ]
+    with serving(in_turn(events(*parts, done=False))) as server:
+        found = openai(server).stream(ASK, max_tokens=50)
+        assert list(found) == ["whole"]
+        assert found.usage == Usage()  # not told
+
+
+@PROVIDERS
+@pytest.mark.parametrize(
+    ("told", "taken"),
+    [
+        (10**30, 2**53),
+        (10**400, 2**53),
+        (-5, 0),
+        (float("nan"), 0),
+        (float("inf"), 0),
+        (1e300, 2**53),
+        (12.0, 12),
+        ("12", 0),
+        (True, 0),
+        (None, 0),
+        ([], 0),
+    ],
+)
+def test_tokens_out_of_any_range_are_brought_back_into_it(
+    make: Make, whole: Whole, stream: Stream, told: Any, taken: int
+) -> None:
+    answer = whole("fine")
+    if make is ollama:
+        answer |= {"prompt_eval_count": told, "eval_count": told}
+    else:
+        names = ("prompt_tokens", "completion_tokens", "input_tokens", "output_tokens")
+        cached = ("cache_read_input_tokens", "cache_creation_input_tokens")
+        answer["usage"] = dict.fromkeys((*names, *cached), told)
+    found = run(make, as_json(answer))
+    assert found.text == "fine"
+    assert found.usage.output_tokens == taken
+    assert found.usage.input_tokens == min(taken * (3 if make is anthropic else 1), 2**53)
 
 
 @MAKERS

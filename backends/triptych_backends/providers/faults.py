@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from triptych.errors import ProviderError, RateLimitedError
+from triptych.errors import ProviderError, RateLimitedError, UnusableAnswerError
 from triptych.redaction import without_secrets
 
 __all__ = ["InputTooLongError", "Profile", "Refusal", "Retryable", "fault", "shown"]
@@ -25,6 +25,7 @@ _NO_MODEL = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _SPENT = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
+_FILTERED = re.compile(r"content_filter|content_policy_violation|ResponsibleAIPolicyViolation")
 _AGAIN = frozenset({408, 409, 425, 500, 502, 503, 504})
 _LIMITED = frozenset({429, 529})  # 529: Anthropic's "overloaded"
 _MOST_SHOWN = 300
@@ -134,6 +135,12 @@ def fault(refusal: Refusal, profile: Profile, secrets: Sequence[str]) -> Retryab
                 retry_after=refusal.retry_after,
             )
         return Retryable(_limited(who, said, refusal.retry_after), after=refusal.retry_after)
+    if status == 400 and _FILTERED.search(refusal.body):
+        return UnusableAnswerError(
+            f"{who} ended in a refusal of the provider's filter{said}: change the input, or use "
+            "another model",
+            reason="refusal",
+        )
     if status == 413 or (status in (400, 422, 500) and _TOO_LONG.search(refusal.body)):
         return InputTooLongError(
             f"{who} was refused because its input is too long{said}: send less, or use a model "

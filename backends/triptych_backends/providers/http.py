@@ -14,6 +14,7 @@ from triptych.errors import (
     NotAvailableError,
     ProviderError,
     ProviderTimeoutError,
+    UnusableAnswerError,
     ValidationError,
 )
 from triptych.redaction import shown_url
@@ -172,6 +173,10 @@ class HttpClient:
     def failed(self, what: str) -> ProviderError:
         """An error of the provider's doing; ``what`` says which, and what to do."""
         return ProviderError(f"{self._profile.doing} {shown(what, self._secrets, most=1000)}")
+
+    def unusable(self, what: str, reason: str) -> UnusableAnswerError:
+        """Likewise, for an answer of which nothing can be used; ``reason`` as in the error."""
+        return UnusableAnswerError(str(self.failed(what)), reason=reason)
 
     def _object(self, data: bytes) -> dict[str, Any]:
         try:
