@@ -86,6 +86,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "llm_base_url": _text,
     "llm_api_key": _text,
     "llm_context": _integer(1024),
+    "llm_concurrency": _integer(1, 64),
 }
 
 
@@ -121,6 +122,7 @@ class Settings:
             its own address.
         llm_api_key: its key; None for the provider's own variable. Shown nowhere.
         llm_context: the tokens that a prompt and its answer may take.
+        llm_concurrency: how many calls of it may be under way at a time.
         sources: where each value that is no default comes from.
     """
 
@@ -137,6 +139,7 @@ class Settings:
     llm_base_url: str | None = attrs.field(default=None, repr=_url_repr)
     llm_api_key: str | None = attrs.field(default=None, repr=False)
     llm_context: int = 8192
+    llm_concurrency: int = 4
     sources: Mapping[str, str] = attrs.field(factory=dict, eq=False, repr=False)
 
     @classmethod
