@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from triptych.errors import ValidationError
+from triptych.redaction import shown_url
 
 if TYPE_CHECKING:
     from triptych_backends.providers.connection import Connection
@@ -26,6 +27,11 @@ _VARIABLES: Mapping[str, tuple[str, str]] = {
     "voyage": ("VOYAGE_API_KEY", "VOYAGE_BASE_URL"),
 }
 _OLLAMA_PORT = 11434
+_AT_A_TIME = 4
+
+
+def _url_repr(url: str | None) -> str:
+    return repr(None if url is None else shown_url(url))
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -33,7 +39,7 @@ class Access:
     """A provider's key and address; None for what the environment or the provider says."""
 
     api_key: str | None = attrs.field(default=None, repr=False)
-    base_url: str | None = None
+    base_url: str | None = attrs.field(default=None, repr=_url_repr)
 
 
 def named_model(name: str) -> tuple[str, str] | None:
@@ -53,11 +59,15 @@ def named_model(name: str) -> tuple[str, str] | None:
 
 
 def access_arguments(
-    provider: str, given: Access | None, environ: Mapping[str, str] | None = None
+    provider: str,
+    given: Access | None,
+    environ: Mapping[str, str] | None = None,
+    *,
+    concurrency: int | None = None,
 ) -> dict[str, Any]:
     """The arguments of a provider's class: api_key, base_url (left out for the provider's own
-    address) and a connection, which everything in this process that asks the same address
-    shares, and with it the limit of requests under way.
+    address) and a connection, which everything in this process that asks the same address with
+    the same ``concurrency`` shares, and with it that limit of requests under way (None: 4).
 
     What is ``given`` comes first, then the environment (``environ``, None for the process's).
     """
@@ -68,9 +78,10 @@ def access_arguments(
     if base_url is not None and provider == "ollama":
         base_url = _ollama_url(base_url)
     proxy = _proxy(base_url or _own_url(provider), environ)
+    at_a_time = _AT_A_TIME if concurrency is None else concurrency
     arguments: dict[str, Any] = {
         "api_key": given.api_key or environ.get(key_name, "").strip() or None,
-        "connection": _connection(provider, base_url, proxy),
+        "connection": _connection(provider, base_url, proxy, at_a_time),
     }
     if base_url is not None:
         arguments["base_url"] = base_url
@@ -78,10 +89,12 @@ def access_arguments(
 
 
 @lru_cache(maxsize=64)
-def _connection(provider: str, base_url: str | None, proxy: str | None) -> Connection:
+def _connection(
+    provider: str, base_url: str | None, proxy: str | None, concurrency: int
+) -> Connection:
     from triptych_backends.providers import Connection
 
-    return Connection(proxy=proxy)
+    return Connection(proxy=proxy, concurrency=concurrency)
 
 
 def _ollama_url(host: str) -> str:

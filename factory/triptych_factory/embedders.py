@@ -74,6 +74,7 @@ def build_embedder(
     *,
     access: Mapping[str, Access] | None = None,
     environ: Mapping[str, str] | None = None,
+    concurrency: int | None = None,
 ) -> Embedder | None:
     """The embedder meant: a name is built, an `Embedder` passes, None and "none" are none.
 
@@ -81,6 +82,7 @@ def build_embedder(
         embedder: a name, "provider:model", an embedder, or None.
         access: keys and addresses by provider; what is missing comes from the environment.
         environ: the environment, None for the process's own.
+        concurrency: how many calls of a provider may be under way at a time; None for 4.
 
     Raises:
         ValidationError: no embedder has this name, or its provider's key is missing.
@@ -101,4 +103,5 @@ def build_embedder(
         names = ", ".join((*BUILDERS, "none", *(f"{provider}:…" for provider in PROVIDERS)))
         raise ValidationError(f"no embedder is called {embedder!r}: use one of auto, {names}")
     provider, model = named
-    return provided(model, access_arguments(provider, (access or {}).get(provider), environ))
+    given = (access or {}).get(provider)
+    return provided(model, access_arguments(provider, given, environ, concurrency=concurrency))

@@ -43,6 +43,7 @@ def build_llm(
     access: Mapping[str, Access] | None = None,
     environ: Mapping[str, str] | None = None,
     context: int | None = None,
+    concurrency: int | None = None,
 ) -> LLM | None:
     """The language model meant: "provider:model" is built, an `LLM` passes, None and "none"
     are none.
@@ -53,6 +54,7 @@ def build_llm(
         environ: the environment, None for the process's own.
         context: the tokens that a prompt and its answer may take. Ollama, which would cut
             what is longer without a word, is told to load the model with it.
+        concurrency: how many calls may be under way at a time; None for 4.
 
     Raises:
         ValidationError: no model has this name, or its provider's key is missing.
@@ -73,7 +75,7 @@ def build_llm(
     if named is None or builder is None:
         raise ValidationError(f"no language model is called {llm!r}: use one of {known}, none")
     provider, model = named
-    how = access_arguments(provider, (access or {}).get(provider), environ)
+    how = access_arguments(provider, (access or {}).get(provider), environ, concurrency=concurrency)
     if provider == "ollama" and context is not None:
         how["num_ctx"] = context
     return builder(model, how)

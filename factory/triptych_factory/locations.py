@@ -11,10 +11,13 @@ import attrs
 
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import check_text
+from triptych.redaction import shown_url
 
-__all__ = ["Location", "parse_location", "relative_to"]
+__all__ = ["Location", "parse_location", "relative_to", "shown_location"]
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+
+_URL_LIKE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # one letter is a drive
 
 _KNOWN = ("memory", "sqlite", "files")
 _NOT_YET = ("postgresql", "postgresql+psycopg", "qdrant")
@@ -44,7 +47,7 @@ def parse_location(url: str) -> Location:
     if url == ":memory:":
         raise ValidationError("':memory:' would be a file of that name: write memory://")
     if not url.strip() or "\0" in url:
-        raise ValidationError(f"{url!r} names no store: give a path such as ./kb.db, or a URL")
+        raise ValidationError(f"{_told(url)} names no store: give a path such as ./kb.db, or a URL")
     found = _URL.fullmatch(url)
     if found is None:
         _refuse_half_url(url)
@@ -62,11 +65,20 @@ def parse_location(url: str) -> Location:
         )
     if scheme == "memory":
         if rest:
-            raise ValidationError(f"memory:// takes nothing behind it, not {rest!r}")
+            raise ValidationError(f"memory:// takes nothing behind it, not {shown_url(rest)!r}")
         return Location(scheme="memory")
     if scheme == "files":
         return Location(scheme="files", path=_folder(url, rest))
     return Location(scheme="sqlite", path=_sqlite_file(url, rest))
+
+
+def shown_location(url: str) -> str:
+    """``url`` as it may be shown: a path as it is, a URL without passwords."""
+    return shown_url(url) if _URL_LIKE.match(url) else url
+
+
+def _told(url: str) -> str:
+    return repr(shown_location(url))
 
 
 def relative_to(url: str, directory: Path) -> str:
@@ -85,22 +97,27 @@ def relative_to(url: str, directory: Path) -> str:
 def _refuse_half_url(text: str) -> None:
     scheme, colon, rest = text.partition(":")
     if colon and scheme.lower() in (*_KNOWN, *_NOT_YET):
-        fixed = "memory://" if scheme.lower() == "memory" else f"{scheme}:///{rest.lstrip('/')}"
+        fixed = (
+            "memory://"
+            if scheme.lower() == "memory"
+            else f"{scheme}:///{shown_url(rest.lstrip('/'))}"
+        )
         if scheme.lower() == "files" and not rest.startswith("/"):
-            fixed = f"files://./{rest}"
-        raise ValidationError(f"{text!r} is neither a path nor a URL: write {fixed}")
+            fixed = f"files://./{shown_url(rest)}"
+        raise ValidationError(f"{shown_url(text)!r} is neither a path nor a URL: write {fixed}")
 
 
 def _sqlite_file(url: str, rest: str) -> Path:
     if "?" in rest:
-        raise ValidationError(f"{url!r} has options behind '?': give them as settings instead")
+        raise ValidationError(f"{_told(url)} has options behind '?': give them as settings instead")
     if not rest.startswith("/"):
         raise ValidationError(
-            f"{url!r} names a host, which SQLite has not: write sqlite:///{rest} for a path from "
-            f"here, sqlite:////{rest} for one from the root"
+            f"{_told(url)} names a host, which SQLite has not: write "
+            f"sqlite:///{shown_url(rest)} for a path from here, sqlite:////{shown_url(rest)} "
+            "for one from the root"
         )
     if rest[1:] in ("", ":memory:"):
-        raise ValidationError(f"{url!r} names no file: use memory:// for a store in memory")
+        raise ValidationError(f"{_told(url)} names no file: use memory:// for a store in memory")
     return _file(Path(rest[1:]), url)
 
 
@@ -108,17 +125,20 @@ def _folder(url: str, rest: str) -> Path:
     """As in a file URL, what follows the host, which there is none of, is absolute."""
     if not re.match(r"/|\.\.?(/|$)|~", rest):
         raise ValidationError(
-            f"{url!r} names a host, which a folder has not: write files://./{rest} for a path "
-            f"from here, files:///{rest} for one from the root"
+            f"{_told(url)} names a host, which a folder has not: write "
+            f"files://./{shown_url(rest)} for a path from here, files:///{shown_url(rest)} for "
+            "one from the root"
         )
     if re.match(r"/[A-Za-z]:", rest) and os.name == "nt":
         rest = rest[1:]
     path = _at_home(rest, url)
     if path == Path(path.anchor or "."):
-        raise ValidationError(f"{url!r} is no folder for a store alone: name one in it")
+        raise ValidationError(f"{_told(url)} is no folder for a store alone: name one in it")
     path = _looked_up(path, url)
     if path.is_file():
-        raise ValidationError(f"{url!r} is a file: name a folder, or write sqlite:/// for SQLite")
+        raise ValidationError(
+            f"{_told(url)} is a file: name a folder, or write sqlite:/// for SQLite"
+        )
     return path
 
 
@@ -127,20 +147,21 @@ def _at_home(text: str, url: str) -> Path:
         return Path(text).expanduser()
     except RuntimeError as error:
         raise ValidationError(
-            f"{url!r} is in the home of somebody whom this system does not know: write the path"
+            f"{_told(url)} is in the home of somebody whom this system does not know: write the "
+            "path"
         ) from error
 
 
 def _file(path: Path, url: str) -> Path:
     if url.endswith(("/", os.sep)):
         raise ValidationError(
-            f"{url!r} names a folder: name a file in it, such as {url}kb.db, or write "
+            f"{_told(url)} names a folder: name a file in it, such as {url}kb.db, or write "
             "files:///… for a store of plain files"
         )
     path = _looked_up(path, url)
     if path.is_dir():
         raise ValidationError(
-            f"{url!r} is a directory: name a file in it, such as kb.db, or write "
+            f"{_told(url)} is a directory: name a file in it, such as kb.db, or write "
             f"files://{path.as_posix()} for a store of files"
         )
     return path
@@ -152,8 +173,10 @@ def _looked_up(path: Path, url: str) -> Path:
         path.exists()
     except OSError as error:
         raise ValidationError(
-            f"{url[:60]!r}… cannot be a path here ({error.strerror}): give a shorter path"
+            f"{shown_location(url)[:60]!r}… cannot be a path here ({error.strerror}): give a "
+            "shorter path"
             if error.errno == errno.ENAMETOOLONG
-            else f"{url!r} cannot be looked up ({error.strerror}): check the path and its rights"
+            else f"{_told(url)} cannot be looked up ({error.strerror}): check the path and its "
+            "rights"
         ) from error
     return path

@@ -15,7 +15,8 @@ from typing import Any
 import attrs
 
 from triptych.errors import ValidationError
-from triptych_factory.locations import relative_to
+from triptych.redaction import shown_url
+from triptych_factory.locations import relative_to, shown_location
 
 __all__ = ["FILE_NAME", "PREFIX", "Setting", "Settings", "debug_requested"]
 
@@ -23,6 +24,7 @@ FILE_NAME = "triptych.toml"
 PREFIX = "TRIPTYCH_"
 
 _SECRET = "llm_api_key"
+_UNQUOTED = frozenset({_SECRET, "llm_base_url"})
 _NOT_A_SETTING = frozenset({"TRIPTYCH_DEBUG"})
 
 
@@ -84,6 +86,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "llm_base_url": _text,
     "llm_api_key": _text,
     "llm_context": _integer(1024),
+    "llm_concurrency": _integer(1, 64),
 }
 
 
@@ -94,6 +97,10 @@ class Setting:
     name: str
     value: str | int | float | bool | None
     source: str
+
+
+def _url_repr(url: str | None) -> str:
+    return repr(None if url is None else shown_url(url))
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -115,10 +122,11 @@ class Settings:
             its own address.
         llm_api_key: its key; None for the provider's own variable. Shown nowhere.
         llm_context: the tokens that a prompt and its answer may take.
+        llm_concurrency: how many calls of it may be under way at a time.
         sources: where each value that is no default comes from.
     """
 
-    url: str = "./kb.db"
+    url: str = attrs.field(default="./kb.db", repr=lambda url: repr(shown_location(url)))
     embedder: str = "auto"
     language: str = "english"
     chunk_size: int | None = None
@@ -128,9 +136,10 @@ class Settings:
     read_only: bool = False
     history: int = 10
     llm: str = "none"
-    llm_base_url: str | None = None
+    llm_base_url: str | None = attrs.field(default=None, repr=_url_repr)
     llm_api_key: str | None = attrs.field(default=None, repr=False)
     llm_context: int = 8192
+    llm_concurrency: int = 4
     sources: Mapping[str, str] = attrs.field(factory=dict, eq=False, repr=False)
 
     @classmethod
@@ -180,16 +189,27 @@ class Settings:
     def explain(self) -> tuple[Setting, ...]:
         """Every setting with its value and source, in the order of the fields.
 
-        Of a key only whether there is one is told.
+        Of a key only whether there is one is told, of a URL no password and no value of its
+        query.
         """
         return tuple(
             Setting(
                 name=name,
-                value="set" if name == _SECRET and self.llm_api_key else getattr(self, name),
+                value=self._shown(name),
                 source=self.sources.get(name, "default"),
             )
             for name in _PARSERS
         )
+
+    def _shown(self, name: str) -> Any:
+        value = getattr(self, name)
+        if value is None:
+            return None
+        if name == _SECRET:
+            return "set"
+        if name == "llm_base_url":
+            return shown_url(value)
+        return shown_location(value) if name == "url" else value
 
     def _check_together(self) -> None:
         if (
@@ -247,5 +267,5 @@ def _parse(key: str, value: Any, where: str) -> Any:
     try:
         return _PARSERS[key](value)
     except ValueError as error:
-        said = "" if key == _SECRET else f" is {value!r}"
+        said = "" if key in _UNQUOTED else f" is {value!r}"
         raise ValidationError(f"{where}{said}: {error}") from None

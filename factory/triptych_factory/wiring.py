@@ -81,7 +81,7 @@ def wire(
     """
     location = parse_location(settings.url)
     # The models come first: a misspelt one must not leave an empty store behind.
-    chosen = build_embedder(settings.embedder) if embedder is None else embedder
+    chosen = _embedder(settings) if embedder is None else embedder
     writer = _llm(settings) if llm is None else llm
     options = ServiceOptions(
         chunkers=_chunkers(settings) if chunkers is None else chunkers,
@@ -105,10 +105,19 @@ def wire(
     return Service(store.documents, store.chunks, store.layers, options=options, close=close)
 
 
+def _embedder(settings: Settings) -> Embedder | None:
+    return build_embedder(settings.embedder, concurrency=settings.embed_concurrency)
+
+
 def _llm(settings: Settings) -> LLM | None:
     provider = settings.llm.partition(":")[0]
     given = Access(api_key=settings.llm_api_key, base_url=settings.llm_base_url)
-    return build_llm(settings.llm, access={provider: given}, context=settings.llm_context)
+    return build_llm(
+        settings.llm,
+        access={provider: given},
+        context=settings.llm_context,
+        concurrency=settings.llm_concurrency,
+    )
 
 
 def _name_of(model: object) -> str | None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import triptych
 from cli_run import Shell, fresh_shell
 from provider_server import Asked, ProviderServer, Reply, as_json, serving
+from triptych.layers import LayerBuilder
 
 KEY = "sk-of-the-tests"
 
@@ -180,3 +183,51 @@ def test_options_that_cannot_be_meant_are_refused(shell: Shell, wrong: tuple[str
 def test_dataset_that_does_not_exist_is_told(shell: Shell) -> None:
     for what in ("plan", "build", "ledger"):
         assert shell("layers", what, "--dataset", "nowhere").code == 3
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_as_many_calls_are_made_at_a_time_as_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool
+) -> None:
+    six = threading.Event()
+
+    def answer(asked: Asked) -> Reply:
+        if server.under_way >= 6:
+            six.set()
+        six.wait(10)
+        return as_json({"choices": [{"message": {"content": "A line."}, "finish_reason": "stop"}]})
+
+    with serving(answer) as server:
+        shell = fresh_shell(tmp_path, monkeypatch)
+        for number in range(8):
+            shell.write(f"docs/{number}.md", f"# About {number}\n\nWords.\n")
+        assert shell("put", "docs").code == 0
+        monkeypatch.setenv("TRIPTYCH_LLM", "openai:small")
+        monkeypatch.setenv("TRIPTYCH_LLM_BASE_URL", f"{server.url}/v1")
+        if not named:
+            monkeypatch.setenv("TRIPTYCH_LLM_CONCURRENCY", "6")
+        if named:
+            assert shell("layers", "build", "--concurrency", "6").code == 0
+        else:
+            with triptych.open() as kb:
+                builder = LayerBuilder(kb)
+                assert builder.apply(builder.plan("default"), concurrency=8).made
+        assert server.most_at_once == 6
+
+
+def test_status_shows_no_secret_of_an_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = fresh_shell(tmp_path, monkeypatch)
+    shell.write("docs/a.md", "# A\n")
+    assert shell("put", "docs").code == 0
+    for url in ("http://u:hidden@h", "http://u:hidden@h:abc", "http://h/v1?key=hidden"):
+        monkeypatch.setenv("TRIPTYCH_LLM_BASE_URL", url)
+        for how in ((), ("--json",)):
+            told = shell("status", *how)
+            assert told.code == 0
+            assert "***" in told.text
+            assert "hidden" not in told.text + told.err
+        refused = shell("layers", "build", "--llm", "openai:small")
+        assert refused.code == 2
+        assert "hidden" not in refused.text + refused.err

@@ -28,6 +28,7 @@ from triptych.errors import (
     ProviderError,
     ProviderTimeoutError,
     RateLimitedError,
+    UnusableAnswerError,
     ValidationError,
 )
 from triptych.records import Usage
@@ -235,6 +236,123 @@ def test_an_answer_that_is_none_is_named(make: Make, answer: dict[str, Any], mat
         run(make, as_json(answer))
 
 
+def refused_stream(**choice: Any) -> Reply:
+    return events({"choices": [{"delta": {"content": "I"}}]}, {"choices": [choice]})
+
+
+UNUSABLE = [
+    (openai, as_json(openai_whole("", refusal="I will not")), "refusal"),
+    (openai, as_json(openai_whole("half", "content_filter")), "refusal"),
+    (
+        openai,
+        as_json({"choices": [{"message": None, "finish_reason": "content_filter"}]}),
+        "refusal",
+    ),
+    (openai, as_json({"error": {"code": "content_filter", "message": "no"}}, 400), "refusal"),
+    (openai, as_json(openai_whole("")), "empty"),
+    (openai, as_json({"choices": [{"message": {"content": None}}]}), "empty"),
+    (openai, as_json(openai_whole(" ", "length")), "endless"),
+    (anthropic, as_json(anthropic_whole("no", "refusal")), "refusal"),
+    (anthropic, as_json({"content": [], "stop_reason": "refusal"}), "refusal"),
+    (anthropic, as_json({"content": None, "stop_reason": "refusal"}), "refusal"),
+    (anthropic, as_json(anthropic_whole("")), "empty"),
+    (anthropic, as_json(anthropic_whole("", "max_tokens")), "endless"),
+    (ollama, as_json(ollama_whole("\n")), "empty"),
+    (ollama, as_json(ollama_whole("", "length")), "endless"),
+]
+UNUSABLE_STREAMS = [
+    (openai, refused_stream(delta={}, finish_reason="content_filter"), "refusal"),
+    (openai, refused_stream(delta={"refusal": "no"}, finish_reason="stop"), "refusal"),
+    (openai, openai_stream([" "]), "empty"),
+    (openai, events({"choices": [{"delta": {}, "finish_reason": "length"}]}), "endless"),
+    (
+        anthropic,
+        events(
+            {"type": "message_delta", "delta": {"stop_reason": "refusal"}},
+            {"type": "message_stop"},
+            done=False,
+        ),
+        "refusal",
+    ),
+    (anthropic, anthropic_stream([]), "empty"),
+    (
+        anthropic,
+        events(
+            {"type": "message_delta", "delta": {"stop_reason": "max_tokens"}},
+            {"type": "message_stop"},
+            done=False,
+        ),
+        "endless",
+    ),
+    (ollama, ollama_stream([]), "empty"),
+    (ollama, json_lines(ollama_whole("", "length")), "endless"),
+]
+
+
+@pytest.mark.parametrize(("make", "reply", "reason"), UNUSABLE)
+def test_an_answer_of_no_use_says_why_and_is_asked_for_once(
+    make: Make, reply: Reply, reason: str
+) -> None:
+    with serving(in_turn(reply)) as server:
+        with pytest.raises(UnusableAnswerError) as caught:
+            make(server).generate(ASK, max_tokens=50)
+        assert caught.value.reason == reason
+        assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(("make", "reply", "reason"), UNUSABLE_STREAMS)
+def test_so_does_a_stream_of_no_use(make: Make, reply: Reply, reason: str) -> None:
+    with serving(in_turn(reply)) as server:
+        with pytest.raises(UnusableAnswerError) as caught:
+            list(make(server).stream(ASK, max_tokens=50))
+        assert caught.value.reason == reason
+        assert len(server.asked) == 1
+
+
+def test_a_stream_that_named_its_finish_is_whole_without_its_tokens() -> None:
+    parts = [
+        {"choices": [{"delta": {"content": "whole"}}]},
+        {"choices": [{"delta": {}, "finish_reason": "stop"}]},
+    ]
+    with serving(in_turn(events(*parts, done=False))) as server:
+        found = openai(server).stream(ASK, max_tokens=50)
+        assert list(found) == ["whole"]
+        assert found.usage == Usage()  # not told
+
+
+@PROVIDERS
+@pytest.mark.parametrize(
+    ("told", "taken"),
+    [
+        (10**30, 2**53),
+        (10**400, 2**53),
+        (-5, 0),
+        (float("nan"), 0),
+        (float("inf"), 0),
+        (1e300, 2**53),
+        (12.0, 12),
+        ("12", 0),
+        (True, 0),
+        (None, 0),
+        ([], 0),
+    ],
+)
+def test_tokens_out_of_any_range_are_brought_back_into_it(
+    make: Make, whole: Whole, stream: Stream, told: Any, taken: int
+) -> None:
+    answer = whole("fine")
+    if make is ollama:
+        answer |= {"prompt_eval_count": told, "eval_count": told}
+    else:
+        names = ("prompt_tokens", "completion_tokens", "input_tokens", "output_tokens")
+        cached = ("cache_read_input_tokens", "cache_creation_input_tokens")
+        answer["usage"] = dict.fromkeys((*names, *cached), told)
+    found = run(make, as_json(answer))
+    assert found.text == "fine"
+    assert found.usage.output_tokens == taken
+    assert found.usage.input_tokens == min(taken * (3 if make is anthropic else 1), 2**53)
+
+
 @MAKERS
 @pytest.mark.parametrize(
     ("body", "match"),
@@ -270,6 +388,43 @@ def test_an_echoed_key_is_never_shown(make: Make, status: int) -> None:
         run(make, reply)
     assert KEY[:9] not in chain(caught.value)
     assert len(str(caught.value)) < 900
+
+
+PARTS = [KEY[:20], KEY[-9:], f"{KEY[:7]}{'*' * 12}{KEY[-4:]}", f"{KEY[:9]}...{KEY[-6:]}"]
+
+
+@MAKERS
+@pytest.mark.parametrize("status", [200, 400, 404, 413, 429, 500])
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_of_a_key_is_never_shown(make: Make, status: int, part: str) -> None:
+    text = f"Incorrect key provided: {part}. Bearer {part}"
+    with pytest.raises(ProviderError) as caught:
+        run(make, as_json({"error": {"message": text}}, status))
+    told = chain(caught.value) + repr(vars(caught.value))
+    assert part not in told
+    assert KEY[:7] not in told
+    assert KEY[-6:] not in told
+
+
+@pytest.mark.parametrize(
+    ("make", "reply"),
+    [
+        (openai, events({"error": {"message": f"bad {KEY[:20]}"}})),
+        (anthropic, events({"type": "error", "error": {"message": f"bad {KEY[:20]}"}})),
+        (ollama, json_lines({"error": f"bad {KEY[:20]}"})),
+    ],
+)
+def test_nor_is_one_in_a_stream(make: Make, reply: Reply) -> None:
+    with serving(in_turn(reply)) as server, pytest.raises(ProviderError) as caught:
+        list(make(server).stream(ASK, max_tokens=50))
+    assert "bad [key]" in str(caught.value)
+    assert KEY[:8] not in chain(caught.value)
+
+
+@MAKERS
+def test_a_redirect_to_no_address_is_named(make: Make) -> None:
+    with pytest.raises(ProviderError, match="redirected"):
+        run(make, Reply(status=307, headers={"location": "http://[bad"}))
 
 
 @MAKERS
@@ -674,6 +829,17 @@ def test_a_password_in_an_address_is_refused_unseen() -> None:
     with pytest.raises(ValidationError, match="password") as caught:
         OllamaLLM("small", base_url="http://me:hunter2@host")
     assert "hunter2" not in chain(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://me:hunter2@h:abc", "http://me:hunt/er2@h", "http://h/v1?k=hunter2", "me:hunter2@h"],
+)
+def test_nor_is_one_in_an_address_that_is_none(url: str) -> None:
+    with pytest.raises(ValidationError, match="base_url") as caught:
+        OllamaLLM("small", base_url=url)
+    assert "hunter2" not in chain(caught.value)
+    assert "hunt" not in chain(caught.value)
 
 
 @pytest.mark.parametrize("missing", [None, ""])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -142,6 +144,47 @@ def test_a_proxy_comes_from_the_environment(
     provider: str, environ: Mapping[str, str], proxy: str | None
 ) -> None:
     assert access_arguments(provider, None, environ)["connection"].proxy == proxy
+
+
+def test_as_many_calls_are_let_through_as_are_asked_for() -> None:
+    six = threading.Event()
+
+    def answer(asked: Asked) -> Reply:
+        if server.under_way >= 6:
+            six.set()
+        six.wait(10)
+        return as_json({"choices": [{"message": {"content": "ok"}, "finish_reason": "stop"}]})
+
+    ask = [Message(role="user", content="?")]
+    with serving(answer) as server:
+        environ = {"OPENAI_BASE_URL": f"{server.url}/v1"}
+        model = llm("openai:m", environ, concurrency=6)
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda _: model.generate(ask, max_tokens=5), range(8)))
+        assert server.most_at_once == 6
+    with pytest.raises(ValidationError, match="concurrency"):
+        build_llm("openai:m", environ=environ, concurrency=0)
+
+
+def test_an_embedder_is_let_through_as_much_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    six = threading.Event()
+
+    def answer(asked: Asked) -> Reply:
+        if server.under_way >= 6:
+            six.set()
+        six.wait(10)
+        return as_json({"embeddings": [vector(text, 768) for text in asked.body["input"]]})
+
+    with serving(answer) as server:
+        monkeypatch.setenv("OLLAMA_HOST", server.url)
+        with triptych.open(
+            "memory://", embedder="ollama:nomic-embed-text", embed_concurrency=6
+        ) as kb:
+            model = kb.options.embedder
+            assert model is not None
+            with ThreadPoolExecutor(8) as pool:
+                list(pool.map(lambda n: model.embed([f"{n}"], kind="query"), range(8)))
+        assert server.most_at_once == 6
 
 
 def test_what_asks_one_address_shares_its_limit() -> None:

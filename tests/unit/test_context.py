@@ -26,6 +26,7 @@ from triptych.context.records import Citation, ContextPack
 from triptych.context.rendering import in_reading_order
 from triptych.context.sources import Sources
 from triptych.errors import (
+    CancelledError,
     DerivationError,
     NotFoundError,
     ProviderError,
@@ -544,6 +545,35 @@ def test_a_passage_of_which_nothing_is_left_is_gone(kb: Service) -> None:
     assert "-Fill the kettle" in found.diff
     kb.delete_document("d", "a.md")
     assert (kb.verify(citation).status, kb.verify(citation).version) == ("gone", 0)
+
+
+def table(rows: int) -> str:
+    return "\n".join(f"| row {n} | {n * 7 % 13} | {n * 3 % 11} | yes | no |" for n in range(rows))
+
+
+@pytest.mark.parametrize("rows", [40, 2400])
+def test_one_row_of_a_large_table_that_changed_is_found(kb: Service, rows: int) -> None:
+    text = table(rows)
+    now = text.replace("| row 30 |", "| ROW thirty |")
+    kb.put_document("d", "a.md", f"# New\n\n{now}\n\nThe end.\n")
+    cited = Citation(dataset_id="d", doc_name="a.md", version=1, start=0, end=len(text), text=text)
+    found = kb.verify(cited)
+    assert (found.status, found.start, found.text) == ("changed", 7, now)
+    changes = [line for line in found.diff.splitlines()[3:] if line[0] in "+-"]
+    assert changes == ["-| row 30 | 2 | 2 | yes | no |", "+| ROW thirty | 2 | 2 | yes | no |"]
+    kb.put_document("d", "a.md", "Something else.\n")
+    assert kb.verify(cited).status == "gone"
+    with triptych.deadline(0), pytest.raises(CancelledError):
+        kb.verify(cited)
+
+
+def test_text_that_repeats_itself_is_found_nearest_to_where_it_stood(kb: Service) -> None:
+    kb.put_document("d", "a.md", "ab" * 500 + "x" + "ab" * 500)
+    for start, expected in ((300, 300), (301, 300), (995, 994), (999, 1001), (1999, 1997)):
+        cited = Citation(
+            dataset_id="d", doc_name="a.md", version=1, start=start, end=start + 4, text="abab"
+        )
+        assert kb.verify(cited).start == expected
 
 
 def test_a_layer_is_verified_against_what_it_sums_up(kb: Service) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from triptych.errors import TriptychError, ValidationError
+from triptych_factory.access import Access
+from triptych_factory.locations import parse_location
 from triptych_factory.settings import Settings, find_file, unknown_variables
 
 
@@ -108,6 +110,7 @@ def test_a_key_like_no_other_lists_the_known_ones(tmp_path: Path) -> None:
         ("chunk_overlap", "-1"),
         ("embed_concurrency", "0"),
         ("embed_concurrency", "65"),
+        ("llm_concurrency", "65"),
         ("read_only", "maybe"),
         ("language", "  "),
     ],
@@ -177,3 +180,41 @@ def test_a_key_is_shown_nowhere(tmp_path: Path) -> None:
     with pytest.raises(ValidationError) as caught:
         resolve(tmp_path)
     assert "12345678" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://u:hidden@host", "http://u:hidden@h:abc", "http://h/v1?key=hidden", "u:hidden@h"]
+)
+def test_no_part_of_an_address_that_may_be_secret_is_shown(tmp_path: Path, url: str) -> None:
+    settings = resolve(tmp_path, {"TRIPTYCH_LLM_BASE_URL": url})
+    assert settings.llm_base_url == url
+    assert "hidden" not in f"{settings!r} {settings.explain()} {Access(base_url=url)}"
+    write(tmp_path, f'llm_base_url = ["{url}"]')
+    with pytest.raises(ValidationError) as caught:
+        resolve(tmp_path)
+    assert "hidden" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "memory://u:hidden@h",
+        "sqlite://u:hidden@h/db",
+        "sqlite:///x?key=hidden",
+        "files://u:hidden@h",
+        "qdrant:u:hidden@h",
+        "postgresql://u:hidden@h/db",
+        "http://u:hidden@h/db",
+    ],
+)
+def test_no_password_in_the_url_of_a_store_is_shown(tmp_path: Path, url: str) -> None:
+    settings = resolve(tmp_path, url=url)
+    assert "hidden" not in f"{settings!r} {settings.explain()}"
+    with pytest.raises(TriptychError) as caught:
+        parse_location(url)
+    assert "hidden" not in str(caught.value)
+
+
+def test_a_path_is_shown_as_it_is(tmp_path: Path) -> None:
+    settings = resolve(tmp_path, url="/data/me@home/kb#1.db")
+    assert settings.explain()[0].value == "/data/me@home/kb#1.db"

@@ -156,7 +156,7 @@ def build(
 
     prices = _prices(price_input, price_output)
     output = session.output
-    with _builder(session, llm, prices) as builder:
+    with _builder(session, llm, prices, concurrency) as builder:
         made = builder.plan(
             dataset, names=names or None, retry_parked=retry_parked, rewrite=rewrite
         )
@@ -262,11 +262,16 @@ def _usage_row(usage: ModelUsage) -> tuple[object, ...]:
 
 
 @contextmanager
-def _builder(session: Session, llm: str | None, prices: Prices | None) -> Iterator[LayerBuilder]:
+def _builder(
+    session: Session, llm: str | None, prices: Prices | None, concurrency: int = 1
+) -> Iterator[LayerBuilder]:
     from triptych.layers import LayerBuilder
     from triptych.layers.building.builder import RESERVED_TOKENS
 
     settings = session.settings(llm=llm)
+    # What is asked for at a time must be let through at a time.
+    at_a_time = max(settings.llm_concurrency, concurrency)
+    settings = attrs.evolve(settings, llm_concurrency=at_a_time)
     room = max(settings.llm_context - RESERVED_TOKENS, settings.llm_context // 4)
     with session.service(settings=settings) as service:
         yield LayerBuilder(service, input_tokens=room, prices=prices)

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import base64
 import binascii
+import math
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MalformedAnswerError", "at", "by_index", "count_at", "rows_of", "text_at"]
+__all__ = [
+    "MOST_COUNTED",
+    "MalformedAnswerError",
+    "at",
+    "by_index",
+    "count_at",
+    "rows_of",
+    "text_at",
+]
+
+MOST_COUNTED = 1 << 53
+"""The largest count of tokens that is taken from a server."""
 
 T = TypeVar("T")
 
@@ -52,11 +64,19 @@ def text_at(value: Any, *path: str | int) -> str:
 
 
 def count_at(value: Any, *path: str | int) -> int:
-    """The count at ``path``; 0 where there is none: not every server counts tokens."""
+    """The count at ``path``, 0 to `MOST_COUNTED`; 0 where there is none.
+
+    Not every server counts tokens, and what is no count must not reach sums and stores.
+    """
     try:
-        return max(at(value, *path, of=int), 0)
+        found = at(value, *path, of=object)
     except MalformedAnswerError:
         return 0
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        return 0
+    if isinstance(found, float) and not math.isfinite(found):
+        return 0
+    return int(min(max(found, 0), MOST_COUNTED))
 
 
 def by_index(items: Sequence[Any], count: int) -> list[Any]:

@@ -8,6 +8,7 @@ from typing import Any
 from triptych.errors import ValidationError
 from triptych.records import Message
 from triptych_backends.providers.answers import (
+    MOST_COUNTED,
     MalformedAnswerError,
     at,
     count_at,
@@ -103,12 +104,14 @@ class AnthropicLLM(RemoteLLM):
         return payload
 
     def _read(self, answer: Mapping[str, Any]) -> Piece:
-        blocks = at(answer, "content", of=list)
+        finish = _FINISHES.get(text_at(answer, "stop_reason"))
+        # A refusal may come without any content.
+        blocks = [] if finish == "refused" else at(answer, "content", of=list)
         return Piece(
             text="".join(text_at(block, "text") for block in blocks if _is_text(block)),
             input_tokens=_input_tokens(answer.get("usage")),
             output_tokens=count_at(answer, "usage", "output_tokens"),
-            finish=_FINISHES.get(text_at(answer, "stop_reason")),
+            finish=finish,
             ended=True,
         )
 
@@ -140,4 +143,5 @@ def _is_text(block: Any) -> bool:
 
 def _input_tokens(usage: Any) -> int:
     """All of the prompt, whether it came from the provider's cache or not."""
-    return sum(count_at(usage, name) for name in ("input_tokens", _READ, _WRITTEN))
+    told = sum(count_at(usage, name) for name in ("input_tokens", _READ, _WRITTEN))
+    return min(told, MOST_COUNTED)

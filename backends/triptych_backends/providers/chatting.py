@@ -69,7 +69,9 @@ class _Gathered:
 class TextStream(Iterator[str]):
     """The pieces of an answer; joined, they are its text. Close it when it is not read out.
 
-    ``usage`` and ``truncated`` are complete when the last piece was read.
+    ``usage`` and ``truncated`` are complete when the last piece was read. A count of 0 was not
+    told: a stream is whole when it says why it ended, and some servers end there, before the
+    tokens.
     """
 
     def __init__(self, pieces: Iterator[str], gathered: _Gathered) -> None:
@@ -130,8 +132,9 @@ class RemoteLLM(ABC):
             ValidationError: there is no message of a user, or ``max_tokens`` is below 1.
             RateLimitedError: the provider refused for now, also after the retries.
             ProviderTimeoutError: it did not answer in time.
-            ProviderError: it or the model refused, it broke off, or the answer is empty or
-                cannot be meant.
+            UnusableAnswerError: the model refused, answered an empty text, or wrote nothing
+                within ``max_tokens``. It is not asked again.
+            ProviderError: the provider refused, broke off, or answered what cannot be meant.
             CancelledError: the deadline around the call passed.
         """
         payload = self._payload(_checked(messages, max_tokens), max_tokens, stream=False)
@@ -182,18 +185,22 @@ class RemoteLLM(ABC):
 
     def _check_end(self, gathered: _Gathered, max_tokens: int) -> None:
         if gathered.finish == "refused":
-            raise self._client.failed(
+            raise self._client.unusable(
                 "ended in a refusal: the model, or the provider's filter, will not answer this "
-                "input; change it, or use another model"
+                "input; change it, or use another model",
+                "refusal",
             )
         if gathered.visible:
             return
         if gathered.finish == "length":
-            raise self._client.failed(
+            raise self._client.unusable(
                 f"wrote nothing within max_tokens={max_tokens}: a model that thinks before it "
-                "answers needs more"
+                "answers needs more",
+                "endless",
             )
-        raise self._client.failed("was answered with an empty text: try again, or another model")
+        raise self._client.unusable(
+            "was answered with an empty text: change the input, or use another model", "empty"
+        )
 
     def _unusable(self, error: MalformedAnswerError) -> ProviderError:
         return self._client.failed(

@@ -9,7 +9,8 @@ from typing import Any
 
 import attrs
 
-from triptych.errors import ProviderError, RateLimitedError
+from triptych.errors import ProviderError, RateLimitedError, UnusableAnswerError
+from triptych.redaction import without_secrets
 
 __all__ = ["InputTooLongError", "Profile", "Refusal", "Retryable", "fault", "shown"]
 
@@ -24,9 +25,11 @@ _NO_MODEL = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _SPENT = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
+_FILTERED = re.compile(r"content_filter|content_policy_violation|ResponsibleAIPolicyViolation")
 _AGAIN = frozenset({408, 409, 425, 500, 502, 503, 504})
 _LIMITED = frozenset({429, 529})  # 529: Anthropic's "overloaded"
 _MOST_SHOWN = 300
+_MOST_KEPT = 2000
 
 
 class InputTooLongError(ProviderError):
@@ -107,10 +110,8 @@ def _is_dict(value: object) -> bool:
 
 
 def shown(text: str, secrets: Sequence[str], *, most: int = _MOST_SHOWN) -> str:
-    """``text`` in one line of at most ``most`` characters, every secret in it replaced."""
-    for secret in secrets:
-        if secret:
-            text = text.replace(secret, "[key]")
+    """``text`` in one line of at most ``most`` characters, without a secret or a part of one."""
+    text = without_secrets(text, secrets)
     text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return text if len(text) <= most else text[:most] + "…"
 
@@ -119,7 +120,7 @@ def fault(refusal: Refusal, profile: Profile, secrets: Sequence[str]) -> Retryab
     """The error that ``refusal`` is; `Retryable` when another attempt may help."""
     status, raw = refusal.status, refusal.detail
     who = profile.doing
-    # A refused key may be echoed in part, where no replacing finds it: nothing is quoted.
+    # A refused key may be echoed in a form where no replacing finds it: nothing is quoted.
     if status in (401, 403):
         return ProviderError(
             f"{who} was refused: its key is missing, wrong or not allowed to do this "
@@ -134,11 +135,17 @@ def fault(refusal: Refusal, profile: Profile, secrets: Sequence[str]) -> Retryab
                 retry_after=refusal.retry_after,
             )
         return Retryable(_limited(who, said, refusal.retry_after), after=refusal.retry_after)
+    if status == 400 and _FILTERED.search(refusal.body):
+        return UnusableAnswerError(
+            f"{who} ended in a refusal of the provider's filter{said}: change the input, or use "
+            "another model",
+            reason="refusal",
+        )
     if status == 413 or (status in (400, 422, 500) and _TOO_LONG.search(refusal.body)):
         return InputTooLongError(
             f"{who} was refused because its input is too long{said}: send less, or use a model "
             "with a longer context",
-            detail=raw,
+            detail=shown(raw, secrets, most=_MOST_KEPT),
         )
     if status in (400, 404, 422) and _NO_MODEL.search(refusal.body):
         return ProviderError(

@@ -14,8 +14,10 @@ from triptych.errors import (
     NotAvailableError,
     ProviderError,
     ProviderTimeoutError,
+    UnusableAnswerError,
     ValidationError,
 )
+from triptych.redaction import shown_url
 from triptych_backends.embedders.lazy import Lazy
 from triptych_backends.providers.connection import Connection
 from triptych_backends.providers.faults import Profile, Refusal, Retryable, fault, shown
@@ -78,8 +80,8 @@ def checked_base_url(base_url: str) -> str:
         )
     if not known or parts.query or parts.fragment:
         raise ValidationError(
-            f"base_url is {str(base_url)[:60]!r}: give a URL such as http://localhost:8000/v1, "
-            "without query or fragment"
+            f"base_url is {shown_url(str(base_url))[:60]!r}: give a URL such as "
+            "http://localhost:8000/v1, without query or fragment"
         )
     return base_url.rstrip("/")
 
@@ -112,7 +114,7 @@ class HttpClient:
     ) -> None:
         self._base_url = checked_base_url(base_url)
         self._headers = dict(headers)
-        self._secrets = (key,)
+        self._secrets = (key, *_passwords(connection.proxy))
         self._profile = profile
         self._connection = connection
         self._closed = threading.Event()
@@ -171,6 +173,10 @@ class HttpClient:
     def failed(self, what: str) -> ProviderError:
         """An error of the provider's doing; ``what`` says which, and what to do."""
         return ProviderError(f"{self._profile.doing} {shown(what, self._secrets, most=1000)}")
+
+    def unusable(self, what: str, reason: str) -> UnusableAnswerError:
+        """Likewise, for an answer of which nothing can be used; ``reason`` as in the error."""
+        return UnusableAnswerError(str(self.failed(what)), reason=reason)
 
     def _object(self, data: bytes) -> dict[str, Any]:
         try:
@@ -236,7 +242,10 @@ class HttpClient:
     def _refuse(self, response: httpx.Response, clock: CallClock) -> NoReturn:
         status = response.status_code
         if 300 <= status < 400:
-            host = urlsplit(response.headers.get("location", "")).netloc.rpartition("@")[2]
+            try:
+                host = urlsplit(response.headers.get("location", "")).netloc.rpartition("@")[2]
+            except ValueError:  # an address that is none
+                host = ""
             raise self.failed(
                 f"was redirected to {host or 'another path'!r} (HTTP {status}), where the key is "
                 "not sent: set base_url to the right address (https, the version at its end)"
@@ -330,6 +339,11 @@ class HttpClient:
             # The gate limits; a second limit in the pool would only add a second error.
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=16),
         )
+
+
+def _passwords(url: str | None) -> tuple[str, ...]:
+    parts = urlsplit(url or "")
+    return (parts.password,) if parts.password else ()
 
 
 def _encoded(payload: Mapping[str, Any]) -> bytes:

@@ -177,13 +177,15 @@ class OpenAILLM(RemoteLLM):
 
     def _read(self, answer: Mapping[str, Any]) -> Piece:
         choice = at(answer, "choices", 0, of=dict)
-        at(choice, "message", of=dict)
+        finish = _FINISHES.get(text_at(choice, "finish_reason"))
+        if finish != "refused":  # which may come without any message
+            at(choice, "message", of=dict)
         refused = bool(text_at(choice, "message", "refusal"))
         return Piece(
             text=text_at(choice, "message", "content"),
             input_tokens=count_at(answer, "usage", "prompt_tokens"),
             output_tokens=count_at(answer, "usage", "completion_tokens"),
-            finish="refused" if refused else _FINISHES.get(text_at(choice, "finish_reason")),
+            finish="refused" if refused else finish,
             ended=True,
         )
 
@@ -207,5 +209,6 @@ class OpenAILLM(RemoteLLM):
                 input_tokens=None if usage is None else count_at(usage, "prompt_tokens"),
                 output_tokens=None if usage is None else count_at(usage, "completion_tokens"),
                 finish="refused" if refused else _FINISHES.get(finish),
+                # Servers are known that leave out "[DONE]" and the tokens behind it.
                 ended=bool(finish),
             )

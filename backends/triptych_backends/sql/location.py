@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from triptych.errors import StoreError, ValidationError
+from triptych.redaction import shown_url
 
 __all__ = ["database_path", "filesystem_type", "refuse_unusable"]
 
@@ -33,16 +34,16 @@ def database_path(url: str | os.PathLike[str]) -> Path:
             parsed = make_url(text)
         except ArgumentError as error:
             raise ValidationError(
-                f"{text!r} is no URL of a database: write sqlite:///and/a/path"
+                f"{shown_url(text)!r} is no URL of a database: write sqlite:///and/a/path"
             ) from error
         if parsed.query or parsed.host:
             raise ValidationError(
-                f"{text!r} has a host or options, which Triptych does not know: write "
+                f"{shown_url(text)!r} has a host or options, which Triptych does not know: write "
                 "sqlite:/// and a path (three slashes, four for an absolute path)"
             )
         text = parsed.database or ":memory:"
     elif re.match(r"[a-z][a-z0-9+.-]+://", text):
-        raise ValidationError(f"{text!r} is not a path and not a sqlite:/// URL")
+        raise ValidationError(f"{shown_url(text)!r} is not a path and not a sqlite:/// URL")
     if text in ("", ":memory:") or text.startswith("file:"):
         raise ValidationError(
             f"{os.fspath(url)!r} names no file: a store in memory alone is memory://"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 import regex
 
+from triptych import deadlines
+from triptych.context.aligning import matching_blocks, unified_diff
 from triptych.context.records import Citation, Verification
 from triptych.contracts import DocumentRepo
 from triptych.errors import ValidationError
@@ -19,6 +20,8 @@ __all__ = ["verify"]
 
 _LEAST_ALIKE: Final = 0.4
 """The share of a passage's words that must be left for it to count as changed, not as gone."""
+
+_DOING: Final = "the verification of a citation"
 
 _WORD: Final = regex.compile(
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}]|[\p{L}\p{M}\p{N}]+|[^\s\p{L}\p{M}\p{N}]+", regex.V1
@@ -102,7 +105,10 @@ def _standing(citation: Citation, content: str) -> int | None:
     text, start = citation.text, citation.start
     if content.startswith(text, start):
         return start
-    before = content.rfind(text, 0, max(0, start) + len(text))
+    # Backwards by way of find: rfind takes quadratic time on repetitive text.
+    head = content[: max(0, start) + len(text)]
+    backwards = head[::-1].find(text[::-1])
+    before = -1 if backwards < 0 else len(head) - backwards - len(text)
     behind = content.find(text, max(0, start))
     found = [at for at in (before, behind) if at >= 0]
     return min(found, key=lambda at: (abs(at - start), at), default=None)
@@ -114,14 +120,15 @@ def _changed_span(citation: Citation, content: str) -> tuple[int, int] | None:
     Those are looked for in the stretch of the document that holds most of the passage's words.
     None where too little is left.
     """
+    deadlines.check(_DOING)
     was = [found.group() for found in _WORD.finditer(citation.text)]
     found = [(each.group(), each.start(), each.end()) for each in _WORD.finditer(content)]
     if not was or not found:
         return None
+    deadlines.check(_DOING)
     first, last = _densest([word for word, _, _ in found], was)
     words = found[first:last]
-    matcher = difflib.SequenceMatcher(None, was, [word for word, _, _ in words], autojunk=False)
-    blocks = [block for block in matcher.get_matching_blocks() if block.size]
+    blocks = matching_blocks(was, [word for word, _, _ in words])
     if sum(block.size for block in blocks) < _LEAST_ALIKE * len(was):
         return None
     head, tail = blocks[0], blocks[-1]
@@ -154,11 +161,10 @@ def _densest(words: Sequence[str], was: Sequence[str]) -> tuple[int, int]:
 
 def _diff(citation: Citation, now: str, version: int) -> str:
     name = citation.doc_name or citation.dataset_id
-    lines = difflib.unified_diff(
+    lines = unified_diff(
         citation.text.splitlines(),
         now.splitlines(),
         f"{name} (cited, version {citation.version})",
         f"{name} (version {version})" if version else f"{name} (gone)",
-        lineterm="",
     )
     return "".join(f"{line}\n" for line in lines)
