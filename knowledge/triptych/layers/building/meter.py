@@ -14,8 +14,11 @@ from triptych.contracts import LLM, LayerJournal
 from triptych.errors import (
     BudgetExceededError,
     CancelledError,
+    NotAvailableError,
     ProviderError,
+    ProviderSetupError,
     RateLimitedError,
+    UnusableAnswerError,
     ValidationError,
 )
 from triptych.layers.building.records import Prices, Stop
@@ -124,6 +127,7 @@ class Meter:
         Raises:
             OutOfBudgetError: the call does not fit under a ceiling; it was not made.
             ProviderError: the provider failed, also when tried again.
+            UnusableAnswerError, ProviderSetupError, NotAvailableError: asking again is no help.
             CancelledError: the deadline passed.
         """
         asked = Usage(input_tokens=prompt_tokens(messages), output_tokens=max_tokens)
@@ -135,7 +139,13 @@ class Meter:
             try:
                 answer = self._llm.generate(messages, max_tokens=max_tokens)
                 used = _used(answer, asked)
-            except CancelledError:
+            except (CancelledError, NotAvailableError, ProviderSetupError):
+                raise
+            except UnusableAnswerError as error:
+                # It was read and answered, and so was paid for: nobody says with how many tokens.
+                used = attrs.evolve(
+                    asked, output_tokens=max_tokens if error.reason == "endless" else 0
+                )
                 raise
             except ProviderError as error:
                 failures += 1

@@ -72,8 +72,16 @@ class Scope:
         return not (self.rewrite and stored.sig.prompt_sig == "")
 
     def is_parked(self, parked: ParkedLayer | None, inputs: Collection[str], wanted: str) -> bool:
-        """Whether nothing has changed since the layer broke the model."""
-        return parked is not None and parked.input_sig in inputs and parked.prompt_sig == wanted
+        """Whether nothing has changed since the layer broke the model.
+
+        A store may hold what an earlier version parked because the provider failed: that passes.
+        """
+        return (
+            parked is not None
+            and parked.reason != "provider"
+            and parked.input_sig in inputs
+            and parked.prompt_sig == wanted
+        )
 
     def folders(self) -> frozenset[str] | None:
         """The folders to look at; None for all."""
