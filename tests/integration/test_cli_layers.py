@@ -121,6 +121,15 @@ def test_document_that_breaks_the_model_is_named(shell: Shell) -> None:
     assert shell("layers", "build", "--retry-parked").code == 6
 
 
+def test_wrong_key_ends_a_build_after_one_call_of_each_worker(
+    shell: Shell, server: ProviderServer
+) -> None:
+    server.answer = lambda _: Reply(status=401, body=b"{}")
+    built = shell("layers", "build", "--concurrency", "1", "--json")
+    assert (built.code, built.json["stopped"], len(server.asked)) == (6, "provider", 1)
+    assert "key is missing, wrong" in built.err
+
+
 def test_ceiling_ends_a_build_and_the_next_goes_on(shell: Shell) -> None:
     first = shell("layers", "build", "--max-calls", "4", "--json")
     assert (first.code, first.json["stopped"], first.json["counts"]["made"]) == (0, "max_calls", 4)

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from triptych.errors import ProviderError, RateLimitedError
+from triptych.errors import ProviderError, ProviderSetupError, RateLimitedError
 
 __all__ = ["InputTooLongError", "Profile", "Refusal", "Retryable", "fault", "shown"]
 
@@ -121,7 +121,9 @@ def fault(refusal: Refusal, profile: Profile, secrets: Sequence[str]) -> Retryab
     who = profile.doing
     # A refused key may be echoed in part, where no replacing finds it: nothing is quoted.
     if status in (401, 403):
-        return ProviderError(
+        # A 403 may be meant for this input alone.
+        kind = ProviderSetupError if status == 401 else ProviderError
+        return kind(
             f"{who} was refused: its key is missing, wrong or not allowed to do this "
             f"(HTTP {status}): {profile.key_advice}"
         )
@@ -141,14 +143,14 @@ def fault(refusal: Refusal, profile: Profile, secrets: Sequence[str]) -> Retryab
             detail=raw,
         )
     if status in (400, 404, 422) and _NO_MODEL.search(refusal.body):
-        return ProviderError(
+        return ProviderSetupError(
             f"{profile.name} has no model {profile.model!r}{said}: {profile.model_advice}"
         )
     if status in _AGAIN or status >= 500:
         error = ProviderError(f"{who} failed on the provider's side{said}: try again later")
         return Retryable(error, after=refusal.retry_after)
     if status in (404, 405):
-        return ProviderError(
+        return ProviderSetupError(
             f"{who} went to an address that the server does not know{said}: check base_url, "
             "and whether the server speaks this protocol"
         )
