@@ -137,6 +137,16 @@ def test_ceiling_ends_a_build_and_the_next_goes_on(shell: Shell) -> None:
     assert shell("layers", "build", "--json").json["counts"]["made"] == 6
 
 
+def test_ceiling_that_is_too_small_for_any_layer_says_what_would_do(shell: Shell) -> None:
+    built = shell("layers", "build", "--max-tokens", "100", "--json")
+    assert (built.code, built.json["stopped"], built.json["counts"]["made"]) == (2, "max_tokens", 0)
+    least = str(built.json["least"])
+    assert (
+        f"--max-tokens is too small for any layer: the least that would do is {least}" in built.err
+    )
+    assert shell("layers", "build", "--max-tokens", least, "--json").json["counts"]["made"] == 1
+
+
 def test_without_a_model_sentences_are_taken(shell: Shell, server: ProviderServer) -> None:
     built = shell("layers", "build", "--llm", "none", "--json")
     assert (built.code, built.json["counts"]["made"]) == (0, 10)

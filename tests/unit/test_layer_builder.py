@@ -605,6 +605,51 @@ def test_nothing_is_asked_under_a_ceiling_of_none(small: Service) -> None:
     assert llm.requests == []
 
 
+def test_what_does_not_fit_under_a_ceiling_is_passed_over_for_what_does(small: Service) -> None:
+    small.put_document("d", "a/0.md", "word " * 3000)
+    llm = FakeLLM(first_line)
+    builder = LayerBuilder(small, llm, overview_max_tokens=256)
+    seen = set()
+    for _ in range(12):
+        report = builder.apply(builder.plan("d"), max_tokens=3000, concurrency=1)
+        if not report.made:
+            break
+        assert report.stopped == "max_tokens"
+        assert report.skipped > 0
+        assert report.least is None
+        seen |= {each.doc_name for each in small.layers("d")}
+    # It never fits, and so holds nothing up: neither its neighbours nor the folders around it.
+    assert seen == {*NAMES, *FOLDERS}
+    assert report.stopped == "max_tokens"
+    assert report.least is not None
+    assert 3000 < report.least < 6000
+    made = builder.apply(builder.plan("d"), max_tokens=int(report.least)).made
+    assert made > 0
+
+
+def test_folders_wait_for_what_the_next_run_has_room_for(small: Service) -> None:
+    builder = LayerBuilder(small, FakeLLM(first_line), overview_max_tokens=256)
+    for _ in range(20):
+        report = builder.apply(builder.plan("d"), max_tokens=1600, concurrency=1)
+        if report.stopped is None:
+            break
+    assert builder.plan("d").is_empty
+    assert builder.ledger("d")[0].calls == 18  # none was paid for twice
+
+
+@pytest.mark.parametrize("ceiling", ["max_tokens", "max_cost"])
+def test_ceiling_under_which_nothing_fits_says_what_would_do(small: Service, ceiling: str) -> None:
+    llm = FakeLLM()
+    builder = LayerBuilder(small, llm, prices=Prices(input=1e6, output=1e6))
+    report = builder.apply(builder.plan("d"), **{ceiling: 100})
+    assert (report.stopped, report.made, report.calls, report.skipped) == (ceiling, 0, 0, 10)
+    assert report.least is not None
+    short = builder.apply(builder.plan("d"), **{ceiling: int(report.least) - 1})
+    assert (short.made, short.least) == (0, report.least)
+    assert builder.apply(builder.plan("d"), **{ceiling: int(report.least)}, concurrency=1).made > 0
+    assert builder.apply(builder.plan("d"), max_calls=0).least == 1
+
+
 def test_ledger_adds_up_over_runs_and_models(kb: Service) -> None:
     built(kb, FakeLLM(signature="one"))
     built(kb, FakeLLM(signature="two"), prices=Prices(input=2, output=4))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
@@ -178,6 +179,7 @@ def _tell(session: Session, made: LayerPlan, report: LayerReport) -> Exit:
     from triptych_adapters.cli.schema import failure_json, parked_json, usage_json
 
     output = session.output
+    least = report.least if report.stopped == "max_cost" else math.ceil(report.least or 0)
     counts = {
         "made": report.made,
         "unchanged": report.unchanged,
@@ -193,7 +195,10 @@ def _tell(session: Session, made: LayerPlan, report: LayerReport) -> Exit:
         output.warn(f"{name}: its {parked.layer} is parked ({parked.reason}): {parked.message}")
     for failure in report.failed:
         output.warn(f"{failure.name or 'the dataset itself'}: {failure.error}")
-    if report.stopped is not None:
+    if report.least is not None:
+        option = f"--{str(report.stopped).replace('_', '-')}"
+        output.warn(f"{option} is too small for any layer: the least that would do is {least}")
+    elif report.stopped is not None:
         output.warn(f"ended by {report.stopped}: build again to go on")
     if output.as_json:
         output.emit(
@@ -202,6 +207,7 @@ def _tell(session: Session, made: LayerPlan, report: LayerReport) -> Exit:
                 "model": made.model,
                 "counts": counts,
                 "stopped": report.stopped,
+                "least": report.least,
                 "usage": [usage_json(each) for each in report.usage],
                 "parked": [parked_json(each) for each in report.parked],
                 "failures": [failure_json(each) for each in report.failed],
@@ -209,6 +215,8 @@ def _tell(session: Session, made: LayerPlan, report: LayerReport) -> Exit:
         )
     elif not output.quiet:
         output.table(("layers", made.dataset_id), list(counts.items()))
+    if report.least is not None:
+        return Exit.USAGE
     if not (report.parked or report.failed):
         return Exit.OK
     return Exit.PARTIAL if report.made else Exit.MODEL

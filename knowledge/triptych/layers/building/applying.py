@@ -45,6 +45,9 @@ from triptych.signatures import content_sha256, summaries_input_sig
 __all__ = ["Run"]
 
 
+_MOST_TOO_LARGE: Final = 1_000
+"""After so many that do not fit, and none that does, the run ends."""
+
 PARKED_REASONS: Final = frozenset(get_args(ParkedReason))
 
 
@@ -69,6 +72,10 @@ class Run:
         self._failed: list[Failure] = []
         self._in_a_row = 0
         self._stopped: Stop | None = None
+        self._short: Stop | None = None
+        self._skipped = 0
+        self._least: float | None = None
+        self._waiting: set[str] = set()
         self._known = {
             (each.doc_name, each.layer): each for each in scope.journal.parked(scope.dataset_id)
         }
@@ -94,6 +101,7 @@ class Run:
                 self._folders(tell)
         except _StoppedError:
             pass
+        calls = self._meter.usage.calls if self._meter else 0
         return LayerReport(
             made=self._made,
             unchanged=self._unchanged,
@@ -101,7 +109,9 @@ class Run:
             parked=tuple(self._parked),
             failed=tuple(self._failed),
             usage=(self._meter.usage,) if self._meter and self._meter.usage.calls else (),
-            stopped=self._stopped,
+            skipped=self._skipped,
+            stopped=self._stopped or self._short,
+            least=None if self._made or calls else self._least,
             warnings=self._plan.warnings,
         )
 
@@ -142,7 +152,7 @@ class Run:
             self._scope.service.layer_repo.delete_by_doc(self._scope.dataset_id, name)
             self._removed += layers
         for depth in range(max(by_depth, default=-1), -1, -1):
-            names = sorted(by_depth.pop(depth, ()))
+            names = sorted(by_depth.pop(depth, set()) - self._waiting)
             with closing(as_done(self._folder, names, self._workers)) as results:
                 for name, changed in results:
                     tell(name)
@@ -239,7 +249,8 @@ class Run:
                 write = write or scope.maker.writer(source, _Desk(scope, self._meter, name))
                 content = write(layer)
             except OutOfBudgetError as error:
-                self._stop(error.ceiling)
+                self._skip(name, error)
+                continue
             except (BadAnswerError, UnusableAnswerError) as error:
                 self._park(self._entry(name, layer, fed, wanted, error))
                 continue
@@ -305,6 +316,23 @@ class Run:
             given_up = self._in_a_row >= self._patience
         if given_up:
             self._stop("provider")
+
+    def _skip(self, name: str, error: OutOfBudgetError) -> None:
+        """Leave it to the next run, or end this one where no other would fit either."""
+        with self._lock:
+            self._short = self._short or error.ceiling
+            self._least = error.needed if self._least is None else min(self._least, error.needed)
+            if not error.over:
+                self._skipped += 1
+                self._done += 1
+            folder = name
+            # Its folders would be made again as soon as it is there.
+            while not error.hopeless and folder not in self._waiting:
+                self._waiting.add(folder := parent_of(folder))
+            looked_at = self._skipped
+        nothing_fits = not self._made and looked_at >= _MOST_TOO_LARGE
+        if error.over or nothing_fits:
+            self._stop(error.ceiling)
 
     def _fail(self, name: str, error: Exception) -> None:
         with self._lock:

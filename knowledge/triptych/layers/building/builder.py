@@ -155,7 +155,9 @@ class LayerBuilder:
         What is stale is looked up again: what was made since is not made twice, what changed
         since is. Documents come first, then folders, the innermost first, then the dataset; a
         folder is left alone when the abstracts in it come out as they were. Ceilings hold for
-        this call, and the next plan goes on where it stopped.
+        this call, and the next plan goes on where it stopped. What does not fit under what is
+        left of a ceiling of tokens or cost is passed over for what does; the folders around it
+        wait, unless it does not fit under all of the ceiling either.
 
         Args:
             plan: one of this builder's.
@@ -183,7 +185,7 @@ class LayerBuilder:
         if plan.is_empty:
             return LayerReport(warnings=plan.warnings)
         meter = None
-        if self._llm is not None:
+        if isinstance(self._maker, LLMMaker) and self._llm is not None:
             # A store that cannot be written is found out before anything is paid for.
             self._journal.charge(plan.dataset_id, ModelUsage(model=self.model))
             meter = Meter(
@@ -193,6 +195,7 @@ class LayerBuilder:
                 ceilings=ceilings,
                 prices=self._prices,
                 retries=self._retries,
+                least=self._maker.least(),
             )
         run = Run(plan, scope, meter, workers=concurrency, patience=self._patience)
         return run.carry_out(progress)

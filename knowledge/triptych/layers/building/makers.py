@@ -24,6 +24,7 @@ from triptych.records import (
     Layer,
     Message,
     SourceDocument,
+    Usage,
     check_text,
     check_whole,
 )
@@ -230,6 +231,22 @@ class LLMMaker:
             costs.append(shared + own)
             shared = Cost()
         return costs
+
+    def least(self) -> Usage:
+        """What no call that writes a layer or a note takes less than."""
+        prompts = [
+            *(
+                self._prompts.of(layer, folder=folder)
+                for layer in Layer
+                if layer in self._ceilings
+                for folder in (False, True)
+            ),
+            self._prompts.part,
+        ]
+        return Usage(
+            input_tokens=min(estimate_tokens(prompt) for prompt in prompts),
+            output_tokens=min(*self._ceilings.values(), _NOTES_MAX_TOKENS),
+        )
 
     @staticmethod
     def _overhead(prompt: str) -> int:

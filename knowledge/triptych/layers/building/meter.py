@@ -31,11 +31,20 @@ _SLICE = 0.05  # seconds between two looks at whether the call was cancelled
 
 
 class OutOfBudgetError(BudgetExceededError):
-    """No further call fits under ``ceiling``."""
+    """A call does not fit under what is left of ``ceiling``.
 
-    def __init__(self, ceiling: Stop) -> None:
+    Attributes:
+        needed: the smallest ceiling that the call by itself fits under.
+        hopeless: it does not fit under all of the ceiling either.
+        over: no call at all fits any more.
+    """
+
+    def __init__(self, ceiling: Stop, *, needed: float, hopeless: bool, over: bool) -> None:
         super().__init__(f"{ceiling} is reached; what was made is kept")
         self.ceiling: Stop = ceiling
+        self.needed = needed
+        self.hopeless = hopeless
+        self.over = over
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -109,7 +118,10 @@ class Meter:
         ceilings: Ceilings,
         prices: Prices | None,
         retries: Retries,
+        least: Usage | None = None,
     ) -> None:
+        """``least``: what no call takes less than."""
+        self._least = least or Usage()
         self.usage = ModelUsage(model=llm.signature)
         self._llm = llm
         self._journal = journal
@@ -167,7 +179,7 @@ class Meter:
         with self._changed:
             while (full := self._full(asked)) is not None:
                 if full == "max_calls" or not self._under_way:
-                    raise OutOfBudgetError(full)
+                    raise self._refusal(full, asked)
                 self._changed.wait(_SLICE)
                 deadlines.check("making layers")
             self._held = _sum(self._held, asked, 1)
@@ -185,6 +197,18 @@ class Meter:
             return "max_tokens"
         cost = self._prices.of(inputs, outputs) if self._prices else 0.0
         return "max_cost" if most.max_cost is not None and cost > most.max_cost else None
+
+    def _refusal(self, ceiling: Stop, asked: Usage) -> OutOfBudgetError:
+        needed: float = 1
+        most = getattr(self._ceilings, ceiling)
+        if ceiling == "max_tokens":
+            needed = asked.input_tokens + asked.output_tokens
+        elif ceiling == "max_cost" and self._prices is not None:
+            needed = self._prices.of(asked.input_tokens, asked.output_tokens)
+        over = ceiling == "max_calls" or (
+            self.usage.calls > 0 and self._full(self._least) is not None
+        )
+        return OutOfBudgetError(ceiling, needed=needed, hopeless=needed > most, over=over)
 
     def _settle(self, asked: Usage, used: Usage) -> None:
         cost = self._prices.of(used.input_tokens, used.output_tokens) if self._prices else 0.0

@@ -176,7 +176,10 @@ class LayerReport:
         parked: what broke the model in this run, and how.
         failed: what could not be made for other reasons, and will be tried by the next plan.
         usage: what this run cost, by model.
-        stopped: what ended it early; None when all was tried.
+        skipped: layers that did not fit under what was left of a ceiling of tokens or cost.
+        stopped: what ended it early, or left some out; None when all was tried.
+        least: where nothing was made because ``stopped`` is a ceiling under which nothing that
+            was looked at fits: the least that would do. Else None.
         warnings: what the store cannot remember.
     """
 
@@ -186,7 +189,9 @@ class LayerReport:
     parked: tuple[ParkedLayer, ...] = ()
     failed: tuple[Failure, ...] = ()
     usage: tuple[ModelUsage, ...] = ()
+    skipped: int = 0
     stopped: Stop | None = None
+    least: float | None = None
     warnings: tuple[str, ...] = ()
 
     @property
