@@ -147,6 +147,24 @@ def test_ceiling_that_is_too_small_for_any_layer_says_what_would_do(shell: Shell
     assert shell("layers", "build", "--max-tokens", least, "--json").json["counts"]["made"] == 1
 
 
+def test_name_of_nothing_is_not_found(shell: Shell) -> None:
+    for what in ("plan", "build"):
+        refused = shell("layers", what, "tpo.md")
+        assert refused.code == 3
+        assert "no document or folder 'tpo.md'" in refused.err
+    assert shell("layers", "plan", "guide", "--json").json["counts"]["artifacts"] == 8
+
+
+def test_stale_layers_that_stay_are_told(shell: Shell, server: ProviderServer) -> None:
+    assert shell("layers", "build").code == 0
+    shell.write("docs/top.md", "# Top\n\nAnother top.")
+    shell("put", "docs")
+    for what in ("plan", "build"):
+        told = shell("layers", what, "--llm", "none").err
+        assert "2 layers were made by another model and stale: kept" in told
+        assert "fresh" not in told
+
+
 def test_without_a_model_sentences_are_taken(shell: Shell, server: ProviderServer) -> None:
     built = shell("layers", "build", "--llm", "none", "--json")
     assert (built.code, built.json["counts"]["made"]) == (0, 10)

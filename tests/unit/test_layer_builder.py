@@ -285,7 +285,7 @@ def test_metadata_alone_makes_nothing_stale(small: Service) -> None:
 
 def test_names_limit_a_plan_to_documents_and_the_folders_around_them(small: Service) -> None:
     builder = LayerBuilder(small, FakeLLM())
-    plan = builder.plan("d", names=["a/x/one.md", "unknown.md"])
+    plan = builder.plan("d", names=["a/x/one.md"])
     assert set(told(plan)) == both("a/x/one.md", "a/x/", "a/", "")
     assert builder.apply(plan).made == 8
     small.put_document("d", "a/x/one.md", "# Changed")
@@ -294,6 +294,43 @@ def test_names_limit_a_plan_to_documents_and_the_folders_around_them(small: Serv
     assert set(told(plan)) == both("a/x/one.md", "a/x/", "a/", "")
     with pytest.raises(ValidationError, match="several"):
         builder.plan("d", names="a/x/one.md")
+
+
+def test_folder_stands_for_all_that_is_in_it(kb: Service) -> None:
+    builder = LayerBuilder(kb, FakeLLM())
+    wanted = both("a/x/one.md", "a/x/two.md", "a/three.md", "a/x/", "a/", "")
+    for name in ("a/", "a"):
+        assert set(told(builder.plan("d", names=[name]))) == wanted
+    inner = builder.plan("d", names=["a/x"])
+    assert set(told(inner)) == wanted - both("a/three.md")
+    assert builder.apply(inner).made == 10
+    kb.put_document("d", "a/x/one.md", "# Changed")
+    assert builder.apply(builder.plan("d", names=["a"])).made == 10
+    assert stale(kb) == []
+
+
+@pytest.mark.parametrize("name", ["a/x/on", "c", "c/", "a/x/one.md/", "five.mdx"])
+def test_name_of_nothing_is_told(kb: Service, name: str) -> None:
+    with pytest.raises(NotFoundError, match="no document or folder"):
+        LayerBuilder(kb, FakeLLM()).plan("d", names=["five.md", name])
+
+
+def test_layers_by_hand_outlive_the_documents_of_their_folder(kb: Service) -> None:
+    kb.put_folder_layer("d", "b/", "L0", "By hand.")
+    builder = built(kb, FakeLLM())
+    kb.delete_document("d", "b/four.md")
+    plan = builder.plan("d")
+    assert (plan.gone, plan.kept, plan.kept_of_models) == (0, 2, 1)
+    assert any("b/" in warning for warning in plan.warnings)
+    builder.apply(plan)
+    layer = builder.apply(plan) and kb.layer("d", "b/", "L0")
+    assert layer is not None
+    assert layer.content == "By hand."
+    assert not builder.plan("d")
+    plan = builder.plan("d", rewrite=True)
+    assert (plan.gone, plan.warnings) == (2, ())
+    assert builder.apply(plan).removed == 2
+    assert not builder.plan("d").warnings
 
 
 # What breaks the model

@@ -29,7 +29,7 @@ _NAMES = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="NAME",
-        help="Documents to look at, with the folders around them. Without any: all.",
+        help="Documents and folders to look at, with the folders around. Without any: all.",
         show_default=False,
     ),
 ]
@@ -304,9 +304,24 @@ def _counts(made: LayerPlan) -> dict[str, int]:
 
 
 def _estimate(made: LayerPlan, prices: Prices | None) -> str:
+    told = _work(made, prices)
+    for count, hand in (
+        (made.kept_of_models, "another model"),
+        (made.kept - made.kept_of_models, "a person"),
+    ):
+        if count:
+            layers = "1 layer was" if count == 1 else f"{count:,} layers were"
+            told += f"; {layers} made by {hand} and stale: kept"
+    return told
+
+
+def _work(made: LayerPlan, prices: Prices | None) -> str:
     if made.is_empty:
         left = f"; {made.parked:,} parked" if made.parked else ""
-        return f"every layer is fresh{left}"
+        fresh = "nothing is to be made" if made.kept else "every layer is fresh"
+        return f"{fresh}{left}"
+    if not (made.artifacts or made.conditional):
+        return f"{made.gone:,} layers of folders without documents are removed"
     told = f"{made.artifacts:,} layers by {made.model}: {_cost(made.cost, prices)}"
     if made.conditional:
         more = _cost(made.conditional_cost, prices)

@@ -157,7 +157,11 @@ class Run:
                 for name, changed in results:
                     tell(name)
                     around = parent_of(name)
-                    if changed and name and (wanted is None or around in wanted):
+                    if (
+                        changed
+                        and name
+                        and (wanted is None or around in wanted or self._scope.is_wanted(around))
+                    ):
                         by_depth[depth - 1].add(around)
             if self._stopped is not None:
                 return

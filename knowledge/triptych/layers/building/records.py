@@ -130,12 +130,13 @@ class LayerPlan:
         parked: how many are left alone because they broke the model.
         gone: how many are removed, of folders without documents.
         kept: how many are stale but stay, because another hand wrote them: a person or, when
-            there is no model, a model.
+            there is no model, a model; ``kept_of_models`` of them.
         reasons: ``artifacts``, ``parked`` and ``gone`` by reason.
         cost: of ``artifacts``, estimated; parts of a long input that are noted already count.
         conditional_cost: of ``conditional``.
         model: what will make them.
-        warnings: what the store cannot remember.
+        warnings: what the store cannot remember, and folders without documents that stay because
+            a person wrote of them.
     """
 
     dataset_id: str
@@ -145,6 +146,7 @@ class LayerPlan:
     parked: int = 0
     gone: int = 0
     kept: int = 0
+    kept_of_models: int = 0
     reasons: Mapping[PlanReason, int] = attrs.field(factory=dict)
     cost: Cost = Cost()
     conditional_cost: Cost = Cost()
