@@ -165,6 +165,18 @@ def test_stale_layers_that_stay_are_told(shell: Shell, server: ProviderServer) -
         assert "fresh" not in told
 
 
+def test_calls_for_parts_of_long_documents_are_told_as_the_most_there_are(shell: Shell) -> None:
+    assert "about 10 calls" in shell("layers", "plan").err
+    shell.write("docs/long.md", "A word. " * 10_000)
+    shell("put", "docs")
+    plan = shell("layers", "plan", "--json")
+    parts = plan.json["cost"]["part_calls"]
+    assert parts > 3
+    assert f"up to {parts + 12} calls ({parts} for parts of long documents)" in (
+        shell("layers", "plan").err
+    )
+
+
 def test_without_a_model_sentences_are_taken(shell: Shell, server: ProviderServer) -> None:
     built = shell("layers", "build", "--llm", "none", "--json")
     assert (built.code, built.json["counts"]["made"]) == (0, 10)

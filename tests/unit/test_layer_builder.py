@@ -28,7 +28,7 @@ from triptych.errors import (
 from triptych.layers import ExtractiveSummarizer, LayerBuilder, LayerPlan, LayerPrompts, Prices
 from triptych.layers.prompts import FRAME
 from triptych.progress import Progress
-from triptych.records import DocumentSummary, Generation, Layer, Usage
+from triptych.records import DocumentSummary, Generation, Layer, ModelUsage, Usage
 from triptych.service import Service
 from triptych.testing import FakeLLM
 
@@ -704,6 +704,27 @@ def test_model_that_counts_no_tokens_is_charged_an_estimate(small: Service) -> N
     assert usage.output_tokens == 18 * 4
 
 
+@pytest.mark.parametrize("count", [10**30, 2**63, -5, None, "many", 1.5, True])
+def test_counts_of_tokens_that_cannot_be_are_none_to_the_ledger(kb: Service, count: Any) -> None:
+    said = Generation("What it says.", Usage(input_tokens=count, output_tokens=count))
+    builder = LayerBuilder(kb, FakeLLM(lambda *_: said))
+    report = builder.apply(builder.plan("d"))
+    assert (report.made, report.failed) == (18, ())
+    (usage,) = builder.ledger("d")
+    assert 18 * 4 <= usage.output_tokens < 2**63
+    assert 18 * 100 < usage.input_tokens < 2**63
+
+
+def test_ledger_refuses_counts_beyond_64_bits(tmp_path: Path) -> None:
+    with triptych.open(str(tmp_path / "kb.db"), embedder=None) as kb:
+        kb.put_document("d", "a.md", "Text.")
+        journal = kb.layer_repo
+        assert isinstance(journal, LayerJournal)
+        for count in (2**63, -1):
+            with pytest.raises(ValidationError, match="64 bits"):
+                journal.charge("d", ModelUsage(model="m", input_tokens=count))
+
+
 # Long inputs
 
 
@@ -724,7 +745,9 @@ def test_long_document_is_read_whole_and_only_its_changed_parts_again(kb: Servic
     assert all(len(shown.encode()) <= 1200 for shown in llm.texts)
     assert len(parts) > 5
     assert len(set(parts)) == len(parts)  # both layers share what was noted
-    plan_calls = LayerBuilder(kb, FakeLLM(signature="other"), input_tokens=400).plan("d").cost.calls
+    cost = LayerBuilder(kb, FakeLLM(signature="other"), input_tokens=400).plan("d").cost
+    plan_calls = cost.calls
+    assert cost.part_calls == plan_calls - 20  # both layers of nine sources, and of the long one
     assert len(llm.requests) <= plan_calls <= len(llm.requests) * 1.5
 
     before = len(llm.requests)

@@ -332,9 +332,10 @@ def _work(made: LayerPlan, prices: Prices | None) -> str:
 def _cost(cost: Cost, prices: Prices | None) -> str:
     if not cost.calls:
         return "no calls of a model"
-    told = (
-        f"about {cost.calls:,} calls, {cost.input_tokens:,} tokens in, {cost.output_tokens:,} out"
-    )
+    calls = f"about {cost.calls:,} calls"
+    if cost.part_calls:
+        calls = f"up to {cost.calls:,} calls ({cost.part_calls:,} for parts of long documents)"
+    told = f"{calls}, {cost.input_tokens:,} tokens in, {cost.output_tokens:,} out"
     if prices is None:
         return told
     return f"{told}, a cost of {prices.of(cost.input_tokens, cost.output_tokens):,.4f}"

@@ -214,6 +214,7 @@ class LLMMaker:
                 calls=calls,
                 input_tokens=shown // 4 + overhead,
                 output_tokens=calls * _NOTES_TOKENS,
+                part_calls=calls,
             )
             shorter = calls * 4 * _NOTES_TOKENS
             if shorter >= shown:

@@ -27,6 +27,9 @@ from triptych.records import Generation, Message, ModelUsage, Usage, check_whole
 
 __all__ = ["Ceilings", "Meter", "OutOfBudgetError", "Retries", "prompt_tokens"]
 
+_MOST_TOKENS = 10**12
+"""Of one call. No model reads so many; the sum of a million such calls fits into 64 bits."""
+
 _SLICE = 0.05  # seconds between two looks at whether the call was cancelled
 
 
@@ -239,9 +242,16 @@ def _used(answer: object, asked: Usage) -> Usage:
     usage = answer.usage if isinstance(answer, Generation) else Usage()
     text = answer.text if isinstance(answer, Generation) else ""
     return Usage(
-        input_tokens=usage.input_tokens or asked.input_tokens,
-        output_tokens=usage.output_tokens or estimate_tokens(text),
+        input_tokens=_count(usage.input_tokens) or asked.input_tokens,
+        output_tokens=_count(usage.output_tokens) or estimate_tokens(text),
     )
+
+
+def _count(said: object) -> int:
+    """What a server says of tokens, as a number that can be; 0 where it is none."""
+    if not isinstance(said, int) or isinstance(said, bool):
+        return 0
+    return min(max(said, 0), _MOST_TOKENS)
 
 
 def _wait(seconds: float) -> None:

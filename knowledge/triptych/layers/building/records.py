@@ -85,11 +85,16 @@ class Prices:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Cost:
-    """An estimate: calls of the model, and tokens in and out."""
+    """An estimate: calls of the model, and tokens in and out.
+
+    ``part_calls`` of the calls note the parts of long inputs. They are the most that is likely:
+    notes that are shorter than asked for are not noted again, and parts noted before cost nothing.
+    """
 
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    part_calls: int = 0
 
     def __add__(self, other: Cost) -> Cost:
         """Both together."""
@@ -97,6 +102,7 @@ class Cost:
             calls=self.calls + other.calls,
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
+            part_calls=self.part_calls + other.part_calls,
         )
 
 
