@@ -14,6 +14,7 @@
     ├── ProviderError           a model provider failed
     │   ├── RateLimitedError
     │   ├── ProviderTimeoutError
+    │   ├── ProviderSetupError
     │   └── UnusableAnswerError
     ├── DerivationError         the source is stored; chunks, vectors or layers are not
     ├── BudgetExceededError     a ceiling on calls, tokens or cost was reached
@@ -42,6 +43,7 @@ __all__ = [
     "NotFoundError",
     "ParseError",
     "ProviderError",
+    "ProviderSetupError",
     "ProviderTimeoutError",
     "RateLimitedError",
     "SchemaVersionError",
@@ -133,6 +135,10 @@ class RateLimitedError(ProviderError):
 
 class ProviderTimeoutError(ProviderError):
     """The provider did not answer in time."""
+
+
+class ProviderSetupError(ProviderError):
+    """The key, the model's name or the address is wrong: every call fails alike."""
 
 
 class UnusableAnswerError(ProviderError):

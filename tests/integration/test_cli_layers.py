@@ -124,11 +124,60 @@ def test_document_that_breaks_the_model_is_named(shell: Shell) -> None:
     assert shell("layers", "build", "--retry-parked").code == 6
 
 
+def test_wrong_key_ends_a_build_after_one_call_of_each_worker(
+    shell: Shell, server: ProviderServer
+) -> None:
+    server.answer = lambda _: Reply(status=401, body=b"{}")
+    built = shell("layers", "build", "--concurrency", "1", "--json")
+    assert (built.code, built.json["stopped"], len(server.asked)) == (6, "provider", 1)
+    assert "key is missing, wrong" in built.err
+
+
 def test_ceiling_ends_a_build_and_the_next_goes_on(shell: Shell) -> None:
     first = shell("layers", "build", "--max-calls", "4", "--json")
     assert (first.code, first.json["stopped"], first.json["counts"]["made"]) == (0, "max_calls", 4)
     assert "max_calls" in first.err
     assert shell("layers", "build", "--json").json["counts"]["made"] == 6
+
+
+def test_ceiling_that_is_too_small_for_any_layer_says_what_would_do(shell: Shell) -> None:
+    built = shell("layers", "build", "--max-tokens", "100", "--json")
+    assert (built.code, built.json["stopped"], built.json["counts"]["made"]) == (2, "max_tokens", 0)
+    least = str(built.json["least"])
+    assert (
+        f"--max-tokens is too small for any layer: the least that would do is {least}" in built.err
+    )
+    assert shell("layers", "build", "--max-tokens", least, "--json").json["counts"]["made"] == 1
+
+
+def test_name_of_nothing_is_not_found(shell: Shell) -> None:
+    for what in ("plan", "build"):
+        refused = shell("layers", what, "tpo.md")
+        assert refused.code == 3
+        assert "no document or folder 'tpo.md'" in refused.err
+    assert shell("layers", "plan", "guide", "--json").json["counts"]["artifacts"] == 8
+
+
+def test_stale_layers_that_stay_are_told(shell: Shell, server: ProviderServer) -> None:
+    assert shell("layers", "build").code == 0
+    shell.write("docs/top.md", "# Top\n\nAnother top.")
+    shell("put", "docs")
+    for what in ("plan", "build"):
+        told = shell("layers", what, "--llm", "none").err
+        assert "2 layers were made by another model and stale: kept" in told
+        assert "fresh" not in told
+
+
+def test_calls_for_parts_of_long_documents_are_told_as_the_most_there_are(shell: Shell) -> None:
+    assert "about 10 calls" in shell("layers", "plan").err
+    shell.write("docs/long.md", "A word. " * 10_000)
+    shell("put", "docs")
+    plan = shell("layers", "plan", "--json")
+    parts = plan.json["cost"]["part_calls"]
+    assert parts > 3
+    assert f"up to {parts + 12} calls ({parts} for parts of long documents)" in (
+        shell("layers", "plan").err
+    )
 
 
 def test_without_a_model_sentences_are_taken(shell: Shell, server: ProviderServer) -> None:

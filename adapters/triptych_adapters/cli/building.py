@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,7 +29,7 @@ _NAMES = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="NAME",
-        help="Documents to look at, with the folders around them. Without any: all.",
+        help="Documents and folders to look at, with the folders around. Without any: all.",
         show_default=False,
     ),
 ]
@@ -178,6 +179,7 @@ def _tell(session: Session, made: LayerPlan, report: LayerReport) -> Exit:
     from triptych_adapters.cli.schema import failure_json, parked_json, usage_json
 
     output = session.output
+    least = report.least if report.stopped == "max_cost" else math.ceil(report.least or 0)
     counts = {
         "made": report.made,
         "unchanged": report.unchanged,
@@ -193,7 +195,10 @@ def _tell(session: Session, made: LayerPlan, report: LayerReport) -> Exit:
         output.warn(f"{name}: its {parked.layer} is parked ({parked.reason}): {parked.message}")
     for failure in report.failed:
         output.warn(f"{failure.name or 'the dataset itself'}: {failure.error}")
-    if report.stopped is not None:
+    if report.least is not None:
+        option = f"--{str(report.stopped).replace('_', '-')}"
+        output.warn(f"{option} is too small for any layer: the least that would do is {least}")
+    elif report.stopped is not None:
         output.warn(f"ended by {report.stopped}: build again to go on")
     if output.as_json:
         output.emit(
@@ -202,6 +207,7 @@ def _tell(session: Session, made: LayerPlan, report: LayerReport) -> Exit:
                 "model": made.model,
                 "counts": counts,
                 "stopped": report.stopped,
+                "least": report.least,
                 "usage": [usage_json(each) for each in report.usage],
                 "parked": [parked_json(each) for each in report.parked],
                 "failures": [failure_json(each) for each in report.failed],
@@ -209,6 +215,8 @@ def _tell(session: Session, made: LayerPlan, report: LayerReport) -> Exit:
         )
     elif not output.quiet:
         output.table(("layers", made.dataset_id), list(counts.items()))
+    if report.least is not None:
+        return Exit.USAGE
     if not (report.parked or report.failed):
         return Exit.OK
     return Exit.PARTIAL if report.made else Exit.MODEL
@@ -301,9 +309,24 @@ def _counts(made: LayerPlan) -> dict[str, int]:
 
 
 def _estimate(made: LayerPlan, prices: Prices | None) -> str:
+    told = _work(made, prices)
+    for count, hand in (
+        (made.kept_of_models, "another model"),
+        (made.kept - made.kept_of_models, "a person"),
+    ):
+        if count:
+            layers = "1 layer was" if count == 1 else f"{count:,} layers were"
+            told += f"; {layers} made by {hand} and stale: kept"
+    return told
+
+
+def _work(made: LayerPlan, prices: Prices | None) -> str:
     if made.is_empty:
         left = f"; {made.parked:,} parked" if made.parked else ""
-        return f"every layer is fresh{left}"
+        fresh = "nothing is to be made" if made.kept else "every layer is fresh"
+        return f"{fresh}{left}"
+    if not (made.artifacts or made.conditional):
+        return f"{made.gone:,} layers of folders without documents are removed"
     told = f"{made.artifacts:,} layers by {made.model}: {_cost(made.cost, prices)}"
     if made.conditional:
         more = _cost(made.conditional_cost, prices)
@@ -314,9 +337,10 @@ def _estimate(made: LayerPlan, prices: Prices | None) -> str:
 def _cost(cost: Cost, prices: Prices | None) -> str:
     if not cost.calls:
         return "no calls of a model"
-    told = (
-        f"about {cost.calls:,} calls, {cost.input_tokens:,} tokens in, {cost.output_tokens:,} out"
-    )
+    calls = f"about {cost.calls:,} calls"
+    if cost.part_calls:
+        calls = f"up to {cost.calls:,} calls ({cost.part_calls:,} for parts of long documents)"
+    told = f"{calls}, {cost.input_tokens:,} tokens in, {cost.output_tokens:,} out"
     if prices is None:
         return told
     return f"{told}, a cost of {prices.of(cost.input_tokens, cost.output_tokens):,.4f}"

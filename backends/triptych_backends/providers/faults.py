@@ -9,7 +9,12 @@ from typing import Any
 
 import attrs
 
-from triptych.errors import ProviderError, RateLimitedError, UnusableAnswerError
+from triptych.errors import (
+    ProviderError,
+    ProviderSetupError,
+    RateLimitedError,
+    UnusableAnswerError,
+)
 from triptych.redaction import without_secrets
 
 __all__ = ["InputTooLongError", "Profile", "Refusal", "Retryable", "fault", "shown"]
@@ -122,7 +127,9 @@ def fault(refusal: Refusal, profile: Profile, secrets: Sequence[str]) -> Retryab
     who = profile.doing
     # A refused key may be echoed in a form where no replacing finds it: nothing is quoted.
     if status in (401, 403):
-        return ProviderError(
+        # A 403 may be meant for this input alone.
+        kind = ProviderSetupError if status == 401 else ProviderError
+        return kind(
             f"{who} was refused: its key is missing, wrong or not allowed to do this "
             f"(HTTP {status}): {profile.key_advice}"
         )
@@ -148,14 +155,14 @@ def fault(refusal: Refusal, profile: Profile, secrets: Sequence[str]) -> Retryab
             detail=shown(raw, secrets, most=_MOST_KEPT),
         )
     if status in (400, 404, 422) and _NO_MODEL.search(refusal.body):
-        return ProviderError(
+        return ProviderSetupError(
             f"{profile.name} has no model {profile.model!r}{said}: {profile.model_advice}"
         )
     if status in _AGAIN or status >= 500:
         error = ProviderError(f"{who} failed on the provider's side{said}: try again later")
         return Retryable(error, after=refusal.retry_after)
     if status in (404, 405):
-        return ProviderError(
+        return ProviderSetupError(
             f"{who} went to an address that the server does not know{said}: check base_url, "
             "and whether the server speaks this protocol"
         )

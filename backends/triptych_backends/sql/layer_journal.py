@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import bindparam, delete, select
 
+from triptych.errors import ValidationError
 from triptych.records import Layer, ModelUsage, ParkedLayer
 
 from . import tables as t
@@ -18,6 +19,7 @@ from .transaction import find_dataset
 __all__ = ["SqlLayerJournal"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_COUNTS = 2**63
 _MICROSECOND = timedelta(microseconds=1)
 _p, _u, _n = t.layer_parked.c, t.layer_usage.c, t.layer_note.c
 
@@ -122,6 +124,10 @@ class SqlLayerJournal(Repository):
 
     def charge(self, dataset_id: str, usage: ModelUsage) -> None:
         """See `LayerJournal.charge`."""
+        for name in ("calls", "failures", "input_tokens", "output_tokens"):
+            count = getattr(usage, name)
+            if not 0 <= count < _COUNTS:
+                raise ValidationError(f"{name} of {usage.model} is {count}: it must fit 64 bits")
         with self.store.writing() as tx:
             row = (
                 tx.dataset(dataset_id).id,

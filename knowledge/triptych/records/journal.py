@@ -13,8 +13,8 @@ __all__ = ["ModelUsage", "ParkedLayer", "ParkedReason"]
 
 ParkedReason = Literal["empty", "refusal", "endless", "instructions", "provider", "unusable"]
 """What was wrong with the answer: blank; a refusal; cut at its ceiling of tokens; it did what the
-text asked for, or gave the prompt away; the provider failed for this input alone; it cannot be
-stored, or is none."""
+text asked for, or gave the prompt away; it cannot be stored, or is none. "provider" is in stores of
+earlier versions alone: the provider failed, which parks nothing any more."""
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
-from typing import NoReturn
+from typing import Final, NoReturn, cast, get_args
 
 import attrs
 
@@ -16,8 +16,11 @@ from triptych.contracts import LayerJournal
 from triptych.errors import (
     ConflictError,
     DerivationError,
+    NotAvailableError,
     NotFoundError,
     ProviderError,
+    ProviderSetupError,
+    UnusableAnswerError,
 )
 from triptych.folders import children, parent_of, summaries_of
 from triptych.layers.building.answers import BadAnswerError
@@ -42,6 +45,12 @@ from triptych.signatures import content_sha256, summaries_input_sig
 __all__ = ["Run"]
 
 
+_MOST_TOO_LARGE: Final = 1_000
+"""After so many that do not fit, and none that does, the run ends."""
+
+PARKED_REASONS: Final = frozenset(get_args(ParkedReason))
+
+
 class _StoppedError(Exception):
     """The run ends: no further artifact is begun."""
 
@@ -61,9 +70,12 @@ class Run:
         self._made = self._unchanged = self._removed = self._done = 0
         self._parked: list[ParkedLayer] = []
         self._failed: list[Failure] = []
-        self._suspects: list[ParkedLayer] = []
         self._in_a_row = 0
         self._stopped: Stop | None = None
+        self._short: Stop | None = None
+        self._skipped = 0
+        self._least: float | None = None
+        self._waiting: set[str] = set()
         self._known = {
             (each.doc_name, each.layer): each for each in scope.journal.parked(scope.dataset_id)
         }
@@ -89,7 +101,7 @@ class Run:
                 self._folders(tell)
         except _StoppedError:
             pass
-        self._settle_suspects()
+        calls = self._meter.usage.calls if self._meter else 0
         return LayerReport(
             made=self._made,
             unchanged=self._unchanged,
@@ -97,7 +109,9 @@ class Run:
             parked=tuple(self._parked),
             failed=tuple(self._failed),
             usage=(self._meter.usage,) if self._meter and self._meter.usage.calls else (),
-            stopped=self._stopped,
+            skipped=self._skipped,
+            stopped=self._stopped or self._short,
+            least=None if self._made or calls else self._least,
             warnings=self._plan.warnings,
         )
 
@@ -138,12 +152,16 @@ class Run:
             self._scope.service.layer_repo.delete_by_doc(self._scope.dataset_id, name)
             self._removed += layers
         for depth in range(max(by_depth, default=-1), -1, -1):
-            names = sorted(by_depth.pop(depth, ()))
+            names = sorted(by_depth.pop(depth, set()) - self._waiting)
             with closing(as_done(self._folder, names, self._workers)) as results:
                 for name, changed in results:
                     tell(name)
                     around = parent_of(name)
-                    if changed and name and (wanted is None or around in wanted):
+                    if (
+                        changed
+                        and name
+                        and (wanted is None or around in wanted or self._scope.is_wanted(around))
+                    ):
                         by_depth[depth - 1].add(around)
             if self._stopped is not None:
                 return
@@ -235,12 +253,16 @@ class Run:
                 write = write or scope.maker.writer(source, _Desk(scope, self._meter, name))
                 content = write(layer)
             except OutOfBudgetError as error:
-                self._stop(error.ceiling)
-            except BadAnswerError as error:
-                self._park(self._entry(name, layer, fed, wanted, error.reason, error))
+                self._skip(name, error)
                 continue
+            except (BadAnswerError, UnusableAnswerError) as error:
+                self._park(self._entry(name, layer, fed, wanted, error))
+                continue
+            except (ProviderSetupError, NotAvailableError) as error:
+                self._fail(name, error)
+                self._stop("provider")
             except ProviderError as error:
-                self._suspect(self._entry(name, layer, fed, wanted, "provider", error))
+                self._fail_by_provider(name, error)
                 continue
             try:
                 put(layer, content, wanted)
@@ -262,16 +284,16 @@ class Run:
         layer: Layer,
         input_sig: str,
         prompt_sig: str,
-        reason: ParkedReason,
-        error: Exception,
+        error: BadAnswerError | UnusableAnswerError,
     ) -> ParkedLayer:
+        reason = error.reason
         return ParkedLayer(
             dataset_id=self._scope.dataset_id,
             doc_name=name,
             layer=layer,
             input_sig=input_sig,
             prompt_sig=prompt_sig,
-            reason=reason,
+            reason=cast(ParkedReason, reason) if reason in PARKED_REASONS else "unusable",
             message=str(error),
             parked_at=datetime.now(UTC),
         )
@@ -282,40 +304,39 @@ class Run:
             self._done += 1
             self._unchanged += stored is not None and stored.content == content
             self._in_a_row = 0
-            # The provider answers: those before broke it by themselves.
-            cleared, self._suspects = self._suspects, []
-        for entry in cleared:
-            self._park(entry, counted=True)
 
-    def _park(self, entry: ParkedLayer, *, counted: bool = False) -> None:
+    def _park(self, entry: ParkedLayer) -> None:
         self._scope.journal.park(entry)
         with self._lock:
             self._parked.append(entry)
-            self._done += not counted
-
-    def _suspect(self, entry: ParkedLayer) -> None:
-        """The provider failed: for this input alone, if others are answered."""
-        with self._lock:
-            self._suspects.append(entry)
             self._done += 1
+            self._in_a_row = 0  # the provider answers
+
+    def _fail_by_provider(self, name: str, error: ProviderError) -> None:
+        """The provider failed, whatever the input: the next plan tries it again."""
+        self._fail(name, error)
+        with self._lock:
             self._in_a_row += 1
             given_up = self._in_a_row >= self._patience
         if given_up:
             self._stop("provider")
 
-    def _settle_suspects(self) -> None:
-        answers = self._made > 0 and self._stopped != "provider"
-        for entry in self._suspects:
-            if answers or (entry.doc_name, entry.layer) in self._known:
-                self._park(entry, counted=True)
-                continue
-            self._failed.append(
-                Failure(
-                    dataset_id=entry.dataset_id,
-                    name=entry.doc_name,
-                    error=ProviderError(entry.message),
-                )
-            )
+    def _skip(self, name: str, error: OutOfBudgetError) -> None:
+        """Leave it to the next run, or end this one where no other would fit either."""
+        with self._lock:
+            self._short = self._short or error.ceiling
+            self._least = error.needed if self._least is None else min(self._least, error.needed)
+            if not error.over:
+                self._skipped += 1
+                self._done += 1
+            folder = name
+            # Its folders would be made again as soon as it is there.
+            while not error.hopeless and folder not in self._waiting:
+                self._waiting.add(folder := parent_of(folder))
+            looked_at = self._skipped
+        nothing_fits = not self._made and looked_at >= _MOST_TOO_LARGE
+        if error.over or nothing_fits:
+            self._stop(error.ceiling)
 
     def _fail(self, name: str, error: Exception) -> None:
         with self._lock:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from triptych.contracts import LLM, LayerJournal
-from triptych.errors import ValidationError
+from triptych.errors import NotFoundError, ValidationError
+from triptych.folders import is_folder
 from triptych.layers.building.applying import Run
 from triptych.layers.building.journal import PassingJournal
 from triptych.layers.building.makers import ExtractiveMaker, LLMMaker, Maker
 from triptych.layers.building.meter import Ceilings, Meter, Retries
-from triptych.layers.building.planning import Scope, make_plan
+from triptych.layers.building.planning import LAYERS, Scope, make_plan
 from triptych.layers.building.records import LayerPlan, LayerPrompts, LayerReport, Prices
 from triptych.layers.extractive import ExtractiveSummarizer
 from triptych.layers.generation import ABSTRACT_MAX_TOKENS, OVERVIEW_MAX_TOKENS
@@ -118,12 +119,13 @@ class LayerBuilder:
 
         Args:
             dataset_id: the dataset.
-            names: documents to look at, with the folders around them; None for all.
+            names: documents and folders to look at, with the folders around them; None for all.
+                A folder stands for all that is in it, and may be written without its slash.
             retry_parked: count, and then try again, what broke the model before.
             rewrite: replace stale layers that a person wrote (those without a ``prompt_sig``).
 
         Raises:
-            NotFoundError: there is no such dataset.
+            NotFoundError: there is no such dataset, or no document or folder of a name.
             CancelledError: the deadline passed.
         """
         check_text(dataset_id, "dataset_id")
@@ -134,11 +136,27 @@ class LayerBuilder:
             dataset_id=dataset_id,
             maker=self._maker,
             journal=self._journal,
-            names=None if names is None else frozenset(names),
+            names=None if names is None else frozenset(self._named(dataset_id, names)),
             retry_parked=retry_parked,
             rewrite=rewrite,
         )
         return make_plan(scope, self._warnings)
+
+    def _named(self, dataset_id: str, names: Collection[str]) -> Iterator[str]:
+        service = self._service
+        service.list_documents(dataset_id, limit=1)  # raises where there is no such dataset
+        for name in names:
+            check_text(name, "a name")
+            folder = name if is_folder(name) else f"{name}/"
+            documents = service.list_documents(dataset_id, prefix=name, limit=1)
+            if documents and documents[0].name == name:
+                yield name
+            elif service.list_documents(dataset_id, prefix=folder, limit=1) or any(
+                service.layer_repo.get(dataset_id, folder, layer) for layer in LAYERS
+            ):
+                yield folder
+            else:
+                raise NotFoundError(f"there is no document or folder {name!r} in {dataset_id!r}")
 
     def apply(
         self,
@@ -155,7 +173,9 @@ class LayerBuilder:
         What is stale is looked up again: what was made since is not made twice, what changed
         since is. Documents come first, then folders, the innermost first, then the dataset; a
         folder is left alone when the abstracts in it come out as they were. Ceilings hold for
-        this call, and the next plan goes on where it stopped.
+        this call, and the next plan goes on where it stopped. What does not fit under what is
+        left of a ceiling of tokens or cost is passed over for what does; the folders around it
+        wait, unless it does not fit under all of the ceiling either.
 
         Args:
             plan: one of this builder's.
@@ -183,7 +203,7 @@ class LayerBuilder:
         if plan.is_empty:
             return LayerReport(warnings=plan.warnings)
         meter = None
-        if self._llm is not None:
+        if isinstance(self._maker, LLMMaker) and self._llm is not None:
             # A store that cannot be written is found out before anything is paid for.
             self._journal.charge(plan.dataset_id, ModelUsage(model=self.model))
             meter = Meter(
@@ -193,6 +213,7 @@ class LayerBuilder:
                 ceilings=ceilings,
                 prices=self._prices,
                 retries=self._retries,
+                least=self._maker.least(),
             )
         run = Run(plan, scope, meter, workers=concurrency, patience=self._patience)
         return run.carry_out(progress)

@@ -24,6 +24,7 @@ from triptych.records import (
     Layer,
     Message,
     SourceDocument,
+    Usage,
     check_text,
     check_whole,
 )
@@ -213,6 +214,7 @@ class LLMMaker:
                 calls=calls,
                 input_tokens=shown // 4 + overhead,
                 output_tokens=calls * _NOTES_TOKENS,
+                part_calls=calls,
             )
             shorter = calls * 4 * _NOTES_TOKENS
             if shorter >= shown:
@@ -230,6 +232,22 @@ class LLMMaker:
             costs.append(shared + own)
             shared = Cost()
         return costs
+
+    def least(self) -> Usage:
+        """What no call that writes a layer or a note takes less than."""
+        prompts = [
+            *(
+                self._prompts.of(layer, folder=folder)
+                for layer in Layer
+                if layer in self._ceilings
+                for folder in (False, True)
+            ),
+            self._prompts.part,
+        ]
+        return Usage(
+            input_tokens=min(estimate_tokens(prompt) for prompt in prompts),
+            output_tokens=min(*self._ceilings.values(), _NOTES_MAX_TOKENS),
+        )
 
     @staticmethod
     def _overhead(prompt: str) -> int:

@@ -14,8 +14,11 @@ from triptych.contracts import LLM, LayerJournal
 from triptych.errors import (
     BudgetExceededError,
     CancelledError,
+    NotAvailableError,
     ProviderError,
+    ProviderSetupError,
     RateLimitedError,
+    UnusableAnswerError,
     ValidationError,
 )
 from triptych.layers.building.records import Prices, Stop
@@ -24,15 +27,27 @@ from triptych.records import Generation, Message, ModelUsage, Usage, check_whole
 
 __all__ = ["Ceilings", "Meter", "OutOfBudgetError", "Retries", "prompt_tokens"]
 
+_MOST_TOKENS = 10**12
+"""Of one call. No model reads so many; the sum of a million such calls fits into 64 bits."""
+
 _SLICE = 0.05  # seconds between two looks at whether the call was cancelled
 
 
 class OutOfBudgetError(BudgetExceededError):
-    """No further call fits under ``ceiling``."""
+    """A call does not fit under what is left of ``ceiling``.
 
-    def __init__(self, ceiling: Stop) -> None:
+    Attributes:
+        needed: the smallest ceiling that the call by itself fits under.
+        hopeless: it does not fit under all of the ceiling either.
+        over: no call at all fits any more.
+    """
+
+    def __init__(self, ceiling: Stop, *, needed: float, hopeless: bool, over: bool) -> None:
         super().__init__(f"{ceiling} is reached; what was made is kept")
         self.ceiling: Stop = ceiling
+        self.needed = needed
+        self.hopeless = hopeless
+        self.over = over
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -106,7 +121,10 @@ class Meter:
         ceilings: Ceilings,
         prices: Prices | None,
         retries: Retries,
+        least: Usage | None = None,
     ) -> None:
+        """``least``: what no call takes less than."""
+        self._least = least or Usage()
         self.usage = ModelUsage(model=llm.signature)
         self._llm = llm
         self._journal = journal
@@ -124,6 +142,7 @@ class Meter:
         Raises:
             OutOfBudgetError: the call does not fit under a ceiling; it was not made.
             ProviderError: the provider failed, also when tried again.
+            UnusableAnswerError, ProviderSetupError, NotAvailableError: asking again is no help.
             CancelledError: the deadline passed.
         """
         asked = Usage(input_tokens=prompt_tokens(messages), output_tokens=max_tokens)
@@ -135,7 +154,13 @@ class Meter:
             try:
                 answer = self._llm.generate(messages, max_tokens=max_tokens)
                 used = _used(answer, asked)
-            except CancelledError:
+            except (CancelledError, NotAvailableError, ProviderSetupError):
+                raise
+            except UnusableAnswerError as error:
+                # It was read and answered, and so was paid for: nobody says with how many tokens.
+                used = attrs.evolve(
+                    asked, output_tokens=max_tokens if error.reason == "endless" else 0
+                )
                 raise
             except ProviderError as error:
                 failures += 1
@@ -157,7 +182,7 @@ class Meter:
         with self._changed:
             while (full := self._full(asked)) is not None:
                 if full == "max_calls" or not self._under_way:
-                    raise OutOfBudgetError(full)
+                    raise self._refusal(full, asked)
                 self._changed.wait(_SLICE)
                 deadlines.check("making layers")
             self._held = _sum(self._held, asked, 1)
@@ -175,6 +200,18 @@ class Meter:
             return "max_tokens"
         cost = self._prices.of(inputs, outputs) if self._prices else 0.0
         return "max_cost" if most.max_cost is not None and cost > most.max_cost else None
+
+    def _refusal(self, ceiling: Stop, asked: Usage) -> OutOfBudgetError:
+        needed: float = 1
+        most = getattr(self._ceilings, ceiling)
+        if ceiling == "max_tokens":
+            needed = asked.input_tokens + asked.output_tokens
+        elif ceiling == "max_cost" and self._prices is not None:
+            needed = self._prices.of(asked.input_tokens, asked.output_tokens)
+        over = ceiling == "max_calls" or (
+            self.usage.calls > 0 and self._full(self._least) is not None
+        )
+        return OutOfBudgetError(ceiling, needed=needed, hopeless=needed > most, over=over)
 
     def _settle(self, asked: Usage, used: Usage) -> None:
         cost = self._prices.of(used.input_tokens, used.output_tokens) if self._prices else 0.0
@@ -205,9 +242,16 @@ def _used(answer: object, asked: Usage) -> Usage:
     usage = answer.usage if isinstance(answer, Generation) else Usage()
     text = answer.text if isinstance(answer, Generation) else ""
     return Usage(
-        input_tokens=usage.input_tokens or asked.input_tokens,
-        output_tokens=usage.output_tokens or estimate_tokens(text),
+        input_tokens=_count(usage.input_tokens) or asked.input_tokens,
+        output_tokens=_count(usage.output_tokens) or estimate_tokens(text),
     )
+
+
+def _count(said: object) -> int:
+    """What a server says of tokens, as a number that can be; 0 where it is none."""
+    if not isinstance(said, int) or isinstance(said, bool):
+        return 0
+    return min(max(said, 0), _MOST_TOKENS)
 
 
 def _wait(seconds: float) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 
@@ -26,6 +26,7 @@ __all__ = ["LAYERS", "Scope", "make_plan", "walk"]
 
 LAYERS = (Layer.ABSTRACT, Layer.OVERVIEW)
 _PAGE = 500
+_MOST_TOLD = 10
 _EXPECTED_LINE = 400
 """Bytes of the line of a child whose abstract is yet to be made."""
 
@@ -37,7 +38,7 @@ class Scope:
     """What a plan is about.
 
     Attributes:
-        names: the documents to look at, with the folders around them; None for all.
+        names: the documents and folders to look at, with the folders around them; None for all.
         retry_parked: whether what is parked is tried again.
         rewrite: whether stale layers that a person wrote are replaced.
     """
@@ -71,9 +72,21 @@ class Scope:
             return False
         return not (self.rewrite and stored.sig.prompt_sig == "")
 
+    def is_by_hand(self, layers: Iterable[DerivedLayer]) -> bool:
+        """Whether a person wrote one of them, which is not to be replaced."""
+        return not self.rewrite and any(each.sig.prompt_sig == "" for each in layers)
+
     def is_parked(self, parked: ParkedLayer | None, inputs: Collection[str], wanted: str) -> bool:
-        """Whether nothing has changed since the layer broke the model."""
-        return parked is not None and parked.input_sig in inputs and parked.prompt_sig == wanted
+        """Whether nothing has changed since the layer broke the model.
+
+        A store may hold what an earlier version parked because the provider failed: that passes.
+        """
+        return (
+            parked is not None
+            and parked.reason != "provider"
+            and parked.input_sig in inputs
+            and parked.prompt_sig == wanted
+        )
 
     def folders(self) -> frozenset[str] | None:
         """The folders to look at; None for all."""
@@ -81,9 +94,21 @@ class Scope:
             return None
         found = {""}
         for name in self.names:
+            if is_folder(name):
+                found.add(name)
             while (name := parent_of(name)) not in found:
                 found.add(name)
         return frozenset(found)
+
+    def is_wanted(self, name: str) -> bool:
+        """Whether a document or folder was named, or a folder around it."""
+        if self.names is None or name in self.names:
+            return True
+        around = name
+        while around := parent_of(around):
+            if around in self.names:
+                return True
+        return False
 
 
 def make_plan(scope: Scope, warnings: tuple[str, ...]) -> LayerPlan:
@@ -92,7 +117,8 @@ def make_plan(scope: Scope, warnings: tuple[str, ...]) -> LayerPlan:
     conditional = 0
     cost = conditional_cost = Cost()
     kept: Counter[str] = Counter()
-    for item in walk(scope, kept=kept):
+    orphans: list[str] = []
+    for item in walk(scope, kept=kept, orphans=orphans):
         if item.conditional:
             conditional += 1
             conditional_cost += item.cost
@@ -108,22 +134,40 @@ def make_plan(scope: Scope, warnings: tuple[str, ...]) -> LayerPlan:
         conditional=conditional,
         parked=parked,
         gone=gone,
-        kept=kept["kept"],
+        kept=kept.total(),
+        kept_of_models=kept["model"],
         reasons=dict(reasons),
         cost=cost,
         conditional_cost=conditional_cost,
-        warnings=warnings,
+        warnings=(*warnings, *_told(orphans)),
         walk=lambda: walk(scope),
         scope=scope,
     )
 
 
-def walk(scope: Scope, *, kept: Counter[str] | None = None) -> Iterator[PlannedLayer]:
+def _told(orphans: Sequence[str]) -> Iterator[str]:
+    if orphans:
+        names = ", ".join(name or "the dataset itself" for name in orphans[:_MOST_TOLD])
+        more = len(orphans) - _MOST_TOLD
+        names += f" and {more:,} more" if more > 0 else ""
+        yield (
+            f"without documents, but kept because a person wrote their layers: {names}; "
+            "rewrite removes them"
+        )
+
+
+def walk(
+    scope: Scope, *, kept: Counter[str] | None = None, orphans: list[str] | None = None
+) -> Iterator[PlannedLayer]:
     """Every stale artifact: documents by name, each folder when its last document is past.
 
-    ``kept`` counts, under that word, the stale ones that stay as they are.
+    ``kept`` counts the stale ones that stay as they are, under "person" and "model", which wrote
+    them; ``orphans`` takes the names of folders without documents that stay because a person
+    wrote of them.
     """
     walker = _Walker(scope, Counter() if kept is None else kept)
+    if orphans is not None:
+        walker.orphans = orphans
     service, dataset_id, repo = scope.service, scope.dataset_id, scope.service.layer_repo
     # The dataset's own come first, by themselves: a store that looks through its files before a
     # first page does so for the documents alone.
@@ -159,10 +203,10 @@ def _documents(service: Service, dataset_id: str) -> Iterator[DocumentInfo]:
 class _Walker:
     def __init__(self, scope: Scope, kept: Counter[str]) -> None:
         self.found: list[PlannedLayer] = []
+        self.orphans: list[str] = []
         self.folders = FolderWalk(self._folder)
         self._scope = scope
         self._kept = kept
-        self._names = scope.names
         self._wanted_folders = scope.folders()
         self._parked = {
             (each.doc_name, each.layer): each for each in scope.journal.parked(scope.dataset_id)
@@ -182,7 +226,7 @@ class _Walker:
             self.folders.folder(name, abstract, layers.get(Layer.OVERVIEW))
         elif info is not None:
             pending = False
-            if self._names is None or name in self._names:
+            if self._scope.is_wanted(name):
                 pending = self._stale(
                     name, layers, [info.content_sha256], folder=False, size=info.size
                 )
@@ -192,12 +236,17 @@ class _Walker:
 
     def _folder(self, folder: Folder) -> bool:
         """Judge a folder; whether its abstract is about to be made."""
-        wanted = self._wanted_folders is None or folder.name in self._wanted_folders
+        around = self._wanted_folders
+        wanted = around is None or folder.name in around or self._scope.is_wanted(folder.name)
         layers = {
             each.layer: each for each in (folder.abstract, folder.overview) if each is not None
         }
         if not folder.documents:
-            if wanted:
+            if wanted and self._scope.is_by_hand(layers.values()):
+                # A store removes the layers of a name together, so the other one stays, too.
+                self._kept.update(self._hand(each) for each in layers.values())
+                self.orphans.append(folder.name)
+            elif wanted:
                 self.found += [
                     PlannedLayer(doc_name=folder.name, layer=layer, reason="gone")
                     for layer in layers
@@ -215,6 +264,10 @@ class _Walker:
             expected=folder.expected * _EXPECTED_LINE,
             pending=folder.pending,
         )
+
+    @staticmethod
+    def _hand(stored: DerivedLayer) -> str:
+        return "model" if stored.sig.prompt_sig else "person"
 
     def _stale(
         self,
@@ -234,7 +287,7 @@ class _Walker:
             wanted = scope.maker.prompt_sig(layer, folder=folder, size=size)
             reason = scope.reason(stored, inputs, wanted)
             if stored is not None and scope.is_kept(stored):
-                self._kept["kept"] += stored.sig.input_sig not in inputs
+                self._kept[self._hand(stored)] += stored.sig.input_sig not in inputs
                 continue
             conditional = reason is None and pending
             if conditional:

@@ -85,11 +85,16 @@ class Prices:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Cost:
-    """An estimate: calls of the model, and tokens in and out."""
+    """An estimate: calls of the model, and tokens in and out.
+
+    ``part_calls`` of the calls note the parts of long inputs. They are the most that is likely:
+    notes that are shorter than asked for are not noted again, and parts noted before cost nothing.
+    """
 
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    part_calls: int = 0
 
     def __add__(self, other: Cost) -> Cost:
         """Both together."""
@@ -97,6 +102,7 @@ class Cost:
             calls=self.calls + other.calls,
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
+            part_calls=self.part_calls + other.part_calls,
         )
 
 
@@ -130,12 +136,13 @@ class LayerPlan:
         parked: how many are left alone because they broke the model.
         gone: how many are removed, of folders without documents.
         kept: how many are stale but stay, because another hand wrote them: a person or, when
-            there is no model, a model.
+            there is no model, a model; ``kept_of_models`` of them.
         reasons: ``artifacts``, ``parked`` and ``gone`` by reason.
         cost: of ``artifacts``, estimated; parts of a long input that are noted already count.
         conditional_cost: of ``conditional``.
         model: what will make them.
-        warnings: what the store cannot remember.
+        warnings: what the store cannot remember, and folders without documents that stay because
+            a person wrote of them.
     """
 
     dataset_id: str
@@ -145,6 +152,7 @@ class LayerPlan:
     parked: int = 0
     gone: int = 0
     kept: int = 0
+    kept_of_models: int = 0
     reasons: Mapping[PlanReason, int] = attrs.field(factory=dict)
     cost: Cost = Cost()
     conditional_cost: Cost = Cost()
@@ -176,7 +184,10 @@ class LayerReport:
         parked: what broke the model in this run, and how.
         failed: what could not be made for other reasons, and will be tried by the next plan.
         usage: what this run cost, by model.
-        stopped: what ended it early; None when all was tried.
+        skipped: layers that did not fit under what was left of a ceiling of tokens or cost.
+        stopped: what ended it early, or left some out; None when all was tried.
+        least: where nothing was made because ``stopped`` is a ceiling under which nothing that
+            was looked at fits: the least that would do. Else None.
         warnings: what the store cannot remember.
     """
 
@@ -186,7 +197,9 @@ class LayerReport:
     parked: tuple[ParkedLayer, ...] = ()
     failed: tuple[Failure, ...] = ()
     usage: tuple[ModelUsage, ...] = ()
+    skipped: int = 0
     stopped: Stop | None = None
+    least: float | None = None
     warnings: tuple[str, ...] = ()
 
     @property
