@@ -74,6 +74,7 @@ if TYPE_CHECKING:
         NotFoundError as NotFoundError,
         ParseError as ParseError,
         ProviderError as ProviderError,
+        ProviderSetupError as ProviderSetupError,
         ProviderTimeoutError as ProviderTimeoutError,
         RateLimitedError as RateLimitedError,
         SchemaVersionError as SchemaVersionError,
@@ -230,7 +231,7 @@ _HOMES = {
         "BudgetExceededError CancelledError ConflictError CorruptStoreError "
         "DerivationError ModelMismatchError NotAvailableError NotFoundError ParseError "
         "ProviderError ProviderTimeoutError RateLimitedError SchemaVersionError StoreError "
-        "UnusableAnswerError "
+        "UnusableAnswerError ProviderSetupError "
         "StoreLockedError TriptychError ValidationError"
     ),
     "opening": "open",
@@ -357,6 +358,7 @@ __all__ = [
     "Progress",
     "ProgressCallback",
     "ProviderError",
+    "ProviderSetupError",
     "ProviderTimeoutError",
     "PutReport",
     "Query",

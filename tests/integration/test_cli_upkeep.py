@@ -175,6 +175,7 @@ def test_every_error_of_triptych_has_its_exit_code() -> None:
         "RateLimitedError": Exit.MODEL,
         "ProviderTimeoutError": Exit.MODEL,
         "UnusableAnswerError": Exit.MODEL,
+        "ProviderSetupError": Exit.MODEL,
         "DerivationError": Exit.MODEL,
         "BudgetExceededError": Exit.MODEL,
         "CancelledError": Exit.FAILED,
