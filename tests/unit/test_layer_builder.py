@@ -643,7 +643,7 @@ def test_nothing_is_asked_under_a_ceiling_of_none(small: Service) -> None:
 
 
 def test_what_does_not_fit_under_a_ceiling_is_passed_over_for_what_does(small: Service) -> None:
-    small.put_document("d", "a/0.md", "word " * 3000)
+    small.put_document("d", "a/0.md", "# Zero\n\n" + "word " * 3000)
     llm = FakeLLM(first_line)
     builder = LayerBuilder(small, llm, overview_max_tokens=256)
     seen = set()
