@@ -31,7 +31,7 @@ class ContentBuilder:
         self.locators: list[Locator] = []
         self.parts: list[Part] = []
         self._pieces: list[str] = []
-        self.length = 0
+        self.length: int = 0
 
     def add(
         self,

@@ -107,7 +107,7 @@ class BlockReader:
         self._limits = limits
         self._by_class = by_class
         self.blocks: list[Block] = []
-        self.title = ""
+        self.title: str = ""
         self._open: list[str] = []
         self._count: Counter[str] = Counter()
         self._dropped_at = 0  # the depth at which what is left out began, 0 for none

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
-from typing import Any, overload
+from typing import Any, ClassVar, overload
 
 from triptych.records.queries import Candidate
 
@@ -37,9 +37,9 @@ class Candidates(Sequence[Candidate]):
         source: str | Sequence[str] = "",
         scores: Sequence[Mapping[str, float]] | None = None,
     ) -> None:
-        self.rows = rows
-        self.source = source
-        self.scores = scores
+        self.rows: Sequence[CandidateRow] = rows
+        self.source: str | Sequence[str] = source
+        self.scores: Sequence[Mapping[str, float]] | None = scores
 
     @classmethod
     def of(cls, candidates: Sequence[Candidate]) -> Candidates:
@@ -93,7 +93,7 @@ class Candidates(Sequence[Candidate]):
             return NotImplemented
         return list(self) == list(other)
 
-    __hash__ = None  # type: ignore[assignment]  # as a list
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as a list
 
     def __repr__(self) -> str:
         return f"Candidates({list(self)!r})"

@@ -120,7 +120,7 @@ class ExtractiveMaker:
 
     def __init__(self, summarizer: ExtractiveSummarizer) -> None:
         self._summarizer = summarizer
-        self.model = summarizer.signature
+        self.model: str = summarizer.signature
 
     def prompt_sig(self, layer: Layer, *, folder: bool, size: int) -> str:
         """The summariser's signature."""
@@ -174,7 +174,7 @@ class LLMMaker:
             )
         check_text(getattr(llm, "signature", None), f"the signature of the {type(llm).__name__}")
         check_whole(input_tokens, "input_tokens", least=64)
-        self.model = llm.signature
+        self.model: str = llm.signature
         self._prompts = prompts
         self._limit = BYTES_A_TOKEN * input_tokens
         self._ceilings = {

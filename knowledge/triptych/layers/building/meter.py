@@ -125,7 +125,7 @@ class Meter:
     ) -> None:
         """``least``: what no call takes less than."""
         self._least = least or Usage()
-        self.usage = ModelUsage(model=llm.signature)
+        self.usage: ModelUsage = ModelUsage(model=llm.signature)
         self._llm = llm
         self._journal = journal
         self._dataset_id = dataset_id
