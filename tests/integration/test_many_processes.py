@@ -53,7 +53,8 @@ def eventually(holds: Callable[[], bool], what: str, seconds: float = 60) -> Non
         time.sleep(0.05)
 
 
-@pytest.fixture(params=["sqlite", "files"])
+# Both stores are written from many processes in the suite; all of this at once on files is slow.
+@pytest.fixture(params=["sqlite", pytest.param("files", marks=pytest.mark.slow)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(tmp_path / "kb.db") if request.param == "sqlite" else f"files://{tmp_path}/kb"
 
