@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="the shim is loaded as Linux loads it"),
     pytest.mark.skipif(COMPILER is None, reason="there is no C compiler to make the shim with"),
 ]
-FEW, MANY = 2, 300
+FEW, MANY = 3, 300
 STALE = {"chunks.missing", "chunks.stale"}
 
 
