@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 
 import attrs
-from pathspec import GitIgnoreSpec
+from pathspec import GitIgnoreSpec, Pattern
 
 from triptych.errors import ValidationError
 
@@ -64,10 +64,21 @@ class IgnoreStack:
         """Whether the file or folder is ignored; what it lies in is not."""
         end = "/" if folder else ""
         for level in reversed(self.levels):
-            found = level.spec.check_file(f"{level.lead}{relative[level.strip :]}{end}").include
-            if found is not None:
-                return found
+            path = f"{level.lead}{relative[level.strip :]}{end}"
+            for pattern in reversed(tuple(level.spec.patterns)):
+                if pattern.include is not None and _names(pattern, path):
+                    return pattern.include
         return False
+
+
+def _names(pattern: Pattern, path: str) -> bool:
+    """Whether a pattern is about the path itself, not a folder above it: pathspec lets what names a
+    folder hold for all below it, which Git decides anew, entry by entry."""
+    found = pattern.match_file(path)
+    if found is None:
+        return False
+    match = found.match
+    return match.groupdict().get("ps_d") is None or match.end() == len(path)
 
 
 def ignore_stack(root: str) -> IgnoreStack:
