@@ -580,6 +580,10 @@ def test_a_notifier_that_cannot_be_closed_is_told_by_close_after_all_else_is_don
         reloader.close()
     assert target.running == 0
     reloader.close()
+    # Who reads from what could not be closed is not waited for: it may never end.
+    for thread in threading.enumerate():
+        if thread.name == "triptych-events-reader":
+            thread.join(WAIT)
 
 
 def test_a_rebuilder_that_reports_nothing_has_failed() -> None:
