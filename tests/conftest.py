@@ -1,12 +1,40 @@
 """Makes the modules that several folders of tests share importable, and the examples.
 
 No test is held to a clock: on a busy machine an example may take any time.
+
+A run opens thousands of stores and starts hundreds of processes. So temporary files lie in memory
+where there is room (TMPDIR or ``--basetemp`` names another place): each new store waits for the
+disk several times. What a power cut takes is tested by replaying what was synced, wherever that is.
+And compiled modules are kept beside their sources (Git ignores them, ``make clean`` removes them)
+even where the environment asks Python not to: else each process compiles all of them again.
 """
 
+import os
 import sys
+import tempfile
 from pathlib import Path
 
 from hypothesis import settings
+
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+MEMORY = Path("/dev/shm")
+ENOUGH = 1 << 30
+"""Bytes; containers often have 64 MiB there, and a run leaves some tens."""
+
+
+def _is_good(folder: Path) -> bool:
+    """Whether files can be made there, and run: some mount it for data alone."""
+    if not os.access(folder, os.W_OK):
+        return False
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize >= ENOUGH and not disk.f_flag & os.ST_NOEXEC
+
+
+if "TMPDIR" not in os.environ and _is_good(MEMORY):
+    os.environ["TMPDIR"] = str(MEMORY)
+    tempfile.tempdir = None  # asked for anew, by pytest as well
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 
