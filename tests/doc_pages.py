@@ -6,6 +6,8 @@ A fenced block's info string says what is done with it:
 - ``output``: what the Python block before it prints.
 - ``console``: each line that begins with ``$`` is run by the shell, with the real ``triptych``
   command on its path, and what it prints stands below it. ``console exit=3`` ends with 3.
+  After a page's first such command, those that need no shell run in this process, since starting
+  another takes longer than most of them do.
 - ``toml``, ``json``: parsed.
 - ``text``, ``mermaid``: left alone. Nothing else is allowed.
 
@@ -22,6 +24,7 @@ import io
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -32,6 +35,9 @@ from types import ModuleType
 from typing import Any
 
 import attrs
+from typer.testing import CliRunner
+
+from triptych_adapters.cli.app import app
 
 __all__ = ["Block", "anchors", "blocks", "dead_links", "matches", "run_page", "unknown_names"]
 
@@ -131,14 +137,14 @@ def run_page(page: Path, *, programs: Path) -> None:
     """
     namespace: dict[str, Any] = {"__name__": "__main__"}
     printed = ""
-    command = _command(programs)
+    console = _Console(_command(programs))
     for block in blocks(page):
         if block.kind == "python":
             printed = _run_python(block, namespace)
         elif block.kind == "output":
             assert matches(block.text, printed), _unlike(block, printed)
         elif block.kind == "console":
-            _run_console(block, command)
+            _run_console(block, console)
         elif block.kind == "toml":
             tomllib.loads(block.text)
         elif block.kind == "json":
@@ -158,20 +164,53 @@ def _run_python(block: Block, namespace: dict[str, Any]) -> str:
     return printed.getvalue()
 
 
-def _run_console(block: Block, environment: dict[str, str]) -> None:
-    expected = int(found[1]) if (found := _EXIT.search(block.info)) else 0
-    for line, shown in _commands(block.text):
+class _Console:
+    """Runs command lines, each as ``/bin/sh`` would."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self._environment = environment
+        self._has_run = False
+
+    def run(self, line: str) -> tuple[int, str]:
+        """How a line ended, and what it printed on either stream."""
+        arguments = _arguments(line)
+        if arguments is not None and self._has_run:
+            environment = {name: self._environment[name] for name in ("NO_COLOR", "COLUMNS")}
+            runner = CliRunner(env=environment)
+            ran = runner.invoke(app, arguments, input=b"", prog_name="triptych")
+            if ran.exception is not None and not isinstance(ran.exception, SystemExit):
+                raise ran.exception
+            return ran.exit_code, ran.output
+        self._has_run = self._has_run or arguments is not None
         done = subprocess.run(
             ["/bin/sh", "-c", line],
-            env=environment,
+            env=self._environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             check=False,
         )
-        printed = done.stdout.decode("utf-8")
-        assert done.returncode == expected, (
-            f"{block.where}: {line!r} ended with {done.returncode}, not {expected}:\n{printed}"
+        return done.returncode, done.stdout.decode("utf-8")
+
+
+def _arguments(line: str) -> list[str] | None:
+    """What the shell gives ``triptych``; None for a line that asks more of the shell than that."""
+    if re.search(r"[$`\\*?\[~#!]", line):
+        return None
+    words = shlex.shlex(line, posix=True, punctuation_chars=True)
+    words.whitespace_split = True
+    found = list(words)
+    if found[:1] != ["triptych"] or any(set(word) <= set("();<>|&") for word in found):
+        return None
+    return found[1:]
+
+
+def _run_console(block: Block, console: _Console) -> None:
+    expected = int(found[1]) if (found := _EXIT.search(block.info)) else 0
+    for line, shown in _commands(block.text):
+        ended, printed = console.run(line)
+        assert ended == expected, (
+            f"{block.where}: {line!r} ended with {ended}, not {expected}:\n{printed}"
         )
         assert not shown.strip() or matches(shown, printed), _unlike(block, printed)
 
