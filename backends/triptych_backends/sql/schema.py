@@ -10,16 +10,18 @@ from __future__ import annotations
 import secrets
 import sqlite3
 import time
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-from sqlalchemy import insert
+from sqlalchemy import bindparam, insert
 from sqlalchemy.engine import Connection
+from sqlalchemy.schema import CreateIndex, CreateTable
 
 from triptych.errors import SchemaVersionError, StoreError
 
 from . import tables as t
-from .sqlite import PAGE_SIZE, Connections, busy_error
+from .sqlite import DIALECT, PAGE_SIZE, Connections, Session, busy_error
 
 __all__ = ["SCHEMA_VERSION", "initial_rows", "migrate", "prepare", "require_current"]
 
@@ -28,6 +30,10 @@ SCHEMA_VERSION = 3
 
 APPLICATION_ID = 0x54726970
 """`PRAGMA application_id`: "Trip"."""
+
+_REVISION = insert(t.alembic_version).values(version_num=bindparam("version"))
+_CLOCK = insert(t.clock).values(id=1, nonce=bindparam("nonce"), tick=0)
+_META = insert(t.meta).values(key="created_with", value=bindparam("version"))
 
 
 def prepare(connections: Connections, *, lock_timeout: float) -> None:
@@ -108,16 +114,29 @@ def _use_wal(driver: sqlite3.Connection, lock_timeout: float) -> None:
 
 def create(connection: Connection) -> None:
     """Make all tables in an empty database, in the connection's transaction."""
-    t.METADATA.create_all(connection, checkfirst=False)
-    connection.execute(insert(t.alembic_version).values(version_num=t.ALEMBIC_REVISION))
+    driver = Connections.driver_of(connection)
+    for statement in _statements():
+        driver.execute(statement)
+    Session(driver).run(_REVISION, version=t.ALEMBIC_REVISION)
     initial_rows(connection)
     _stamp(connection)
 
 
+@cache
+def _statements() -> tuple[str, ...]:
+    """What makes all tables and their indexes; to write it takes longer than to run it."""
+    made: list[CreateTable | CreateIndex] = []
+    for table in t.METADATA.sorted_tables:
+        made.append(CreateTable(table))
+        made.extend(map(CreateIndex, sorted(table.indexes, key=lambda index: str(index.name))))
+    return tuple(str(each.compile(dialect=DIALECT)) for each in made)
+
+
 def initial_rows(connection: Connection) -> None:
     """The rows that a store has from its first day."""
-    connection.execute(insert(t.clock).values(id=1, nonce=secrets.token_hex(16), tick=0))
-    connection.execute(insert(t.meta).values(key="created_with", value=_triptych_version()))
+    session = Session(Connections.driver_of(connection))
+    session.run(_CLOCK, nonce=secrets.token_hex(16))
+    session.run(_META, version=_triptych_version())
 
 
 def migrate(connection: Connection) -> None:

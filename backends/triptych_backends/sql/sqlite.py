@@ -34,6 +34,7 @@ from triptych.errors import StoreError
 from .errors import closed_error
 
 __all__ = [
+    "DIALECT",
     "PAGE_SIZE",
     "Connections",
     "Session",
@@ -57,7 +58,7 @@ _PRAGMAS = (
     "PRAGMA cache_size=-32768",
     "PRAGMA journal_size_limit=67108864",
 )
-_DIALECT = sqlite.dialect(paramstyle="qmark")
+DIALECT = sqlite.dialect(paramstyle="qmark")
 
 
 def among(column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
@@ -80,7 +81,7 @@ upsert = sqlite.insert
 
 @lru_cache(maxsize=512)
 def _compiled(statement: Executable) -> tuple[str, tuple[str, ...], dict[str, Any]]:
-    compiled = statement.compile(dialect=_DIALECT)  # type: ignore[attr-defined]  # every Executable here is a ClauseElement
+    compiled = statement.compile(dialect=DIALECT)  # type: ignore[attr-defined]  # every Executable here is a ClauseElement
     return str(compiled), tuple(compiled.positiontup or ()), dict(compiled.params)
 
 
