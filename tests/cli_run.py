@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from triptych_adapters.cli.app import app
 
-__all__ = ["Ran", "Shell", "fresh_shell"]
+__all__ = ["Ran", "Shell", "fresh_shell", "ran"]
 
 
 @attrs.frozen
@@ -23,6 +27,8 @@ class Ran:
     code: int
     out: bytes
     err: str
+    both: str
+    """Standard output and standard error, as they came."""
 
     @property
     def text(self) -> str:
@@ -37,6 +43,29 @@ class Ran:
         return [line.split("\t") for line in self.text.splitlines()]
 
 
+_command = cache(get_command)
+
+
+def ran(
+    arguments: Sequence[str], *, stdin: bytes | None = None, env: Mapping[str, str] | None = None
+) -> Ran:
+    """Run ``triptych`` with ``arguments``; what it raises comes out.
+
+    As `CliRunner.invoke` does, which makes the commands' tree anew for each run.
+    """
+    ended: object = 0
+    with CliRunner().isolation(input=stdin, env=env) as (out, err, both):
+        try:
+            _command(app).main(args=list(arguments), prog_name="triptych")
+        except SystemExit as error:
+            ended = error.code or 0
+        sys.stdout.flush()
+        sys.stderr.flush()
+        printed = [stream.getvalue() for stream in (out, err, both)]
+    assert isinstance(ended, int), ended
+    return Ran(int(ended), printed[0], *(each.decode("utf-8") for each in printed[1:]))
+
+
 @attrs.frozen
 class Shell:
     """A person at a prompt, in ``directory``."""
@@ -44,10 +73,7 @@ class Shell:
     directory: Path
 
     def __call__(self, *arguments: str, stdin: bytes | None = None) -> Ran:
-        result = CliRunner().invoke(app, list(arguments), input=stdin, prog_name="triptych")
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return Ran(result.exit_code, result.stdout_bytes, result.stderr)
+        return ran(arguments, stdin=stdin)
 
     def write(self, name: str, content: str | bytes) -> Path:
         path = self.directory / name

@@ -35,9 +35,8 @@ from types import ModuleType
 from typing import Any
 
 import attrs
-from typer.testing import CliRunner
 
-from triptych_adapters.cli.app import app
+from cli_run import ran
 
 __all__ = ["Block", "anchors", "blocks", "dead_links", "matches", "run_page", "unknown_names"]
 
@@ -176,11 +175,8 @@ class _Console:
         arguments = _arguments(line)
         if arguments is not None and self._has_run:
             environment = {name: self._environment[name] for name in ("NO_COLOR", "COLUMNS")}
-            runner = CliRunner(env=environment)
-            ran = runner.invoke(app, arguments, input=b"", prog_name="triptych")
-            if ran.exception is not None and not isinstance(ran.exception, SystemExit):
-                raise ran.exception
-            return ran.exit_code, ran.output
+            done_here = ran(arguments, stdin=b"", env=environment)
+            return done_here.code, done_here.both
         self._has_run = self._has_run or arguments is not None
         done = subprocess.run(
             ["/bin/sh", "-c", line],
