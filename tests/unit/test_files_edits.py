@@ -13,7 +13,7 @@ import pytest
 from triptych.errors import ConflictError, CorruptStoreError, StoreError
 from triptych.records import DatasetConfig, DerivedLayer, DerivedSig, Layer, NewDocument
 from triptych.service import Service
-from triptych_backends.filesystem import FilesStore
+from triptych_backends.filesystem import FilesStore, looks, scanning
 
 CONFIG = DatasetConfig(chunker_sig="c", embed_sig="")
 
@@ -119,9 +119,11 @@ def test_a_file_that_was_only_touched_is_not_edited(root: Path, store: FilesStor
 
 
 def test_old_files_are_not_read_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (looks, scanning):
+        monkeypatch.setattr(module, "RACY", 200_000_000)  # two seconds, which are long
     with FilesStore.open(root) as store:
         put(store, "a.md", "text")
-        time.sleep(2.1)  # beyond the span in which a time says nothing
+        time.sleep(0.3)  # beyond the span in which a time says nothing
         versions(store)
         read: list[str] = []
         monkeypatch.setattr(type(store.keeper.disk), "read", lambda self, path: read.append(path))
