@@ -22,6 +22,7 @@ from provider_server import (
     json_lines,
     serving,
 )
+from sync_folder import until
 from triptych import Message
 from triptych.errors import (
     CancelledError,
@@ -613,6 +614,8 @@ def test_silence_becomes_a_timeout_and_is_paid_for_once() -> None:
     with serving(in_turn(Reply(hold=held))) as server:
         with pytest.raises(ProviderTimeoutError, match=r"heard nothing for 0.05 seconds"):
             openai(server, timeouts=Timeouts(read=0.05)).generate(ASK, max_tokens=5)
+        # The client may be tired of waiting before the server has read what it was sent.
+        until(lambda: server.asked)
         assert len(server.asked) == 1
         held.set()
 
@@ -656,10 +659,18 @@ def test_a_cancelled_call_stops_waiting_for_its_retry() -> None:
     slow = Retries(attempts=2, base=3600, longest=3600)
     with serving(in_turn(as_json({}, 429, retry_after="3000"))) as server:
         llm = openai(server, retries=slow, timeouts=Timeouts(call=3600))
+
+        def cancel() -> None:
+            until(lambda: server.asked)
+            threading.Event().wait(0.1)
+            scope.cancel()
+
         with triptych.deadline() as scope:
-            threading.Timer(0.1, scope.cancel).start()
+            helper = threading.Thread(target=cancel)
+            helper.start()
             with pytest.raises(CancelledError):
                 llm.generate(ASK, max_tokens=5)
+        helper.join()
         assert len(server.asked) == 1
 
 
