@@ -1,5 +1,9 @@
 """The kit's own stand-ins keep the contracts of what they stand for."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -100,3 +104,17 @@ def test_wrapper_has_the_powers_of_what_it_wraps() -> None:
     assert not isinstance(Failing(store.documents), Eraser)
     assert isinstance(Failing(store), Eraser)
     store.close()
+
+
+def test_the_fakes_and_the_kits_processes_need_no_test_runner() -> None:
+    code = (
+        "import sys\n"
+        "from triptych.testing import FakeEmbedder\n"
+        "import triptych.testing.work\n"
+        "sys.exit(', '.join({'pytest', 'hypothesis'} & set(sys.modules)) or 0)"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")

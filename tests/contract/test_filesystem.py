@@ -12,11 +12,6 @@ from triptych_backends.filesystem import FilesStore
 from triptych_backends.filesystem.formats import read_home, read_layer, read_sidecar
 
 
-def open_store(path: str) -> FilesStore:
-    """What another process of the kit calls."""
-    return FilesStore.open(path)
-
-
 def raw(store: FilesStore, dataset: str) -> Contents:
     """A dataset's contents: documents and layers from the files, the rest by the driver alone."""
     content: dict[str, bytes] = {}
@@ -64,6 +59,6 @@ class TestFilesystem(BackendConformance):
             open=lambda: FilesStore.open(path),
             persistent=True,
             shared=True,
-            child=Child(opener=f"{__name__}:open_store", argument=str(path)),
+            child=Child(opener="triptych_backends.filesystem:FilesStore.open", argument=str(path)),
             raw=raw,
         )

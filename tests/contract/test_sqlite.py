@@ -11,11 +11,6 @@ from triptych.testing import BackendConformance, Child, Contents, Harness
 from triptych_backends.sql import SqlStore
 
 
-def open_store(path: str) -> SqlStore:
-    """What another process of the kit calls."""
-    return SqlStore.open(path)
-
-
 def raw(store: SqlStore, dataset: str) -> Contents:
     """A dataset's contents, read by the driver alone."""
     driver = sqlite3.connect(store.path)
@@ -59,6 +54,6 @@ class TestSqlite(BackendConformance):
             open=lambda: SqlStore.open(path),
             persistent=True,
             shared=True,
-            child=Child(opener=f"{__name__}:open_store", argument=str(path)),
+            child=Child(opener="triptych_backends.sql:SqlStore.open", argument=str(path)),
             raw=raw,
         )

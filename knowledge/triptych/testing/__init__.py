@@ -9,10 +9,47 @@ A backend's whole test is one fixture::
         def harness(self, tmp_path):
             return Harness(open=lambda: MyStore(tmp_path / "kb"), persistent=True)
 
-Needs pytest and Hypothesis, which Triptych itself does not install.
+The tests need pytest and Hypothesis, which Triptych itself does not install; the fakes do not.
+Names are imported when they are first used: a process of the kit's own, or a program that uses a
+fake model, needs few of them.
 """
 
-import pytest
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from triptych.testing.conformance import BackendConformance as BackendConformance
+    from triptych.testing.fakes import (
+        CoveringEmbedder as CoveringEmbedder,
+        Failing as Failing,
+        FakeEmbedder as FakeEmbedder,
+        FakeLLM as FakeLLM,
+        ScriptedLLM as ScriptedLLM,
+        failing_store as failing_store,
+        fenced_text as fenced_text,
+    )
+    from triptych.testing.harness import (
+        Child as Child,
+        Contents as Contents,
+        Harness as Harness,
+        Store as Store,
+    )
+    from triptych.testing.ranking import assert_backends_rank_alike as assert_backends_rank_alike
+    from triptych.testing.service import ServiceTests as ServiceTests
+    from triptych.testing.stateful import run_stateful as run_stateful
+
+_HOMES = {
+    "conformance": "BackendConformance",
+    "fakes": "CoveringEmbedder Failing FakeEmbedder FakeLLM ScriptedLLM failing_store fenced_text",
+    "harness": "Child Contents Harness Store",
+    "ranking": "assert_backends_rank_alike",
+    "service": "ServiceTests",
+    "stateful": "run_stateful",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 _ASSERTING = (
     "chunks",
@@ -33,23 +70,12 @@ _ASSERTING = (
     "service",
     "stateful",
 )
-for _module in _ASSERTING:
-    pytest.register_assert_rewrite(f"{__name__}.{_module}")
+# Within a run of pytest their assertions tell what they saw. It is imported before all else there.
+if "pytest" in sys.modules:
+    import pytest
 
-from triptych.testing.conformance import BackendConformance  # noqa: E402  # rewriting comes first
-from triptych.testing.fakes import (  # noqa: E402  # as above
-    CoveringEmbedder,
-    Failing,
-    FakeEmbedder,
-    FakeLLM,
-    ScriptedLLM,
-    failing_store,
-    fenced_text,
-)
-from triptych.testing.harness import Child, Contents, Harness, Store  # noqa: E402  # as above
-from triptych.testing.ranking import assert_backends_rank_alike  # noqa: E402  # as above
-from triptych.testing.service import ServiceTests  # noqa: E402  # as above
-from triptych.testing.stateful import run_stateful  # noqa: E402  # as above
+    for _module in _ASSERTING:
+        pytest.register_assert_rewrite(f"{__name__}.{_module}")
 
 __all__ = [
     "BackendConformance",
@@ -68,3 +94,15 @@ __all__ = [
     "fenced_text",
     "run_stateful",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
@@ -24,7 +25,9 @@ from triptych.records import (
     Vector,
 )
 from triptych.signatures import embedding_input_sig
-from triptych.testing.harness import Store
+
+if TYPE_CHECKING:
+    from triptych.testing.harness import Store
 
 __all__ = [
     "CONFIG",

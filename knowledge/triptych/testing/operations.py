@@ -5,14 +5,16 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from itertools import count
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import attrs
 
 from triptych.contracts import BulkDocumentRepo
 from triptych.records import Layer, NewDocument
-from triptych.testing.harness import Store
 from triptych.testing.making import derive, ids, keyword_query, layer_of, put
+
+if TYPE_CHECKING:
+    from triptych.testing.harness import Store
 
 __all__ = ["Operation", "State", "apply", "operations", "stored"]
 

@@ -12,13 +12,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from operator import attrgetter
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
 
 from triptych.errors import ConflictError
 from triptych.records import NewDocument
-from triptych.testing.harness import Store
 from triptych.testing.making import derive, ids, keyword_query, put
 from triptych.testing.operations import apply, operations
+
+if TYPE_CHECKING:
+    from triptych.testing.harness import Store
 
 __all__ = ["answers", "count_up", "main"]
 
@@ -71,7 +73,7 @@ def main() -> None:
                     module, _, function = command["opener"].partition(":")
                     opener = attrgetter(function)(importlib.import_module(module))
                     store = opener(command["argument"])
-                    stores.enter_context(closing(cast(Store, store)))
+                    stores.enter_context(closing(store))
                 print(json.dumps("done"), flush=True)
                 continue
             assert store is not None, "no store is open"
