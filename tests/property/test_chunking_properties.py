@@ -107,6 +107,10 @@ def uncovered(content: str, specs: list[ChunkSpec]) -> str:
 @settings(max_examples=400, deadline=None)
 @given(MARKDOWN, SIZES)
 @example("+++\n+++\r\n", 16)
+@example("# # ````\n\u3000### ### ", 16)
+@example("# a\n" + "\u3000" * 30 + "some text of words that is long", 16)
+@example("# a" + "\n" * 50 + "some text of words that is long", 16)
+@example("# a" + "\n" * 50 + "- an item\n- another item", 16)
 def test_markdown_chunks_tile_the_document(content: str, size: int) -> None:
     chunker = MarkdownChunker(size=size)
     specs = chunker.chunk(content)

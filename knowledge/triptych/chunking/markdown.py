@@ -6,7 +6,13 @@ from collections.abc import Iterator
 import attrs
 
 from triptych.chunking.blocks import LIST_ITEM, PARAGRAPH, Block
-from triptych.chunking.boundaries import overlap_start, sentences, trimmed_end, windows
+from triptych.chunking.boundaries import (
+    next_visible,
+    overlap_start,
+    sentences,
+    trimmed_end,
+    windows,
+)
 from triptych.chunking.normalize import unify_line_ends
 from triptych.chunking.packing import Unit, pack
 from triptych.chunking.sections import Section, is_table, sections
@@ -98,14 +104,19 @@ def _units(text: str, section: Section, size: int) -> list[Unit]:
         if before is not None:
             listed = kind == before[0] == LIST_ITEM
             tier = _INSIDE_THOUGHT if listed or text.endswith(_COLONS, 0, before[2]) else 0
-        room = size if lead < 0 else size - (start - lead)
-        if end - start <= room:
+        # A piece begins at what is visible, which may be further on than its block does.
+        room = size if lead < 0 else size - (max(next_visible(text, start), start) - lead)
+        alone = lead >= 0 and (room < size // 4 or (end - start <= size and kind != PARAGRAPH))
+        if end - (start if lead < 0 else lead) <= size:
             units.append(Unit(start, end, tier))
-        elif end - start <= size and kind != PARAGRAPH:
-            # Whole blocks matter more than a heading that stands alone.
+        elif alone:
+            # Whole blocks matter more than a heading that stands alone, as one far off does.
             units.append(Unit(lead, section.lead_end, tier))
-            units.append(Unit(start, end, _INSIDE_THOUGHT))
             lead = -1
+            if end - start <= size:
+                units.append(Unit(start, end, _INSIDE_THOUGHT))
+            else:
+                units.extend(_pieces(text, block, _INSIDE_THOUGHT, size))
         else:
             units.extend(_pieces(text, block, tier, room))
         if lead >= 0:
