@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import threading
-from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 from attrs import define, evolve, field
+from numpy.typing import NDArray
 
 from triptych_backends.index import Change, Field, Head, Profile, Rows, Scored, Unit
 
@@ -33,9 +33,10 @@ class WordNumbering:
     analyzer: WordAnalyzer
     terms: dict[str, int]
 
-    def encode(self, text: str) -> array[int]:
-        words = self.analyzer.analyze_query(text)
-        return array("i", [self.terms.setdefault(word, len(self.terms)) for word in words])
+    def encode_all(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        every = [self.analyzer.analyze_query(text) for text in texts]
+        numbers = [self.terms.setdefault(word, len(self.terms)) for one in every for word in one]
+        return np.array(numbers, np.int32), np.array(list(map(len, every)), np.int64)
 
 
 @define

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import unicodedata
+from itertools import islice
 
 import regex
 from hypothesis import given, settings, strategies as st
@@ -46,21 +47,24 @@ def test_text_cut_outside_words_has_the_terms_of_its_halves(first: str, second: 
             assert analyzer.analyze(text[:cut]) + analyzer.analyze(text[cut:]) == whole
 
 
+CODE = st.text(st.sampled_from("abcXYZ019_.'+# ,\n\t\x00\x1f\x7f"), max_size=80)
+
+
 @relaxed
-@given(TEXTS, ANY_LANGUAGE)
-def test_numbering_is_analyze_numbered(text: str, analyzer: object) -> None:
+@given(st.lists(TEXTS | CODE, max_size=6), ANY_LANGUAGE, st.booleans())
+def test_numbering_is_analyze_numbered(texts: list[str], analyzer: object, again: bool) -> None:
     assert isinstance(analyzer, type(get_analyzer()))
-    for start in ({}, {"the": 0, "word": 1}):
-        expected_vocabulary = dict(start)
-        expected = [
-            expected_vocabulary.setdefault(term, len(expected_vocabulary))
-            for term in analyzer.analyze(text)
+    vocabulary = {"the": 0, "word": 1}
+    numbering = analyzer.numbering(vocabulary)
+    for _ in range(1 + again):
+        numbers, sizes = numbering.encode_all(texts)
+        assert list(vocabulary.values()) == list(range(len(vocabulary)))
+        words = list(vocabulary)
+        found = iter([words[number] for number in numbers.tolist()])
+        assert [list(islice(found, size)) for size in sizes] == [
+            analyzer.analyze(text) for text in texts
         ]
-        vocabulary = dict(start)
-        numbering = analyzer.numbering(vocabulary)
-        assert list(numbering.encode(text)) == expected
-        assert vocabulary == expected_vocabulary
-        assert list(numbering.encode(text)) == expected
+        assert next(found, None) is None
 
 
 @relaxed

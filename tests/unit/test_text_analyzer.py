@@ -183,7 +183,7 @@ def test_what_the_cache_cannot_hold_is_analyzed_all_the_same() -> None:
 
 
 def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("triptych.text.analyzer._CACHE_RUNS", 10)
+    monkeypatch.setattr("triptych.text.analyzer.CACHE_RUNS", 10)
     fresh = Analyzer("english")
     for number in range(100):
         assert fresh.analyze(f"word{number}")[0] == f"word{number}"
@@ -192,8 +192,26 @@ def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_numbering_numbers_terms_in_order_of_appearance() -> None:
     vocabulary = {"dog": 0}
-    assert list(ENGLISH.numbering(vocabulary).encode("A dog, a cat")) == [1, 0, 1, 2]
+    numbers, sizes = ENGLISH.numbering(vocabulary).encode_all(["A dog, a cat", "", "dog's cats"])
+    assert numbers.tolist() == [1, 0, 1, 2, 0, 2]
+    assert sizes.tolist() == [4, 0, 2]
     assert vocabulary == {"dog": 0, "a": 1, "cat": 2}
+
+
+def test_numbering_looks_up_more_runs_than_it_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("triptych.text.numbering.CACHE_RUNS", 5000)
+    vocabulary: dict[str, int] = {}
+    numbering = Analyzer("none").numbering(vocabulary)
+    for start in range(0, 20_000, 1_500):
+        # Two words apart from their neighbours, one of them too long for the table.
+        texts = [f"w{number} x{number:030}y don't" for number in range(start, start + 3_000)]
+        numbers, sizes = numbering.encode_all(texts)
+        terms = list(vocabulary)
+        found = [terms[number] for number in numbers.tolist()]
+        expected = [term for text in texts for term in Analyzer("none").analyze(text)]
+        assert found == expected
+        assert int(sizes.sum()) == len(found)
+        assert len(numbering) <= 5000
 
 
 def test_threads_share_an_analyzer() -> None:

@@ -35,12 +35,12 @@ VECTOR_BATCH = 2_048
 class Words:
     """The dictionaries that segments are built with: of terms and of folded headings."""
 
-    __slots__ = ("encode", "headings", "terms")
+    __slots__ = ("encode_all", "headings", "terms")
 
     def __init__(self, analyzer: TextAnalyzer) -> None:
         self.terms: dict[str, int] = {}
         self.headings: dict[str, int] = {}
-        self.encode = analyzer.numbering(self.terms).encode
+        self.encode_all = analyzer.numbering(self.terms).encode_all
 
 
 class SegmentBuilder:
@@ -53,8 +53,9 @@ class SegmentBuilder:
     def __init__(self, words: Words, *, shared: bool) -> None:
         self._words = words
         self._shared = shared
-        self._tokens = array("i")
-        self._lengths: list[int] = []
+        self._tokens: list[NDArray[np.int32]] = []
+        self._token_count = 0
+        self._lengths: list[NDArray[np.int64]] = []
         self._headings = array("i")
         self._heading_units = array("i")
         self._keys: list[int] = []
@@ -72,35 +73,36 @@ class SegmentBuilder:
     @property
     def full(self) -> bool:
         """True when the batch has to be finished before the next owner is added."""
-        return len(self._keys) >= MAX_UNITS or len(self._tokens) >= MAX_TOKENS
+        return len(self._keys) >= MAX_UNITS or self._token_count >= MAX_TOKENS
 
     def begins_owner(self, unit: Unit) -> bool:
         """True unless `unit` has the same owner as the unit added last."""
         return not self._groups or self._groups[-1][1] != unit.owner
 
-    def add(self, unit: Unit, numbers: array[int] | None = None) -> array[int]:
-        """Add one unit; the numbers of its terms. An owner's units come one after the other.
+    def add(
+        self, units: Sequence[Unit], numbers: NDArray[np.int32], sizes: NDArray[np.int64]
+    ) -> None:
+        """Add units with the numbers of their terms, as `Words.encode_all` gives them.
 
-        `numbers` spares the encoding where they are known. Raises ModelMismatchError when
-        its vector is not as wide as the others.
+        An owner's units come one after the other. Raises ModelMismatchError when a vector is not
+        as wide as the others.
         """
-        ordinal = len(self._keys)
-        if self.begins_owner(unit):
-            self._groups.append((unit.name, unit.owner, ordinal))
-        if numbers is None:
-            numbers = self._words.encode(unit.text)
-        self._tokens.extend(numbers)
-        self._lengths.append(len(numbers))
-        self._keys.append(unit.key)
-        self._indexes.append(unit.index)
-        if unit.headings:
-            known = self._words.headings
-            for heading in {heading.casefold() for heading in unit.headings}:
-                self._headings.append(known.setdefault(heading, len(known)))
-                self._heading_units.append(ordinal)
-        if unit.vector is not None:
-            self._add_vector(ordinal, unit)
-        return numbers
+        self._tokens.append(numbers)
+        self._token_count += len(numbers)
+        self._lengths.append(sizes)
+        known = self._words.headings
+        for unit in units:
+            ordinal = len(self._keys)
+            if self.begins_owner(unit):
+                self._groups.append((unit.name, unit.owner, ordinal))
+            self._keys.append(unit.key)
+            self._indexes.append(unit.index)
+            if unit.headings:
+                for heading in {heading.casefold() for heading in unit.headings}:
+                    self._headings.append(known.setdefault(heading, len(known)))
+                    self._heading_units.append(ordinal)
+            if unit.vector is not None:
+                self._add_vector(ordinal, unit)
 
     def _add_vector(self, ordinal: int, unit: Unit) -> None:
         vector = unit.vector
@@ -128,7 +130,7 @@ class SegmentBuilder:
         order, groups, starts = self._ordered()
         rank = np.empty(count, np.int32)
         rank[order] = np.arange(count)
-        lengths = np.array(self._lengths, np.int64)
+        lengths = np.concatenate([np.empty(0, np.int64), *self._lengths])
         if self._vectors:
             self._quantise()
         rows = rank[np.frombuffer(self._vector_units, np.int32)] if self._vector_units else None
@@ -136,7 +138,7 @@ class SegmentBuilder:
         name_blob, name_offsets = pack([name.encode() for name, _, _ in groups])
         owners = np.array([owner for _, owner, _ in groups], np.int64)
         codes, scales = self._codes(rows_first)
-        tokens, self._tokens = [self._tokens], array("i")
+        headings = [np.frombuffer(self._headings, np.int32)] if self._headings else []
         return Segment(
             starts=starts,
             owners=owners,
@@ -146,10 +148,12 @@ class SegmentBuilder:
             keys=np.array(self._keys, np.int64)[order],
             indexes=np.array(self._indexes, np.int32)[order],
             lengths=lengths[order].astype(np.uint32),
-            text=self._invert(self._words.terms, tokens, lambda: np.repeat(rank, lengths), count),
+            text=self._invert(
+                self._words.terms, self._tokens, lambda: np.repeat(rank, lengths), count
+            ),
             headings=self._invert(
                 self._words.headings,
-                [self._headings],
+                headings,
                 lambda: rank[np.array(self._heading_units, np.int64)],
                 count,
             ),
@@ -196,24 +200,30 @@ class SegmentBuilder:
     def _invert(
         self,
         words: dict[str, int],
-        numbers: list[array[int]],
+        numbers: list[NDArray[np.int32]],
         units: Callable[[], IntArray],
         count: int,
     ) -> Inverted:
-        """Postings of the one array in `numbers`, which is taken out, and the units beside it.
+        """Postings of the arrays in `numbers`, which are taken out, and the units beside them.
 
         Nothing of either is kept while the keys are sorted: that is where memory peaks.
         """
-        tokens = numbers.pop()
-        flat = np.frombuffer(tokens, np.int32) if tokens else np.empty(0, np.int32)
+        key = np.empty(sum(map(len, numbers)), np.int64)
+        ordered: list[str] = []
+        ranks: NDArray[np.int32] | None = None
+        if not self._shared:
+            ordered = sorted(words)
+            ranks = np.empty(len(ordered), np.int32)
+            ranks[[words[word] for word in ordered]] = np.arange(len(ordered))
+        at = 0
+        numbers.reverse()
+        while numbers:
+            some = numbers.pop()
+            key[at : at + len(some)] = some if ranks is None else ranks[some]
+            at += len(some)
+        join_keys(key, units(), count)
         if self._shared:
-            key = keys_of(flat, units(), count)
             return inverted(key, count, lambda kept: SharedVocabulary(words, kept))
-        ordered = sorted(words)
-        ranks = np.empty(len(ordered), np.int32)
-        ranks[[words[word] for word in ordered]] = np.arange(len(ordered))
-        key = keys_of(ranks[flat], units(), count)
-        del flat, tokens
         return inverted(
             key,
             count,
@@ -221,11 +231,16 @@ class SegmentBuilder:
         )
 
 
+def join_keys(terms: NDArray[np.int64], units: IntArray, unit_count: int) -> None:
+    """Make terms one 64-bit number each with their units, in place: by term, then unit."""
+    terms <<= _bits(unit_count)
+    terms |= units
+
+
 def keys_of(terms: IntArray, units: IntArray, unit_count: int) -> NDArray[np.int64]:
     """Occurrences of terms in units as one 64-bit number each, by term, then unit."""
     key = terms.astype(np.int64)
-    key <<= _bits(unit_count)
-    key |= units
+    join_keys(key, units, unit_count)
     return key
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple, Protocol
 
@@ -146,10 +145,11 @@ class TextAnalyzer(Protocol):
 class TextNumbering(Protocol):
     """Turns texts into numbers of terms."""
 
-    def encode(self, text: str) -> array[int]:
-        """The numbers of a text's terms in order; a new term gets the next free number.
+    def encode_all(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The numbers of each text's terms in order, one text after the other; how many each has.
 
-        A text cut at white space has the numbers of its pieces, one after the other.
+        A new term gets the next free number. A text cut at white space has the numbers of its
+        pieces, one after the other.
         """
         ...
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from triptych.errors import ModelMismatchError
 
@@ -15,6 +15,9 @@ from .merge import merge
 from .segment import Segment, SharedVocabulary, View
 
 OWNERS_AT_ONCE = 512
+# So much text is turned to numbers at once.
+UNITS_AT_ONCE = 8_192
+CHARACTERS_AT_ONCE = 4_000_000
 # From so many owners on a batch is built with a vocabulary of its own, as a segment to stay.
 BULK_OWNERS = 256
 
@@ -71,22 +74,26 @@ class _ChunkTerms:
     """
 
     def __init__(self) -> None:
-        self._pieces: dict[int, list[tuple[str, array[int]]]] = {}
+        self._pieces: dict[int, list[tuple[str, NDArray[np.int32]]]] = {}
 
-    def remember(self, unit: Unit, numbers: array[int]) -> None:
-        self._pieces.setdefault(unit.owner, []).append((unit.text, numbers))
+    def remember(
+        self, units: Sequence[Unit], numbers: NDArray[np.int32], sizes: NDArray[np.int64]
+    ) -> None:
+        ends = np.cumsum(sizes).tolist()
+        for unit, start, end in zip(units, [0, *ends], ends, strict=False):
+            self._pieces.setdefault(unit.owner, []).append((unit.text, numbers[start:end]))
 
-    def of_document(self, unit: Unit) -> array[int] | None:
+    def of_document(self, unit: Unit) -> NDArray[np.int32] | None:
         """The numbers of a document's terms, None where they have to be worked out."""
         text, at = unit.text, 0
-        numbers = array("i")
+        pieces = []
         for piece, known in self._pieces.get(unit.owner, ()):
             start = text.find(piece, at)
             if start < 0 or (at and start == at) or not _is_blank(text, at, start):
                 return None
-            numbers.extend(known)
+            pieces.append(known)
             at = start + len(piece)
-        return numbers if at and _is_blank(text, at, len(text)) else None
+        return np.concatenate(pieces) if at and _is_blank(text, at, len(text)) else None
 
 
 def _is_blank(text: str, start: int, end: int) -> bool:
@@ -111,18 +118,41 @@ class _Building:
         """Add the current units of `owners`."""
         if not owners:
             return
+        waiting: list[Unit] = []
+        characters = 0
         for unit in self._feed.units(self._dataset, self._field, owners):
-            builder = self._builder
-            if builder is not None and builder.full and builder.begins_owner(unit):
-                self._done.append(builder.finish())
-                builder = None
-            if builder is None:
-                builder = self._builder = SegmentBuilder(self.words, shared=self._shared)
-            if self._field == "chunk":
-                chunks.remember(unit, builder.add(unit))
-            else:
-                known = chunks.of_document(unit) if self._field == "document" else None
-                builder.add(unit, known)
+            if len(waiting) >= UNITS_AT_ONCE or characters >= CHARACTERS_AT_ONCE:
+                self._add(waiting, chunks)
+                waiting, characters = [], 0
+            waiting.append(unit)
+            characters += len(unit.text)
+        if waiting:
+            self._add(waiting, chunks)
+
+    def _add(self, units: Sequence[Unit], chunks: _ChunkTerms) -> None:
+        builder = self._builder
+        if builder is not None and builder.full and builder.begins_owner(units[0]):
+            self._done.append(builder.finish())
+            builder = None
+        if builder is None:
+            builder = self._builder = SegmentBuilder(self.words, shared=self._shared)
+        numbers, sizes = self._encoded(units, chunks)
+        if self._field == "chunk":
+            chunks.remember(units, numbers, sizes)
+        builder.add(units, numbers, sizes)
+
+    def _encoded(
+        self, units: Sequence[Unit], chunks: _ChunkTerms
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The numbers of the units' terms, those of documents by their chunks where they can be."""
+        if self._field != "document":
+            return self.words.encode_all([unit.text for unit in units])
+        known = [chunks.of_document(unit) for unit in units]
+        rest = [unit.text for unit, numbers in zip(units, known, strict=True) if numbers is None]
+        numbers, sizes = self.words.encode_all(rest)
+        others = iter(np.split(numbers, np.cumsum(sizes)))
+        pieces = [next(others) if numbers is None else numbers for numbers in known]
+        return np.concatenate(pieces), np.array([len(piece) for piece in pieces], np.int64)
 
     def segments(self) -> list[Segment]:
         """Everything that was read, as segments."""

@@ -8,7 +8,6 @@ and whoever counts ``analyze(text)`` has the same length.
 from __future__ import annotations
 
 import threading
-from array import array
 from functools import cache
 from itertools import chain
 from typing import Final
@@ -16,6 +15,7 @@ from typing import Final
 import Stemmer  # type: ignore[import-not-found]  # a C extension, which has no stubs
 
 from triptych.text import unspaced
+from triptych.text.numbering import CACHE_RUN_LENGTH, CACHE_RUN_TERMS, CACHE_RUNS, Numbering
 from triptych.text.stop_words import ENGLISH_STOP_WORDS
 from triptych.text.words import MAX_WORD_LENGTH, is_plain, normalize, split_token, tokens
 
@@ -24,16 +24,14 @@ ANALYZER_VERSION: Final = 1
 
 NO_LANGUAGE: Final = "none"
 
-_CACHE_RUNS: Final = 1 << 17
 _CACHE_QUERY_RUNS: Final = 1 << 14
-_CACHE_RUN_LENGTH: Final = 64
-_CACHE_RUN_TERMS: Final = 16
 
 # ASCII that neither is part of a token nor binds its pieces separates runs, as white space does:
 # "(word," and "word" then share a cache entry.
 _SEPARATE: Final = bytes(
     code if chr(code).isalnum() or chr(code) in "_.'+#" else ord(" ") for code in range(256)
 )
+_KEPT: Final = [code != ord(" ") for code in _SEPARATE]
 
 
 class Analyzer:
@@ -104,7 +102,7 @@ class Analyzer:
                 )
             terms += asked
             wanted += kept
-        if len(run) <= _CACHE_RUN_LENGTH:
+        if len(run) <= CACHE_RUN_LENGTH:
             if len(self._query_runs) >= _CACHE_QUERY_RUNS:
                 self._query_runs.clear()
             self._query_runs[run] = terms, wanted
@@ -115,7 +113,7 @@ class Analyzer:
 
         ``terms`` is the caller's: two threads must not fill one at the same time.
         """
-        return Numbering(self._runs, terms)
+        return Numbering(self._runs, terms, _runs, _KEPT)
 
     def _analyze_run(self, run: str) -> tuple[str, ...]:
         word = run.strip(".'")
@@ -153,50 +151,11 @@ class _RunCache(dict[str, tuple[str, ...]]):
 
     def __missing__(self, run: str) -> tuple[str, ...]:
         terms = self._analyzer._analyze_run(run)
-        if len(run) <= _CACHE_RUN_LENGTH and len(terms) <= _CACHE_RUN_TERMS:
-            if len(self) >= _CACHE_RUNS:
+        if len(run) <= CACHE_RUN_LENGTH and len(terms) <= CACHE_RUN_TERMS:
+            if len(self) >= CACHE_RUNS:
                 self.clear()
             self[run] = terms
         return terms
-
-
-class Numbering(dict[str, "int | tuple[int, ...]"]):
-    """Turns texts into the numbers of their terms, with one look-up a run.
-
-    The path that every indexed text takes: a run of one term, as most are, is kept as a number
-    alone, which spares a look into a tuple. Not thread-safe.
-    """
-
-    __slots__ = ("_runs", "_terms")
-
-    def __init__(self, runs: _RunCache, terms: dict[str, int]) -> None:
-        super().__init__()
-        self._runs = runs
-        self._terms = terms
-
-    def encode(self, text: str) -> array[int]:
-        """Return the numbers of ``analyze(text)``; a new term gets the next free one."""
-        found = list(map(self.__getitem__, _runs(text)))
-        numbers = array("i")
-        try:
-            numbers.fromlist(found)  # type: ignore[arg-type]  # raises where there is a tuple
-        except TypeError:
-            for one in found:
-                if isinstance(one, int):
-                    numbers.append(one)
-                else:
-                    numbers.extend(one)
-        return numbers
-
-    def __missing__(self, run: str) -> int | tuple[int, ...]:
-        terms = self._terms
-        numbers = tuple([terms.setdefault(term, len(terms)) for term in self._runs[run]])
-        kept = numbers[0] if len(numbers) == 1 else numbers
-        if len(run) <= _CACHE_RUN_LENGTH and len(numbers) <= _CACHE_RUN_TERMS:
-            if len(self) >= _CACHE_RUNS:
-                self.clear()
-            self[run] = kept
-        return kept
 
 
 def _stop_words(language: str) -> frozenset[str]:

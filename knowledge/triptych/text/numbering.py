@@ -1,0 +1,240 @@
+"""From texts to the numbers of their terms: the path that every indexed text takes."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Numbering"]
+
+CACHE_RUNS: Final = 1 << 17
+CACHE_RUN_LENGTH: Final = 64
+CACHE_RUN_TERMS: Final = 16
+
+_KEY: Final = 16
+_ITEM: Final = np.dtype((np.void, _KEY))
+_EMPTY: Final = -1
+# What is below it stands for several terms.
+_MANY: Final = -2
+_LEAST_SLOTS: Final = 1 << 12
+# Odd, and as good as random: the golden ratio's digits, and those of the square root of two.
+_MULTIPLIERS: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0x6A09E667F3BCC909))
+_MASKS: Final = np.array(
+    [[255] * size + [0] * (_KEY - size) for size in range(_KEY + 1)], np.uint8
+).view(np.uint64)
+
+IntArray = NDArray[Any]
+
+
+class Numbering(dict[str, "int | tuple[int, ...]"]):
+    """Turns texts into the numbers of their terms, with one look-up a run.
+
+    A run of one term, as most are, is kept as a number alone, which spares a look into a tuple.
+    Not thread-safe.
+
+    Args:
+        runs: the terms of a run of characters without a separator.
+        terms: the number of each term; new ones are added.
+        split: cuts a text into runs.
+        kept: for each byte whether it belongs to a run in an ASCII text, shape (256,).
+    """
+
+    __slots__ = ("_kept", "_runs", "_split", "_table", "_terms")
+
+    def __init__(
+        self,
+        runs: Mapping[str, tuple[str, ...]],
+        terms: dict[str, int],
+        split: Any,
+        kept: Sequence[bool],
+    ) -> None:
+        super().__init__()
+        self._runs = runs
+        self._terms = terms
+        self._split = split
+        self._kept = np.array(kept, np.bool_)
+        self._table = _RunTable()
+
+    def _encode(self, text: str) -> array[int]:
+        """The numbers of one text."""
+        found = list(map(self.__getitem__, self._split(text)))
+        numbers = array("i")
+        try:
+            numbers.fromlist(found)  # type: ignore[arg-type]  # raises where there is a tuple
+        except TypeError:
+            for one in found:
+                if isinstance(one, int):
+                    numbers.append(one)
+                else:
+                    numbers.extend(one)
+        return numbers
+
+    def encode_all(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Return the numbers of each text's terms, one text after the other, and how many it has.
+
+        They are those of ``analyze(text)``; a new term gets the next free number. Texts in ASCII
+        are cut and looked up all at once, in arrays: a dictionary of many words fits no
+        processor's cache, and one look-up after another then waits for memory.
+        """
+        plain = [text for text in texts if text.isascii()]
+        numbers, sizes = self._encode_ascii(plain)
+        if len(plain) == len(texts):
+            return numbers, sizes
+        ends = np.cumsum(sizes).tolist()
+        at = 0
+        pieces: list[NDArray[np.int32]] = []
+        for text in texts:
+            if text.isascii():
+                pieces.append(numbers[ends[at - 1] if at else 0 : ends[at]])
+                at += 1
+            else:
+                encoded = self._encode(text)
+                pieces.append(np.frombuffer(encoded, np.int32) if encoded else numbers[:0])
+        return np.concatenate(pieces), np.array([len(piece) for piece in pieces], np.int64)
+
+    def _encode_ascii(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        joined = "\n".join(["", *texts, ""])
+        # The longest key may be read behind the last run.
+        data = np.frombuffer(joined.encode("ascii") + bytes(_KEY), np.uint8)
+        kept = self._kept[data]
+        edges = np.flatnonzero(kept[1:] != kept[:-1]) + 1
+        starts, ends = edges[0::2], edges[1::2]
+        values = self._look_up(joined, data, starts, ends)
+        text_ends = np.cumsum([len(text) + 1 for text in texts], dtype=np.int64)
+        runs = np.searchsorted(starts, text_ends + 1)
+        numbers, run_ends = self._table.expanded(values)
+        bounds = np.concatenate(([0], run_ends))[np.concatenate(([0], runs))]
+        return numbers, np.diff(bounds)
+
+    def _look_up(
+        self, joined: str, data: NDArray[np.uint8], starts: IntArray, ends: IntArray
+    ) -> NDArray[np.int32]:
+        """What the table has for each run, or then has."""
+        # Each place's next 16 bytes are an item of their own, which is copied at once.
+        windows = np.ndarray((len(data) - _KEY,), _ITEM, data, strides=(1,))
+        keys = windows[starts].view(np.uint64).reshape(-1, 2)
+        sizes = ends - starts
+        keys &= _MASKS[np.minimum(sizes, _KEY)]
+        values = self._table.find(keys, np.flatnonzero(sizes <= _KEY))
+        missing = np.flatnonzero(values == _EMPTY)
+        new: dict[str, int] = {}
+        for at, start, end in zip(
+            missing.tolist(), starts[missing].tolist(), ends[missing].tolist(), strict=True
+        ):
+            run = joined[start:end]
+            found = self[run]
+            values[at] = found if isinstance(found, int) else self._table.number_of(found)
+            if end - start <= _KEY:
+                new[run] = at
+        places = np.array(list(new.values()), np.int64)
+        self._table.add(keys[places], values[places])
+        return values
+
+    def __missing__(self, run: str) -> int | tuple[int, ...]:
+        terms = self._terms
+        numbers = tuple([terms.setdefault(term, len(terms)) for term in self._runs[run]])
+        kept = numbers[0] if len(numbers) == 1 else numbers
+        if len(run) <= CACHE_RUN_LENGTH and len(numbers) <= CACHE_RUN_TERMS:
+            if len(self) >= CACHE_RUNS:
+                self.clear()
+            self[run] = kept
+        return kept
+
+
+class _RunTable:
+    """A hash table of runs of at most 16 bytes, asked for many at once; linear probing.
+
+    The keys are the runs themselves, filled up with zeros: no two runs share one.
+    """
+
+    def __init__(self) -> None:
+        self._clear(_LEAST_SLOTS)
+        self._count = 0
+        self._numbers: dict[tuple[int, ...], int] = {}
+        self._terms = array("i")
+        self._bounds = array("q", [0])
+
+    def _clear(self, slots: int) -> None:
+        self._keys = np.zeros((slots, 2), np.uint64)
+        self._values = np.full(slots, _EMPTY, np.int32)
+        self._shift = np.uint64(64 - (slots.bit_length() - 1))
+        self._mask = slots - 1
+
+    def number_of(self, terms: tuple[int, ...]) -> int:
+        """What stands for several terms, or for none."""
+        number = self._numbers.get(terms)
+        if number is None:
+            number = self._numbers[terms] = _MANY - len(self._numbers)
+            self._terms.extend(terms)
+            self._bounds.append(len(self._terms))
+        return number
+
+    def expanded(self, values: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The terms that the values stand for, and where those of each end."""
+        several = np.flatnonzero(values <= _MANY)
+        if not len(several):
+            return values, np.arange(1, len(values) + 1)
+        bounds = np.array(self._bounds)
+        which = _MANY - values[several]
+        first, sizes = bounds[which], bounds[which + 1] - bounds[which]
+        counts = np.ones(len(values), np.int64)
+        counts[several] = sizes
+        ends = np.cumsum(counts)
+        out = np.repeat(values, counts)
+        # The place within each of those runs, one run after the other.
+        inner = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        terms = np.array(self._terms, np.int32)
+        out[np.repeat(ends[several] - sizes, sizes) + inner] = terms[
+            np.repeat(first, sizes) + inner
+        ]
+        return out, ends
+
+    def _slots(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+        mixed = keys[:, 0] * _MULTIPLIERS[0]
+        mixed ^= keys[:, 1] * _MULTIPLIERS[1]
+        mixed *= _MULTIPLIERS[0]
+        mixed >>= self._shift
+        return mixed.astype(np.int64)
+
+    def find(self, keys: NDArray[np.uint64], asked: IntArray) -> NDArray[np.int32]:
+        """The value of each of the keys that are ``asked`` for; `_EMPTY` for one without."""
+        found = np.full(len(keys), _EMPTY, np.int32)
+        slots = self._slots(keys)
+        items, table = keys.view(_ITEM)[:, 0], self._keys.view(_ITEM)[:, 0]
+        while len(asked):
+            at = slots[asked]
+            differ = table[at].view(np.uint64)
+            differ ^= items[asked].view(np.uint64)
+            same = (differ[0::2] | differ[1::2]) == 0
+            values = self._values[at]
+            found[asked[same]] = values[same]
+            asked = asked[~same & (values != _EMPTY)]
+            slots[asked] = (slots[asked] + 1) & self._mask
+        return found
+
+    def add(self, keys: NDArray[np.uint64], values: NDArray[np.int32]) -> None:
+        """Keys that are not there yet, each once."""
+        self._count += len(keys)
+        if self._count > CACHE_RUNS:
+            # Bounded like the dictionary; what is asked for again comes again.
+            self._clear(_LEAST_SLOTS)
+            self._count = len(keys)
+        if 2 * self._count > len(self._values):
+            held = np.flatnonzero(self._values != _EMPTY)
+            keys = np.concatenate([self._keys[held], keys])
+            values = np.concatenate([self._values[held], values])
+            self._clear(1 << (4 * self._count - 1).bit_length())
+        slots = self._slots(keys)
+        left = np.arange(len(keys))
+        while len(left):
+            at = slots[left]
+            free = self._values[at] == _EMPTY
+            # Of several that want one slot the last gets it; the others go on.
+            self._keys[at[free]] = keys[left[free]]
+            self._values[at[free]] = values[left[free]]
+            left = left[(self._keys[at] != keys[left]).any(axis=1)]
+            slots[left] = (slots[left] + 1) & self._mask
