@@ -130,7 +130,7 @@ def _margin(query: NDArray[np.float32], parts: Sequence[Part]) -> float:
 
     Rounding to int8 is off by a twelfth of the squared step in each component, on both sides.
     """
-    steps = [float(part.view.segment.scales.max(initial=0.0)) for part in parts]
+    steps = [part.view.segment.coarsest for part in parts]
     own = float(np.abs(query).max(initial=0.0)) / 127
     norm = float(np.linalg.norm(query))
     return 2 * SURE * math.sqrt((own**2 + (norm * max(steps, default=0.0)) ** 2) / 12)

@@ -197,6 +197,7 @@ class Segment:
     file: str | None = None
     total_length: int = field(init=False)
     _norms: tuple[float, NDArray[np.float64]] | None = field(init=False, default=None)
+    _coarsest: float | None = field(init=False, default=None)
     _sorted_owners: NDArray[np.int64] | None = field(init=False, default=None)
     _names: list[str] | None = field(init=False, default=None)
     _counts: dict[int, NDArray[np.unsignedinteger[Any]]] = field(init=False, factory=dict)
@@ -219,6 +220,13 @@ class Segment:
             array.nbytes
             for array in (self.keys, self.lengths, self.text.ids, self.text.counts, self.codes)
         )
+
+    @property
+    def coarsest(self) -> float:
+        """The greatest of the scales, 0 without vectors."""
+        if self._coarsest is None:
+            self._coarsest = float(self.scales.max(initial=0.0))
+        return self._coarsest
 
     def groups_of(self, owners: NDArray[np.int64]) -> NDArray[np.int32]:
         """Groups of those `owners` that are here, ascending. `owners` are sorted and unique."""

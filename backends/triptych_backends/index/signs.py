@@ -83,12 +83,16 @@ def estimate(signs: Signs, query: NDArray[np.float32]) -> NDArray[np.float32]:
     offset = query - signs.centre
     mine = _packed(offset[None])[0]
     rows = len(signs.spreads)
-    changed, counted, differ = _scratch(rows)
+    changed, counted, some, differ = _scratch(rows)
     differ.fill(0)
-    for word, other in zip(signs.words, mine, strict=True):
-        np.bitwise_xor(word, other, out=changed)
-        np.bitwise_count(changed, out=counted)
-        differ += counted
+    # Bytes are added in half the time, and hold the counts of three words.
+    for at in range(0, len(mine), 3):
+        some.fill(0)
+        for word, other in zip(signs.words[at : at + 3], mine[at : at + 3], strict=True):
+            np.bitwise_xor(word, other, out=changed)
+            np.bitwise_count(changed, out=counted)
+            np.add(some, counted, out=some)
+        np.add(differ, some, out=differ)
     # The cosine of the angle is about pi/2 - pi * h / d where it is near a right one, as most are.
     slope = float(np.linalg.norm(offset)) * math.pi
     estimates = np.multiply(differ, np.float32(-slope / len(query)), dtype=np.float32)
@@ -104,7 +108,7 @@ _OF_THREAD = threading.local()
 
 def _scratch(
     rows: int,
-) -> tuple[NDArray[np.uint64], NDArray[np.uint8], NDArray[np.uint16]]:
+) -> tuple[NDArray[np.uint64], NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint16]]:
     """Arrays to count in, the same for every search of a thread: new ones would have to be mapped
     page by page, which costs as much as a sixth of the counting."""
     kept = getattr(_OF_THREAD, "arrays", None)
@@ -112,10 +116,11 @@ def _scratch(
         kept = _OF_THREAD.arrays = (
             np.empty(rows, np.uint64),
             np.empty(rows, np.uint8),
+            np.empty(rows, np.uint8),
             np.empty(rows, np.uint16),
         )
-    changed, counted, differ = kept
-    return changed[:rows], counted[:rows], differ[:rows]
+    changed, counted, some, differ = kept
+    return changed[:rows], counted[:rows], some[:rows], differ[:rows]
 
 
 def _depth(signs: Signs, codes: NDArray[np.int8], scales: NDArray[np.float32]) -> int:

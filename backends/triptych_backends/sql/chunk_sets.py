@@ -85,9 +85,10 @@ def replace_sets(
     }
     pending: dict[int, _Pending] = {}
     answers = []
+    config = dataset.config
     for name, chunks, sig in sets:
         document, version = documents.get(name, (0, 0))
-        done = rules.may_replace(dataset.config, version, sig)
+        done = rules.may_replace(config, version, sig)
         answers.append(done)
         if done:
             vectors = {_digest(c): c.vector for c in chunks if c.vector is not None}

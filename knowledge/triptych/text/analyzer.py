@@ -8,6 +8,7 @@ and whoever counts ``analyze(text)`` has the same length.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from functools import cache
 from itertools import chain
 from typing import Final
@@ -128,16 +129,19 @@ class Analyzer:
         return tuple(terms)
 
     def _stem(self, words: list[str]) -> list[str]:
+        # A word and its part that share a stem are one occurrence: dog's, dog.
+        stems = self._stem_each(words)
+        return stems if len(stems) < 2 else list(dict.fromkeys(stems))
+
+    def _stem_each(self, words: list[str]) -> list[str]:
         if self.language == NO_LANGUAGE:
             return words
         stemmer = getattr(self._local, "stemmer", None)
         if stemmer is None:  # A stemmer keeps its state in itself: one for each thread.
             stemmer = self._local.stemmer = Stemmer.Stemmer(self.language)
             stemmer.maxCacheSize = 0
-        if len(words) == 1:
-            return [stemmer.stemWord(words[0])]
-        # A word and its part that share a stem are one occurrence: dog's, dog.
-        return list(dict.fromkeys(stemmer.stemWords(words)))
+        stems: list[str] = stemmer.stemWords(words)
+        return stems
 
 
 class _RunCache(dict[str, tuple[str, ...]]):
@@ -148,6 +152,22 @@ class _RunCache(dict[str, tuple[str, ...]]):
     def __init__(self, analyzer: Analyzer) -> None:
         super().__init__()
         self._analyzer = analyzer
+
+    def learn(self, runs: Iterable[str]) -> None:
+        """Take in the plain words among ``runs``, which are stemmed all at once."""
+        words = [
+            run
+            for run in runs
+            if run.islower()
+            and run.isalpha()
+            and run.isascii()
+            and len(run) <= CACHE_RUN_LENGTH
+            and run not in self
+        ]
+        if len(self) + len(words) > CACHE_RUNS:
+            self.clear()
+            words = words[:CACHE_RUNS]
+        self.update(zip(words, zip(self._analyzer._stem_each(words)), strict=True))
 
     def __missing__(self, run: str) -> tuple[str, ...]:
         terms = self._analyzer._analyze_run(run)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,16 @@ _MASKS: Final = np.array(
 IntArray = NDArray[Any]
 
 
+class Runs(Protocol):
+    """The terms of runs of characters without a separator."""
+
+    def __getitem__(self, run: str, /) -> tuple[str, ...]: ...
+
+    def learn(self, runs: Iterable[str]) -> None:
+        """Make ready for being asked for these."""
+        ...
+
+
 class Numbering(dict[str, "int | tuple[int, ...]"]):
     """Turns texts into the numbers of their terms, with one look-up a run.
 
@@ -37,7 +47,7 @@ class Numbering(dict[str, "int | tuple[int, ...]"]):
     Not thread-safe.
 
     Args:
-        runs: the terms of a run of characters without a separator.
+        runs: what is in a run.
         terms: the number of each term; new ones are added.
         split: cuts a text into runs.
         kept: for each byte whether it belongs to a run in an ASCII text, shape (256,).
@@ -47,9 +57,9 @@ class Numbering(dict[str, "int | tuple[int, ...]"]):
 
     def __init__(
         self,
-        runs: Mapping[str, tuple[str, ...]],
+        runs: Runs,
         terms: dict[str, int],
-        split: Any,
+        split: Callable[[str], list[str]],
         kept: Sequence[bool],
     ) -> None:
         super().__init__()
@@ -121,14 +131,14 @@ class Numbering(dict[str, "int | tuple[int, ...]"]):
         keys &= _MASKS[np.minimum(sizes, _KEY)]
         values = self._table.find(keys, np.flatnonzero(sizes <= _KEY))
         missing = np.flatnonzero(values == _EMPTY)
+        pairs = zip(starts[missing].tolist(), ends[missing].tolist(), strict=True)
+        runs = [joined[start:end] for start, end in pairs]
+        self._runs.learn({run for run in runs if run not in self})
         new: dict[str, int] = {}
-        for at, start, end in zip(
-            missing.tolist(), starts[missing].tolist(), ends[missing].tolist(), strict=True
-        ):
-            run = joined[start:end]
+        for at, run in zip(missing.tolist(), runs, strict=True):
             found = self[run]
             values[at] = found if isinstance(found, int) else self._table.number_of(found)
-            if end - start <= _KEY:
+            if len(run) <= _KEY:
                 new[run] = at
         places = np.array(list(new.values()), np.int64)
         self._table.add(keys[places], values[places])
