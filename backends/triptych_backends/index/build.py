@@ -30,6 +30,7 @@ from .signs import make_signs
 MAX_UNITS = 131_072
 MAX_TOKENS = 10_000_000
 VECTOR_BATCH = 2_048
+BLOCK = 1 << 18
 
 
 class Words:
@@ -53,9 +54,8 @@ class SegmentBuilder:
     def __init__(self, words: Words, *, shared: bool) -> None:
         self._words = words
         self._shared = shared
-        self._tokens: list[NDArray[np.int32]] = []
-        self._token_count = 0
-        self._lengths: list[NDArray[np.int64]] = []
+        self._tokens = array("i")
+        self._lengths = array("q")
         self._headings = array("i")
         self._heading_units = array("i")
         self._keys: list[int] = []
@@ -73,7 +73,7 @@ class SegmentBuilder:
     @property
     def full(self) -> bool:
         """True when the batch has to be finished before the next owner is added."""
-        return len(self._keys) >= MAX_UNITS or self._token_count >= MAX_TOKENS
+        return len(self._keys) >= MAX_UNITS or len(self._tokens) >= MAX_TOKENS
 
     def begins_owner(self, unit: Unit) -> bool:
         """True unless `unit` has the same owner as the unit added last."""
@@ -87,9 +87,9 @@ class SegmentBuilder:
         An owner's units come one after the other. Raises ModelMismatchError when a vector is not
         as wide as the others.
         """
-        self._tokens.append(numbers)
-        self._token_count += len(numbers)
-        self._lengths.append(sizes)
+        # One block that grows: pieces among what is soon given back would keep the rest in place.
+        self._tokens.frombytes(np.ascontiguousarray(numbers, np.int32).data.cast("B"))
+        self._lengths.frombytes(np.ascontiguousarray(sizes, np.int64).data.cast("B"))
         known = self._words.headings
         for unit in units:
             ordinal = len(self._keys)
@@ -130,7 +130,7 @@ class SegmentBuilder:
         order, groups, starts = self._ordered()
         rank = np.empty(count, np.int32)
         rank[order] = np.arange(count)
-        lengths = np.concatenate([np.empty(0, np.int64), *self._lengths])
+        lengths = np.array(self._lengths, np.int64)
         if self._vectors:
             self._quantise()
         rows = rank[np.frombuffer(self._vector_units, np.int32)] if self._vector_units else None
@@ -138,7 +138,7 @@ class SegmentBuilder:
         name_blob, name_offsets = pack([name.encode() for name, _, _ in groups])
         owners = np.array([owner for _, owner, _ in groups], np.int64)
         codes, scales = self._codes(rows_first)
-        headings = [np.frombuffer(self._headings, np.int32)] if self._headings else []
+        tokens, self._tokens = [self._tokens], array("i")
         return Segment(
             starts=starts,
             owners=owners,
@@ -149,13 +149,18 @@ class SegmentBuilder:
             indexes=np.array(self._indexes, np.int32)[order],
             lengths=lengths[order].astype(np.uint32),
             text=self._invert(
-                self._words.terms, self._tokens, lambda: np.repeat(rank, lengths), count
+                self._words.terms,
+                tokens,
+                lambda: np.repeat(rank, lengths),
+                count,
+                int(lengths.max(initial=0)),
             ),
             headings=self._invert(
                 self._words.headings,
-                headings,
+                [self._headings],
                 lambda: rank[np.array(self._heading_units, np.int64)],
                 count,
+                1,
             ),
             row_units=EMPTY_ORDINALS if rows is None else rows[rows_first],
             row_keys=np.array(self._vector_keys, np.int64)[rows_first],
@@ -200,33 +205,30 @@ class SegmentBuilder:
     def _invert(
         self,
         words: dict[str, int],
-        numbers: list[NDArray[np.int32]],
+        numbers: list[array[int]],
         units: Callable[[], IntArray],
         count: int,
+        most: int,
     ) -> Inverted:
-        """Postings of the arrays in `numbers`, which are taken out, and the units beside them.
+        """Postings of the one array in `numbers`, which is taken out, and the units beside it.
 
         Nothing of either is kept while the keys are sorted: that is where memory peaks.
         """
-        key = np.empty(sum(map(len, numbers)), np.int64)
-        ordered: list[str] = []
-        ranks: NDArray[np.int32] | None = None
-        if not self._shared:
-            ordered = sorted(words)
-            ranks = np.empty(len(ordered), np.int32)
-            ranks[[words[word] for word in ordered]] = np.arange(len(ordered))
-        at = 0
-        numbers.reverse()
-        while numbers:
-            some = numbers.pop()
-            key[at : at + len(some)] = some if ranks is None else ranks[some]
-            at += len(some)
-        join_keys(key, units(), count)
+        tokens = numbers.pop()
+        flat = np.frombuffer(tokens, np.int32) if tokens else np.empty(0, np.int32)
         if self._shared:
-            return inverted(key, count, lambda kept: SharedVocabulary(words, kept))
+            key = keys_of(flat, units(), count)
+            return inverted(key, count, most, lambda kept: SharedVocabulary(words, kept))
+        ordered = sorted(words)
+        ranks = np.empty(len(ordered), np.int64)
+        ranks[[words[word] for word in ordered]] = np.arange(len(ordered))
+        key = ranks[flat]
+        del flat, tokens
+        join_keys(key, units(), count)
         return inverted(
             key,
             count,
+            most,
             lambda kept: SortedVocabulary.of([ordered[number] for number in kept.tolist()]),
         )
 
@@ -245,19 +247,46 @@ def keys_of(terms: IntArray, units: IntArray, unit_count: int) -> NDArray[np.int
 
 
 def inverted(
-    key: NDArray[np.int64], unit_count: int, vocabulary: Callable[[NDArray[np.int32]], Vocabulary]
+    key: NDArray[np.int64],
+    unit_count: int,
+    most: int,
+    vocabulary: Callable[[NDArray[np.int32]], Vocabulary],
 ) -> Inverted:
     """Postings of occurrences in any order, as `keys_of` makes them; `key` is overwritten.
 
-    A plain sort of numbers, the fastest there is, does all the work. `vocabulary` is given the
-    term numbers that occur, ascending.
+    `most` is how often one term can be in one unit, at most. A plain sort of
+    numbers, the fastest there is, does all the work. `vocabulary` is given the term numbers that
+    occur, ascending.
     """
     key.sort()
-    first = np.flatnonzero(_changes(key))
-    counts = _narrow(np.diff(first, append=len(key)))
-    key = key[first]
-    del first
-    return _postings(key, counts, unit_count, vocabulary)
+    new = _changes(key)
+    total = int(np.count_nonzero(new))
+    ids, counts = np.empty(total, np.int32), np.empty(total, np.min_scalar_type(most))
+    bits, at, before, last = _bits(unit_count), 0, -1, 0
+    starts: list[NDArray[np.int64]] = []
+    terms: list[NDArray[np.int64]] = []
+    # In blocks, since each number in between takes eight bytes and more.
+    for begin in range(0, len(key), BLOCK):
+        first = np.flatnonzero(new[begin : begin + BLOCK])
+        if not len(first):
+            continue
+        first += begin
+        end = at + len(first)
+        if at:
+            counts[at - 1] = first[0] - last
+        np.subtract(first[1:], first[:-1], out=counts[at : end - 1], casting="unsafe")
+        found = key[first]
+        np.bitwise_and(found, (1 << bits) - 1, out=ids[at:end], casting="unsafe")
+        found >>= bits
+        changed = np.flatnonzero(np.diff(found, prepend=before))
+        starts.append(changed + at)
+        terms.append(found[changed])
+        at, before, last = end, int(found[-1]), int(first[-1])
+    if at:
+        counts[at - 1] = len(key) - last
+    kept = np.concatenate([*terms, np.empty(0, np.int64)]).astype(np.int32)
+    offsets = np.concatenate([*starts, np.array([total])])
+    return Inverted(vocabulary(kept), offsets, ids, _narrow(counts))
 
 
 def invert(

@@ -134,25 +134,35 @@ class Numbering(dict[str, "int | tuple[int, ...]"]):
         pairs = zip(starts[missing].tolist(), ends[missing].tolist(), strict=True)
         runs = [joined[start:end] for start, end in pairs]
         self._runs.learn({run for run in runs if run not in self})
+        # A run that the table holds is not kept here as well.
         new: dict[str, int] = {}
         for at, run in zip(missing.tolist(), runs, strict=True):
-            found = self[run]
-            values[at] = found if isinstance(found, int) else self._table.number_of(found)
-            if len(run) <= _KEY:
+            if len(run) > _KEY:
+                found = self[run]
+                values[at] = found if isinstance(found, int) else self._table.number_of(found)
+            elif run in new:
+                values[at] = values[new[run]]
+            else:
+                numbers = self._numbers(run)
+                one = len(numbers) == 1
+                values[at] = numbers[0] if one else self._table.number_of(numbers)
                 new[run] = at
         places = np.array(list(new.values()), np.int64)
         self._table.add(keys[places], values[places])
         return values
 
     def __missing__(self, run: str) -> int | tuple[int, ...]:
-        terms = self._terms
-        numbers = tuple([terms.setdefault(term, len(terms)) for term in self._runs[run]])
+        numbers = self._numbers(run)
         kept = numbers[0] if len(numbers) == 1 else numbers
         if len(run) <= CACHE_RUN_LENGTH and len(numbers) <= CACHE_RUN_TERMS:
             if len(self) >= CACHE_RUNS:
                 self.clear()
             self[run] = kept
         return kept
+
+    def _numbers(self, run: str) -> tuple[int, ...]:
+        terms = self._terms
+        return tuple([terms.setdefault(term, len(terms)) for term in self._runs[run]])
 
 
 class _RunTable:
