@@ -122,7 +122,12 @@ def test_old_files_go_and_size_classes_are_merged(tmp_path):
 
 @pytest.mark.parametrize("kind", ["segment", "arrays", "manifest"])
 @pytest.mark.parametrize("how", ["flip", "cut", "empty", "remove"])
-def test_damage_is_named_and_repaired_from_the_truth(tmp_path, caplog, kind, how):
+@pytest.mark.parametrize("threads", [False, True])
+def test_damage_is_named_and_repaired_from_the_truth(
+    tmp_path, caplog, monkeypatch, kind, how, threads
+):
+    if threads:
+        monkeypatch.setattr("triptych_backends.index.storage.WORTH_THREADS", 0)
     feed = filled()
     with opened(feed, tmp_path) as index:
         index.bm25(["x"], "chunk", "a", limit=1)
