@@ -200,6 +200,37 @@ class Pass:
                 known[each.task.file.relative] = each.known
                 self.changed = True
             yield each
+            kept = self._kept(each)
+            if kept is not None:
+                work.done.append(attrs.evolve(kept, document=None))
+                yield kept
+
+    def _kept(self, failed: Prepared) -> Prepared | None:
+        """Of a file that fails, what the store has: to be put again as it is, where its chunks are
+        behind, as a process leaves them that was killed before it had derived them."""
+        task = failed.task
+        if failed.outcome != "failed" or task.info is None or task.fresh:
+            return None
+        if task.info.metadata.get(MARK) not in self._keys:
+            return None
+        stored = self._service.documents.get(self._dataset_id, task.info.name)
+        if stored is None:
+            return None
+        document = NewDocument(
+            name=stored.name,
+            content=stored.content,
+            metadata=stored.metadata,
+            if_version=stored.version,
+            original_sha256=stored.original_sha256,
+            parser_sig=stored.parser_sig,
+        )
+        return Prepared(
+            task=task,
+            outcome="put",
+            document=document,
+            content_sha256=task.info.content_sha256,
+            same=True,
+        )
 
     def _put(self, work: _Work, progress: ProgressCallback | None) -> PutReport:
         if not work.todo:
