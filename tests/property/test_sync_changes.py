@@ -41,12 +41,12 @@ class Change:
 
     def move(self, old: str, new: str) -> list[str]:
         source, target = self.root / old, self.root / new
-        if not source.exists() or not target.parent.is_dir() or target.is_relative_to(source):
+        if not source.exists() or not target.parent.is_dir():
             return []
-        told = [str(source), str(target)]
-        if target.is_dir():
-            shutil.rmtree(target)
-        source.replace(target)
+        if target.is_relative_to(source) or source.is_relative_to(target):
+            return []
+        told = [str(source), str(target), *self.delete(new)]
+        source.rename(target)
         return told
 
     def delete(self, place: str) -> list[str]:

@@ -112,12 +112,11 @@ class _Changes:
         one = self._event(relative, there=bool(scan.files))
         if relative in self.known or scan.failed:
             return [one]
+        # What is new may have taken the place of a folder, and what is gone may have been one.
         if scan.files:
-            # It may have taken the place of a folder.
             return [one, *self._deleted(relative)]
         if os.path.lexists(self.root.path / relative):
-            return []
-        # What is gone may have been a folder.
+            return self._deleted(relative)
         self._check_running(relative)
         mine = [one] if self.scanner.wants(relative) else []
         return [*mine, *self._deleted(relative)]
