@@ -15,6 +15,7 @@ from triptych.parallel import in_turn
 from triptych.progress import ProgressCallback
 from triptych.records import DocumentInfo, Failure, NewDocument, PutReport
 from triptych.service import Service
+from triptych.sync.deleting import DELETED_AT_ONCE, delete_documents
 from triptych.sync.moving import copy_layers, renames
 from triptych.sync.preparing import Prepared, Preparer, Task, is_fresh
 from triptych.sync.pricing import price
@@ -268,20 +269,24 @@ class Pass:
         if not gone:
             return deleted, failed
         heirs = self._heirs(work, gone)
-        for info in gone:
+        for start in range(0, len(gone), DELETED_AT_ONCE):
             deadlines.check("deleting documents")
-            if self._is_back(work, info):
-                continue
-            try:
-                for heir in heirs.get(info.content_sha256, ()):
-                    copy_layers(self._service, self._dataset_id, info.name, heir)
-                self._service.delete_document(self._dataset_id, info.name)
-            except CancelledError:
-                raise
-            except TriptychError as error:
-                failed.append(Failure(dataset_id=self._dataset_id, name=info.name, error=error))
-            else:
-                deleted[info.name] = None
+            ready = []
+            for info in gone[start : start + DELETED_AT_ONCE]:
+                if self._is_back(work, info):
+                    continue
+                try:
+                    for heir in heirs.get(info.content_sha256, ()):
+                        copy_layers(self._service, self._dataset_id, info.name, heir)
+                except CancelledError:
+                    raise
+                except TriptychError as error:
+                    failed.append(Failure(dataset_id=self._dataset_id, name=info.name, error=error))
+                else:
+                    ready.append(info)
+            done, not_done = delete_documents(self._service, self._dataset_id, ready)
+            deleted |= dict.fromkeys(done)
+            failed += not_done
         return deleted, failed
 
     def _heirs(self, work: _Work, gone: Sequence[DocumentInfo]) -> Mapping[str, list[str]]:
