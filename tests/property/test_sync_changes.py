@@ -11,7 +11,7 @@ from functools import reduce
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from sync_folder import Desk, contents, desk as made_desk
 from triptych import ChangeEvent, EventKind, RebuildScope
@@ -79,9 +79,17 @@ def covering(sync: DirectorySync, paths: list[str]) -> RebuildScope | None:
 
 @settings(max_examples=150, deadline=None)
 @given(
-    before=st.lists(CHANGES, max_size=8),
-    windows=st.lists(st.lists(CHANGES, min_size=1, max_size=4), max_size=3),
+    before=st.lists(CHANGES, min_size=1, max_size=8),
+    windows=st.lists(st.lists(CHANGES, min_size=1, max_size=4), min_size=1, max_size=3),
 )
+@example([("write", "d/a.md", "one")], [[("write", "x.png", "two"), ("move", "x.png", "d")]])
+@example([("write", "d/a.md", "one")], [[("write", "a.md", "two"), ("move", "a.md", "d")]])
+@example(
+    [("write", "b.md", "one")],
+    [[("delete", "b.md"), ("write", "d/e/a.md", "two"), ("move", "d", "b.md")]],
+)
+@example([("write", "f.md/a.md", "one")], [[("write", "a.md", "two"), ("move", "a.md", "f.md")]])
+@example([("write", "d/a.md", "one")], [[("move", "d", "g"), ("write", "d/b.md", "two")]])
 def test_rebuilding_what_is_told_makes_the_store_as_the_folder_is(
     before: list[tuple[str, ...]], windows: list[list[tuple[str, ...]]]
 ) -> None:
@@ -171,13 +179,18 @@ def test_what_decides_for_others_means_the_dataset(desk: Desk) -> None:
         assert named(desk, sync, name) == WHOLE
 
 
-def test_a_folder_that_went_while_it_was_being_read_means_the_dataset(desk: Desk) -> None:
+@pytest.mark.parametrize("again", [False, True])
+def test_a_folder_that_went_while_it_was_being_read_means_the_dataset(
+    desk: Desk, again: bool
+) -> None:
     told: list[list[tuple[str, str]]] = []
 
     class Moving(TextFileParser):
         def parse(self, name: str, data: bytes) -> ParsedText | None:
             if not told:
                 shutil.rmtree(desk.root / "d")
+                if again:
+                    (desk.root / "d").mkdir()
                 told.append(named(desk, sync, "d"))
                 told.append(named(desk, sync, "e"))
             return super().parse(name, data)
