@@ -148,10 +148,9 @@ class _Changes:
     def _check_running(self, folder: str) -> None:
         """A sync that runs may have read files there that no store has yet."""
         dataset_id, below = self.root.dataset_id, f"{self.root.name_of(folder)}/"
-        if dataset_id in self.running:
-            names = self.running[dataset_id]
-            if names is None or any(name.startswith(below) for name in names):
-                raise _TooWideError
+        names = self.running.get(dataset_id, ())
+        if names is None or any(name.startswith(below) for name in names):
+            raise _TooWideError
 
     def _event(self, relative: str, *, there: bool) -> ChangeEvent:
         return ChangeEvent(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from triptych.contracts import BulkDeleter
 from triptych.errors import CancelledError, TriptychError
 from triptych.records import DocumentInfo, Failure, Layer, RebuildScope
 from triptych.service import Service
 
-__all__ = ["DELETED_AT_ONCE", "delete_documents"]
+__all__ = ["DELETED_AT_ONCE", "delete_documents", "layered"]
 
 DELETED_AT_ONCE = 64
 """Documents that go in one transaction: the disk is waited for once, and other writers soon
@@ -39,6 +39,18 @@ def delete_documents(
     return list(deleted), []
 
 
+def layered(service: Service, dataset_id: str, names: Collection[str]) -> set[str]:
+    """Those of ``names`` that have layers."""
+    if len(names) > DELETED_AT_ONCE:
+        return {layer.doc_name for layer in service.layer_repo.list(dataset_id)}.intersection(names)
+    kinds = (Layer.ABSTRACT, Layer.OVERVIEW)
+    return {
+        name
+        for name in names
+        if any(service.layer_repo.get(dataset_id, name, kind) is not None for kind in kinds)
+    }
+
+
 def _one_by_one(
     service: Service, dataset_id: str, infos: Sequence[DocumentInfo]
 ) -> tuple[list[str], list[Failure]]:
@@ -59,12 +71,5 @@ def _left(service: Service, dataset_id: str, names: Sequence[str]) -> list[str]:
     """Those of which something is left, as where chunks or layers lie in another store: what
     has lost its source, a rebuild removes."""
     sigs = service.chunks.get_doc_sigs(dataset_id, names) if names else {}
-    return [
-        name
-        for name in names
-        if name in sigs
-        or any(
-            service.layer_repo.get(dataset_id, name, layer) is not None
-            for layer in (Layer.ABSTRACT, Layer.OVERVIEW)
-        )
-    ]
+    with_layers = layered(service, dataset_id, names)
+    return [name for name in names if name in sigs or name in with_layers]

@@ -15,7 +15,7 @@ from triptych.parallel import in_turn
 from triptych.progress import ProgressCallback
 from triptych.records import DocumentInfo, Failure, NewDocument, PutReport
 from triptych.service import Service
-from triptych.sync.deleting import DELETED_AT_ONCE, delete_documents
+from triptych.sync.deleting import DELETED_AT_ONCE, delete_documents, layered
 from triptych.sync.moving import copy_layers, renames
 from triptych.sync.preparing import Prepared, Preparer, Task, is_fresh
 from triptych.sync.pricing import price
@@ -293,10 +293,8 @@ class Pass:
         """Which documents hold the contents of those that go, by digest; also those that an
         earlier sync put, which was cut off before it came to deleting."""
         names = {info.name for info in gone}
-        layered = {
-            layer.doc_name for layer in self._service.layer_repo.list(self._dataset_id)
-        } & names
-        wanted = {info.content_sha256 for info in gone if info.name in layered}
+        with_layers = layered(self._service, self._dataset_id, names)
+        wanted = {info.content_sha256 for info in gone if info.name in with_layers}
         heirs: dict[str, list[str]] = {}
         if wanted:
             for info in self._service.documents.list(self._dataset_id):
