@@ -8,7 +8,7 @@ Fills a folder, syncs it into a SQLite store with the hashing embedder, and then
   before (whose files were too young to be trusted by their times), with a settled state, without
   any, and in a sync that stays open;
 - from the end of a save to the first search that finds it, with the reloader's default times, over
-  saves of one file, and of two files at once, which look through the whole folder.
+  saves of one file, and of 2, 20 and 100 at once: until the last of them is found.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def main() -> None:
             with EventReloader(staying, notifier) as reloader:
                 reloader.start()
                 time.sleep(5)
-                for at_once in (1, 2):
+                for at_once in (1, 2, 20, 100):
                     taken = latencies(kb, files, at_once=at_once, rounds=options.saves)
                     print(
                         f"{at_once} saved at once, until found: median "

@@ -63,6 +63,7 @@ from triptych.records import (
 __all__ = [
     "LLM",
     "BulkChunkRepo",
+    "BulkDeleter",
     "BulkDocumentRepo",
     "ChunkRepo",
     "ChunkSigReader",
@@ -167,6 +168,19 @@ class BulkDocumentRepo(Protocol):
 
         A conflict is that document's outcome and holds up no other. A name that comes twice
         is put twice.
+        """
+        ...
+
+
+@runtime_checkable
+class BulkDeleter(Protocol):
+    """Power of a `DocumentRepo`: many documents removed in one transaction."""
+
+    def delete_many(self, dataset_id: str, versions: Mapping[str, int]) -> Sequence[str]:
+        """`DocumentRepo.delete` for each name whose document has this version, as one atomic
+        write.
+
+        The names of those that were removed, ordered. A document of another version stays.
         """
         ...
 

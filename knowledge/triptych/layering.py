@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
@@ -173,8 +173,8 @@ class LayerDesk:
         self._layers.put(made)
         return attrs.evolve(made, vector=None)
 
-    def embed_anew(self, dataset_id: str, name: str | None = None) -> RebuildReport:
-        """Give layers (those under ``name``, or all) of another space vectors of this one.
+    def embed_anew(self, dataset_id: str, names: Sequence[str] | None = None) -> RebuildReport:
+        """Give layers (those under ``names``, or all) of another space vectors of this one.
 
         The texts stay as they are. A layer whose document has moved on is left: it is stale
         anyway, and whoever makes it again embeds it. One that cannot be embedded is in the
@@ -182,9 +182,7 @@ class LayerDesk:
         """
         embedded = 0
         failed = []
-        for stored in self._layers.list(dataset_id):
-            if name is not None and stored.doc_name != name:
-                continue
+        for stored in self._under(dataset_id, names):
             if stored.sig.embed_sig == self._deriver.embed_sig:
                 continue
             deadlines.check("embedding layers")
@@ -202,6 +200,13 @@ class LayerDesk:
             if self._layers.put(attrs.evolve(stored, vector=vector, sig=sig)):
                 embedded += vector is not None
         return RebuildReport(embedded=embedded, failed=tuple(failed))
+
+    def _under(self, dataset_id: str, names: Sequence[str] | None) -> Sequence[DerivedLayer]:
+        if names is None:
+            return self._layers.list(dataset_id)
+        kinds = (Layer.ABSTRACT, Layer.OVERVIEW)
+        found = (self._layers.get(dataset_id, name, kind) for name in names for kind in kinds)
+        return [layer for layer in found if layer is not None]
 
     def _made(
         self,

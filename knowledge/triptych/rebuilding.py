@@ -45,18 +45,26 @@ class RebuildDesk:
         self._writer = writer
         self._layer_desk = layer_desk
 
-    def document(self, dataset_id: str, name: str) -> RebuildReport:
-        """Bring one document's set up to date; remove what is left of a document that is gone."""
+    def named(self, dataset_id: str, names: Sequence[str]) -> RebuildReport:
+        """Bring these documents' sets up to date; remove what is left of those that are gone.
+
+        Of a folder, which is named with a slash behind, the layers alone.
+        """
         deadlines.check("the rebuild")
-        document = self._documents.get(dataset_id, name)
-        if document is not None:
+        infos = {name: self._documents.get_info(dataset_id, name) for name in names}
+        page = [info for info in infos.values() if info is not None]
+        if page:
             self._writer.check_config(dataset_id)
-            report = self._rebuilt(dataset_id, [document], checked=1)
-        elif is_folder(name) and self._documents.list(dataset_id, prefix=name, limit=1):
-            report = RebuildReport()
-        else:
-            return self._without_source(dataset_id, [name])
-        return _sum(report, self._layer_desk.embed_anew(dataset_id, name))
+        report = self._page(dataset_id, page)
+        gone = [
+            name
+            for name, info in infos.items()
+            if info is None
+            and not (is_folder(name) and self._documents.list(dataset_id, prefix=name, limit=1))
+        ]
+        report = _sum(report, self._without_source(dataset_id, gone))
+        there = [name for name in names if name not in gone]
+        return _sum(report, self._layer_desk.embed_anew(dataset_id, there))
 
     def datasets(
         self, dataset_ids: Sequence[str], progress: ProgressCallback | None

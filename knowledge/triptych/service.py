@@ -626,7 +626,8 @@ class Service:
         """Bring chunks and vectors up to date: only what is stale is derived again.
 
         The rebuild of a dataset, or of everything, is also how a new chunker or embedder is
-        taken on: the dataset's configuration becomes this Service's. One document's failure
+        taken on: the dataset's configuration becomes this Service's. ``scope`` can name several
+        documents, which ``doc_name`` cannot; no ``progress`` is told then. One's failure
         is in the report and holds up no other. Layers are not made here, but those of another
         embedder are embedded anew, as they are. What has lost its source is removed.
 
@@ -635,8 +636,8 @@ class Service:
 
         Raises:
             NotFoundError: there is no such dataset.
-            ModelMismatchError, ConflictError: one document is to be rebuilt, and its dataset
-                has another configuration: rebuild the dataset.
+            ModelMismatchError, ConflictError: documents are to be rebuilt by name, and their
+                dataset has another configuration: rebuild the dataset.
             CancelledError: the deadline passed; what was rebuilt stays.
         """
         self._open()
@@ -653,8 +654,8 @@ class Service:
             if not report.removed:
                 raise self._missing(scope.dataset_id)
             return report
-        if scope.doc_name:
-            return self._rebuilds.document(scope.dataset_id, scope.doc_name)
+        if scope.doc_names:
+            return self._rebuilds.named(scope.dataset_id, scope.doc_names)
         datasets = [scope.dataset_id] if scope.dataset_id else self.documents.list_datasets()
         return self._rebuilds.datasets(datasets, progress)
 

@@ -170,6 +170,8 @@ def test_puts_searches_and_rebuilds_go_on_side_by_side() -> None:
             threads = [threading.Thread(target=work, args=(each,)) for each in range(3)]
             for thread in threads:
                 thread.start()
+            for at in range(5):
+                notifier.notify(put("d", f"old {at}"))
             for thread in threads:
                 thread.join(WAIT)
             reloader.flush()

@@ -164,7 +164,7 @@ def test_close_cancels_a_rebuild_that_would_never_end_and_its_scope_stays_pendin
     reloader.close()
     assert target.running == 0
     assert ours() == []
-    assert reloader.pending == RebuildScope(dataset_id="d")
+    assert reloader.pending == RebuildScope(dataset_id="d", doc_names=("a", "b"))
     assert [type(each.error) for each in records] == [CancelledError]
     assert (records[0].retry_in, records[0].retry) == (
         None,
@@ -356,8 +356,7 @@ def test_many_producers_and_no_event_is_lost() -> None:
     seen: dict[str, int] = {}
 
     def read(scope: RebuildScope) -> None:
-        names = list(written) if not scope.doc_name else [scope.doc_name]
-        for name in names:
+        for name in scope.doc_names or list(written):
             seen[name] = written[name]
 
     target, notifier = Target(read), QueueNotifier(capacity=3)

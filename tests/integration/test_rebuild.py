@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 
 from triptych import RebuildScope, Service, ServiceOptions, deadline
 from triptych.contracts import EmbedKind
-from triptych.errors import CancelledError, NotFoundError, ProviderError, ValidationError
+from triptych.errors import (
+    CancelledError,
+    ModelMismatchError,
+    NotFoundError,
+    ProviderError,
+    ValidationError,
+)
 from triptych.progress import Progress
 from triptych.records import DerivedLayer, Layer, NewDocument
 from triptych.testing import Failing, FakeEmbedder
@@ -266,3 +272,30 @@ def test_a_document_put_while_its_leftovers_are_removed_is_derived_again(
         kb.rebuild(scope)
         assert [hit.content for hit in kb.search("text", dataset_id="d").hits] == ["new text"]
         assert kb.stats("d")[0].stale == 0
+
+
+def test_several_documents_are_rebuilt_by_name_and_no_others(store: MemoryStore) -> None:
+    documents = Forgetful(store.documents)
+    with serve(store) as old:
+        old.put_documents("d", {name: f"text of {name}" for name in ("a", "b", "c", "gone", "f/x")})
+    for name in ("a", "b", "c"):
+        text = f"new text of {name}"
+        documents.put("d", NewDocument(name=name, content=text))
+    documents.delete("d", "gone")
+    with serve(store, documents=documents) as kb:
+        scope = RebuildScope(dataset_id="d", doc_names=["a", "b", "f/x", "f/", "gone", "none"])
+        report = kb.rebuild(scope)
+        assert (report.checked, report.rebuilt, report.fresh, report.removed) == (3, 2, 1, 1)
+        assert kb.rebuild(scope).fresh == 3
+        assert kb.rebuild(dataset_id="d").rebuilt == 1
+
+
+def test_documents_that_are_named_are_not_rebuilt_under_another_configuration(
+    store: MemoryStore,
+) -> None:
+    with serve(store, FakeEmbedder()) as kb:
+        kb.put_documents("d", {"a": "text", "b": "text"})
+    with serve(store, FakeEmbedder("other")) as kb:
+        with pytest.raises(ModelMismatchError):
+            kb.rebuild(RebuildScope(dataset_id="d", doc_names=["a", "b"]))
+        assert kb.rebuild(dataset_id="d").rebuilt == 2

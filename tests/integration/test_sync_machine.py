@@ -199,9 +199,10 @@ class FolderMachine(RuleBasedStateMachine):
                 new.put_document("d", "mine.md", "put by hand")
                 after = state_of(kb)
                 assert state_of(kb, failing) == state_of(new, failing)
-                # The last good version of what fails is still there.
-                assert {n: before[n] for n in failing & before.keys()} == {
-                    n: after[n] for n in failing & after.keys()
+                # The last good version of what fails is still there; its chunks are in order
+                # again if a sync was killed before it had made them, see below.
+                assert {n: before[n][:2] for n in failing & before.keys()} == {
+                    n: after[n][:2] for n in failing & after.keys()
                 }
                 calls = kb.options.embedder.calls  # type: ignore[union-attr]  # it has one
                 again = self.desk(kb).syncing(parser=PickyParser()).sync()
@@ -211,7 +212,7 @@ class FolderMachine(RuleBasedStateMachine):
                     name == "mine.md" or kb.get_document("d", name).metadata[MARK] == "root"
                     for name in after
                 )
-                assert all(check.status == "ok" for check in kb.health().checks)
+                assert kb.health().problems == ()
         finally:
             shutil.rmtree(self.path)
 

@@ -33,6 +33,9 @@ from triptych.records import Failure
 Item = tuple[str, str]
 """What an event touches: ("", "") everything, (dataset, "") the dataset."""
 
+Scope = tuple[str, tuple[str, ...]]
+"""What a rebuild covers: ("", ()) everything, (dataset, ()) the dataset."""
+
 Ending = Literal["done", "raises", "items", "gone"]
 Closer = Literal["nobody", "same thread", "other thread"]
 
@@ -62,7 +65,7 @@ class Attempt:
 
     start: float
     end: float
-    scope: Item
+    scope: Scope
     attempt: int
     events: int
     kind: str
@@ -212,7 +215,7 @@ class World:
             Attempt(
                 self._start,
                 self.time,
-                (record.scope.dataset_id, record.scope.doc_name),
+                (record.scope.dataset_id, record.scope.doc_names),
                 record.attempt,
                 record.events,
                 kind,
@@ -230,22 +233,28 @@ class World:
 # The model
 
 
-def covers(scope: Item, item: Item) -> bool:
-    return scope == ("", "") or scope in (item, (item[0], ""))
+def covers(scope: Scope, item: Item) -> bool:
+    return any(part in (item, (item[0], ""), ("", "")) for part in parts(scope))
 
 
-def smallest(items: Iterable[Item]) -> Item:
-    """The first of a document, its dataset, everything that covers all of ``items``."""
+def parts(scope: Scope) -> list[Item]:
+    dataset_id, names = scope
+    return [(dataset_id, name) for name in names] or [(dataset_id, "")]
+
+
+def smallest(items: Iterable[Item]) -> Scope:
+    """The first of some documents, their dataset, everything that covers all of ``items``."""
     items = list(items)
-    one = items[0]
+    dataset_id = items[0][0]
+    names = tuple(sorted({name for _, name in items if name}))
     return next(
         scope
-        for scope in (one, (one[0], ""), ("", ""))
+        for scope in ((dataset_id, names), (dataset_id, ()), ("", ()))
         if all(covers(scope, item) for item in items)
     )
 
 
-def expected(schedule: Schedule) -> tuple[list[Attempt], Item | None]:
+def expected(schedule: Schedule) -> tuple[list[Attempt], Scope | None]:
     """Every rebuild that has to happen, and what is pending in the end."""
     close_at = schedule.close_at if schedule.closer != "nobody" else float("inf")
     coming = sorted(schedule.events, key=lambda event: event[0])
@@ -281,11 +290,11 @@ def expected(schedule: Schedule) -> tuple[list[Attempt], Item | None]:
         items, arrived, retry_at = [], [], None
         left: list[Item] = []
         if close_at <= end:
-            end, kind, left = close_at, "CancelledError", [scope]
+            end, kind, left = close_at, "CancelledError", parts(scope)
         elif outcome.duration > TIMEOUT:
-            kind, left = "CancelledError", [scope]
-        elif outcome.ending == "raises" or (outcome.ending == "gone" and scope == ("", "")):
-            left = [scope]
+            kind, left = "CancelledError", parts(scope)
+        elif outcome.ending == "raises" or (outcome.ending == "gone" and scope == ("", ())):
+            left = parts(scope)
         elif outcome.ending == "items":
             left = list(outcome.items)
             kind = "items" if left else "done"
@@ -348,7 +357,7 @@ def test_every_schedule_goes_as_the_model_says(schedule: Schedule) -> None:
     attempts, pending = expected(schedule)
     assert world.attempts == attempts
     left = world.reloader.pending
-    assert (None if left is None else (left.dataset_id, left.doc_name)) == pending
+    assert (None if left is None else (left.dataset_id, left.doc_names)) == pending
 
 
 @settings(max_examples=150, deadline=None)
@@ -424,7 +433,7 @@ def test_a_rebuild_with_failed_items_shrinks_to_them() -> None:
     both = ((0.0, ("d", "a")), (0.0, ("e", "b")))
     world = World(Schedule(both, (Outcome(0, "items", (("e", "b"),)),)))
     world.run()
-    assert [each.scope for each in world.attempts] == [("", ""), ("e", "b")]
+    assert [each.scope for each in world.attempts] == [("", ()), ("e", ("b",))]
     assert world.records[0].retry == RebuildScope(dataset_id="e", doc_name="b")
 
 

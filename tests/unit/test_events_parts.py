@@ -23,6 +23,7 @@ from triptych.records import Failure
 
 A = RebuildScope(dataset_id="d", doc_name="a")
 B = RebuildScope(dataset_id="d", doc_name="b")
+AB = RebuildScope(dataset_id="d", doc_names=("a", "b"))
 D = RebuildScope(dataset_id="d")
 E = RebuildScope(dataset_id="e", doc_name="a")
 ALL = RebuildScope()
@@ -56,7 +57,18 @@ def test_an_event_touches_the_narrowest_thing_it_can_name(
 
 @pytest.mark.parametrize(
     ("left", "right", "both"),
-    [(A, A, A), (A, B, D), (A, D, D), (D, D, D), (A, E, ALL), (D, E, ALL), (ALL, A, ALL)],
+    [
+        (A, A, A),
+        (A, B, AB),
+        (A, AB, AB),
+        (A, D, D),
+        (AB, D, D),
+        (D, D, D),
+        (A, E, ALL),
+        (AB, E, ALL),
+        (D, E, ALL),
+        (ALL, A, ALL),
+    ],
 )
 def test_the_smallest_scope_that_covers_both(
     left: RebuildScope, right: RebuildScope, both: RebuildScope
@@ -78,7 +90,9 @@ def test_what_failed_is_the_scope_of_the_retry() -> None:
 
     assert failed_scope(report()) is None
     assert failed_scope(report(("d", "a"))) == A
-    assert failed_scope(report(("d", "a"), ("d", "b"))) == D
+    assert failed_scope(report(("d", "a"), ("d", "b"))) == AB
+    assert failed_scope(report(*(("d", str(at)) for at in range(257)))) == D
+    assert failed_scope(report(("d", "a"), ("d", "\udcff"))) == D
     assert failed_scope(report(("d", "a"), ("e", "a"))) == ALL
     assert failed_scope(report(("d", ""))) == D
 
@@ -146,7 +160,7 @@ def test_what_was_taken_is_no_longer_pending() -> None:
     pending.add(A, 0.0)
     pending.add(B, 0.25)
     taken = pending.take()
-    assert (taken.scope, taken.events, taken.attempt) == (D, 2, 1)
+    assert (taken.scope, taken.events, taken.attempt) == (AB, 2, 1)
     assert (pending.scope, pending.due()) == (None, None)
     pending.add(A, 9.0)
     assert pending.take().events == 1
@@ -177,7 +191,7 @@ def test_a_failure_is_due_after_its_backoff_and_sooner_with_a_new_event() -> Non
     wait = pending.failed(pending.take(), A, 10.0)
     assert pending.due() == 10 + wait
     pending.add(B, 11.0)
-    assert (pending.due(), pending.scope) == (12, D)
+    assert (pending.due(), pending.scope) == (12, AB)
     taken = pending.take()
     assert (taken.events, taken.attempt) == (2, 2)
     pending.done()

@@ -24,7 +24,7 @@ from triptych.errors import (
     ProviderError,
     ValidationError,
 )
-from triptych.records import RebuildScope
+from triptych.records import NewDocument, RebuildScope
 from triptych.sync import (
     MARK,
     DirectorySync,
@@ -554,3 +554,52 @@ def test_an_empty_folder_makes_no_dataset(desk: Desk) -> None:
     desk.write("binary.md", b"\0")
     assert desk.sync() == SyncReport(checked=1, skipped=desk.sync().skipped)
     assert desk.kb.list_datasets() == []
+
+
+def test_the_last_good_version_of_a_file_that_fails_is_derived_if_it_was_not(desk: Desk) -> None:
+    file = desk.write("a.md", "# A\n\nold\n")
+    desk.syncing(parser=PickyParser()).sync()
+    # As a process leaves it that is killed between storing a document and deriving it.
+    stored = desk.kb.get_document("d", "a.md")
+    desk.kb.documents.put(
+        "d", NewDocument(name="a.md", content="# A\n\nnew\n", metadata=stored.metadata)
+    )
+    file.write_text("FAIL")
+    (behind,) = desk.kb.health().problems
+    assert "1 of 1 documents stale" in behind.detail
+    plan = desk.syncing(parser=PickyParser()).plan()
+    report = desk.syncing(parser=PickyParser()).sync()
+    assert plan.repaired == ("a.md",)
+    assert (plan.chunks, plan.embedded, plan.unchanged) == (report.chunks, report.embedded, 1)
+    assert (report.repaired, report.updated, [f.name for f in report.failed]) == (1, 0, ["a.md"])
+    (hit,) = desk.kb.search("new", dataset_id="d", mode="bm25").hits
+    assert (hit.stale, desk.text("a.md")) == (None, "# A\n\nnew\n")
+    assert desk.kb.health().problems == ()
+    again = desk.syncing(parser=PickyParser()).sync()
+    assert (again.repaired, again.embedded, len(again.failed)) == (0, 0, 1)
+
+
+def test_a_rebuild_of_several_documents_looks_at_their_files_alone(desk: Desk) -> None:
+    for name in ("a.md", "b.md", "c.md", "gone.md"):
+        desk.write(name, f"text of {name}")
+    sync = desk.syncing()
+    sync.sync()
+    desk.kb.put_document_layer("d", "gone.md", "L0", "about it", prompt_sig="p")
+    (desk.root / "gone.md").rename(desk.root / "new.md")
+    desk.write("a.md", "new text of a.md")
+    desk.write("c.md", "not looked at")
+    report = sync.rebuild(
+        RebuildScope(dataset_id="d", doc_names=["a.md", "b.md", "gone.md", "new.md", "none.md"])
+    )
+    assert (report.checked, report.rebuilt, report.fresh, report.removed) == (3, 2, 1, 1)
+    assert contents(desk.kb) == {
+        "a.md": "new text of a.md",
+        "b.md": "text of b.md",
+        "c.md": "text of c.md",
+        "new.md": "text of gone.md",
+    }
+    layer = desk.kb.layer("d", "new.md", "L0")
+    assert layer is not None
+    assert (layer.content, layer.stale) == ("about it", None)
+    assert sync.rebuild(RebuildScope(dataset_id="d", doc_names=["a.md", "root/"])).rebuilt == 1
+    assert desk.text("c.md") == "not looked at"

@@ -207,6 +207,8 @@ def _line(record: RebuildRecord) -> str:
     assert report is not None  # the caller has looked
     scope = record.scope
     where = "/".join(part for part in (scope.dataset_id, scope.doc_name) if part)
+    if len(scope.doc_names) > 1:
+        where += f", {len(scope.doc_names)} documents"
     parts = [
         f"{count} {what}"
         for count, what in (
@@ -232,6 +234,7 @@ def _json(record: RebuildRecord) -> dict[str, Any]:
         "time": datetime.now().astimezone().isoformat(timespec="milliseconds"),
         "dataset": record.scope.dataset_id or None,
         "name": record.scope.doc_name or None,
+        "names": list(record.scope.doc_names) or None,
         "events": record.events,
         "attempt": record.attempt,
         "seconds": round(record.duration, 3),

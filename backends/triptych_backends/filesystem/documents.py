@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
@@ -25,7 +25,7 @@ __all__ = ["FilesDocuments"]
 
 
 class FilesDocuments(SqlDocuments):
-    """`DocumentRepo`, `BulkDocumentRepo` and `VersionReader` over a `FilesStore`.
+    """`DocumentRepo`, `BulkDocumentRepo`, `BulkDeleter` and `VersionReader` over a `FilesStore`.
 
     Every method looks at the files it tells of first, and takes over what was edited by hand.
     """
@@ -233,6 +233,29 @@ class FilesDocuments(SqlDocuments):
             change.remove(name, sidecar.path, sidecar.version, sidecar.sha256)
             change.commit()
             return True
+
+    def delete_many(self, dataset_id: str, versions: Mapping[str, int]) -> Sequence[str]:
+        """See `BulkDeleter.delete_many`. One whose file is no text any more stays: nobody adopted
+        what is in it."""
+        keeper = self._keeper
+        if keeper.sql.read_only:
+            return super().delete_many(dataset_id, versions)
+        with keeper.locked():
+            if not versions or keeper.folder(dataset_id) is None:
+                return []
+            change = keeper.change(dataset_id)
+            problems = {name: keeper.look_by_name(change, name) for name in versions}
+            change.commit()
+            change = keeper.change(dataset_id)
+            removed = []
+            for name in sorted(versions):
+                known = keeper.known(dataset_id, name) if problems[name] is None else None
+                if known is not None and known.sidecar.version == versions[name]:
+                    sidecar = known.sidecar
+                    change.remove(name, sidecar.path, sidecar.version, sidecar.sha256)
+                    removed.append(name)
+            change.commit()
+            return removed
 
     def delete_dataset(self, dataset_id: str) -> bool:
         """See `DocumentRepo.delete_dataset`. Files that are no documents are left."""

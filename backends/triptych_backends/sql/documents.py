@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
@@ -56,7 +56,7 @@ _DATASETS = select(t.dataset.c.name).where(t.dataset.c.live).order_by(t.dataset.
 
 
 class SqlDocuments(Repository):
-    """`DocumentRepo`, `BulkDocumentRepo` and `VersionReader` over a `SqlStore`."""
+    """`DocumentRepo`, `BulkDocumentRepo`, `BulkDeleter` and `VersionReader` over a `SqlStore`."""
 
     def __init__(self, store: SqlStore) -> None:
         super().__init__(store)
@@ -224,6 +224,20 @@ class SqlDocuments(Repository):
         with self.store.writing() as tx:
             dataset = find_dataset(tx, dataset_id)
             return dataset is not None and remove_document(tx, dataset, name)
+
+    def delete_many(self, dataset_id: str, versions: Mapping[str, int]) -> Sequence[str]:
+        """See `BulkDeleter.delete_many`. Chunks, vectors and layers go in the same transaction."""
+        if not versions:
+            return []
+        with self.store.writing() as tx:
+            dataset = find_dataset(tx, dataset_id)
+            if dataset is None:
+                return []
+            return [
+                name
+                for name in sorted(versions)
+                if remove_document(tx, dataset, name, only=versions[name])
+            ]
 
     def delete_dataset(self, dataset_id: str) -> bool:
         """See `DocumentRepo.delete_dataset`. All derived data goes in the same transaction."""

@@ -123,10 +123,17 @@ def remove_layers(
         tx.log(dataset, FIELD_OF_LAYER[layer], pk)
 
 
-def remove_document(tx: Transaction, dataset: Dataset, name: str) -> bool:
-    """Remove a document and all that was derived from it; whether there was one."""
-    remove_layers(tx, dataset.id, name)
+def remove_document(
+    tx: Transaction, dataset: Dataset, name: str, *, only: int | None = None
+) -> bool:
+    """Remove a document and all that was derived from it; whether there was one.
+
+    With ``only``, nothing is done unless it is of this version.
+    """
     found = tx.one(_DOCUMENT, dataset=dataset.id, name=name)
+    if only is not None and (found is None or found[1] != only):
+        return False
+    remove_layers(tx, dataset.id, name)
     if found is None:
         return False
     document, version = found

@@ -28,8 +28,9 @@ class EventReloader:
     - A rebuild starts on the trailing edge: ``debounce`` after the last event of a window,
       and no later than ``max_delay`` after its first. Events that come while one is running
       form the next window.
-    - Its scope is the smallest that covers the window: one document; one dataset, when
-      several of its documents or the dataset itself were touched; else everything.
+    - Its scope is the smallest that covers the window: some documents of one dataset; the
+      dataset, when it was touched itself or more than `RebuildScope.MAX_DOC_NAMES` of its
+      documents were; else everything.
     - A rebuild that raises, runs into ``rebuild_timeout`` or reports ``failed`` items leaves
       its scope, or that of the failed items, pending. It merges with what comes next, and
       is retried with exponential backoff without new events; a new event ends the wait, and

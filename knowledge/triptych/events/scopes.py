@@ -1,8 +1,8 @@
 """What an event touches, and the smallest scope that covers several.
 
-Scopes form a join-semilattice: document below dataset below everything. `join_scopes` is
-associative, commutative and idempotent, so a window needs to remember one scope only,
-however many events it holds.
+Scopes form a join-semilattice: sets of documents, as large as a scope can name, below their
+dataset below everything. `join_scopes` is associative, commutative and idempotent, so a window
+needs to remember one scope only, however many events it holds and in whatever order they came.
 """
 
 from __future__ import annotations
@@ -27,9 +27,12 @@ def join_scopes(left: RebuildScope | None, right: RebuildScope | None) -> Rebuil
     """The smallest scope that covers both; None covers nothing."""
     if left is None or right is None or left == right:
         return right if left is None else left
-    if left.dataset_id == right.dataset_id:
-        return RebuildScope(dataset_id=left.dataset_id)
-    return RebuildScope()
+    if left.dataset_id != right.dataset_id:
+        return RebuildScope()
+    names = {*left.doc_names, *right.doc_names} if left.doc_names and right.doc_names else ()
+    if len(names) > RebuildScope.MAX_DOC_NAMES:
+        names = ()
+    return RebuildScope(dataset_id=left.dataset_id, doc_names=names)
 
 
 def failed_scope(report: RebuildReport) -> RebuildScope | None:

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
-from triptych.records import ChangeEvent, EventKind
+import attrs
+
+from triptych.records import ChangeEvent, EventKind, RebuildScope
 from triptych.sync.ignoring import IGNORE_FILES
 from triptych.sync.roots import SyncRoot
 from triptych.sync.scanning import Scanner
 from triptych.sync.state import Known
 
-__all__ = ["events_of"]
+__all__ = ["Running", "StoredBelow", "events_of"]
 
 _MANY = 1000
-"""More changes than this at once are not told one by one."""
+"""More changed paths than this at once are not looked at one by one."""
+
+Running = Mapping[str, Sequence[str] | None]
+"""The datasets that are being synced, and of which documents; None means of all."""
+
+StoredBelow = Callable[[str, str], Sequence[str] | None]
+"""Documents of a dataset whose names begin with a folder's (which ends in a slash): at least one
+more than a scope can name if there are so many. None where that cannot be told."""
 
 
 def events_of(
@@ -22,25 +31,21 @@ def events_of(
     known: Mapping[SyncRoot, Mapping[str, Known]],
     paths: Sequence[str],
     *,
-    busy: bool,
+    running: Running,
+    stored_below: StoredBelow,
 ) -> list[ChangeEvent]:
-    """The events that changes at the absolute ``paths`` make, each once, in order.
-
-    ``busy`` says that a sync is running, which may have read files that are not yet ``known``.
-    """
+    """The events that changes at the absolute ``paths`` make, each once, in order."""
     found: dict[ChangeEvent, None] = {}
     for root, scanner in roots:
+        changes = _Changes(
+            root=root,
+            scanner=scanner,
+            known=known.get(root, {}),
+            running=running,
+            stored_below=stored_below,
+        )
         below = [relative for path in paths if (relative := _below(root, path)) is not None]
-        whole = ChangeEvent(kind=EventKind.BULK, dataset_id=root.dataset_id)
-        if len(below) > _MANY:
-            found[whole] = None
-            continue
-        for relative in dict.fromkeys(below):
-            if whole in found:
-                break
-            event = _event(root, scanner, known.get(root, {}), relative, busy)
-            if event is not None:
-                found[event] = None
+        found |= dict.fromkeys(changes.events(list(dict.fromkeys(below))))
     return list(found)
 
 
@@ -53,31 +58,108 @@ def _below(root: SyncRoot, path: str) -> str | None:
     return path[len(prefix) :].replace(os.sep, "/") if path.startswith(prefix) else None
 
 
-def _event(
-    root: SyncRoot, scanner: Scanner, known: Mapping[str, Known], relative: str, busy: bool
-) -> ChangeEvent | None:
-    whole = ChangeEvent(kind=EventKind.BULK, dataset_id=root.dataset_id)
-    *above, name = relative.split("/")
-    path = str(root.path / relative)
-    if any(part.startswith(".") for part in above) or scanner.is_excluded_path(path):
-        return None
-    if not relative or name in IGNORE_FILES:
-        return whole
-    if name.startswith("."):
-        return None
-    if os.path.isdir(path):
-        return whole if scanner.enters(relative) else None
-    scan = scanner.look(relative)
-    one = ChangeEvent(
-        kind=EventKind.PUT if scan.files else EventKind.DELETE,
-        dataset_id=root.dataset_id,
-        doc_name=root.name_of(relative),
-    )
-    if relative in known or scan.files or scan.failed:
-        return one
-    if os.path.lexists(path):
-        return None
-    # What is gone may have been a folder. A copy, for a sync may be adding to it.
-    if busy or any(each.startswith(f"{relative}/") for each in list(known)):
-        return whole
-    return one if scanner.wants(relative) else None
+class _TooWideError(Exception):
+    """What has changed cannot be told document by document."""
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class _Changes:
+    """The changes below one root."""
+
+    root: SyncRoot
+    scanner: Scanner
+    known: Mapping[str, Known]
+    running: Running
+    stored_below: StoredBelow
+
+    def events(self, changed: Sequence[str]) -> list[ChangeEvent]:
+        """One for each document that may have changed, or one for the dataset."""
+        found: dict[ChangeEvent, None] = {}
+        folders: set[str] = set()
+        looked_at = 0
+        try:
+            for relative in changed:
+                if self._left_out(relative) or any(each in folders for each in _above(relative)):
+                    continue
+                looked_at += 1
+                if os.path.isdir(self.root.path / relative):
+                    folders.add(relative)
+                found |= dict.fromkeys(self._told(relative, folder=relative in folders))
+                if looked_at > _MANY or len(found) > RebuildScope.MAX_DOC_NAMES:
+                    raise _TooWideError
+        except _TooWideError:
+            return [ChangeEvent(kind=EventKind.BULK, dataset_id=self.root.dataset_id)]
+        return list(found)
+
+    def _left_out(self, relative: str) -> bool:
+        *above, name = relative.split("/")
+        if any(part.startswith(".") for part in above):
+            return True
+        if name.startswith(".") and name not in IGNORE_FILES:
+            return True
+        return self.scanner.is_excluded_path(str(self.root.path / relative))
+
+    def _told(self, relative: str, *, folder: bool) -> list[ChangeEvent]:
+        """
+        Raises:
+            _TooWideError: the dataset has to be looked through.
+        """
+        if not relative or relative.rpartition("/")[2] in IGNORE_FILES:
+            raise _TooWideError
+        if folder:
+            return self._folder(relative)
+        scan = self.scanner.look(relative)
+        one = self._event(relative, there=bool(scan.files))
+        if relative in self.known or scan.failed:
+            return [one]
+        # What is new may have taken the place of a folder, and what is gone may have been one.
+        if scan.files:
+            return [one, *self._deleted(relative)]
+        if os.path.lexists(self.root.path / relative):
+            return self._deleted(relative)
+        self._check_running(relative)
+        mine = [one] if self.scanner.wants(relative) else []
+        return [*mine, *self._deleted(relative)]
+
+    def _folder(self, relative: str) -> list[ChangeEvent]:
+        self._check_running(relative)
+        scan = self.scanner.scan_below(relative, RebuildScope.MAX_DOC_NAMES)
+        # Behind links, a file may be that of documents elsewhere.
+        if scan is None or scan.unlisted or scan.failed or scan.links:
+            raise _TooWideError
+        found = [self._event(each, there=True) for each in scan.files]
+        if relative in self.known or self.scanner.wants(relative):
+            # It may have taken the place of a file.
+            found.append(self._event(relative, there=False))
+        return found + self._deleted(relative, but=scan.files)
+
+    def _deleted(self, relative: str, *, but: Container[str] = ()) -> list[ChangeEvent]:
+        """One for each document below what is, or was, a folder, that has no file there."""
+        dataset_id = self.root.dataset_id
+        names = self.stored_below(dataset_id, f"{self.root.name_of(relative)}/")
+        if names is None or len(names) > RebuildScope.MAX_DOC_NAMES:
+            raise _TooWideError
+        return [
+            self._event(below, there=False)
+            for name in names
+            if (below := self.root.relative_of(name)) is not None and below not in but
+        ]
+
+    def _check_running(self, folder: str) -> None:
+        """A sync that runs may have read files there that no store has yet."""
+        dataset_id, below = self.root.dataset_id, f"{self.root.name_of(folder)}/"
+        names = self.running.get(dataset_id, ())
+        if names is None or any(name.startswith(below) for name in names):
+            raise _TooWideError
+
+    def _event(self, relative: str, *, there: bool) -> ChangeEvent:
+        return ChangeEvent(
+            kind=EventKind.PUT if there else EventKind.DELETE,
+            dataset_id=self.root.dataset_id,
+            doc_name=self.root.name_of(relative),
+        )
+
+
+def _above(relative: str) -> list[str]:
+    parts = relative.split("/")
+    return ["/".join(parts[:end]) for end in range(1, len(parts))]

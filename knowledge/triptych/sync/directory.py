@@ -7,9 +7,9 @@ import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from triptych.errors import NotFoundError
+from triptych.errors import NotFoundError, TriptychError, ValidationError
 from triptych.progress import ProgressCallback
-from triptych.records import ChangeEvent, EventKind, RebuildReport, RebuildScope
+from triptych.records import ChangeEvent, EventKind, RebuildReport, RebuildScope, check_text
 from triptych.service import Service
 from triptych.sync.changes import events_of
 from triptych.sync.parsing import SyncParser, TextFileParser
@@ -88,6 +88,7 @@ class DirectorySync:
         self._lock = threading.Lock()
         self._known: dict[SyncRoot, dict[str, Known]] = {}
         self._linked: set[str] = set()
+        self._running: dict[str, Sequence[str] | None] = {}
 
     @property
     def roots(self) -> tuple[SyncRoot, ...]:
@@ -121,7 +122,7 @@ class DirectorySync:
         return plan
 
     def rebuild(self, scope: RebuildScope) -> RebuildReport:
-        """Sync what ``scope`` covers: the file of one document, a dataset's roots, or all.
+        """Sync what ``scope`` covers: the files of some documents, a dataset's roots, or all.
 
         Raises:
             NotFoundError: no root goes into the dataset.
@@ -131,9 +132,11 @@ class DirectorySync:
             return self.sync().as_rebuild()
         if scope.dataset_id not in self.datasets:
             raise NotFoundError(f"no folder is synced into the dataset {scope.dataset_id!r}")
-        # A name with a slash behind is a folder's, which could not be read.
-        one = scope.doc_name if not scope.doc_name.endswith("/") else ""
-        names = [one] if one and scope.dataset_id not in self._linked else None
+        names: Sequence[str] | None = scope.doc_names or None
+        # A name with a slash behind is a folder's, which could not be read. Behind links, a
+        # file may be that of documents which are not named.
+        if scope.dataset_id in self._linked or any(n.endswith("/") for n in scope.doc_names):
+            names = None
         return self._sync(scope.dataset_id, names, None).as_rebuild()
 
     # For notifiers
@@ -141,11 +144,16 @@ class DirectorySync:
     def changes(self, paths: Iterable[str]) -> list[ChangeEvent]:
         """What the changes at these absolute ``paths`` mean to the documents.
 
-        Nothing, where no document can come of them; many, or a change to a folder, mean the
-        whole dataset.
+        Nothing, where no document can come of them; more documents than a scope can name, or
+        folders that may hold more, mean the whole dataset.
         """
-        busy = self._lock.locked()
-        return events_of(self._roots, self._known, list(paths), busy=busy)
+        return events_of(
+            self._roots,
+            self._known,
+            list(paths),
+            running=self._running,
+            stored_below=self._stored_below,
+        )
 
     def everything(self) -> list[ChangeEvent]:
         """An event for each dataset: anything may have changed."""
@@ -169,9 +177,11 @@ class DirectorySync:
     ) -> SyncReport:
         with self._lock:
             one = self._pass(dataset_id)
+            self._running[dataset_id] = names
             try:
                 report = one.run(names, progress)
             finally:
+                del self._running[dataset_id]
                 if names is None and one.changed:
                     self._save(dataset_id)
             if names is None:
@@ -189,6 +199,22 @@ class DirectorySync:
         return Pass(
             self._service, dataset_id, roots, self._options, self._preparer, known=self._known
         )
+
+    def _stored_below(self, dataset_id: str, folder: str) -> Sequence[str] | None:
+        most = RebuildScope.MAX_DOC_NAMES + 1
+        try:
+            check_text(folder, "a folder")
+        except ValidationError:
+            return ()  # no document can have such a name
+        try:
+            # Behind the folder's own name, which no document has: a store that is itself made of
+            # files then need not look through all of them.
+            found = self._service.documents.list(
+                dataset_id, prefix=folder, after=folder, limit=most
+            )
+        except TriptychError:
+            return None
+        return [info.name for info in found]
 
     def _file(self, root: SyncRoot) -> Path | None:
         return state_file(self._state, root.key, root.dataset_id) if self._state else None

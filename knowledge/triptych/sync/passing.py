@@ -15,6 +15,7 @@ from triptych.parallel import in_turn
 from triptych.progress import ProgressCallback
 from triptych.records import DocumentInfo, Failure, NewDocument, PutReport
 from triptych.service import Service
+from triptych.sync.deleting import DELETED_AT_ONCE, delete_documents, layered
 from triptych.sync.moving import copy_layers, renames
 from triptych.sync.preparing import Prepared, Preparer, Task, is_fresh
 from triptych.sync.pricing import price
@@ -200,6 +201,37 @@ class Pass:
                 known[each.task.file.relative] = each.known
                 self.changed = True
             yield each
+            kept = self._kept(each)
+            if kept is not None:
+                work.done.append(attrs.evolve(kept, document=None))
+                yield kept
+
+    def _kept(self, failed: Prepared) -> Prepared | None:
+        """Of a file that fails, what the store has: to be put again as it is, where its chunks are
+        behind, as a process leaves them that was killed before it had derived them."""
+        task = failed.task
+        if failed.outcome != "failed" or task.info is None or task.fresh:
+            return None
+        if task.info.metadata.get(MARK) not in self._keys:
+            return None
+        stored = self._service.documents.get(self._dataset_id, task.info.name)
+        if stored is None:
+            return None
+        document = NewDocument(
+            name=stored.name,
+            content=stored.content,
+            metadata=stored.metadata,
+            if_version=stored.version,
+            original_sha256=stored.original_sha256,
+            parser_sig=stored.parser_sig,
+        )
+        return Prepared(
+            task=task,
+            outcome="put",
+            document=document,
+            content_sha256=task.info.content_sha256,
+            same=True,
+        )
 
     def _put(self, work: _Work, progress: ProgressCallback | None) -> PutReport:
         if not work.todo:
@@ -237,30 +269,32 @@ class Pass:
         if not gone:
             return deleted, failed
         heirs = self._heirs(work, gone)
-        for info in gone:
+        for start in range(0, len(gone), DELETED_AT_ONCE):
             deadlines.check("deleting documents")
-            if self._is_back(work, info):
-                continue
-            try:
-                for heir in heirs.get(info.content_sha256, ()):
-                    copy_layers(self._service, self._dataset_id, info.name, heir)
-                self._service.delete_document(self._dataset_id, info.name)
-            except CancelledError:
-                raise
-            except TriptychError as error:
-                failed.append(Failure(dataset_id=self._dataset_id, name=info.name, error=error))
-            else:
-                deleted[info.name] = None
+            ready = []
+            for info in gone[start : start + DELETED_AT_ONCE]:
+                if self._is_back(work, info):
+                    continue
+                try:
+                    for heir in heirs.get(info.content_sha256, ()):
+                        copy_layers(self._service, self._dataset_id, info.name, heir)
+                except CancelledError:
+                    raise
+                except TriptychError as error:
+                    failed.append(Failure(dataset_id=self._dataset_id, name=info.name, error=error))
+                else:
+                    ready.append(info)
+            done, not_done = delete_documents(self._service, self._dataset_id, ready)
+            deleted |= dict.fromkeys(done)
+            failed += not_done
         return deleted, failed
 
     def _heirs(self, work: _Work, gone: Sequence[DocumentInfo]) -> Mapping[str, list[str]]:
         """Which documents hold the contents of those that go, by digest; also those that an
         earlier sync put, which was cut off before it came to deleting."""
         names = {info.name for info in gone}
-        layered = {
-            layer.doc_name for layer in self._service.layer_repo.list(self._dataset_id)
-        } & names
-        wanted = {info.content_sha256 for info in gone if info.name in layered}
+        with_layers = layered(self._service, self._dataset_id, names)
+        wanted = {info.content_sha256 for info in gone if info.name in with_layers}
         heirs: dict[str, list[str]] = {}
         if wanted:
             for info in self._service.documents.list(self._dataset_id):

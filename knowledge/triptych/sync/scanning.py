@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import stat
 import sys
@@ -117,14 +118,20 @@ class Scanner:
             self._one(folder, name, found, want_folder=False)
         return found
 
-    def enters(self, relative: str) -> bool:
-        """Whether the folder at ``relative`` is gone into."""
+    def scan_below(self, relative: str, most: int) -> Scan | None:
+        """Everything below the folder at ``relative``, nothing where it is not gone into.
+
+        None: it holds more than ``most`` entries.
+        """
         found = Scan()
         folder = self._start(found)
         for part in relative.split("/"):
             if folder is not None:
                 folder = self._one(folder, part, found, want_folder=True)
-        return folder is not None
+        found.skipped.clear()
+        if folder is not None:
+            self._walk(folder, found, most)
+        return None if len(found.files) + len(found.skipped) > most else found
 
     def wants(self, relative: str) -> bool:
         """Whether a file of this name is taken, by its name alone."""
@@ -150,9 +157,10 @@ class Scanner:
             found.unlisted.add("")
             return None
 
-    def _walk(self, start: _Folder, found: Scan) -> None:
+    def _walk(self, start: _Folder, found: Scan, most: float = math.inf) -> None:
+        """Stops in the folder where there are more than ``most`` entries."""
         folders = [start]
-        while folders:
+        while folders and len(found.files) + len(found.skipped) <= most:
             deadlines.check("looking through the folder")
             folder = folders.pop()
             try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from triptych.contracts import Closeable, Eraser, VectorReader
+from triptych.contracts import BulkDeleter, Closeable, Eraser, VectorReader
 from triptych.errors import StoreError
 from triptych.records import Layer, NewDocument
 from triptych.signatures import embedding_input_sig
@@ -41,6 +41,30 @@ class DeleteTests(HarnessTests):
                 assert harness.raw(store, "d") == Contents(
                     content={"kept": b"kept fish"}, chunks=1, vectors=1, layers=1
                 )
+
+    def test_many_are_deleted_as_far_as_they_are_of_the_named_version(
+        self, store: Store, harness: Harness
+    ) -> None:
+        deleter = power(store, BulkDeleter)
+        assert list(deleter.delete_many("none", {"doomed": 1})) == []
+        _fill_two(store)
+        versions = {info.name: info.version for info in store.documents.list("d")}
+        changed = put(store, "d", "kept", "kept bird")
+        assert list(deleter.delete_many("d", {})) == []
+        for removed in (["doomed"], []):
+            assert list(deleter.delete_many("d", {**versions, "none": 1})) == removed
+            assert [info.version for info in store.documents.list("d")] == [changed.version]
+            assert store.chunks.get_doc_sig("d", "kept") is not None
+            assert store.layers.get("d", "kept", Layer.ABSTRACT) is not None
+        for name in ("doomed", "none"):
+            store.chunks.delete_by_doc("d", name)
+            store.layers.delete_by_doc("d", name)
+        assert _found_names(store, "d") == {"kept"}
+        if harness.raw is not None:
+            assert harness.raw(store, "d") == Contents(
+                content={"kept": b"kept bird"}, chunks=1, vectors=1, layers=1
+            )
+        assert put(store, "d", "doomed", TEXT).version > max(versions.values())
 
     def test_deleted_document_leaves_no_vectors_to_reuse(self, store: Store) -> None:
         reader = power(store, VectorReader)
