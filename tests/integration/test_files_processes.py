@@ -21,6 +21,7 @@ from files_steps import (
     State,
     assert_no_version_comes_again,
     difference,
+    opened,
     state,
     without,
 )
@@ -103,7 +104,7 @@ def run(root: Path, last: int) -> tuple[int, int]:
 
     def work() -> None:
         Killer.count, Killer.last = 0, last
-        with FilesStore.open(root, disk=Killer) as store:
+        with opened(root, Killer) as store:
             for step in [*BEGINNING, *STEPS]:
                 step(store)
                 os.write(write_end, b"%d\n" % Killer.count)
@@ -119,7 +120,7 @@ def run(root: Path, last: int) -> tuple[int, int]:
 @pytest.fixture(scope="module")
 def states(tmp_path_factory: pytest.TempPathFactory) -> list[State | None]:
     """What is true after each step, None after an edit by hand; the first: before any."""
-    with FilesStore.open(tmp_path_factory.mktemp("whole") / "kb") as store:
+    with opened(tmp_path_factory.mktemp("whole") / "kb") as store:
         states: list[State | None] = [state(store)]
         for step in [*BEGINNING, *STEPS]:
             step(store)
@@ -147,7 +148,7 @@ def killed_at(points: Iterable[int], folder: Path, states: list[State | None]) -
             if not step.path:
                 break
             edited.add(step.document)
-        with FilesStore.open(root) as store:
+        with opened(root) as store:
             found = state(store)
             allowed = [without(shown, edited) for shown in [seen[-1], *coming]]
             assert without(found, edited) in allowed, (

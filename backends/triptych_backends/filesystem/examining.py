@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from triptych.doctor import Check, Tally
 from triptych.records import Finding
 
-from . import looks
+from . import history, looks
 from .disk import disk_errors
 from .layout import INTENT, JOURNAL, OWN
 from .problems import Problem
@@ -43,6 +43,12 @@ CHECKS = {
             repair="it is read from the file again",
         ),
         Check(
+            "history.orphans",
+            "old versions of documents that are gone were left behind",
+            "they keep what was deleted",
+            repair="they are removed",
+        ),
+        Check(
             "journal.left",
             "a writer that ended early left files behind",
             "they take room; what it had begun to write is finished by the next write",
@@ -66,6 +72,8 @@ def examine_files(store: FilesStore, dataset_ids: Collection[str]) -> Iterator[F
         if not store.sql.read_only:
             for name in _left(store):
                 tally.add(CHECKS["journal.left"], store.keeper.where, name)
+            for folder in _orphans(store):
+                tally.add(CHECKS["history.orphans"], store.keeper.where, folder)
     yield from tally.findings()
 
 
@@ -112,6 +120,14 @@ def _left(store: FilesStore) -> list[str]:
     return [*left, *drafts]
 
 
+def _orphans(store: FilesStore) -> list[str]:
+    keeper = store.keeper
+    if not history.orphans(keeper):
+        return []
+    with keeper.lock.held():  # what another is deleting just now is none
+        return sorted(history.orphans(keeper))
+
+
 def mend_files(
     store: FilesStore, checks: Collection[str], dataset_ids: Collection[str]
 ) -> list[str]:
@@ -126,6 +142,9 @@ def mend_files(
                 if name.endswith(".tmp") and found.kind == "file":
                     keeper.disk.remove(f"{OWN}/{name}")
         done.append("finished what was begun, and removed what was left")
+    if "history.orphans" in checks:
+        with keeper.locked():
+            done.append(f"removed the old versions of {history.sweep(keeper)} deleted documents")
     if "files.mirror" in checks:
         for dataset in dataset_ids:
             done += _mend_mirror(store, dataset)
