@@ -105,6 +105,7 @@ def broken_references() -> tuple[Invariant, ...]:
                 )
                 place = (table.name, column.name)
                 left = _LEFT.get(place, "")
+                removing = (f"DELETE FROM {table.name} AS x WHERE {broken}",)
                 found.append(
                     Invariant(
                         Check(
@@ -117,9 +118,7 @@ def broken_references() -> tuple[Invariant, ...]:
                         ),
                         f"SELECT '' AS dataset, {_labelled(table)} AS label FROM {table.name} x "
                         f"WHERE {broken}",
-                        ()
-                        if left
-                        else _KEPT.get(place, (f"DELETE FROM {table.name} AS x WHERE {broken}",)),
+                        () if left else _KEPT.get(place, removing),
                     )
                 )
     return tuple(found)
