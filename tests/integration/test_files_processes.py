@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -172,6 +173,31 @@ def test_killed_before_every_operation(
     tmp_path: Path, states: list[State | None], operations: int
 ) -> None:
     killed_at(range(1, operations), tmp_path, states)
+
+
+class FailsOnce(Disk):
+    """A disk that fails to put a document in place."""
+
+    fails = False
+
+    def rename(self, old: str, new: str) -> None:
+        if self.fails and new.startswith("d/"):
+            type(self).fails = False
+            raise OSError(errno.EIO, "failed", self.real(new))
+        super().rename(old, new)
+
+
+def test_what_failed_half_way_comes_before_a_put_that_changes_nothing(tmp_path: Path) -> None:
+    with FilesStore.open(tmp_path / "kb", disk=FailsOnce) as store:
+        store.documents.put("d", NewDocument(name="a", content="one"))
+        FailsOnce.fails = True
+        new = [NewDocument(name=name, content="two") for name in "ab"]
+        with pytest.raises(StoreError, match="failed"):
+            store.documents.put_many("d", new)
+        put = store.documents.put("d", NewDocument(name="a", content="one"))
+        assert store.documents.get("d", "b") is not None
+        assert store.documents.get("d", "a") == put
+        assert [info.version for info in store.documents.versions("d", "a")] == [3, 2, 1]
 
 
 def test_a_put_killed_anywhere_is_whole_for_a_process_that_stays(tmp_path: Path) -> None:
