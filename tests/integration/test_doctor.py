@@ -493,6 +493,34 @@ def test_a_mirror_that_differs_is_read_again(folder: Path) -> None:
         assert "first" in kb.get_document("d", "a.md").content
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"UPDATE document SET version = version + 1 WHERE id = {A}",
+        f"UPDATE document SET metadata = '{{}}' WHERE id = {A}",
+        "UPDATE layer SET content = CAST('other' AS BLOB)",
+        "UPDATE layer SET source_version = 0 WHERE doc_name = 'a.md'",
+        "DELETE FROM layer",
+    ],
+)
+def test_a_mirror_that_says_otherwise_is_read_again(folder: Path, statement: str) -> None:
+    with opened(f"files://{folder}") as kb:
+        before = (kb.get_document("d", "a.md"), kb.layers("d"))
+        run(folder / ".triptych/derived/kb.db", statement)
+        assert "files.mirror" in names(kb.doctor())
+        assert kb.doctor(repair=True).clean
+        after = kb.get_document("d", "a.md")
+        assert (after.content, after.metadata) == (before[0].content, before[0].metadata)
+        assert [layer.content for layer in kb.layers("d")] == [x.content for x in before[1]]
+        assert kb.search("abstract", dataset_id="d", layer="L0", mode="bm25").hits
+
+
+def test_a_document_deleted_meanwhile_leaves_no_orphan(folder: Path) -> None:
+    with opened(f"files://{folder}") as kb:
+        (folder / "d" / "n001.md").unlink()
+        assert kb.doctor().clean
+
+
 def test_a_file_that_cannot_be_taken_is_told_with_what_to_do(folder: Path) -> None:
     (folder / "d" / "bad.md").write_bytes(b"\xff\xfe\xff")
     with opened(f"files://{folder}") as kb:

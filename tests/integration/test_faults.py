@@ -111,8 +111,14 @@ def test_whatever_fails_nothing_told_is_lost(script: Script, base: Path, kind: s
 def test_whatever_fails_nothing_told_is_lost_at_length(
     script: Script, base: Path, kind: str
 ) -> None:
+    failed = []
     for seed in range(1000, 1000 + MANY):
-        survives(script, base, kind, seed)
+        try:
+            survives(script, base, kind, seed)
+        except Exception as error:  # noqa: BLE001 - all are told, at the end
+            failed.append(error)
+    if failed:
+        raise ExceptionGroup(f"{len(failed)} of {MANY} cases not survived", failed)
 
 
 def survives(script: Script, base: Path, kind: str, seed: int) -> bool:

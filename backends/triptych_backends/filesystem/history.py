@@ -56,7 +56,7 @@ def keep(
     newest = sorted(old.union(new), reverse=True)
     staying = [each for each in newest if each < version][:history]
     for each in staying:
-        if each in new:
+        if each in new and each not in old:
             plan.writes[version_file(folder, name, each)] = _written(new[each])
     for each in old.difference(staying):
         plan.removals[version_file(folder, name, each)] = None

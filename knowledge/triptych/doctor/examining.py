@@ -126,7 +126,9 @@ class DatasetExaminer:
             after = page[-1].name
 
     def _orphaned_set(self, dataset: str, name: str, tally: Tally, place: str) -> None:
-        if self._documents.get_info(dataset, name) is None:
+        # Who deletes a document meanwhile takes its chunk set with it.
+        gone = self._documents.get_info(dataset, name) is None
+        if gone and self._chunks.get_doc_sig(dataset, name) is not None:
             tally.add("chunks.orphans", place, name, dataset_id=dataset)
 
     def _examine_layers(self, dataset: str, tally: Tally, place: str) -> int:
