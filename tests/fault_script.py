@@ -25,6 +25,8 @@ from triptych.records import NewDocument
 from triptych.service import Service
 
 FAULTS = {"ENOSPC": 28, "EIO": 5, "EROFS": 30, "EDQUOT": 122, "kill": 0, "clock": -1}
+CALLS = 6
+"""Kinds of calls that may fail: any, and one by one those that the shim names."""
 STEPS = 8
 KEPT = 3
 """Old versions that are kept of each document."""
@@ -42,8 +44,15 @@ def text(name: str, edition: int) -> str:
     )
 
 
+def document(name: str, edition: int) -> NewDocument:
+    """The document of `text`; its metadata name the edition as well."""
+    return NewDocument(name=name, content=text(name, edition), metadata={"edition": str(edition)})
+
+
 Editions = tuple[int, ...]
 """What a document is and was, newest first, as far as it is kept; empty: there is none."""
+Held = tuple[Editions, ...]
+"""What there is of each of `NAMES`."""
 Did = dict[str, "int | Exception"]
 """The version that each document of a step got (0 where none is told), or what failed."""
 
@@ -52,8 +61,15 @@ Did = dict[str, "int | Exception"]
 class Step:
     """A call, and what it makes of the documents that it names."""
 
-    effects: dict[str, Callable[[Editions], Editions]]
+    effects: dict[str, Callable[[Editions, Editions], Editions]]
     act: Callable[[Service], Did]
+
+    def after(self, held: Held, read: Held) -> Held:
+        """What a store that held ``held`` holds then. A restore reads first: it read ``read``."""
+        return tuple(
+            self.effects[name](now, then) if name in self.effects else now
+            for name, now, then in zip(NAMES, held, read, strict=True)
+        )
 
 
 def steps(seed: int) -> list[Step]:
@@ -84,25 +100,26 @@ def _step(kind: str, names: list[str], edition: int) -> Step:
     return Step({name: _put_over(edition)}, lambda kb: _put(kb, name, edition))
 
 
-def _put_over(edition: int) -> Callable[[Editions], Editions]:
-    return lambda old: (edition, *old)[: KEPT + 1]
+def _put_over(edition: int) -> Callable[[Editions, Editions], Editions]:
+    return lambda now, read: (edition, *now)[: KEPT + 1]
 
 
-def _put_back(old: Editions) -> Editions:
+def _put_back(now: Editions, read: Editions) -> Editions:
     """The oldest edition that is kept becomes the newest, unless it is that already."""
-    return old if not old or old[-1] == old[0] else (old[-1], *old)[: KEPT + 1]
+    return now if not read or now[:1] == read[-1:] else (read[-1], *now)[: KEPT + 1]
 
 
-def _gone(old: Editions) -> Editions:
+def _gone(now: Editions, read: Editions) -> Editions:
     return ()
 
 
 def _put(kb: Service, name: str, edition: int) -> Did:
-    return {name: kb.put_document("d", name, text(name, edition)).version}
+    new = document(name, edition)
+    return {name: kb.put_document("d", name, new.content, new.metadata).version}
 
 
 def _many(kb: Service, names: list[str], edition: int) -> Did:
-    news = [NewDocument(name=name, content=text(name, edition)) for name in names]
+    news = [document(name, edition) for name in names]
     failed = {failure.name: failure.error for failure in kb.put_documents("d", news).failed}
     return {name: failed.get(name, 0) for name in names}
 
@@ -156,16 +173,18 @@ def run(url: str, seed: int, kind: str) -> None:
                 shim.fault_clock(-chance.choice([1, 3600, 86400 * 400]))
             else:
                 count = chance.choice([1, 2, 10**6])
-                shim.fault_set(chance.randrange(40), FAULTS[kind], count)
+                which = chance.randrange(CALLS)
+                skip = chance.randrange(40 if which < 2 else 8)
+                shim.fault_set(skip, FAULTS[kind], count, which)
         if number == end:
-            shim.fault_set(-1, 0, 0)
+            shim.fault_set(-1, 0, 0, 0)
         did, errors = _carried_out(step, kb)
         tell(number, did, list(map(str, errors)))
         if any(isinstance(error, StoreError) and "closed" in str(error) for error in errors):
-            shim.fault_set(-1, 0, 0)
+            shim.fault_set(-1, 0, 0, 0)
             kb.close()
             kb = opened(url)
-    shim.fault_set(-1, 0, 0)
+    shim.fault_set(-1, 0, 0, 0)
     kb.close()
     shim.fault_clock(0)
 

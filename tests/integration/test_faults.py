@@ -20,7 +20,17 @@ from typing import Any
 import pytest
 
 import fault_script
-from fault_script import FAULTS, NAMES, STEPS, Editions, opened, steps, text
+from fault_script import (
+    FAULTS,
+    NAMES,
+    STEPS,
+    Editions,
+    Held,
+    document,
+    opened,
+    steps,
+    text,
+)
 from triptych.service import Service
 
 SHIM = Path(fault_script.__file__).with_name("fault_shim.c")
@@ -89,7 +99,7 @@ def base(request: pytest.FixtureRequest, disk: Path) -> Path:
     folder = disk / scheme
     folder.mkdir()
     with opened(url_in(folder, scheme)) as kb:
-        kb.put_documents("d", {name: text(name, 0) for name in NAMES})
+        kb.put_documents("d", [document(name, 0) for name in NAMES])
         kb.search("seven", dataset_id="d")
     (folder / "scheme").write_text(scheme)
     return folder
@@ -140,12 +150,12 @@ def survives(script: Script, base: Path, kind: str, seed: int) -> bool:
 
 def check(url: str, seed: int, told: list[list[Any]], *, killed: bool) -> None:
     """The store holds what the steps left, is whole, and can be written."""
-    may_be, versions = expected(seed, told, killed=killed)
+    may_hold, versions = expected(seed, told, killed=killed)
     with opened(url) as kb:
         there = "d" in kb.list_datasets()
         stored = {info.name for info in kb.list_documents("d")} if there else set()
-        for name in NAMES:
-            assert (editions(kb, name) if name in stored else ()) in may_be[name], name
+        held = tuple(editions(kb, name) if name in stored else () for name in NAMES)
+        assert held in may_hold
         report = kb.doctor()
         wrong = {finding.check for finding in report.findings}
         failed = killed or any(errors for *_, errors in told)
@@ -156,29 +166,32 @@ def check(url: str, seed: int, told: list[list[Any]], *, killed: bool) -> None:
         assert [hit.doc_name for hit in kb.search("afterwards", dataset_id="d", mode="bm25").hits]
 
 
-def expected(
-    seed: int, told: list[list[Any]], *, killed: bool
-) -> tuple[dict[str, set[Editions]], dict[str, int]]:
-    """What each document may be now, and the greatest version that it was told to have."""
-    may_be: dict[str, set[Editions]] = {name: {(0,)} for name in NAMES}
+def expected(seed: int, told: list[list[Any]], *, killed: bool) -> tuple[set[Held], dict[str, int]]:
+    """What the store may hold, and the greatest version that each document was told to have.
+
+    A step that failed was carried out wholly, or not at all; and that while a later step was
+    under way, between its reading and its writing.
+    """
+    may_hold: set[Held] = {((0,),) * len(NAMES)}
     versions = dict.fromkeys(NAMES, 0)
     every = steps(seed)
     assert [number for number, *_ in told] == list(range(len(told)))
     for step, (_, done, _) in zip(every, told, strict=False):
-        for name, effect in step.effects.items():
-            after = set(map(effect, may_be[name]))
-            may_be[name] = after if name in done else may_be[name] | after
-            versions[name] = max(versions[name], done.get(name, 0))
+        after = {step.after(held, read) for held in may_hold for read in may_hold}
+        may_hold = after if done else may_hold | after
+        versions |= {name: max(versions[name], version) for name, version in done.items()}
     if killed and len(told) < STEPS:
-        for name, effect in every[len(told)].effects.items():
-            may_be[name] |= set(map(effect, may_be[name]))
-    return may_be, versions
+        step = every[len(told)]
+        may_hold |= {step.after(held, read) for held in may_hold for read in may_hold}
+    return may_hold, versions
 
 
 def editions(kb: Service, name: str) -> Editions:
     """What a document is and was, by the store."""
-    known = {text(name, edition): edition for edition in range(STEPS + 1)}
     infos = kb.history("d", name)
     numbers = [info.version for info in infos]
     assert numbers == sorted(set(numbers), reverse=True)
-    return tuple(known[kb.get_document("d", name, number).content] for number in numbers)
+    found = [int(info.metadata["edition"]) for info in infos]
+    for number, edition in zip(numbers, found, strict=True):
+        assert kb.get_document("d", name, number).content == text(name, edition)
+    return tuple(found)
