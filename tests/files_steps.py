@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -20,11 +21,19 @@ from triptych.records import (
     SourceDocument,
 )
 from triptych_backends.filesystem import FilesStore
+from triptych_backends.filesystem.disk import Disk
 
 CONFIGS = [DatasetConfig(chunker_sig="c1"), DatasetConfig(chunker_sig="c2", language="german")]
 LONG = f"long/{'x' * 250}.md"
 
+HISTORY = 2
+
 State = dict[tuple[str, ...], Any]
+
+
+def opened(root: Path, disk: Callable[[str], Disk] = Disk) -> FilesStore:
+    """The store in ``root``, which keeps so few old versions that the steps cut some."""
+    return FilesStore.open(root, disk=disk, history=HISTORY)
 
 
 def state(store: FilesStore) -> State:
@@ -38,12 +47,21 @@ def state(store: FilesStore) -> State:
             assert document.version == info.version
             metadata = tuple(sorted(document.metadata.items()))
             shown["document", dataset, info.name] = (document.content, info.version, metadata)
+            shown["history", dataset, info.name] = old_versions(store, dataset, info.name)
     for dataset in ("d", "e", "f"):
         for layer in store.layers.list(dataset):
             place = ("layer", dataset, layer.doc_name, str(layer.layer))
             shown[place] = (layer.content, layer.sig.source_version)
         shown["config", dataset] = store.chunks.config(dataset)
     return shown
+
+
+def old_versions(store: FilesStore, dataset: str, name: str) -> tuple[tuple[int, str], ...]:
+    """Number and content of each version that is kept, newest first."""
+    numbers = [info.version for info in store.documents.versions(dataset, name)[1:]]
+    kept = [store.documents.get_version(dataset, name, number) for number in numbers]
+    assert None not in kept
+    return tuple((each.version, each.content) for each in kept if each)
 
 
 def without(shown: State, edited: set[tuple[str, str]]) -> State:
@@ -124,6 +142,19 @@ def layer(dataset: str, name: str, text: str) -> Step:
     return Step(act)
 
 
+def restore(name: str) -> Step:
+    """The oldest version that is kept, put back."""
+
+    def act(store: FilesStore) -> None:
+        oldest = store.documents.versions("d", name)[-1].version
+        old = store.documents.get_version("d", name, oldest)
+        assert old is not None
+        new = NewDocument(name=name, content=old.content, metadata=old.metadata)
+        assert store.documents.put("d", new).version > oldest
+
+    return Step(act)
+
+
 LOADED = SourceDocument(
     dataset_id="d",
     name="loaded",
@@ -148,6 +179,8 @@ STEPS = [
     put("a", "new text", k="other"),
     put("deep/er/b", "nested"),
     many(["a", "deep/c", "deep/er/b", "e"], "all at once"),
+    restore("a"),
+    many(["deep/c", "e"], "and again"),
     layer("d", "a", "abstract"),
     layer("d", "a", "another abstract"),
     layer("d", "", "of the dataset"),
@@ -155,6 +188,7 @@ STEPS = [
     put(LONG, "long"),
     Step(lambda store: store.documents.delete("d", "deep/er/b")),
     Step(lambda store: store.documents.delete("d", "a")),
+    Step(lambda store: store.documents.erase()),
     put("a", "again"),
     Step(lambda store: store.chunks.configure("d", CONFIGS[1], expected=CONFIGS[0])),
     Step(lambda store: store.chunks.configure("f", CONFIGS[0], expected=None)),

@@ -31,7 +31,10 @@ from triptych.service import Service
 
 PARTS = 3
 SMALL, LARGE = 160, 400
+KEPT = 2
+"""Old versions that are kept of each document."""
 Key = tuple[str, str]
+Edition = tuple[int, str]
 
 
 def word(*parts: object) -> str:
@@ -49,13 +52,24 @@ def text(key: Key, edition: int) -> str:
 
 @attrs.frozen
 class Model:
-    """What a knowledge base holds: editions and metadata of documents, texts of layers."""
+    """What a knowledge base holds: editions and metadata of documents, texts of layers.
 
-    documents: dict[Key, tuple[int, str]] = attrs.field(factory=dict)
+    ``old`` has what documents were before, newest first.
+    """
+
+    documents: dict[Key, Edition] = attrs.field(factory=dict)
+    old: dict[Key, tuple[Edition, ...]] = attrs.field(factory=dict)
     layers: dict[tuple[str, str, str], str] = attrs.field(factory=dict)
 
     def put(self, key: Key, edition: int, mark: str) -> Model:
-        return attrs.evolve(self, documents={**self.documents, key: (edition, mark)})
+        new, before = (edition, mark), self.documents.get(key)
+        old = self.old
+        if before is not None and before != new:
+            old = {**old, key: (before, *old.get(key, ()))[:KEPT]}
+        return attrs.evolve(self, documents={**self.documents, key: new}, old=old)
+
+    def restore(self, key: Key) -> Model:
+        return self.put(key, *self.old[key][-1])
 
     def layer(self, key: Key, layer: str, content: str) -> Model:
         return attrs.evolve(self, layers={**self.layers, (*key, layer): content})
@@ -63,6 +77,7 @@ class Model:
     def without(self, gone: Callable[[Key], bool]) -> Model:
         return Model(
             {key: value for key, value in self.documents.items() if not gone(key)},
+            {key: value for key, value in self.old.items() if not gone(key)},
             {where: value for where, value in self.layers.items() if not gone(where[:2])},
         )
 
@@ -99,6 +114,15 @@ def put_many(keys: list[Key], edition: int) -> Step:
         return model
 
     return Step(f"put {len(keys)}", act, effect)
+
+
+def restore(key: Key) -> Step:
+    """The oldest version that is kept, put back."""
+    return Step(
+        f"restore {key}",
+        lambda kb: kb.restore(*key, kb.history(*key)[-1].version),
+        lambda model: model.restore(key),
+    )
 
 
 def delete(key: Key, *, purge: bool = False) -> Step:
@@ -160,6 +184,7 @@ def steps() -> list[Step]:
         issue,
         Step("language", lambda kb: kb.configure_dataset("d", language="german")),
         put(a, 4),
+        restore(a),
         drop,
         put(other, 5),
         delete(many[0], purge=True),
@@ -186,7 +211,7 @@ def churn(seed: int) -> Iterator[Step]:
 
 def opened(path: Path, size: int) -> Service:
     """The knowledge base at `path`."""
-    return triptych.open(path, embedder="hash", chunk_size=size, chunk_overlap=0)
+    return triptych.open(path, embedder="hash", chunk_size=size, chunk_overlap=0, history=KEPT)
 
 
 class WritePoints:

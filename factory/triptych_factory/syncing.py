@@ -1,4 +1,5 @@
-"""A `DirectorySync` beside a store: where its state lies, and what it must not take for files."""
+"""A `DirectorySync` beside a store: where its state lies, what it must not take for files, and
+what a doctor sees of it."""
 
 from __future__ import annotations
 
@@ -7,12 +8,22 @@ from pathlib import Path
 
 import attrs
 
+from triptych.doctor import Check, Tally
+from triptych.records import DoctorReport
 from triptych.service import Service
 from triptych.sync import DirectorySync, SyncOptions, SyncParser, SyncRoot
+from triptych.sync.state import broken_states
 from triptych_factory.locations import Location, parse_location
 from triptych_factory.settings import Settings
 
-__all__ = ["directory_sync", "state_folder", "store_paths"]
+__all__ = ["SYNC_STATE", "directory_sync", "examined_syncs", "state_folder", "store_paths"]
+
+SYNC_STATE = Check(
+    "sync.state",
+    "what syncs remember of files is damaged, of another version, or was left half written",
+    "the next sync of that folder reads every file again; what is stored is not concerned",
+    repair="it is removed, and the next sync makes it anew",
+)
 
 _BESIDE = ("-wal", "-shm", "-journal", ".index")
 """What SQLite and the search index put beside a database, by the end of its name."""
@@ -55,4 +66,25 @@ def directory_sync(
         attrs.evolve(options, exclude_paths=(*options.exclude_paths, *store_paths(location))),
         parser=FolderParser() if parser is None else parser,
         state=state_folder(location),
+    )
+
+
+def examined_syncs(report: DoctorReport, settings: Settings, *, repair: bool) -> DoctorReport:
+    """``report`` with what is wrong with the state of the store's syncs; ``repair`` drops that."""
+    folder = state_folder(parse_location(settings.url))
+    if folder is None or not folder.is_dir():
+        return report
+    broken, tally = broken_states(folder), Tally()
+    for file in broken:
+        tally.add(SYNC_STATE, f"the syncs in {folder}", file.name)
+    if not broken:
+        return report
+    if not repair or settings.read_only:
+        return attrs.evolve(report, findings=(*report.findings, *tally.findings()))
+    for file in broken:
+        file.unlink(missing_ok=True)
+    return attrs.evolve(
+        report,
+        repaired=(*report.repaired, *tally.findings()),
+        actions=(*report.actions, f"removed {len(broken)} files of syncs' state"),
     )

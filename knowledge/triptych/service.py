@@ -694,10 +694,11 @@ class Service:
     ) -> DoctorReport:
         """Check every invariant of the store, and say what is wrong and why it matters.
 
-        Reads everything, page by page: content against its checksums, chunks against their
-        documents, signatures against configurations, vectors, layers, what has lost its owner,
-        the database and the search index against each other, the model's files. That takes time
-        in proportion to the store; `health` is the quick look. Others may write meanwhile.
+        Reads everything, page by page: content and old versions against their checksums, chunks
+        against their documents, signatures against configurations, vectors, layers, what has
+        lost its owner, the database and the search index against each other, the model's files.
+        That takes time in proportion to the store; `health` is the quick look. Others may write
+        meanwhile.
 
         ``repair`` mends what can be made again from the truth, and examines once more: the
         report then tells what is left. It never removes or alters a source document.

@@ -16,7 +16,7 @@ from hypothesis import Phase, settings
 from json_files import full_disk
 from json_store import JsonStore
 from triptych import rules
-from triptych.records import NO_CHUNK, Filter
+from triptych.records import NO_CHUNK, Filter, Finding
 from triptych.search.exhaustive import Unit, rank
 from triptych.testing import Child, Harness, run_stateful
 from triptych.testing.chunks import ChunkTests
@@ -36,6 +36,11 @@ from triptych_backends.memory import MemoryStore
 from triptych_backends.sql import SqlStore
 
 Around = Callable[..., Any]
+
+
+def finds_itself_wrong(examine: Any, store: Any, dataset_ids: Any) -> Any:
+    for dataset in dataset_ids:
+        yield Finding(check="index.missing", place=dataset, detail="a chunk", why="it is not found")
 
 
 def loses_crlf(put: Any, store: Any, dataset_id: str, document: Any) -> Any:
@@ -635,6 +640,7 @@ def without_shrinking() -> Iterator[None]:
         ("chunks.restamp", restamps_anything),
         ("layers.put", stores_any_layer),
         ("documents.put", keeps_equal_puts),
+        ("chunks.examine", finds_itself_wrong),
     ],
 )
 def test_state_machine_sees_a_store_that(place: str, around: Around) -> None:

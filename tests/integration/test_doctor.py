@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -25,6 +26,8 @@ MANY = {f"n{number:03}.md": f"# T{number}\n\nText é number {number}.\n" for num
 
 
 def fill(kb: Service) -> None:
+    kb.put_document("d", "n000.md", "Before.", {"lang": "en"})
+    kb.put_document("d", "n000.md", "Before.")
     kb.put_documents("d", MANY)
     kb.put_document("d", "a.md", "# A\n\nÄpfel first.\r\n\n## B\n\nthen more.\n", {"lang": "en"})
     kb.put_document("e", "a.md", "Another dataset.")
@@ -93,6 +96,16 @@ def test_a_healthy_store_is_clean(scheme: str, tmp_path: Path) -> None:
         assert report.checked["documents"] == 31
         assert report.checked["layers"] == 2
         assert kb.doctor(repair=True).actions == ()
+
+
+def stored(path: Path) -> dict[tuple[int, int], bytes]:
+    """What the database has of documents, by id and version (0: the current one)."""
+    with closing(sqlite3.connect(path)) as driver:
+        rows = driver.execute(
+            "SELECT id, 0, content FROM document "
+            "UNION ALL SELECT document_id, version, content FROM document_version"
+        ).fetchall()
+    return {(pk, version): content for pk, version, content in rows}
 
 
 @attrs.frozen
@@ -201,6 +214,20 @@ BREAKS = {
     "layer's version": broken(
         "UPDATE layer SET source_version = 99 WHERE doc_name = 'a.md'", "layers.signature"),
     "dataset": broken("DELETE FROM dataset WHERE name = 'e'", "orphans.document.dataset_id"),
+    "old content": broken(
+        "UPDATE document_version SET content = x'00' WHERE content IS NOT NULL",
+        "history.unreadable", beyond=True),
+    "old content's checksum": broken(
+        "UPDATE document_version SET content_sha256 = 'x'", "history.unreadable", beyond=True),
+    "old metadata": broken(
+        "UPDATE document_version SET metadata = 'x'", "history.unreadable", beyond=True),
+    "old content that is gone": broken(
+        "UPDATE document_version SET content = NULL", "history.unreadable", beyond=True),
+    "old version's number": broken(
+        "UPDATE document_version SET version = version + 99", "history.order", beyond=True),
+    "old version's document": broken(
+        "DELETE FROM document WHERE id IN (SELECT document_id FROM document_version)",
+        "orphans.document_version.document_id", beyond=True),
     "live": broken("UPDATE dataset SET live = 0 WHERE name = 'e'", "dataset.hidden"),
     "log": broken(f"DELETE FROM change WHERE owner = {A}", "log.incomplete"),
     "clock": broken("DELETE FROM clock", "clock.behind"),
@@ -215,8 +242,7 @@ BREAKS = {
 def test_what_is_broken_is_found_and_mended(path: Path, name: str) -> None:
     case = BREAKS[name]
     run(path, *case.statements)
-    with closing(sqlite3.connect(path)) as driver:
-        before = driver.execute("SELECT id, content FROM document").fetchall()
+    before = stored(path)
     with opened(path) as kb:
         found = kb.doctor()
         assert names(found) >= case.checks, [str(each) for each in found.findings]
@@ -232,9 +258,8 @@ def test_what_is_broken_is_found_and_mended(path: Path, name: str) -> None:
             assert kb.search("another", dataset_id=kb.list_datasets()[-1], mode="bm25").hits
             kb.put_document("d", "later.md", "Written later.")
             assert kb.search("later", dataset_id="d", mode="bm25").hits
-    with closing(sqlite3.connect(path)) as driver:
-        after = dict(driver.execute("SELECT id, content FROM document").fetchall())
-    assert all(after[pk] == content for pk, content in before), "a source was lost or altered"
+    after = stored(path)
+    assert all(after[key] == content for key, content in before.items()), "a source was lost"
 
 
 def test_a_database_index_that_lies_is_built_anew(path: Path) -> None:
@@ -438,8 +463,6 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_files_that_rotted_unseen_are_told(folder: Path) -> None:
-    import os
-
     file = folder / "d" / "a.md"
     with opened(f"files://{folder}") as kb:
         with closing(sqlite3.connect(folder / ".triptych/derived/kb.db")) as driver, driver:
@@ -470,6 +493,34 @@ def test_a_mirror_that_differs_is_read_again(folder: Path) -> None:
         assert "first" in kb.get_document("d", "a.md").content
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"UPDATE document SET version = version + 1 WHERE id = {A}",
+        f"UPDATE document SET metadata = '{{}}' WHERE id = {A}",
+        "UPDATE layer SET content = CAST('other' AS BLOB)",
+        "UPDATE layer SET source_version = 0 WHERE doc_name = 'a.md'",
+        "DELETE FROM layer",
+    ],
+)
+def test_a_mirror_that_says_otherwise_is_read_again(folder: Path, statement: str) -> None:
+    with opened(f"files://{folder}") as kb:
+        before = (kb.get_document("d", "a.md"), kb.layers("d"))
+        run(folder / ".triptych/derived/kb.db", statement)
+        assert "files.mirror" in names(kb.doctor())
+        assert kb.doctor(repair=True).clean
+        after = kb.get_document("d", "a.md")
+        assert (after.content, after.metadata) == (before[0].content, before[0].metadata)
+        assert [layer.content for layer in kb.layers("d")] == [x.content for x in before[1]]
+        assert kb.search("abstract", dataset_id="d", layer="L0", mode="bm25").hits
+
+
+def test_a_document_deleted_meanwhile_leaves_no_orphan(folder: Path) -> None:
+    with opened(f"files://{folder}") as kb:
+        (folder / "d" / "n001.md").unlink()
+        assert kb.doctor().clean
+
+
 def test_a_file_that_cannot_be_taken_is_told_with_what_to_do(folder: Path) -> None:
     (folder / "d" / "bad.md").write_bytes(b"\xff\xfe\xff")
     with opened(f"files://{folder}") as kb:
@@ -487,6 +538,30 @@ def test_a_sidecar_that_is_none_is_told_with_what_to_do(folder: Path) -> None:
         assert names(report) == {"files.unadopted"}
         assert "restore it" in report.findings[0].remedy
         assert "first" in kb.get_document("d", "a.md").content
+
+
+def test_an_old_version_that_is_damaged_is_told_and_stays(folder: Path) -> None:
+    (file,) = (folder / ".triptych/history/d").rglob("1.json.gz")
+    with opened(f"files://{folder}") as kb:
+        file.write_bytes(file.read_bytes()[:-9])
+        report = kb.doctor(repair=True)
+        assert names(report) == {"history.unreadable"}
+        assert "n000.md" in str(report.findings[0])
+        assert file.exists()
+        file.unlink()
+        assert kb.doctor().clean
+
+
+def test_old_versions_of_nobody_are_removed(folder: Path) -> None:
+    history = folder / ".triptych/history/d"
+    shutil.copytree(history, folder.with_name("copy"))
+    with opened(f"files://{folder}") as kb:
+        kb.delete_document("d", "n000.md")
+        shutil.copytree(folder.with_name("copy"), history, dirs_exist_ok=True)
+        report = kb.doctor()
+        assert names(report) == {"history.orphans"}
+        assert kb.doctor(repair=True).clean
+        assert not history.exists()
 
 
 def test_what_a_writer_left_is_removed(folder: Path) -> None:
@@ -541,3 +616,24 @@ def test_the_command_says_what_is_beyond_repair(shell: Shell) -> None:
     ran = shell("doctor", "--repair")
     assert ran.code == 5
     assert "beyond repair: restore" in ran.text
+
+
+def test_the_command_sees_what_syncs_remember(shell: Shell) -> None:
+    assert shell("sync", "docs", "--adopt").code == 0
+    (state,) = (shell.directory / "kb.db.sync").iterdir()
+    assert shell("doctor").code == 0
+    whole = state.read_bytes()
+    for damaged in (whole[:-1], whole.replace(b"sync/1", b"sync/2"), b""):
+        state.write_bytes(damaged)
+        left = shell.write("kb.db.sync/.new-left", "half")
+        os.utime(left, (0, 0))
+        working = shell.write("kb.db.sync/.new-working", "half")
+        ran = shell("doctor", "--json")
+        assert (ran.code, [each["check"] for each in ran.json["findings"]]) == (5, ["sync.state"])
+        assert ran.json["findings"][0]["examples"] == [".new-left", state.name]
+        ran = shell("doctor", "--repair", "--json")
+        assert (ran.code, [each["check"] for each in ran.json["repaired"]]) == (0, ["sync.state"])
+        assert list(state.parent.iterdir()) == [working]
+        assert ["unchanged", "1"] in shell("sync", "docs").rows
+        assert state.exists()
+        assert shell("doctor").code == 0

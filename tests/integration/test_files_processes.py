@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -21,6 +22,7 @@ from files_steps import (
     State,
     assert_no_version_comes_again,
     difference,
+    opened,
     state,
     without,
 )
@@ -103,7 +105,7 @@ def run(root: Path, last: int) -> tuple[int, int]:
 
     def work() -> None:
         Killer.count, Killer.last = 0, last
-        with FilesStore.open(root, disk=Killer) as store:
+        with opened(root, Killer) as store:
             for step in [*BEGINNING, *STEPS]:
                 step(store)
                 os.write(write_end, b"%d\n" % Killer.count)
@@ -119,7 +121,7 @@ def run(root: Path, last: int) -> tuple[int, int]:
 @pytest.fixture(scope="module")
 def states(tmp_path_factory: pytest.TempPathFactory) -> list[State | None]:
     """What is true after each step, None after an edit by hand; the first: before any."""
-    with FilesStore.open(tmp_path_factory.mktemp("whole") / "kb") as store:
+    with opened(tmp_path_factory.mktemp("whole") / "kb") as store:
         states: list[State | None] = [state(store)]
         for step in [*BEGINNING, *STEPS]:
             step(store)
@@ -147,7 +149,7 @@ def killed_at(points: Iterable[int], folder: Path, states: list[State | None]) -
             if not step.path:
                 break
             edited.add(step.document)
-        with FilesStore.open(root) as store:
+        with opened(root) as store:
             found = state(store)
             allowed = [without(shown, edited) for shown in [seen[-1], *coming]]
             assert without(found, edited) in allowed, (
@@ -171,6 +173,31 @@ def test_killed_before_every_operation(
     tmp_path: Path, states: list[State | None], operations: int
 ) -> None:
     killed_at(range(1, operations), tmp_path, states)
+
+
+class FailsOnce(Disk):
+    """A disk that fails to put a document in place."""
+
+    fails = False
+
+    def rename(self, old: str, new: str) -> None:
+        if self.fails and new.startswith("d/"):
+            type(self).fails = False
+            raise OSError(errno.EIO, "failed", self.real(new))
+        super().rename(old, new)
+
+
+def test_what_failed_half_way_comes_before_a_put_that_changes_nothing(tmp_path: Path) -> None:
+    with FilesStore.open(tmp_path / "kb", disk=FailsOnce) as store:
+        store.documents.put("d", NewDocument(name="a", content="one"))
+        FailsOnce.fails = True
+        new = [NewDocument(name=name, content="two") for name in "ab"]
+        with pytest.raises(StoreError, match="failed"):
+            store.documents.put_many("d", new)
+        put = store.documents.put("d", NewDocument(name="a", content="one"))
+        assert store.documents.get("d", "b") is not None
+        assert store.documents.get("d", "a") == put
+        assert [info.version for info in store.documents.versions("d", "a")] == [3, 2, 1]
 
 
 def test_a_put_killed_anywhere_is_whole_for_a_process_that_stays(tmp_path: Path) -> None:

@@ -354,6 +354,27 @@ def test_versions_of_what_was_deleted_unseen_are_nobodys(tmp_path: Path) -> None
         assert list((root / ".triptych" / "history").rglob("*.gz")) == []
 
 
+@pytest.mark.parametrize("deleted", [True, False])
+def test_a_mirror_of_an_earlier_day_brings_back_no_deleted_text(
+    tmp_path: Path, deleted: bool
+) -> None:
+    derived, before = tmp_path / "kb/.triptych/derived", tmp_path / "before"
+    with triptych.open(f"files://{tmp_path}/kb", embedder=None) as kb:
+        kb.put_document("d", "a", "first")
+        kb.put_document("d", "b", "another")
+    shutil.copytree(derived, before)
+    with triptych.open(f"files://{tmp_path}/kb", embedder=None) as kb:
+        kb.delete_document("d", "a" if deleted else "b")
+        kb.put_document("d", "a", "second")
+        told = versions(kb)
+    shutil.rmtree(derived)
+    shutil.move(before, derived)
+    with triptych.open(f"files://{tmp_path}/kb", embedder=None) as kb:
+        assert versions(kb) == told
+        texts = [kb.get_document("d", "a", version).content for version in told]
+        assert texts == (["second"] if deleted else ["second", "first"])
+
+
 def test_a_damaged_version_is_named_and_the_document_is_not_lost(tmp_path: Path) -> None:
     root = tmp_path / "kb"
     with FilesStore.open(root) as store:

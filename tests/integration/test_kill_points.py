@@ -30,6 +30,8 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no 
 
 SAMPLE = 24
 STEPS = steps()
+LAST = 6
+"""The last edition that the steps put; what is put back is of an earlier one."""
 
 
 class Script:
@@ -192,6 +194,7 @@ def check(
         for dataset in kb.list_datasets()
         for info in kb.list_documents(dataset)
     }
+    old = {key: tuple(old_editions(kb, key)) for key in stored}
     layers = {
         (dataset, layer.doc_name, str(layer.layer)): layer.content
         for dataset in kb.list_datasets()
@@ -201,9 +204,10 @@ def check(
         model
         for model in models
         if stored == {key: (text(key, e), mark) for key, (e, mark) in model.documents.items()}
+        and {key: found for key, found in old.items() if found} == old_in(model)
         and layers == model.layers
     ]
-    assert found, (list(stored), list(layers))
+    assert found, (list(stored), [len(found) for found in old.values()], list(layers))
     model = found[0]
     for key, value in model.documents.items():
         settled = all(other.documents.get(key) == value for other in models)
@@ -217,6 +221,18 @@ def check(
     return model
 
 
+def old_editions(kb: Service, key: Key) -> Iterator[tuple[str, str | None]]:
+    for info in kb.history(*key)[1:]:
+        yield kb.get_document(*key, info.version).content, info.metadata.get("mark")
+
+
+def old_in(model: Model) -> dict[Key, tuple[tuple[str, str], ...]]:
+    return {
+        key: tuple((text(key, edition), mark) for edition, mark in old)
+        for key, old in model.old.items()
+    }
+
+
 def hits(kb: Service, mark: str) -> list[Any]:
     return list(kb.search(mark, scope="all", mode="bm25", top_k=50).hits)
 
@@ -226,7 +242,7 @@ def check_document(kb: Service, key: Key, edition: int, *, fresh: bool) -> None:
     chunks = list(kb.chunks.iter_chunks(*key))
     held = {
         made
-        for made in range(edition + 2)
+        for made in range(max(edition, LAST) + 2)
         if any(word(*key, 1, made) in chunk.content for chunk in chunks)
     }
     sig = kb.chunks.get_doc_sig(*key)
@@ -302,6 +318,8 @@ def check_rows(path: Path) -> None:
             "SELECT id FROM layer l WHERE NOT EXISTS (SELECT 1 FROM change "
             "WHERE field IN ('abstract', 'overview') AND owner = l.id AND seq >= l.revision)",
             "SELECT first FROM epoch WHERE first > (SELECT tick FROM clock)",
+            "SELECT version FROM document_version v WHERE NOT EXISTS "
+            "(SELECT 1 FROM document d WHERE d.id = v.document_id AND d.version > v.version)",
         ):
             assert driver.execute(broken).fetchall() == [], broken
 
@@ -372,10 +390,11 @@ def random_rounds(script: Script, path: Path, rounds: int, seed: int) -> None:
 
 def after_churns(done: dict[int, int]) -> Model:
     """What both writers' steps come to: each has documents of its own."""
-    documents: dict[Key, tuple[int, str]] = {}
+    both = Model()
     for seed, number in done.items():
-        documents |= after(list(islice(churn(seed), number))).documents
-    return Model(documents)
+        one = after(list(islice(churn(seed), number)))
+        both = Model({**both.documents, **one.documents}, {**both.old, **one.old})
+    return both
 
 
 def test_two_writers_and_a_searcher_killed_at_random(script: Script, tmp_path: Path) -> None:

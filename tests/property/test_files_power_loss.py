@@ -27,10 +27,10 @@ from files_steps import (
     State,
     assert_no_version_comes_again,
     difference,
+    opened,
     state,
     without,
 )
-from triptych_backends.filesystem import FilesStore
 from triptych_backends.filesystem.disk import Disk
 
 
@@ -110,13 +110,13 @@ def recording() -> Recording:
     folder = Path(tempfile.mkdtemp(prefix="triptych-power-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     root = folder / "base"
-    with FilesStore.open(root) as store:
+    with opened(root) as store:
         for step in BEGINNING:
             step(store)
         states = [state(store)]
     shutil.copytree(root, folder / "live")
     LOG.clear()
-    with FilesStore.open(folder / "live", disk=Recorder) as store:
+    with opened(folder / "live", Recorder) as store:
         for step in STEPS:
             step(store)
             if step.path:
@@ -211,7 +211,7 @@ def assert_nothing_is_lost(cut: int, choose: Callable[[int], int], *, older: boo
     record = recording()
     acks = sum(operation.kind == "ack" for operation in record.log[:cut])
     with replayed(cut, choose, older=older) as root:
-        with FilesStore.open(root) as store:
+        with opened(root) as store:
             found = state(store)
             allowed = record.states[acks : acks + 2]
             edited = _edited(record, cut)
@@ -223,7 +223,7 @@ def assert_nothing_is_lost(cut: int, choose: Callable[[int], int], *, older: boo
             assert store.problems() == ()
             assert_no_version_comes_again(store, record.states[: acks + 1])
             again = state(store)
-        with FilesStore.open(root) as store:
+        with opened(root) as store:
             assert state(store) == again
         assert not list((root / ".triptych" / "journal").iterdir())
 
@@ -244,7 +244,7 @@ def test_the_replay_of_everything_is_the_store_itself() -> None:
     record = recording()
     with (
         replayed(len(record.log), lambda count: count - 1, older=False) as root,
-        FilesStore.open(root) as store,
+        opened(root) as store,
     ):
         assert state(store) == record.states[-1]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
+import attrs
 import typer
 
 from triptych_adapters.cli.exits import Exit
@@ -44,17 +45,22 @@ def doctor(
 ) -> Exit:
     """Check everything that is stored, and say what is wrong and why it matters.
 
-    Documents against their checksums, chunks against documents, vectors, layers, what has lost
-    its owner, the database, the search index, the model's files: all are read, which takes a
-    while; `status` is the quick look. A repair drops what is derived and wrong, and makes it
-    again; it never removes or alters a document.
+    Documents and their old versions against their checksums, chunks against documents, vectors,
+    layers, what has lost its owner, the database, the search index, what syncs remember, the
+    model's files: all are read, which takes a while; `status` is the quick look. A repair drops
+    what is derived and wrong, and makes it again; it never removes or alters a document.
     """
     from triptych_adapters.cli.progress import shown
     from triptych_adapters.cli.schema import finding_json
+    from triptych_factory.syncing import examined_syncs
 
-    output = session.output
-    with session.service() as service, shown(output, "examining") as progress:
+    output, settings = session.output, attrs.evolve(session.settings(), llm="none")
+    with (
+        session.service(settings=settings) as service,
+        shown(output, "examining") as progress,
+    ):
         report = service.doctor(repair=repair, dataset_id=dataset, progress=progress)
+        report = examined_syncs(report, settings, repair=repair)
     if output.as_json:
         output.emit(
             {

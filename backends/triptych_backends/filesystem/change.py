@@ -299,7 +299,8 @@ class Change:
         for name, (sidecar, _) in self._documents.items():
             replaced = self._replaced.get(name, [])
             known = keeper.known(self.home.id, name)
-            if known is not None and known.sidecar.version < sidecar.version and keeper.history:
+            old = known.sidecar.version if known else sidecar.version
+            if old < sidecar.version and keeper.history and not self._may_be_deleted(old):
                 before = keeper.sql.documents.get(self.home.id, name)
                 replaced = [*([before] if before else []), *replaced]
             if known is None and keeper.disk.entry(sidecar_file(folder, sidecar.path)) is None:
@@ -307,6 +308,14 @@ class Change:
                 history.forget_document(keeper.disk, self._plan, folder, name)
             current = (name, sidecar.version)
             history.keep(keeper.disk, self._plan, folder, current, replaced, keeper.history)
+
+    def _may_be_deleted(self, version: int) -> bool:
+        """Whether a mirrored document may have been deleted, and made again, unseen by the mirror.
+
+        Its text then must not come back. That of one that was not is in a file already, for who
+        replaced it kept it.
+        """
+        return self.floor < self._written.deleted_version >= version
 
     def _seen(self, disk: Disk, glance: _Glance) -> Look | None:
         seen, side = glance.seen, glance.side

@@ -44,8 +44,9 @@ class FilesChunks(SqlChunks):
 
     def mend(self, checks: Collection[str], dataset_ids: Collection[str]) -> Sequence[str]:
         """See `Examiner.mend`."""
-        done = mend_files(self._files, checks, dataset_ids)
-        return [*done, *super().mend(checks, dataset_ids)]
+        # What is taken over from the files needs a database whose rows fit each other.
+        done = super().mend(checks, dataset_ids)
+        return [*done, *mend_files(self._files, checks, dataset_ids)]
 
     def close(self) -> None:
         """Close the store, for its other repositories too. Idempotent."""

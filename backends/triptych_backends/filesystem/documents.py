@@ -16,6 +16,7 @@ from triptych_backends.sql.documents import SqlDocuments
 from . import history, noticing, scanning
 from .disk import disk_errors
 from .formats import Sidecar
+from .layout import INTENT
 from .problems import Problem
 
 if TYPE_CHECKING:
@@ -57,6 +58,13 @@ class FilesDocuments(SqlDocuments):
         if problem is not None:
             raise problem.error(self._keeper.where)
         return super().put(dataset_id, document)
+
+    def _unchanged(self, dataset_id: str, document: NewDocument) -> SourceDocument | None:
+        with disk_errors(self._keeper.where):
+            # A change that failed half-way is carried out first, and may be of this document.
+            if self._keeper.disk.entry(INTENT) is not None:
+                return None
+        return super()._unchanged(dataset_id, document)
 
     def put_many(self, dataset_id: str, documents: Sequence[NewDocument]) -> Sequence[PutOutcome]:
         """See `BulkDocumentRepo.put_many`. A file in the way fails its document alone."""

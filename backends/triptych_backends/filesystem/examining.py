@@ -7,16 +7,26 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from triptych.doctor import Check, Tally
-from triptych.records import Finding
+from triptych.records import DerivedLayer, Finding, Layer
 
-from . import looks
+from . import history, looks
 from .disk import disk_errors
+from .keeper import same_layer
 from .layout import INTENT, JOURNAL, OWN
+from .looks import Known, Look
 from .problems import Problem
-from .reading import Found, find_content
+from .reading import (
+    Found,
+    FoundLayer,
+    FoundSidecar,
+    find_content,
+    find_layer,
+    find_sidecar,
+)
 from .surveying import survey
 
 if TYPE_CHECKING:
+    from .keeper import Keeper
     from .store import FilesStore
 
 __all__ = ["CHECKS", "examine_files", "mend_files"]
@@ -38,9 +48,15 @@ CHECKS = {
         ),
         Check(
             "files.mirror",
-            "the derived database holds other text than the file it was read from",
-            "answers quote text that nobody wrote",
-            repair="it is read from the file again",
+            "the derived database says otherwise than the files that it was read from",
+            "answers quote text that nobody wrote, or go by metadata that nobody gave",
+            repair="it is read from the files again",
+        ),
+        Check(
+            "history.orphans",
+            "old versions of documents that are gone were left behind",
+            "they keep what was deleted",
+            repair="they are removed",
         ),
         Check(
             "journal.left",
@@ -66,17 +82,20 @@ def examine_files(store: FilesStore, dataset_ids: Collection[str]) -> Iterator[F
         if not store.sql.read_only:
             for name in _left(store):
                 tally.add(CHECKS["journal.left"], store.keeper.where, name)
+            for folder in _orphans(store):
+                tally.add(CHECKS["history.orphans"], store.keeper.where, folder)
     yield from tally.findings()
 
 
 def _differing(store: FilesStore, dataset: str) -> Iterator[tuple[str, str]]:
-    """Documents whose file, or whose mirrored content, is not what was adopted."""
+    """Documents and layers of which a file, or what is mirrored of it, is not what was adopted."""
     keeper = store.keeper
     folder = keeper.folder(dataset)
     if folder is None:
         return
     with keeper.sql.reading() as session:
         known = looks.find_documents(session, dataset)
+        layers = looks.find_layers(session, dataset)
     for each in known:
         look = each.look
         found = find_content(keeper.disk, folder, look.path)
@@ -84,8 +103,31 @@ def _differing(store: FilesStore, dataset: str) -> Iterator[tuple[str, str]]:
             continue  # edited or removed meanwhile, which is adopted; or told by the survey
         if found.digest != each.sidecar.sha256:
             yield "files.checksum", look.name
-        elif _mirrored(store, dataset, look.name) != found.digest:
+        elif _mirrored(store, dataset, look.name) != found.digest or not _told(
+            keeper, folder, each
+        ):
             yield "files.mirror", look.name
+    for look in layers:
+        layer = find_layer(keeper.disk, look.path)
+        if not isinstance(layer, FoundLayer) or layer.file.seen != look.seen:
+            continue
+        if layer.file.digest != look.digest:
+            yield "files.checksum", look.path
+        elif not _mirrors(store, dataset, look, layer.layer):
+            yield "files.mirror", look.path
+
+
+def _told(keeper: Keeper, folder: str, known: Known) -> bool:
+    """Whether a document's mirror says what its sidecar says, as far as that was adopted."""
+    side = find_sidecar(keeper.disk, folder, known.look.path)
+    if not isinstance(side, FoundSidecar) or side.seen != known.look.side:
+        return True
+    return side.sidecar.same(known.sidecar)
+
+
+def _mirrors(store: FilesStore, dataset: str, look: Look, layer: DerivedLayer) -> bool:
+    mirrored = store.sql.layers.get(dataset, look.name, Layer(look.kind))
+    return mirrored is not None and same_layer(mirrored, layer)
 
 
 def _mirrored(store: FilesStore, dataset: str, name: str) -> str:
@@ -112,10 +154,18 @@ def _left(store: FilesStore) -> list[str]:
     return [*left, *drafts]
 
 
+def _orphans(store: FilesStore) -> list[str]:
+    keeper = store.keeper
+    if not history.orphans(keeper):
+        return []
+    with keeper.lock.held():  # what another is deleting just now is none
+        return sorted(history.orphans(keeper))
+
+
 def mend_files(
     store: FilesStore, checks: Collection[str], dataset_ids: Collection[str]
 ) -> list[str]:
-    """Finish what was begun, and read the mirror's content from the files again."""
+    """Finish what was begun, and read what the mirror has otherwise from the files again."""
     done: list[str] = []
     keeper = store.keeper
     if "journal.left" in checks:
@@ -126,6 +176,9 @@ def mend_files(
                 if name.endswith(".tmp") and found.kind == "file":
                     keeper.disk.remove(f"{OWN}/{name}")
         done.append("finished what was begun, and removed what was left")
+    if "history.orphans" in checks:
+        with keeper.locked():
+            done.append(f"removed the old versions of {history.sweep(keeper)} deleted documents")
     if "files.mirror" in checks:
         for dataset in dataset_ids:
             done += _mend_mirror(store, dataset)
@@ -134,21 +187,49 @@ def mend_files(
 
 def _mend_mirror(store: FilesStore, dataset: str) -> list[str]:
     keeper = store.keeper
-    mended = 0
     with keeper.locked():
         folder = keeper.folder(dataset)
+        if folder is None:
+            return []
+        mended = _mend_contents(store, dataset, folder)
         with keeper.sql.reading() as session:
             known = looks.find_documents(session, dataset)
+            layers = looks.find_layers(session, dataset)
+        change = keeper.change(dataset)
         for each in known:
-            if folder is None or _mirrored(store, dataset, each.look.name) == each.sidecar.sha256:
+            side = find_sidecar(keeper.disk, folder, each.look.path)
+            file = find_content(keeper.disk, folder, each.look.path)
+            if not isinstance(side, FoundSidecar) or not isinstance(file, Found):
                 continue
-            found = find_content(keeper.disk, folder, each.look.path)
-            if isinstance(found, Found) and found.digest == each.sidecar.sha256:
-                with store.sql.writing() as tx:
-                    tx.driver.execute(
-                        "UPDATE document SET content = ?, size = ? WHERE name = ? AND dataset_id "
-                        "= (SELECT id FROM dataset WHERE name = ?)",
-                        [found.data, len(found.data), each.look.name, dataset],
-                    )
+            if not _told(keeper, folder, each) and side.sidecar.sha256 == file.digest:
+                change.take(side.sidecar, file.data, file.seen, side.seen, file.looked)
                 mended += 1
-    return [f"read {mended} documents of dataset {dataset!r} from their files again"]
+        for look in layers:
+            found = find_layer(keeper.disk, look.path)
+            if isinstance(found, FoundLayer) and not _mirrors(store, dataset, look, found.layer):
+                read = found.file
+                change.take_layer(found.layer, look.path, read.digest, read.seen, read.looked)
+                mended += 1
+        change.commit()
+    return [f"read {mended} documents and layers of dataset {dataset!r} from their files again"]
+
+
+def _mend_contents(store: FilesStore, dataset: str, folder: str) -> int:
+    """Of how many documents the mirrored content was read again."""
+    keeper = store.keeper
+    mended = 0
+    with keeper.sql.reading() as session:
+        known = looks.find_documents(session, dataset)
+    for each in known:
+        if _mirrored(store, dataset, each.look.name) == each.sidecar.sha256:
+            continue
+        found = find_content(keeper.disk, folder, each.look.path)
+        if isinstance(found, Found) and found.digest == each.sidecar.sha256:
+            with store.sql.writing() as tx:
+                tx.driver.execute(
+                    "UPDATE document SET content = ?, size = ? WHERE name = ? AND dataset_id "
+                    "= (SELECT id FROM dataset WHERE name = ?)",
+                    [found.data, len(found.data), each.look.name, dataset],
+                )
+            mended += 1
+    return mended

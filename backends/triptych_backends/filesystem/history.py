@@ -25,7 +25,15 @@ from .layout import HISTORY, history_folder, version_file, versions_folder
 if TYPE_CHECKING:
     from .keeper import Keeper
 
-__all__ = ["forget_dataset", "forget_document", "keep", "kept", "read_version", "sweep"]
+__all__ = [
+    "forget_dataset",
+    "forget_document",
+    "keep",
+    "kept",
+    "orphans",
+    "read_version",
+    "sweep",
+]
 
 _SUFFIX = ".json.gz"
 
@@ -48,7 +56,7 @@ def keep(
     newest = sorted(old.union(new), reverse=True)
     staying = [each for each in newest if each < version][:history]
     for each in staying:
-        if each in new:
+        if each in new and each not in old:
             plan.writes[version_file(folder, name, each)] = _written(new[each])
     for each in old.difference(staying):
         plan.removals[version_file(folder, name, each)] = None
@@ -107,8 +115,21 @@ def read_version(
     return document
 
 
-def sweep(keeper: Keeper) -> None:
-    """Remove versions of documents that are gone, should their files have outlived them."""
+def sweep(keeper: Keeper) -> int:
+    """Remove versions of documents that are gone, should their files have outlived them; of how
+    many documents. For who holds the lock."""
+    disk = keeper.disk
+    dead = orphans(keeper)
+    for folder, paths in dead.items():
+        for path in paths:
+            disk.remove(path)
+        disk.remove_folder(folder)
+        disk.remove_folder(folder.rpartition("/")[0])
+    return len(dead)
+
+
+def orphans(keeper: Keeper) -> dict[str, list[str]]:
+    """The files of versions of documents that are gone, by folder."""
     disk = keeper.disk
     living = set(_living(keeper))
     dead: dict[str, list[str]] = {}
@@ -116,15 +137,14 @@ def sweep(keeper: Keeper) -> None:
         folder = path.rpartition("/")[0]
         if folder not in living:
             dead.setdefault(folder, []).append(path)
-    for folder, paths in dead.items():
-        of_dataset, _, _ = folder.removeprefix(f"{HISTORY}/").partition("/")
-        name = _name_in(disk, paths[0])
-        # A file that cannot be taken is no document, and may become one again.
-        if name is None or keeper.find_path(of_dataset, name) is None:
-            for path in paths:
-                disk.remove(path)
-            disk.remove_folder(folder)
-            disk.remove_folder(history_folder(of_dataset))
+    return {folder: paths for folder, paths in dead.items() if not _may_come(keeper, paths[0])}
+
+
+def _may_come(keeper: Keeper, path: str) -> bool:
+    """Whether a file that cannot be taken now may become the document of this version again."""
+    of_dataset, _, _ = path.removeprefix(f"{HISTORY}/").partition("/")
+    name = _name_in(keeper.disk, path)
+    return name is not None and keeper.find_path(of_dataset, name) is not None
 
 
 def _living(keeper: Keeper) -> Iterator[str]:

@@ -47,7 +47,7 @@ from .reading import (
     find_sidecar,
 )
 
-__all__ = ["Keeper"]
+__all__ = ["Keeper", "same_layer"]
 
 
 class Keeper:
@@ -339,7 +339,7 @@ class Keeper:
         layer, file = found.layer, found.file
         mirrored = self.sql.layers.get(change.home.id, layer.doc_name, layer.layer)
         kind = str(layer.layer)
-        if mirrored is not None and _same_layer(mirrored, layer):
+        if mirrored is not None and same_layer(mirrored, layer):
             change.remember_layer(layer.doc_name, kind, path, file.digest, file.seen, file.looked)
         else:
             change.take_layer(layer, path, file.digest, file.seen, file.looked)
@@ -365,7 +365,8 @@ class Keeper:
         return Problem(path=path, reason=wrong, remedy="put it right, or remove it")
 
 
-def _same_layer(mirrored: DerivedLayer, layer: DerivedLayer) -> bool:
+def same_layer(mirrored: DerivedLayer, layer: DerivedLayer) -> bool:
+    """Whether the mirror has the layer of a file, in whatever embedding space."""
     sig = attrs.evolve(mirrored.sig, embed_sig=layer.sig.embed_sig)
     return (sig, mirrored.content) == (layer.sig, layer.content)
 

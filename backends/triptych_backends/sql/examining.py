@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Collection, Iterator
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 import numpy as np
-from sqlalchemy import create_engine
 
 from triptych.doctor import Check, Tally
 from triptych.errors import CancelledError, CorruptStoreError
@@ -141,19 +139,17 @@ def _pages(store: SqlStore, tally: Tally) -> None:
 
 def missing_parts(session: Session) -> list[tuple[str, str]]:
     """(table, what) that the schema has and the database has not; "" is the table itself."""
-    with closing(sqlite3.connect(":memory:")) as fresh:
-        engine = create_engine("sqlite://", creator=lambda: fresh)
-        t.METADATA.create_all(engine)
-        missing = []
-        for table in t.METADATA.sorted_tables:
-            name = table.name
-            if not _columns(session.driver, name):
-                missing.append((name, ""))
-                continue
-            lost = _columns(fresh, name) - _columns(session.driver, name)
-            missing += [(name, f"column {column}") for column in sorted(lost)]
-            gone = {str(i.name) for i in table.indexes} - _indexes(session.driver, name)
-            missing += [(name, f"index {index}") for index in sorted(gone)]
+    missing = []
+    for table in t.METADATA.sorted_tables:
+        name = table.name
+        columns = _columns(session.driver, name)
+        if not columns:
+            missing.append((name, ""))
+            continue
+        lost = {str(column.name) for column in table.columns} - columns
+        missing += [(name, f"column {column}") for column in sorted(lost)]
+        gone = {str(i.name) for i in table.indexes} - _indexes(session.driver, name)
+        missing += [(name, f"index {index}") for index in sorted(gone)]
     revision = [] if ("alembic_version", "") in missing else session.driver.execute(
         "SELECT version_num FROM alembic_version"
     ).fetchall()  # fmt: skip

@@ -77,6 +77,12 @@ _KEPT = {
 _DERIVED = {("chunk", "vector_id"), ("vector", "space_id"), ("space", "dataset_id")}
 """What chunk sets go with when it is removed."""
 
+_LEFT = {
+    ("document_version", "document_id"): "restore the store from a backup: these old versions are "
+    "all that is left of their documents. To give them up, delete the rows by SQL",
+}
+"""What is the last of a source is left, and what a person can do about it."""
+
 _REPAIRS = {
     ("document", "dataset_id"): "a dataset is made for them",
     ("chunk", "vector_id"): _SETS,
@@ -97,19 +103,22 @@ def broken_references() -> tuple[Invariant, ...]:
                     f"x.{column.name} IS NOT NULL AND NOT EXISTS "
                     f"(SELECT 1 FROM {parent} p WHERE p.{name} = x.{column.name})"
                 )
-                kept = _KEPT.get((table.name, column.name))
+                place = (table.name, column.name)
+                left = _LEFT.get(place, "")
+                removing = (f"DELETE FROM {table.name} AS x WHERE {broken}",)
                 found.append(
                     Invariant(
                         Check(
                             f"orphans.{table.name}.{column.name}",
                             f"rows name a {parent} that does not exist ({column.name})",
                             "what was deleted takes room and may be found, or reading fails",
-                            repair=_REPAIRS.get((table.name, column.name), _REMOVED),
-                            derives=(table.name, column.name) in _DERIVED,
+                            repair="" if left else _REPAIRS.get(place, _REMOVED),
+                            remedy=left,
+                            derives=place in _DERIVED,
                         ),
                         f"SELECT '' AS dataset, {_labelled(table)} AS label FROM {table.name} x "
                         f"WHERE {broken}",
-                        kept or (f"DELETE FROM {table.name} AS x WHERE {broken}",),
+                        () if left else _KEPT.get(place, removing),
                     )
                 )
     return tuple(found)

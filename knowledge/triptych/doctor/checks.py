@@ -50,6 +50,19 @@ CHECKS = {
             repair="they are worked out again from the content",
         ),
         Check(
+            "history.unreadable",
+            "old versions cannot be read, or are not what was put",
+            "they cannot be shown, compared or put back",
+            remedy="restore the store from a backup; `triptych history NAME` and `triptych get "
+            "NAME --version N` say what is wrong. Left alone they are cut as the document changes",
+        ),
+        Check(
+            "history.order",
+            "old versions are not numbered below the current one",
+            "a later change fails, or what is put back is not what was meant",
+            remedy="restore the store from a backup, or delete these documents and put them again",
+        ),
+        Check(
             "chunks.missing",
             "documents have no chunk set",
             "search cannot find their passages",

@@ -10,7 +10,8 @@ import numpy as np
 from triptych.chunking.embedding import embedding_text
 from triptych.chunking.positions import byte_offsets, start_lines
 from triptych.chunking.specs import ChunkSpec
-from triptych.contracts import ChunkRepo, DocumentRepo
+from triptych.contracts import ChunkRepo, DocumentRepo, VersionReader
+from triptych.doctor.versions import failed_versions
 from triptych.embedding import CoverageGate
 from triptych.errors import CancelledError
 from triptych.records import (
@@ -50,12 +51,14 @@ def examine_document(
     config: DatasetConfig | None,
     gate: CoverageGate | None,
     width: int | None,
+    reader: VersionReader | None = None,
 ) -> Examined | None:
     """Look at one document; None when it was deleted meanwhile.
 
     What is read at two moments may be of two states: it is read until both ends agree. ``gate``
     tells which texts the dataset's embedder takes, None where it is not at hand. ``width`` is
-    that of the dataset's other vectors, None while it is not known.
+    that of the dataset's other vectors, None while it is not known. ``reader`` reads the old
+    versions, None leaves them alone.
     """
     dataset, name = info.dataset_id, info.name
     for _ in range(_TRIES):
@@ -65,6 +68,8 @@ def examine_document(
         if document is not None:
             _check_content(document, info, result)
         _check_set(info, document, sig, chunks, config, gate, result)
+        for check, example in failed_versions(info, reader) if reader else ():
+            result.fail(check, example)
         now = documents.get_info(dataset, name)
         if now is None:
             return None

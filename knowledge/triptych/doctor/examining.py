@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from triptych import deadlines
-from triptych.contracts import ChunkRepo, DocumentRepo, LayerJournal, LayerPager, LayerRepo
+from triptych.contracts import (
+    ChunkRepo,
+    DocumentRepo,
+    LayerJournal,
+    LayerPager,
+    LayerRepo,
+    VersionReader,
+)
 from triptych.doctor.checks import Tally
 from triptych.doctor.documents import examine_document
 from triptych.embedding import CoverageGate
@@ -40,6 +47,7 @@ class DatasetExaminer:
         stats: Callable[[str], DatasetStats | None],
     ) -> None:
         self._documents = documents
+        self._versions = documents if isinstance(documents, VersionReader) else None
         self._chunks = chunks
         self._layers = layers
         self._gate = gate
@@ -65,7 +73,9 @@ class DatasetExaminer:
         for page in self._pages(dataset):
             for info in page:
                 deadlines.check("the examination")
-                result = examine_document(info, self._documents, self._chunks, config, gate, width)
+                result = examine_document(
+                    info, self._documents, self._chunks, config, gate, width, self._versions
+                )
                 if result is None:
                     continue
                 width = result.width
@@ -116,7 +126,9 @@ class DatasetExaminer:
             after = page[-1].name
 
     def _orphaned_set(self, dataset: str, name: str, tally: Tally, place: str) -> None:
-        if self._documents.get_info(dataset, name) is None:
+        # Who deletes a document meanwhile takes its chunk set with it.
+        gone = self._documents.get_info(dataset, name) is None
+        if gone and self._chunks.get_doc_sig(dataset, name) is not None:
             tally.add("chunks.orphans", place, name, dataset_id=dataset)
 
     def _examine_layers(self, dataset: str, tally: Tally, place: str) -> int:

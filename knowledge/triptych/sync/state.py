@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,9 +19,20 @@ import attrs
 from triptych.signatures import digest
 from triptych.sync.scanning import FileStat
 
-__all__ = ["LEFT_OUT", "Known", "load_state", "outcome_of", "save_state", "state_file"]
+__all__ = [
+    "LEFT_OUT",
+    "Known",
+    "broken_states",
+    "load_state",
+    "outcome_of",
+    "save_state",
+    "state_file",
+]
 
 _FORMAT = "triptych-sync/1"
+_DRAFT = ".new-"
+_ENDED = 3600.0
+"""Seconds after which a draft is taken for one whose sync was ended."""
 LEFT_OUT = ""
 """The outcome of a file that no document is made of."""
 
@@ -57,15 +69,41 @@ def state_file(folder: Path, key: str, dataset_id: str) -> Path:
 def load_state(file: Path) -> dict[str, Known]:
     """What was saved, by path; nothing where there is nothing, or it is damaged."""
     try:
-        head, _, body = file.read_bytes().partition(b"\n")
-        if head.decode("ascii") != f"{_FORMAT} {hashlib.sha256(body).hexdigest()}":
-            return {}
-        return {
-            relative: Known(FileStat(*stat) if stat else None, sha256, signature, outcome)
-            for relative, (stat, sha256, signature, outcome) in json.loads(body).items()
-        }
+        return _read(file)
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
+
+
+def _read(file: Path) -> dict[str, Known]:
+    head, _, body = file.read_bytes().partition(b"\n")
+    if head.decode("ascii") != f"{_FORMAT} {hashlib.sha256(body).hexdigest()}":
+        raise ValueError(file)
+    return {
+        relative: Known(FileStat(*stat) if stat else None, sha256, signature, outcome)
+        for relative, (stat, sha256, signature, outcome) in json.loads(body).items()
+    }
+
+
+def broken_states(folder: Path) -> list[Path]:
+    """Files of a state folder that no sync reads: damaged, of another version of Triptych, or
+    left half written an hour ago or longer. Their removal costs the reading of all files.
+
+    What they know of documents is not compared with the store: each sync does that itself.
+    """
+    return [file for file in sorted(folder.glob("*")) if _is_broken(file)]
+
+
+def _is_broken(file: Path) -> bool:
+    try:
+        if file.name.startswith(_DRAFT):
+            return time.time() - file.stat().st_mtime > _ENDED
+        if file.suffix == ".json":
+            _read(file)
+    except FileNotFoundError:
+        return False  # a sync has just put it in place
+    except (OSError, ValueError, TypeError, AttributeError):
+        return True
+    return False
 
 
 def save_state(file: Path, known: Mapping[str, Known]) -> None:
@@ -81,7 +119,7 @@ def save_state(file: Path, known: Mapping[str, Known]) -> None:
     body = json.dumps(rows, separators=(",", ":")).encode("ascii")
     head = f"{_FORMAT} {hashlib.sha256(body).hexdigest()}\n".encode("ascii")
     file.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=".new-", dir=file.parent)
+    handle, temporary = tempfile.mkstemp(prefix=_DRAFT, dir=file.parent)
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(head + body)

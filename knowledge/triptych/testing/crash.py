@@ -9,8 +9,8 @@ from itertools import islice
 
 import pytest
 
-from triptych.contracts import BulkDocumentRepo
-from triptych.testing.harness import Harness, HarnessTests
+from triptych.contracts import BulkDocumentRepo, VersionReader
+from triptych.testing.harness import Harness, HarnessTests, examined
 from triptych.testing.making import set_config
 from triptych.testing.operations import DATASET, State, apply, operations, stored
 from triptych.testing.processes import Worker
@@ -34,6 +34,7 @@ class CrashTests(HarnessTests):
         store = harness.open()
         set_config(store, DATASET)
         bulk = isinstance(store.documents, BulkDocumentRepo)
+        history = harness.history if isinstance(store.documents, VersionReader) else 0
         store.close()
         with Worker() as worker:
             worker.open(harness.child)
@@ -49,15 +50,16 @@ class CrashTests(HarnessTests):
                     done += 1
             except EOFError:
                 pass
-        before, after = State(), State()
+        before, after = State(history), State(history)
         for number, operation in zip(range(done + 1), operations(seed, bulk=bulk), strict=False):
             if number < done:
                 before.apply(operation)
             after.apply(operation)
         store = harness.open()
         try:
-            assert stored(store) in (before, after)
-            # The store is whole: it takes and shows the next writes.
+            assert stored(store, history=history) in (before, after)
+            # The store is whole: it finds nothing wrong, takes and shows the next writes.
+            assert [str(each) for each in examined(store, [DATASET])] == []
             for operation in islice(operations(seed + 1000, bulk=bulk), 20):
                 apply(store, operation)
             stored(store)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar, cast
 
 import attrs
 import pytest
 
-from triptych.contracts import ChunkRepo, DocumentRepo, LayerRepo
+from triptych.contracts import ChunkRepo, DocumentRepo, Examiner, LayerRepo
+from triptych.records import Finding
 
-__all__ = ["Child", "Contents", "Harness", "HarnessTests", "Store", "power"]
+__all__ = ["Child", "Contents", "Harness", "HarnessTests", "Store", "examined", "power"]
 
 P = TypeVar("P")
 
@@ -105,3 +106,15 @@ def power(store: Store, protocol: Callable[..., P]) -> P:
         if isinstance(part, cast(type, protocol)):
             return cast(P, part)
     pytest.skip(f"the backend has no {protocol.__name__}")
+
+
+def examined(store: Store, dataset_ids: Collection[str]) -> list[Finding]:
+    """What those parts of the store that can examine it find wrong; nothing where none can."""
+    there = set(store.documents.list_datasets())
+    parts = {id(part): part for part in (store.documents, store.chunks, store.layers)}
+    examiners = [part for part in parts.values() if isinstance(part, Examiner)]
+    return [
+        finding
+        for examiner in examiners
+        for finding in examiner.examine([name for name in dataset_ids if name in there])
+    ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from triptych.contracts import BulkDocumentRepo
+from triptych.contracts import BulkDocumentRepo, VersionReader
 from triptych.records import Layer, NewDocument
 from triptych.testing.making import derive, ids, keyword_query, layer_of, put
 
@@ -37,10 +37,13 @@ class Operation:
 class State:
     """What is visible of one dataset: for each document its text, its chunks' and its layer's.
 
-    What is left of a document that is being deleted is not looked at.
+    ``old`` has the texts of the last ``history`` versions before, newest first. What is left of a
+    document that is being deleted is not looked at.
     """
 
+    history: int = 0
     documents: dict[str, str] = attrs.field(factory=dict)
+    old: dict[str, tuple[str, ...]] = attrs.field(factory=dict)
     sets: dict[str, str] = attrs.field(factory=dict)
     layers: dict[str, str] = attrs.field(factory=dict)
 
@@ -48,16 +51,23 @@ class State:
         """Do to this what `apply` does to a store."""
         name, text = operation.name, operation.text
         if operation.kind == "put":
-            self.documents[name] = text
+            self._put(name, text)
         elif operation.kind == "bulk":
-            self.documents.update({name: f"{text} {name}" for name in NAMES})
+            for each in NAMES:
+                self._put(each, f"{text} {each}")
         elif operation.kind == "derive" and name in self.documents:
             self.sets[name] = self.documents[name]
         elif operation.kind == "layer" and name in self.documents:
             self.layers[name] = text
         elif operation.kind == "delete":
-            for part in (self.documents, self.sets, self.layers):
+            for part in (self.documents, self.old, self.sets, self.layers):
                 part.pop(name, None)
+
+    def _put(self, name: str, text: str) -> None:
+        if name in self.documents and self.history:
+            before = (self.documents[name], *self.old.get(name, ()))
+            self.old[name] = before[: self.history]
+        self.documents[name] = text
 
 
 def operations(seed: int, *, bulk: bool) -> Iterator[Operation]:
@@ -105,14 +115,21 @@ def apply(store: Store, operation: Operation) -> None:
         assert store.layers.put(layer_of(store, DATASET, name, text))
 
 
-def stored(store: Store) -> State:
+def stored(store: Store, *, history: int = 0) -> State:
     """What the store shows; its search must show the same chunks."""
-    state = State()
+    state = State(history)
     chunks = []
     for info in store.documents.list(DATASET):
         document = store.documents.get(DATASET, info.name)
         assert document is not None
         state.documents[info.name] = document.content
+        if history and isinstance(store.documents, VersionReader):
+            old = [
+                store.documents.get_version(DATASET, info.name, each.version)
+                for each in store.documents.versions(DATASET, info.name)[1:]
+            ]
+            if old:
+                state.old[info.name] = tuple(each.content if each else "" for each in old)
         if store.chunks.get_doc_sig(DATASET, info.name) is not None:
             texts = list(store.chunks.iter_chunks(DATASET, info.name))
             state.sets[info.name] = "\n\n".join(chunk.content for chunk in texts)

@@ -23,7 +23,7 @@ from triptych.records import (
     SourceDocument,
 )
 from triptych.signatures import document_info
-from triptych.testing.harness import Harness, HarnessTests, Store
+from triptych.testing.harness import Harness, HarnessTests, Store, examined
 from triptych.testing.making import (
     CONFIG,
     chunks_of,
@@ -67,7 +67,11 @@ class BackendMachine(RuleBasedStateMachine):
         self.seen: list[SourceDocument] = []
 
     def teardown(self) -> None:
-        self.store.close()
+        try:
+            found = [str(each) for each in examined(self.store, list(self.datasets))]
+        finally:
+            self.store.close()
+        assert found == [], "the store's own examination finds something wrong"
 
     def at(self, short: str) -> tuple[str, Dataset]:
         dataset_id = f"{self.run}/{short}"
