@@ -244,6 +244,31 @@ def test_files_that_swap_names_cost_no_embedding(desk: Desk) -> None:
     assert contents(desk.kb) == {"a.md": "# Two\n\nsecond\n", "b.md": "# One\n\nfirst\n"}
 
 
+@pytest.mark.parametrize(
+    "moves",
+    [
+        {"a.md": "b.md", "b.md": "a.md"},
+        {"a.md": "b.md", "b.md": "c.md", "c.md": "a.md"},
+        {"a.md": "b.md", "b.md": "c.md", "c.md": "new.md"},
+    ],
+)
+def test_layers_follow_contents_that_change_names(desk: Desk, moves: dict[str, str]) -> None:
+    for name in ("a.md", "b.md", "c.md"):
+        desk.write(name, f"# Text of {name}\n")
+    desk.sync()
+    for name in ("a.md", "b.md", "c.md"):
+        desk.kb.put_document_layer("d", name, "L0", f"About {name}.", prompt_sig="p")
+    for name in moves:
+        (desk.root / name).rename(desk.path / name)
+    for name, new in moves.items():
+        (desk.path / name).rename(desk.root / new)
+    desk.sync()
+    for name, new in moves.items():
+        layer = desk.kb.layer("d", new, "L0")
+        assert layer is not None
+        assert (layer.content, layer.stale) == (f"About {name}.", None)
+
+
 def test_only_what_a_root_brought_in_is_deleted(desk: Desk) -> None:
     desk.kb.put_document("d", "mine.md", "put by hand")
     other = desk.path / "other"
