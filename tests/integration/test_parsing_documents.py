@@ -241,6 +241,40 @@ def test_a_sheet_that_claims_the_furthest_cells_is_read_in_bounds() -> None:
     assert read("a.xlsx", data).content == "# A\n\nA: 1\n"
 
 
+def table_of(rows: str) -> bytes:
+    text = f"<w:document {WORD}><w:body><w:tbl>{rows}</w:tbl></w:body></w:document>"
+    return repacked(make_docx(), "word/document.xml", text)
+
+
+def cell(text: str, properties: str = "") -> str:
+    return f"<w:tc><w:tcPr>{properties}</w:tcPr><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:tc>"
+
+
+def test_a_cell_merged_over_very_many_rows_stands_in_each() -> None:
+    begins, goes_on = '<w:vMerge w:val="restart"/>', "<w:vMerge/>"
+    rows = f"<w:tr>{cell('Region', begins)}{cell('0')}</w:tr>" + "".join(
+        f"<w:tr>{cell('', goes_on)}{cell(str(number))}</w:tr>" for number in range(1, 1500)
+    )
+    lines = read("a.docx", table_of(rows)).content.splitlines()
+    assert lines[:3] == ["| Region | 0 |", "| --- | --- |", "| Region | 1 |"]
+    assert lines[-1] == "| Region | 1499 |"
+    wide = '<w:gridSpan w:val="2"/>'
+    two = f"<w:tr>{cell('A', wide + begins)}{cell('B', begins)}</w:tr>"
+    assert (
+        read(
+            "a.docx",
+            table_of(f"{two}<w:tr>{cell('', wide + goes_on)}{cell('', goes_on)}</w:tr>"),
+        ).content
+        == "| A | B |\n| --- | --- |\n| A | B |\n"
+    )
+
+
+def test_a_cell_that_says_it_is_endlessly_wide_is_one_cell() -> None:
+    wide = '<w:gridSpan w:val="2000000000"/>'
+    parsed = read("a.docx", table_of(f"<w:tr>{cell('A', wide)}{cell('B')}</w:tr>"))
+    assert parsed.content == "| A | B |\n"
+
+
 @pytest.mark.parametrize("name", ["a.docx", "a.pptx", "a.xlsx"])
 def test_what_is_no_office_file_is_refused(name: str) -> None:
     with pytest.raises(ParseError, match="encrypted"):
