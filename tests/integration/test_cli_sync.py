@@ -68,6 +68,22 @@ def test_patterns_choose_files(shell: Shell) -> None:
     assert shell("sync", "src", "--include", "!").code == 2
 
 
+@pytest.mark.parametrize("pattern", ["", "  ", "# all", "[ab"])
+def test_a_pattern_that_nothing_can_match_deletes_nothing(shell: Shell, pattern: str) -> None:
+    shell.write("docs/a.md", "one")
+    shell("sync", "docs")
+    ran = shell("sync", "docs", "--include", pattern)
+    assert ran.code == 2
+    assert "no pattern" in ran.err
+    assert [row[0] for row in shell("list").rows] == ["a.md"]
+
+
+def test_an_error_of_a_watch_is_a_line_of_json(shell: Shell) -> None:
+    ran = shell("watch", "missing", "--json")
+    assert len(ran.text.splitlines()) == 1
+    assert ran.json["error"]["type"] == "NotFoundError"
+
+
 def test_deleting_can_be_left_out(shell: Shell) -> None:
     shell.write("docs/a.md", "one")
     shell("sync", "docs")

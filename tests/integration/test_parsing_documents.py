@@ -79,6 +79,11 @@ def test_headers_and_page_numbers_are_dropped_but_for_the_first() -> None:
     assert "kind" not in parsed.metadata
 
 
+def test_pages_of_one_line_each_keep_it() -> None:
+    parsed = read("a.pdf", make_pdf([[f"Rule number {at}."] for at in range(1, 6)]))
+    assert places(parsed) == [(f"page {at}", f"Rule number {at}.") for at in range(1, 6)]
+
+
 def test_a_pdf_without_text_says_so() -> None:
     parsed = read("scan.pdf", make_pdf([["Words"], []]))
     assert "no text on page 2;" in parsed.notes[0]

@@ -23,6 +23,9 @@ __all__ = ["SCHEMA", "Output", "json_text", "visible"]
 SCHEMA = 1
 """The version of the JSON objects. Fields may be added under it, none changed or removed."""
 
+_STREAMS = frozenset({"watch"})
+"""Commands that print an object a line, of which an error is one."""
+
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 """How Python holds the bytes of a file name that are no UTF-8."""
@@ -75,7 +78,8 @@ class Output:
     def emit(self, fields: Mapping[str, Any]) -> None:
         """Print the command's JSON object, in UTF-8 whatever the terminal's encoding."""
         value = {"schema": SCHEMA, "command": self.command, **fields}
-        self.write(json_text(value, indent=2) + "\n")
+        indent = None if self.command in _STREAMS else 2
+        self.write(json_text(value, indent=indent) + "\n")
 
     def write(self, text: str) -> None:
         """Print ``text`` on stdout exactly, in UTF-8."""

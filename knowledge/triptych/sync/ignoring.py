@@ -23,13 +23,19 @@ def compile_patterns(patterns: Sequence[str]) -> GitIgnoreSpec:
     """The patterns of an option.
 
     Raises:
-        ValidationError: one of them is no pattern.
+        ValidationError: one of them is no pattern, or none that anything can match, such as an
+            empty one: as the only one to include, it would leave out, and delete, everything.
     """
     for pattern in patterns:
         try:
-            GitIgnoreSpec.from_lines([pattern])
+            spec = GitIgnoreSpec.from_lines([pattern])
         except ValueError as error:
             raise ValidationError(f"{pattern!r} is no pattern: {error}") from error
+        if all(each.include is None for each in spec.patterns):
+            raise ValidationError(
+                f"{pattern!r} is no pattern that anything matches: it is empty, a comment, or has "
+                "an open bracket"
+            )
     return GitIgnoreSpec.from_lines(patterns)
 
 
