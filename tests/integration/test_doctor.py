@@ -201,6 +201,15 @@ BREAKS = {
     "layer's version": broken(
         "UPDATE layer SET source_version = 99 WHERE doc_name = 'a.md'", "layers.signature"),
     "dataset": broken("DELETE FROM dataset WHERE name = 'e'", "orphans.document.dataset_id"),
+    "type of a version": broken(
+        "UPDATE document SET version = 'x' WHERE name = 'a.md'", "database.types", beyond=True),
+    "type of a time": broken(
+        "UPDATE document SET updated_at = 'x' WHERE name = 'a.md'", "database.types", beyond=True),
+    "type of a signature": broken(
+        "UPDATE document SET parser_sig = x'00' WHERE name = 'a.md'", "database.types",
+        beyond=True),
+    "type of a dataset's memory": broken(
+        "UPDATE dataset SET deleted_version = 'x'", "database.types", beyond=True),
     "live": broken("UPDATE dataset SET live = 0 WHERE name = 'e'", "dataset.hidden"),
     "log": broken(f"DELETE FROM change WHERE owner = {A}", "log.incomplete"),
     "clock": broken("DELETE FROM clock", "clock.behind"),

@@ -28,6 +28,7 @@ from triptych.records import NewDocument, RebuildScope
 from triptych.sync import (
     MARK,
     DirectorySync,
+    MetadataFunction,
     ParsedText,
     SourceFile,
     SyncOptions,
@@ -100,6 +101,13 @@ def test_a_function_adds_metadata_and_its_version_asks_it_anew(desk: Desk) -> No
     (failure,) = bad.sync().failed
     assert isinstance(failure.error, ValidationError)
     assert desk.kb.get_document("d", "a.md").metadata["lang"] == "fr"
+
+
+@pytest.mark.parametrize("function", [lambda file: 1 / 0, lambda file: None])
+def test_a_metadata_function_that_fails_is_named(desk: Desk, function: MetadataFunction) -> None:
+    desk.write("a.md", "text")
+    (failure,) = desk.syncing(metadata=function).sync().failed
+    assert "the metadata function" in str(failure.error)
 
 
 def test_what_is_unchanged_is_neither_parsed_nor_embedded_nor_given_a_version(desk: Desk) -> None:
