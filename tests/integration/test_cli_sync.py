@@ -68,6 +68,22 @@ def test_patterns_choose_files(shell: Shell) -> None:
     assert shell("sync", "src", "--include", "!").code == 2
 
 
+@pytest.mark.parametrize("pattern", ["", "  ", "# all", "[ab"])
+def test_a_pattern_that_nothing_can_match_deletes_nothing(shell: Shell, pattern: str) -> None:
+    shell.write("docs/a.md", "one")
+    shell("sync", "docs")
+    ran = shell("sync", "docs", "--include", pattern)
+    assert ran.code == 2
+    assert "no pattern" in ran.err
+    assert [row[0] for row in shell("list").rows] == ["a.md"]
+
+
+def test_an_error_of_a_watch_is_a_line_of_json(shell: Shell) -> None:
+    ran = shell("watch", "missing", "--json")
+    assert len(ran.text.splitlines()) == 1
+    assert ran.json["error"]["type"] == "NotFoundError"
+
+
 def test_deleting_can_be_left_out(shell: Shell) -> None:
     shell.write("docs/a.md", "one")
     shell("sync", "docs")
@@ -112,3 +128,22 @@ def test_all_failing_ends_with_the_first_failure(shell: Shell) -> None:
     shell("put", "docs")
     shell.write("docs/a.md", "other")
     assert shell("sync", "docs").code == 4
+
+
+@pytest.mark.parametrize("arguments", [("sync",), ("sync", "--dry-run"), ("put",)])
+def test_a_name_that_is_no_text_fails_alone_and_is_told_as_json(
+    shell: Shell, arguments: tuple[str, ...]
+) -> None:
+    shell.write("docs/a.md", "one")
+    (shell.directory / "docs" / os.fsdecode(b"caf\xe9.md")).write_text("two")
+    ran = shell(*arguments, "docs", "--json")
+    assert ran.code == 8
+    assert [os.fsencode(each["name"]) for each in ran.json["failures"]] == [b"caf\xe9.md"]
+    assert shell(*arguments, "docs").code == 8
+
+
+def test_a_name_cannot_forge_a_line_of_its_own(shell: Shell) -> None:
+    shell.write("docs/a\nwarning: \x1b[31mforged.md", "one")
+    ran = shell("sync", "docs")
+    assert len([line for line in ran.err.splitlines() if line.startswith("warning: ")]) == 1
+    assert "\x1b" not in ran.err

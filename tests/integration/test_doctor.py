@@ -228,6 +228,15 @@ BREAKS = {
     "old version's document": broken(
         "DELETE FROM document WHERE id IN (SELECT document_id FROM document_version)",
         "orphans.document_version.document_id", beyond=True),
+    "type of a version": broken(
+        "UPDATE document SET version = 'x' WHERE name = 'a.md'", "database.types", beyond=True),
+    "type of a time": broken(
+        "UPDATE document SET updated_at = 'x' WHERE name = 'a.md'", "database.types", beyond=True),
+    "type of a signature": broken(
+        "UPDATE document SET parser_sig = x'00' WHERE name = 'a.md'", "database.types",
+        beyond=True),
+    "type of a dataset's memory": broken(
+        "UPDATE dataset SET deleted_version = 'x'", "database.types", beyond=True),
     "live": broken("UPDATE dataset SET live = 0 WHERE name = 'e'", "dataset.hidden"),
     "log": broken(f"DELETE FROM change WHERE owner = {A}", "log.incomplete"),
     "clock": broken("DELETE FROM clock", "clock.behind"),

@@ -79,6 +79,11 @@ def test_headers_and_page_numbers_are_dropped_but_for_the_first() -> None:
     assert "kind" not in parsed.metadata
 
 
+def test_pages_of_one_line_each_keep_it() -> None:
+    parsed = read("a.pdf", make_pdf([[f"Rule number {at}."] for at in range(1, 6)]))
+    assert places(parsed) == [(f"page {at}", f"Rule number {at}.") for at in range(1, 6)]
+
+
 def test_a_pdf_without_text_says_so() -> None:
     parsed = read("scan.pdf", make_pdf([["Words"], []]))
     assert "no text on page 2;" in parsed.notes[0]
@@ -239,6 +244,40 @@ def test_a_sheet_that_claims_the_furthest_cells_is_read_in_bounds() -> None:
     )
     data = repacked(make_xlsx({"A": [[1]]}), "xl/worksheets/sheet1.xml", text)
     assert read("a.xlsx", data).content == "# A\n\nA: 1\n"
+
+
+def table_of(rows: str) -> bytes:
+    text = f"<w:document {WORD}><w:body><w:tbl>{rows}</w:tbl></w:body></w:document>"
+    return repacked(make_docx(), "word/document.xml", text)
+
+
+def cell(text: str, properties: str = "") -> str:
+    return f"<w:tc><w:tcPr>{properties}</w:tcPr><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:tc>"
+
+
+def test_a_cell_merged_over_very_many_rows_stands_in_each() -> None:
+    begins, goes_on = '<w:vMerge w:val="restart"/>', "<w:vMerge/>"
+    rows = f"<w:tr>{cell('Region', begins)}{cell('0')}</w:tr>" + "".join(
+        f"<w:tr>{cell('', goes_on)}{cell(str(number))}</w:tr>" for number in range(1, 1500)
+    )
+    lines = read("a.docx", table_of(rows)).content.splitlines()
+    assert lines[:3] == ["| Region | 0 |", "| --- | --- |", "| Region | 1 |"]
+    assert lines[-1] == "| Region | 1499 |"
+    wide = '<w:gridSpan w:val="2"/>'
+    two = f"<w:tr>{cell('A', wide + begins)}{cell('B', begins)}</w:tr>"
+    assert (
+        read(
+            "a.docx",
+            table_of(f"{two}<w:tr>{cell('', wide + goes_on)}{cell('', goes_on)}</w:tr>"),
+        ).content
+        == "| A | B |\n| --- | --- |\n| A | B |\n"
+    )
+
+
+def test_a_cell_that_says_it_is_endlessly_wide_is_one_cell() -> None:
+    wide = '<w:gridSpan w:val="2000000000"/>'
+    parsed = read("a.docx", table_of(f"<w:tr>{cell('A', wide)}{cell('B')}</w:tr>"))
+    assert parsed.content == "| A | B |\n"
 
 
 @pytest.mark.parametrize("name", ["a.docx", "a.pptx", "a.xlsx"])

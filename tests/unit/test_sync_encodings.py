@@ -48,6 +48,24 @@ def test_text_is_read_in_the_encoding_it_was_written_in(text: str, encoding: str
     assert decode_text(text.encode(encoding)) == text
 
 
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (CHINESE.encode()[:-2], CHINESE[:-2] + "\xe3\u20ac"),
+        (CHINESE.encode() + "café".encode("latin-1"), CHINESE + "café"),
+        ("“quoted” ".encode("cp1252") + CHINESE.encode(), "“quoted” " + CHINESE),
+        (GERMAN.encode() * 3 + b"\x81\xff", GERMAN * 3 + "\x81\xff"),
+    ],
+)
+def test_a_few_bytes_that_are_no_utf8_do_not_garble_the_rest(data: bytes, text: str) -> None:
+    assert decode_text(data) == text
+
+
+def test_chinese_is_told_far_behind_the_beginning() -> None:
+    text = "plain English\n" * 6000 + CHINESE
+    assert decode_text(text.encode("gb18030")) == text
+
+
 def test_a_mark_that_names_utf16_is_no_part_of_the_text() -> None:
     assert decode_text(b"\xfe\xff" + "a".encode("utf-16-be")) == "a"
 

@@ -28,6 +28,7 @@ from triptych.records import NewDocument, RebuildScope
 from triptych.sync import (
     MARK,
     DirectorySync,
+    MetadataFunction,
     ParsedText,
     SourceFile,
     SyncOptions,
@@ -100,6 +101,13 @@ def test_a_function_adds_metadata_and_its_version_asks_it_anew(desk: Desk) -> No
     (failure,) = bad.sync().failed
     assert isinstance(failure.error, ValidationError)
     assert desk.kb.get_document("d", "a.md").metadata["lang"] == "fr"
+
+
+@pytest.mark.parametrize("function", [lambda file: 1 / 0, lambda file: None])
+def test_a_metadata_function_that_fails_is_named(desk: Desk, function: MetadataFunction) -> None:
+    desk.write("a.md", "text")
+    (failure,) = desk.syncing(metadata=function).sync().failed
+    assert "the metadata function" in str(failure.error)
 
 
 def test_what_is_unchanged_is_neither_parsed_nor_embedded_nor_given_a_version(desk: Desk) -> None:
@@ -242,6 +250,31 @@ def test_files_that_swap_names_cost_no_embedding(desk: Desk) -> None:
     assert desk.sync().updated == 2
     assert len(desk.embedder.texts) == count
     assert contents(desk.kb) == {"a.md": "# Two\n\nsecond\n", "b.md": "# One\n\nfirst\n"}
+
+
+@pytest.mark.parametrize(
+    "moves",
+    [
+        {"a.md": "b.md", "b.md": "a.md"},
+        {"a.md": "b.md", "b.md": "c.md", "c.md": "a.md"},
+        {"a.md": "b.md", "b.md": "c.md", "c.md": "new.md"},
+    ],
+)
+def test_layers_follow_contents_that_change_names(desk: Desk, moves: dict[str, str]) -> None:
+    for name in ("a.md", "b.md", "c.md"):
+        desk.write(name, f"# Text of {name}\n")
+    desk.sync()
+    for name in ("a.md", "b.md", "c.md"):
+        desk.kb.put_document_layer("d", name, "L0", f"About {name}.", prompt_sig="p")
+    for name in moves:
+        (desk.root / name).rename(desk.path / name)
+    for name, new in moves.items():
+        (desk.path / name).rename(desk.root / new)
+    desk.sync()
+    for name, new in moves.items():
+        layer = desk.kb.layer("d", new, "L0")
+        assert layer is not None
+        assert (layer.content, layer.stale) == (f"About {name}.", None)
 
 
 def test_only_what_a_root_brought_in_is_deleted(desk: Desk) -> None:

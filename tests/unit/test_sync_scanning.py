@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from triptych.errors import ValidationError
 from triptych.sync import SyncOptions
+from triptych.sync.ignoring import compile_patterns
 from triptych.sync.scanning import Scanner
 
 
@@ -194,3 +195,28 @@ def test_a_root_may_be_a_link(tmp_path: Path) -> None:
     os.symlink("a.md", tmp_path / "real" / "c.md")
     os.symlink("real", tmp_path / "root")
     assert taken(tmp_path / "root") == ["a.md", "c.md", "deep/b.md"]
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+@pytest.mark.parametrize(
+    ("pattern", "path", "ignored"),
+    [
+        ("[[:alpha:]].md", "deep/b.md", True),
+        ("[[:alpha:]].md", "1.md", False),
+        ("[![:digit:]].md", "a.md", True),
+        ("a**b.md", "axxb.md", True),
+        ("a**b.md", "a/b/b.md", False),
+        ("**/b.md", "a/c/b.md", True),
+        ("a/**", "a/c/b.md", True),
+        ("a/**/b.md", "a/b.md", True),
+        ("\\**", "*x", True),
+    ],
+)
+def test_patterns_mean_what_they_mean_to_git(
+    tmp_path: Path, pattern: str, path: str, ignored: bool
+) -> None:
+    assert compile_patterns([pattern]).match_file(path) == ignored
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    (tmp_path / ".gitignore").write_text(pattern + "\n")
+    ran = subprocess.run(["git", "check-ignore", "-q", path], cwd=tmp_path, check=False)
+    assert (ran.returncode == 0) == ignored

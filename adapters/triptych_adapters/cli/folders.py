@@ -47,7 +47,7 @@ Include = Annotated[
     typer.Option(
         "--include",
         metavar="PATTERN",
-        help="Take files that match, in place of text files; as in a .gitignore. Repeatable.",
+        help="Take files that match, and no others; as in a .gitignore. Repeatable.",
         show_default=False,
     ),
 ]

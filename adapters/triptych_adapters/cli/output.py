@@ -18,17 +18,28 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["SCHEMA", "Output", "visible"]
+__all__ = ["SCHEMA", "Output", "json_text", "visible"]
 
 SCHEMA = 1
 """The version of the JSON objects. Fields may be added under it, none changed or removed."""
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_STREAMS = frozenset({"watch"})
+"""Commands that print an object a line, of which an error is one."""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+"""How Python holds the bytes of a file name that are no UTF-8."""
 
 
 def visible(text: str) -> str:
     """``text`` without what could steer a terminal: control and direction characters."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
+
+
+def json_text(value: Any, *, indent: int | None = None) -> str:
+    """``value`` as JSON that can be encoded, whatever names of files it holds."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 class PipedConsole(Console):
@@ -67,7 +78,8 @@ class Output:
     def emit(self, fields: Mapping[str, Any]) -> None:
         """Print the command's JSON object, in UTF-8 whatever the terminal's encoding."""
         value = {"schema": SCHEMA, "command": self.command, **fields}
-        self.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+        indent = None if self.command in _STREAMS else 2
+        self.write(json_text(value, indent=indent) + "\n")
 
     def write(self, text: str) -> None:
         """Print ``text`` on stdout exactly, in UTF-8."""
@@ -107,13 +119,17 @@ class Output:
             self.stderr.print(Text(visible(text)), soft_wrap=True)
 
     def warn(self, text: str) -> None:
-        """Print a warning on stderr."""
-        line = Text.assemble(("warning: ", "yellow"), visible(text))
+        """Print a warning on stderr: one line, whatever names of files it tells of."""
+        line = Text.assemble(("warning: ", "yellow"), _one_line(text))
         self.stderr.print(line, soft_wrap=True)
 
     def error(self, text: str, *, hint: str = "") -> None:
         """Print an error on stderr: one line, and one for what to do about it."""
-        line = Text.assemble(("error: ", "bold red"), " ".join(visible(text).split()))
+        line = Text.assemble(("error: ", "bold red"), _one_line(text))
         self.stderr.print(line, soft_wrap=True)
         if hint and not self.quiet:
             self.stderr.print(Text(f"hint: {hint}", style="dim"), soft_wrap=True)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(visible(text).split())

@@ -39,7 +39,7 @@ def register(app: typer.Typer) -> None:
             "triptych sync docs/                      the documents are as the folder is",
             "triptych sync docs/ --dry-run            what that would do, and cost",
             "triptych sync . --exclude 'drafts/'      all but one folder",
-            "triptych sync src/ --include '*.py'      other files than text",
+            "triptych sync src/ --include '*.py'      these, and no others",
         ),
     )(sync)
 
@@ -60,10 +60,11 @@ def sync(
 ) -> Exit:
     """Make the documents of a dataset as the files of folders are: add, update, rename, delete.
 
-    Takes text files at any depth, in any of the usual encodings, each named by its path from
-    the folder. Left out is what is hidden, binary, or ignored by a .gitignore or
-    .triptychignore. What is unchanged costs nothing. Documents that were put otherwise are
-    neither deleted nor replaced. A file that fails is listed, and tried again next time.
+    Takes files of every format that has a parser, at any depth, text in any of the usual
+    encodings, each named by its path from the folder. Left out is what is hidden, binary, or
+    ignored by a .gitignore or .triptychignore. What is unchanged costs nothing. Documents that
+    were put otherwise are neither deleted nor replaced. A file that fails is listed, and tried
+    again next time.
     """
     from triptych_adapters.cli.progress import shown
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -28,7 +27,7 @@ from triptych_adapters.cli.folders import (
     MaxBytes,
     Prefix,
 )
-from triptych_adapters.cli.output import SCHEMA, Output
+from triptych_adapters.cli.output import SCHEMA, Output, json_text
 from triptych_adapters.cli.session import Session, command, examples
 
 if TYPE_CHECKING:
@@ -190,7 +189,7 @@ class _Log:
 
     def _tell(self, record: RebuildRecord, problems: tuple[str, ...]) -> None:
         if self._output.as_json:
-            self._output.write(json.dumps(_json(record), ensure_ascii=False) + "\n")
+            self._output.write(json_text(_json(record)) + "\n")
             return
         for problem in problems[:_NAMED]:
             self._output.warn(problem)

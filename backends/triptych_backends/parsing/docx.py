@@ -88,15 +88,34 @@ def _depth(paragraph: Any) -> int:
 
 
 def _table(table: Any) -> str:
+    """Its rows as Markdown; a cell that was merged over several rows stands in each of them.
+
+    Word's cells are walked here: the library's `row.cells` asks the row above for every merged
+    cell, and it the row above that, and lists a cell as often as it says that it is wide.
+    """
     rows = []
-    for row in table.rows:
-        cells, last = [], None
-        for cell in row.cells:
-            if cell._tc is not last:  # a cell over several columns is listed for each
-                cells.append(one_line(cell.text).replace("|", "\\|"))
-            last = cell._tc
+    texts: dict[Any, str] = {}
+    above: dict[int, Any] = {}
+    for row in table._tbl.tr_lst:
+        cells: list[str] = []
+        here: dict[int, Any] = {}
+        column = row.grid_before
+        for cell in row.tc_lst:
+            first = above.get(column, cell) if cell.vMerge == "continue" else cell
+            here[column] = first
+            column += cell.grid_span
+            if first not in texts:
+                texts[first] = _cell_text(first, table)
+            cells.append(texts[first])
+        above = here
         if any(cells):
             rows.append(f"| {' | '.join(cells)} |")
     if len(rows) > 1:
         rows.insert(1, "|" + " --- |" * (rows[0].count(" | ") + 1))
     return "\n".join(rows)
+
+
+def _cell_text(cell: Any, table: Any) -> str:
+    from docx.table import _Cell
+
+    return one_line(_Cell(cell, table).text).replace("|", "\\|")

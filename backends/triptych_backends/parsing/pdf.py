@@ -152,7 +152,15 @@ def _with_headings(text: str, headings: list[tuple[int, str]]) -> tuple[str, boo
 
 
 def _drop_running_lines(pages: list[str]) -> None:
-    """Take page headers, footers and numbers from ``pages``: the first or last line of most."""
+    """Take page headers, footers and numbers from ``pages``: the first or last line of most.
+
+    A line with words that is all of its page is the page's text, and stays.
+    """
+    whole = {
+        index
+        for index, text in enumerate(pages)
+        if "\n" not in text.strip("\n") and any(each.isalpha() for each in text)
+    }
     for place in (0, -1):
         edges = []
         for text in pages:
@@ -167,7 +175,7 @@ def _drop_running_lines(pages: list[str]) -> None:
         # A header is first seen on the page whose title it is.
         kept = edges.index(usual) if place == 0 else -1
         for index, edge in enumerate(edges):
-            if edge == usual and index != kept:
+            if edge == usual and index != kept and index not in whole:
                 lines = pages[index].strip("\n").split("\n")
                 del lines[place]
                 pages[index] = "\n".join(lines)

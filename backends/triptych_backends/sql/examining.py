@@ -52,6 +52,12 @@ CHECKS = {
             repair="the database's indexes are built anew",
         ),
         Check(
+            "database.types",
+            "the rows of documents or datasets hold values of another type than their columns",
+            "what reads or compares them fails",
+            remedy=_BACKUP,
+        ),
+        Check(
             "schema.missing",
             "tables, columns or indexes are not those of this version's schema",
             "statements fail, or take very long",
@@ -105,6 +111,10 @@ _SOURCES = frozenset({"dataset", "document"})
 def examine(store: SqlStore, dataset_ids: Collection[str]) -> Iterator[Finding]:
     """See `Examiner.examine`."""
     tally = Tally()
+    _types(store, tally)
+    if tally.findings():
+        yield from tally.findings()
+        return
     parts: list[Callable[[], None]] = [
         lambda: _pages(store, tally),
         lambda: _schema(store, tally),
@@ -125,6 +135,25 @@ def examine(store: SqlStore, dataset_ids: Collection[str]) -> Iterator[Finding]:
     yield from tally.findings()
     for dataset in dataset_ids:
         yield from examine_index(store.index, dataset)
+
+
+def _types(store: SqlStore, tally: Tally) -> None:
+    """SQLite stores any value in any column, and its own check does not mind."""
+    kept = {int: ("integer",), bool: ("integer",), float: ("real", "integer"), bytes: ("blob",)}
+    try:
+        with store.reading() as session:
+            for table in (t.dataset, t.document):
+                for column in table.columns:
+                    types = (*kept.get(column.type.python_type, ("text",)), "null")
+                    marks = ", ".join("?" * len(types))
+                    odd = f"typeof({column.name}) NOT IN ({marks})"
+                    for (name,) in session.driver.execute(
+                        f"SELECT name FROM {table.name} WHERE {odd}", types
+                    ):
+                        check = CHECKS["database.types"]
+                        tally.add(check, store.where, f"{column.name} of {table.name} {name}")
+    except CorruptStoreError:
+        return  # a table or a column is not there, which the next checks tell
 
 
 def _pages(store: SqlStore, tally: Tally) -> None:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import index
 from typing import Any
 
 import attrs
 
+from triptych.chunking.line_ends import LineEnds
 from triptych.errors import ValidationError
 
 __all__ = ["OUTLINE_KEY", "Locator", "Outline", "Part", "read_outline", "write_outline"]
@@ -84,16 +85,24 @@ class Outline:
 
         The first and the last of them: "page 3", "pages 3-4", "sheet A, row 9 to sheet B, row 2".
         """
+        return self.locate_all(content, [(start, end)])[0]
+
+    def locate_all(self, content: str, spans: Iterable[tuple[int, int]]) -> list[str | None]:
+        """`locate` for each of ``spans``; the text is read once, however many they are."""
+        lines = LineEnds(content)
+        return [self._place(lines, start, end) for start, end in spans]
+
+    def _place(self, lines: LineEnds, start: int, end: int) -> str | None:
         held = self.locators
         first = bisect_right(held, start, key=lambda each: each.end)
         last = bisect_left(held, max(end, start + 1), key=lambda each: each.start) - 1
         if first > last or first >= len(held):
             return None
         left, right = held[first], held[last]
-        low = left.number + (_lines(content, left.start, start) if left.counted else 0)
+        low = left.number + (lines.between(left.start, start) if left.counted else 0)
         high = right.number
         if right.counted:
-            high += _lines(content, right.start, min(end, right.end))
+            high += lines.between(right.start, min(end, right.end))
         if (left.within, left.unit) == (right.within, right.unit):
             return _label(left.within, left.unit, min(low, high), max(low, high))
         ends = ((left, low), (right, high))
@@ -200,14 +209,6 @@ def _check(content: str, locators: Sequence[Locator], parts: Sequence[Part]) -> 
 
 def _fingerprint(content: str) -> str:
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
-def _lines(content: str, start: int, end: int) -> int:
-    """How many lines end in the span: in \\n, \\r\\n or \\r."""
-    found = content.count("\n", start, end)
-    if "\r" in content:
-        found += content.count("\r", start, end) - content.count("\r\n", start, end)
-    return found
 
 
 def _label(within: str, unit: str, low: int, high: int) -> str:

@@ -39,9 +39,9 @@ class OutlinedChunker:
         specs = self.base.chunk(content) if not outline.parts else self._by_parts(content, outline)
         if not outline.locators:
             return specs
+        places = outline.locate_all(content, ((spec.start, spec.end) for spec in specs))
         return [
-            attrs.evolve(spec, locator=outline.locate(content, spec.start, spec.end))
-            for spec in specs
+            attrs.evolve(spec, locator=place) for spec, place in zip(specs, places, strict=True)
         ]
 
     def _by_parts(self, content: str, outline: Outline) -> list[ChunkSpec]:

@@ -108,7 +108,8 @@ class DoctorDesk:
                 self._datasets.examine(dataset, tally, counted, skipped, progress)
             except CancelledError:
                 raise
-            except TriptychError as error:
+            except (TriptychError, TypeError, ValueError) as error:
+                # A value of another type than the schema's ends in one of the latter two.
                 skipped.append(f"dataset {dataset!r}: its reading broke off ({error})")
                 tally.add("documents.unreadable", f"dataset {dataset!r}", dataset_id=dataset)
         return DoctorReport(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 import unicodedata
+from itertools import islice
 
 __all__ = ["decode_text"]
 
@@ -35,6 +36,11 @@ _MARKS = (
 )
 _CONTROLS = re.compile(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]")
 _PAIR = re.compile(rb"[\x81-\xfe](?:[\x40-\x7e\x80-\xfe]|[\x30-\x39][\x81-\xfe][\x30-\x39])")
+_HIGH = re.compile(
+    rb"([\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3})|[\x80-\xff]"
+)
+"""A character of UTF-8 beyond ASCII, or else a byte that is none."""
+_MENDING = "triptych.latin-1"
 _COMMON_PAIR = re.compile(rb"[\xa1-\xf7][\xa1-\xfe]\Z")
 
 
@@ -45,7 +51,8 @@ def decode_text(data: bytes) -> str | None:
     Latin-1 with Windows' additions to it. Nearly any bytes are valid GB18030 and all are
     Latin-1, so GB18030 must also look like Chinese: in it most double bytes have both halves
     in GB 2312's rows (A1-FE), whereas in Latin-1 a high byte mostly has an ASCII letter
-    behind it.
+    behind it. What is UTF-8 but for a few bytes, cut off or pasted together, is read as UTF-8,
+    and those bytes as Latin-1: one of them must not garble all the rest.
     """
     for mark, encoding in _MARKS:
         if data.startswith(mark):
@@ -57,6 +64,8 @@ def decode_text(data: bytes) -> str | None:
     if _has_controls(data):
         return None
     text = _decoded(data, "utf-8")
+    if text is None and _mostly_utf8(data):
+        return data.decode("utf-8", _MENDING)
     if text is None and _looks_chinese(data):
         text = _decoded(data, "gb18030")
     if text is None and re.search(rb"[\x80-\x9f]", data):
@@ -77,8 +86,28 @@ def _has_controls(data: bytes) -> bool:
     return len(_CONTROLS.findall(sample)) * 20 > len(sample)
 
 
+def _mostly_utf8(data: bytes) -> bool:
+    """Whether UTF-8's sequences of bytes are at least twice as many as the bytes in none."""
+    sequences = bad = 0
+    for found in islice(_HIGH.finditer(data), _SAMPLE):
+        if found[1] is None:
+            bad += 1
+        else:
+            sequences += 1
+    return sequences >= 2 * max(bad, 1)
+
+
+def _as_latin(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)  # what decoding raises
+    bad = error.object[error.start : error.end]
+    return "".join(_decoded(bytes([byte]), "cp1252") or chr(byte) for byte in bad), error.end
+
+
+codecs.register_error(_MENDING, _as_latin)
+
+
 def _looks_chinese(data: bytes) -> bool:
-    pairs = [pair[0] for pair in _PAIR.finditer(data[:_SAMPLE])]
+    pairs = [pair[0] for pair in islice(_PAIR.finditer(data), _SAMPLE)]
     common = sum(_COMMON_PAIR.match(pair) is not None for pair in pairs)
     return bool(pairs) and common * 10 >= len(pairs) * 7
 

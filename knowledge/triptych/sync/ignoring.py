@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 
 import attrs
@@ -15,6 +16,18 @@ __all__ = ["IGNORE_FILES", "IgnoreStack", "compile_patterns", "ignore_stack"]
 IGNORE_FILES = (".gitignore", ".triptychignore")
 """Later files win over earlier ones of the same folder."""
 
+_CLASS = re.compile(r"\[:([a-z]+):\]")
+_CLASSES = {
+    "alpha": "a-zA-Z",
+    "digit": "0-9",
+    "alnum": "a-zA-Z0-9",
+    "upper": "A-Z",
+    "lower": "a-z",
+    "xdigit": "0-9a-fA-F",
+    "space": " \t\n\r\f\v",
+    "blank": " \t",
+}
+
 _MOST = 1024 * 1024
 """Bytes of an ignore file that are read."""
 
@@ -23,14 +36,26 @@ def compile_patterns(patterns: Sequence[str]) -> GitIgnoreSpec:
     """The patterns of an option.
 
     Raises:
-        ValidationError: one of them is no pattern.
+        ValidationError: one of them is no pattern, or none that anything can match, such as an
+            empty one: as the only one to include, it would leave out, and delete, everything.
     """
     for pattern in patterns:
         try:
-            GitIgnoreSpec.from_lines([pattern])
+            spec = GitIgnoreSpec.from_lines([_plain(pattern)])
         except ValueError as error:
             raise ValidationError(f"{pattern!r} is no pattern: {error}") from error
-    return GitIgnoreSpec.from_lines(patterns)
+        if all(each.include is None for each in spec.patterns):
+            raise ValidationError(
+                f"{pattern!r} is no pattern that anything matches: it is empty, a comment, or has "
+                "an open bracket"
+            )
+    return GitIgnoreSpec.from_lines([_plain(pattern) for pattern in patterns])
+
+
+def _plain(pattern: str) -> str:
+    """``pattern`` with git's classes of characters, such as ``[:alpha:]``, written out: pathspec
+    does not know them."""
+    return _CLASS.sub(lambda found: _CLASSES.get(found[1], found[0]), pattern)
 
 
 @attrs.frozen(slots=True)
@@ -123,7 +148,7 @@ def _read(folder: str) -> GitIgnoreSpec | None:
 def _lenient(lines: Iterable[str]) -> GitIgnoreSpec:
     """As git does, pass over a line that is no pattern."""
     kept = []
-    for line in lines:
+    for line in map(_plain, lines):
         try:
             GitIgnoreSpec.from_lines([line])
         except ValueError:

@@ -13,7 +13,7 @@ from triptych.records import DerivedLayer, DocumentInfo, Layer, Vector
 from triptych.service import Service
 from triptych.signatures import embedding_input_sig
 
-__all__ = ["copy_layers", "renames"]
+__all__ = ["copy_layers", "move_layers", "renames", "replaced"]
 
 
 def renames(
@@ -34,42 +34,76 @@ def renames(
     )
 
 
-def copy_layers(service: Service, dataset_id: str, old: str, new: str) -> None:
-    """Give ``new`` the fresh layers of ``old``, where it has none that is, vectors included.
+def replaced(put: Iterable[tuple[str, str, str]]) -> list[tuple[str, str]]:
+    """Whose content is another's now, (old, new), among documents that were put together.
 
-    They hold the same content, so what was made of the one is as good as made of the other. A
-    layer whose document moves on meanwhile is left out: it is made again like any other. A store
-    that cannot give the vector of a layer costs a call of the embedder.
+    ``put`` are names with the SHA-256 of their content before, "" for none, and now.
+    """
+    documents = sorted(put)
+    heirs: dict[str, list[str]] = {}
+    for name, before, now in documents:
+        if before != now:
+            heirs.setdefault(now, []).append(name)
+    return [
+        (name, heir)
+        for name, before, now in documents
+        if before and before != now
+        for heir in heirs.get(before, ())
+    ]
+
+
+def copy_layers(service: Service, dataset_id: str, old: str, new: str) -> None:
+    """`move_layers` of one pair."""
+    move_layers(service, dataset_id, [(old, new)])
+
+
+def move_layers(service: Service, dataset_id: str, pairs: Iterable[tuple[str, str]]) -> None:
+    """Give each second document of ``pairs`` the layers that the first has of the same content,
+    vectors included, where it has none that are fresh.
+
+    What was made of a content is as good under another name. All are read before any is written,
+    so that names may change places. A layer whose document moves on meanwhile is left out: it is
+    made again like any other. A store that cannot give the vector of a layer costs a call of the
+    embedder.
 
     Raises:
         DerivationError: that call failed.
     """
-    for kind in (Layer.ABSTRACT, Layer.OVERVIEW):
-        layer = service.layer(dataset_id, old, kind)
-        info = service.documents.get_info(dataset_id, new)
-        if layer is None or layer.stale is not None or info is None:
-            continue
-        if info.content_sha256 != layer.sig.input_sig:
-            continue
-        own = service.layer(dataset_id, new, kind)
-        if own is not None and own.stale is None:
-            continue
-        sig = attrs.evolve(layer.sig, source_version=info.version)
-        moved = attrs.evolve(layer, doc_name=new, stale=None, sig=sig, vector=None)
-        vector = _vector(service, moved)
-        if vector is not None or not sig.embed_sig:
-            service.layer_repo.put(attrs.evolve(moved, vector=vector))
-            continue
-        # ConflictError says that the document has moved on.
-        with suppress(ConflictError):
-            service.put_document_layer(
-                dataset_id,
-                new,
-                kind,
-                layer.content,
-                prompt_sig=sig.prompt_sig,
-                source_version=info.version,
-            )
+    found = [
+        (layer, new)
+        for old, new in pairs
+        for kind in (Layer.ABSTRACT, Layer.OVERVIEW)
+        if (layer := service.layer(dataset_id, old, kind)) is not None
+        and layer.stale in (None, "source")
+    ]
+    for layer, new in found:
+        _give(service, layer, new)
+
+
+def _give(service: Service, layer: DerivedLayer, new: str) -> None:
+    dataset_id, kind = layer.dataset_id, layer.layer
+    info = service.documents.get_info(dataset_id, new)
+    if info is None or info.content_sha256 != layer.sig.input_sig:
+        return
+    own = service.layer(dataset_id, new, kind)
+    if own is not None and own.stale is None:
+        return
+    sig = attrs.evolve(layer.sig, source_version=info.version)
+    moved = attrs.evolve(layer, doc_name=new, stale=None, sig=sig, vector=None)
+    vector = _vector(service, moved)
+    if vector is not None or not sig.embed_sig:
+        service.layer_repo.put(attrs.evolve(moved, vector=vector))
+        return
+    # ConflictError says that the document has moved on.
+    with suppress(ConflictError):
+        service.put_document_layer(
+            dataset_id,
+            new,
+            kind,
+            layer.content,
+            prompt_sig=sig.prompt_sig,
+            source_version=info.version,
+        )
 
 
 def _vector(service: Service, layer: DerivedLayer) -> Vector | None:

@@ -16,7 +16,7 @@ from triptych.progress import ProgressCallback
 from triptych.records import DocumentInfo, Failure, NewDocument, PutReport
 from triptych.service import Service
 from triptych.sync.deleting import DELETED_AT_ONCE, delete_documents, layered
-from triptych.sync.moving import copy_layers, renames
+from triptych.sync.moving import copy_layers, move_layers, renames, replaced
 from triptych.sync.preparing import Prepared, Preparer, Task, is_fresh
 from triptych.sync.pricing import price
 from triptych.sync.report import SyncPlan, SyncReport
@@ -126,6 +126,7 @@ class Pass:
         again = [] if last else again
         failed = [failure for failure in put.failed if failure.name not in again]
         undone = {failure.name for failure in put.failed}
+        self._exchange(work, undone)
         gone = self._gone(work)
         added = {e.task.file.name for e in work.of("put") if e.task.info is None} - undone
         moved = renames(gone, _contents(work, added))
@@ -247,6 +248,19 @@ class Pass:
                     yield each.document
 
         return self._service.put_documents(self._dataset_id, documents(), progress=progress)
+
+    def _exchange(self, work: _Work, undone: Collection[str]) -> None:
+        """Let layers follow contents that were put under the names of others."""
+        put = [
+            (each.task.file.name, each.task.info, each.content_sha256)
+            for each in work.of("put")
+            if each.task.file.name not in undone
+        ]
+        pairs = replaced(
+            (name, "" if info is None else info.content_sha256, now) for name, info, now in put
+        )
+        if pairs:
+            move_layers(self._service, self._dataset_id, pairs)
 
     # Deleting
 

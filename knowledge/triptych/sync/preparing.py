@@ -152,7 +152,7 @@ class Preparer:
                 content=parsed.content,
                 metadata=dict(metadata),
             )
-            metadata |= self._metadata(shown)
+            metadata |= _described(self._metadata, shown)
         document = NewDocument(
             name=file.name,
             content=parsed.content,
@@ -215,6 +215,24 @@ class Preparer:
 
     def _signature(self, name: str) -> str:
         return f"sync/1 {self._parser.signature(name)} {self._metadata_sig}".rstrip()
+
+
+def _described(function: MetadataFunction, file: SourceFile) -> Mapping[str, str]:
+    try:
+        found = function(file)
+    except TriptychError:
+        raise
+    except Exception as error:
+        raise ValidationError(
+            f"the metadata function failed for {str(file.path)!r} "
+            f"({type(error).__name__}: {error}): mend it"
+        ) from error
+    if not isinstance(found, Mapping):
+        raise ValidationError(
+            f"the metadata function gave {type(found).__name__} for {str(file.path)!r}: return a "
+            "mapping of strings, an empty one for nothing"
+        )
+    return found
 
 
 def _told(file: File, error: Exception) -> TriptychError:
