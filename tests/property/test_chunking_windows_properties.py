@@ -2,7 +2,7 @@
 
 import itertools
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from triptych.chunking import ChunkSpec, FixedWindowChunker, SentenceWindowChunker
 from triptych.chunking.boundaries import CLUSTER_LIMIT, splits_character
@@ -123,6 +123,7 @@ def test_sentence_windows_tile_any_text(
 
 @settings(max_examples=200, deadline=None)
 @given(TEXT)
+@example("\n\u0301")
 def test_sentences_of_a_large_size_are_whole_and_part_no_character(content: str) -> None:
     specs = SentenceWindowChunker(size=100_000).chunk(content)
     assert not any(splits_character(content, spec.start) for spec in specs)

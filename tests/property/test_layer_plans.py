@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 import triptych
 from triptych.folders import (
@@ -86,6 +86,7 @@ class Model:
 
 @settings(max_examples=60, deadline=None)
 @given(steps=edits)
+@example(steps=[("put", "a", "x\n1"), ("apply", "", ""), ("delete", "a", ""), ("put", "a", "x\n1")])
 def test_plans_and_their_costs_are_those_of_a_model(steps: list[tuple[str, str, str]]) -> None:
     llm, model = FakeLLM(abstract_of), Model()
     with triptych.open("memory://", embedder=None) as kb:

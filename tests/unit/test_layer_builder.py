@@ -236,7 +236,8 @@ def test_layers_that_people_wrote_stay_unless_told_otherwise(small: Service) -> 
     assert (layer.content, layer.stale) == ("Five, by hand.", "source")
     plan = builder.plan("d", rewrite=True)
     assert told(plan)["five.md", "L0"] == ("source", False)
-    assert told(plan)["", "L1"] == ("input", False)
+    # What it says in the end depends on an abstract that is about to be made.
+    assert told(plan)["", "L1"] == ("input", True)
     builder.apply(plan)
     assert stale(small) == []
 

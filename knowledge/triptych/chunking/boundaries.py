@@ -7,6 +7,9 @@ ZERO_WIDTH_JOINER = "\u200d"
 # A cluster longer than this is an attack or a test; it may be cut, or time stops being linear.
 CLUSTER_LIMIT = 64
 
+# Nothing joins what ends a line or is no character to be seen (rule GB4).
+_ENDS = frozenset(map(chr, [*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029]))
+
 SENTENCE_END = r"""(?:[.!?…]["'”’)\]]*+\s|[。！？；…][」』”’）)]*+)"""
 _LAST_SENTENCE_END = re.compile(r".*" + SENTENCE_END, re.DOTALL)
 _LAST_SPACE = re.compile(r".*\s", re.DOTALL)
@@ -55,6 +58,8 @@ def splits_character(content: str, position: int) -> bool:
     before = content[position - 1]
     if after == "\n":
         return before == "\r"
+    if before in _ENDS:
+        return False
     if after < "\u0300":
         return before == ZERO_WIDTH_JOINER and not after.isspace()
     if _extends(after) or before == ZERO_WIDTH_JOINER:

@@ -289,7 +289,13 @@ class _Walker:
             if stored is not None and scope.is_kept(stored):
                 self._kept[self._hand(stored)] += stored.sig.input_sig not in inputs
                 continue
-            conditional = reason is None and pending
+            # What a child that is about to be made will say is not known: it may be what the
+            # stored layer was made from, as after a delete and a put of the same.
+            conditional = (
+                pending
+                and stored is not None
+                and scope.reason(stored, [stored.sig.input_sig], wanted) is None
+            )
             if conditional:
                 reason = "input"
             if reason is None:

@@ -110,9 +110,9 @@ class Cost:
 class PlannedLayer:
     """One artifact that is stale: a layer of a document, a folder ("name/") or the dataset ("").
 
-    ``conditional``: it is fresh as yet, and will be made if the abstract of a child comes out
-    otherwise. ``cost`` is zero where nothing will be asked: what is parked, unless it is to be
-    tried again, and what is gone.
+    ``conditional``: a child's abstract is about to be made, and it depends on what that says
+    whether this is made too. ``cost`` is zero where nothing will be asked: what is parked, unless
+    it is to be tried again, and what is gone.
     """
 
     doc_name: str
