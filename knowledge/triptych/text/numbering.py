@@ -21,6 +21,7 @@ _EMPTY: Final = -1
 # What is below it stands for several terms.
 _MANY: Final = -2
 _LEAST_SLOTS: Final = 1 << 12
+_LEARNT_AT_ONCE: Final = 1 << 11
 # Odd, and as good as random: the golden ratio's digits, and those of the square root of two.
 _MULTIPLIERS: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0x6A09E667F3BCC909))
 _MASKS: Final = np.array(
@@ -131,6 +132,28 @@ class Numbering(dict[str, "int | tuple[int, ...]"]):
         keys &= _MASKS[np.minimum(sizes, _KEY)]
         values = self._table.find(keys, np.flatnonzero(sizes <= _KEY))
         missing = np.flatnonzero(values == _EMPTY)
+        # What the first ones teach the table, the others find there.
+        most = _LEARNT_AT_ONCE
+        while len(missing):
+            self._learn(joined, keys, values, starts, ends, missing[:most])
+            missing = missing[most:]
+            values[missing] = self._table.find(
+                keys[missing], np.flatnonzero(sizes[missing] <= _KEY)
+            )
+            missing = missing[values[missing] == _EMPTY]
+            most *= 2
+        return values
+
+    def _learn(
+        self,
+        joined: str,
+        keys: NDArray[np.uint64],
+        values: NDArray[np.int32],
+        starts: IntArray,
+        ends: IntArray,
+        missing: IntArray,
+    ) -> None:
+        """Work out the values of the runs that are ``missing``, and keep them."""
         pairs = zip(starts[missing].tolist(), ends[missing].tolist(), strict=True)
         runs = [joined[start:end] for start, end in pairs]
         self._runs.learn({run for run in runs if run not in self})
@@ -149,7 +172,6 @@ class Numbering(dict[str, "int | tuple[int, ...]"]):
                 new[run] = at
         places = np.array(list(new.values()), np.int64)
         self._table.add(keys[places], values[places])
-        return values
 
     def __missing__(self, run: str) -> int | tuple[int, ...]:
         numbers = self._numbers(run)
