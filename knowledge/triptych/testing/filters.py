@@ -102,7 +102,7 @@ class FilterTests(HarnessTests):
                     assert_same_ranking(found, best_documents(every, top_k=top_k))
 
     def test_a_rare_match_is_found_among_many(self, store: Store) -> None:
-        common = {f"n{number:03}": "fish fish fish" for number in range(100)}
+        common = {f"n{number:03}": "fish fish fish" for number in range(300)}
         fill(store, "d", {**common, "rare": "a fish among the words of a longer text"})
         where = Filter(doc_names=frozenset({"rare"}))
         for query in (
