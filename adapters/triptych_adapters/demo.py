@@ -141,7 +141,7 @@ def run(console: Console, documents: dict[str, str], *, store: str, embedder: st
         _chapter(console, "3. Search")
         _say(
             console,
-            "Keyword (BM25) and vector search run side by side and are fused by rank. Each hit "
+            "Keyword (BM25) and vector search are fused by rank. Each hit "
             "says where it is, how each lane scored it, and whether it is still fresh.",
         )
         for question in QUESTIONS:
