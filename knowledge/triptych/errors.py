@@ -168,7 +168,11 @@ class DerivationError(TriptychError):
 
 
 class BudgetExceededError(TriptychError):
-    """A ceiling on calls, tokens or cost was reached; what was done is kept."""
+    """A ceiling on calls, tokens or cost was reached; what was done is kept.
+
+    `LayerReport.require` raises it, and so does a tool of `triptych_adapters.tools` for a hit
+    that does not fit into an answer.
+    """
 
 
 class CancelledError(TriptychError):

@@ -14,6 +14,7 @@ import triptych
 from json_store import JsonStore
 from triptych.contracts import LayerJournal
 from triptych.errors import (
+    BudgetExceededError,
     CancelledError,
     NotAvailableError,
     NotFoundError,
@@ -633,6 +634,22 @@ def test_ceilings_of_tokens_and_cost_are_not_passed(small: Service, ceiling: str
     assert report.made >= 4
     assert builder.apply(builder.plan("d")).stopped is None
     assert not builder.plan("d")
+
+
+def test_a_report_raises_on_request_what_ended_the_build(small: Service) -> None:
+    builder = LayerBuilder(small, FakeLLM(first_line), patience=1, retries=0)
+    report = builder.apply(builder.plan("d"), max_calls=2)
+    with pytest.raises(BudgetExceededError, match="max_calls ended the build after 2 layers"):
+        report.require()
+    with pytest.raises(BudgetExceededError, match=r"max_tokens .* the least that would do is"):
+        builder.apply(builder.plan("d"), max_tokens=10).require()
+
+    down = FakeLLM(lambda *_: ProviderError("down"))
+    broken = LayerBuilder(small, down, patience=1, retries=0)
+    with pytest.raises(ProviderError, match="down"):
+        broken.apply(broken.plan("d")).require()
+    builder = LayerBuilder(small, FakeLLM(first_line))
+    builder.apply(builder.plan("d")).require()
 
 
 def test_nothing_is_asked_under_a_ceiling_of_none(small: Service) -> None:

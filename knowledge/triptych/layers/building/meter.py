@@ -12,7 +12,6 @@ import attrs
 from triptych import deadlines
 from triptych.contracts import LLM, LayerJournal
 from triptych.errors import (
-    BudgetExceededError,
     CancelledError,
     NotAvailableError,
     ProviderError,
@@ -33,8 +32,8 @@ _MOST_TOKENS = 10**12
 _SLICE = 0.05  # seconds between two looks at whether the call was cancelled
 
 
-class OutOfBudgetError(BudgetExceededError):
-    """A call does not fit under what is left of ``ceiling``.
+class OutOfBudgetError(Exception):
+    """A call does not fit under what is left of ``ceiling``. It never leaves `apply`.
 
     Attributes:
         needed: the smallest ceiling that the call by itself fits under.

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import attrs
 
-from triptych.errors import ValidationError
+from triptych.errors import BudgetExceededError, ValidationError
 from triptych.layers.prompts import (
     ABSTRACT_PROMPT,
     CHILDREN_ABSTRACT_PROMPT,
@@ -206,3 +206,20 @@ class LayerReport:
     def calls(self) -> int:
         """How often a model was asked, attempts that failed included."""
         return sum(each.calls for each in self.usage)
+
+    def require(self) -> None:
+        """Raise where the plan was not done to its end; nothing where all was tried.
+
+        Raises:
+            BudgetExceededError: a ceiling ended the run, or left some layers out.
+            TriptychError: the provider ended it; this is the error of the last layer that failed.
+        """
+        if self.stopped is None:
+            return
+        if self.stopped != "provider":
+            least = "" if self.least is None else f"; the least that would do is {self.least}"
+            raise BudgetExceededError(
+                f"{self.stopped} ended the build after {self.made} layers{least}: what was made "
+                "is stored, and the next plan goes on"
+            )
+        raise self.failed[-1].error

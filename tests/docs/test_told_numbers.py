@@ -1,0 +1,15 @@
+"""Numbers that a page tells are the code's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from triptych.search.resolution import over_fetch
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_how_deep_lanes_reach() -> None:
+    told = f"Each lane reaches `max({over_fetch(1)}, 2 * top_k)` deep."
+    assert told in (DOCS / "concepts.md").read_text(encoding="utf-8")
+    assert over_fetch(10_000) == 20_000
