@@ -89,7 +89,8 @@ class ServiceOptions:
         chunkers: which chunker serves which kind of document.
         embedder: makes vectors and enables the vector lane; None leaves both out.
         language: the analyzer's language for datasets that come into being.
-        ranker: fuses the lanes of hybrid search; None is `RRFRanker`.
+        ranker: fuses the lanes of hybrid search; None is `RRFRanker`. A `SearchEngine` of your
+            own takes the ranker itself.
         llm: the language model that writes layers; the Service itself never asks it.
         embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a
             time, 1 to 64.
@@ -140,8 +141,16 @@ class Service:
 
         ``engine`` None builds the lanes that ship. ``close`` is called when the Service is
         closed; without it, each repository that is `Closeable` is.
+
+        Raises:
+            ValidationError: ``options`` has a ranker and ``engine`` is given, which has its own.
         """
         self.options: ServiceOptions = options or ServiceOptions()
+        if engine is not None and self.options.ranker is not None:
+            raise ValidationError(
+                "the options have a ranker, and the engine has its own: give the ranker to the "
+                "SearchEngine, or leave the engine out"
+            )
         self.documents = documents
         self.chunks = chunks
         self.layer_repo = layers

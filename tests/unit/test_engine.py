@@ -214,3 +214,12 @@ def test_a_preparation_that_fails_is_its_lanes_failure() -> None:
     engine.close()
     assert [c.doc_name for c in recall.candidates] == ["a"]
     assert recall.warnings == ("the vector lane did not run: the model is away",)
+
+
+def test_two_retrievers_of_one_name_in_a_tier_are_refused() -> None:
+    one, other = Lane("bm25", lambda _: []), Lane("vector", lambda _: [])
+    with pytest.raises(ValidationError, match=r"2 chunk retrievers are called 'bm25'"):
+        SearchEngine([one, other, Lane("bm25", lambda _: [])])
+    with pytest.raises(ValidationError, match="document retrievers"):
+        SearchEngine([one], document=[other, other])
+    SearchEngine([one, other], [one, other], [one, other]).close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
@@ -50,11 +51,23 @@ class SearchEngine:
         document: Sequence[Retriever] = (),
         ranker: Ranker | None = None,
     ) -> None:
+        """Wire the lanes of each tier; ``ranker`` None is `RRFRanker`.
+
+        Raises:
+            ValidationError: two retrievers of one tier have the same name.
+        """
         self._tiers: Mapping[Tier, Sequence[Retriever]] = {
             "chunk": tuple(chunk),
             "layer": tuple(layer),
             "document": tuple(document),
         }
+        for tier, lanes in self._tiers.items():
+            for name, count in Counter(lane.name for lane in lanes).items():
+                if count > 1:
+                    raise ValidationError(
+                        f"{count} {tier} retrievers are called {name!r}: give each a name of its "
+                        "own, under which the ranker and a hit's scores know it"
+                    )
         # Found once: asking a Protocol costs more than many a lane's own work.
         self._local = {
             id(lane): lane

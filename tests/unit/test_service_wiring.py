@@ -1,0 +1,25 @@
+"""What a Service refuses when it is wired."""
+
+from __future__ import annotations
+
+import pytest
+
+from triptych import RRFRanker, SearchEngine, Service, ServiceOptions, ValidationError
+from triptych.search.retrievers import BM25Retriever
+from triptych_backends.memory import MemoryStore
+
+
+def test_a_ranker_beside_an_engine_is_refused() -> None:
+    with MemoryStore() as store:
+        engine = SearchEngine([BM25Retriever(store.chunks)])
+        with pytest.raises(ValidationError, match="give the ranker to the SearchEngine"):
+            Service(
+                store.documents,
+                store.chunks,
+                store.layers,
+                engine,
+                ServiceOptions(ranker=RRFRanker(k=1)),
+            )
+        kb = Service(store.documents, store.chunks, store.layers, engine, ServiceOptions())
+        kb.put_document("d", "a.md", "tea")
+        assert [hit.doc_name for hit in kb.search("tea", dataset_id="d").hits] == ["a.md"]
