@@ -10,7 +10,7 @@ from triptych.contracts import Embedder
 from triptych.errors import ValidationError
 from triptych_factory.access import Access, access_arguments, named_model
 
-__all__ = ["BUILDERS", "PROVIDERS", "build_embedder", "local_is_installed"]
+__all__ = ["BUILDERS", "DEFAULT_MODELS", "PROVIDERS", "build_embedder", "local_is_installed"]
 
 
 def _local() -> Embedder:
@@ -62,6 +62,9 @@ PROVIDERS: Mapping[str, Callable[[str, Mapping[str, Any]], Embedder]] = {
     "voyage": _voyage,
 }
 
+DEFAULT_MODELS: Mapping[str, str] = {"ollama": "nomic-embed-text"}
+"""What a provider's bare name means; a provider that is not here needs a model."""
+
 
 def local_is_installed() -> bool:
     """Whether everything the extra ``local`` brings is there; nothing is loaded."""
@@ -79,7 +82,8 @@ def build_embedder(
     """The embedder meant: a name is built, an `Embedder` passes, None and "none" are none.
 
     Args:
-        embedder: a name, "provider:model", an embedder, or None.
+        embedder: a name, "provider:model", an embedder, or None; "ollama" alone is
+            "ollama:nomic-embed-text", of 768 dimensions.
         access: keys and addresses by provider; what is missing comes from the environment.
         environ: the environment, None for the process's own.
         concurrency: how many calls of a provider may be under way at a time; None for 4.
@@ -97,10 +101,11 @@ def build_embedder(
     builder = BUILDERS.get(embedder)
     if builder is not None:
         return builder()
-    named = named_model(embedder)
+    default = DEFAULT_MODELS.get(embedder)
+    named = named_model(embedder) if default is None else (embedder, default)
     provided = None if named is None else PROVIDERS.get(named[0])
     if named is None or provided is None:
-        names = ", ".join((*BUILDERS, "none", *(f"{provider}:…" for provider in PROVIDERS)))
+        names = ", ".join((*BUILDERS, "none", *DEFAULT_MODELS, *(f"{provider}:…" for provider in PROVIDERS)))
         raise ValidationError(f"no embedder is called {embedder!r}: use one of auto, {names}")
     provider, model = named
     given = (access or {}).get(provider)

@@ -54,6 +54,22 @@ def test_names_become_embedders() -> None:
     assert embedder("ollama:nomic-embed-text:v1.5", {}).dimension == 768
 
 
+def test_ollama_alone_is_its_usual_embedding_model() -> None:
+    made = embedder("ollama", {"OLLAMA_HOST": "box"})
+    assert (made.signature, made.dimension) == (
+        embedder("ollama:nomic-embed-text", {}).signature,
+        768,
+    )
+    with triptych.open("memory://", embedder="ollama") as kb:
+        assert kb.options.embedder is not None
+        assert kb.options.embedder.signature == made.signature
+    for name in ("openai", "voyage"):
+        with pytest.raises(ValidationError, match=f"no embedder is called '{name}'"):
+            embedder(name)
+    with pytest.raises(ValidationError, match="no language model is called 'ollama'"):
+        build_llm("ollama", environ={})
+
+
 def test_names_become_language_models() -> None:
     assert llm("openai:gpt-4o-mini").signature == "openai/gpt-4o-mini"
     assert llm("anthropic:claude-haiku-4-5").signature == "anthropic/claude-haiku-4-5"
