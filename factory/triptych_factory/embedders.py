@@ -105,7 +105,8 @@ def build_embedder(
     named = named_model(embedder) if default is None else (embedder, default)
     provided = None if named is None else PROVIDERS.get(named[0])
     if named is None or provided is None:
-        names = ", ".join((*BUILDERS, "none", *DEFAULT_MODELS, *(f"{provider}:…" for provider in PROVIDERS)))
+        models = (f"{provider}:…" for provider in PROVIDERS)
+        names = ", ".join((*BUILDERS, "none", *DEFAULT_MODELS, *models))
         raise ValidationError(f"no embedder is called {embedder!r}: use one of auto, {names}")
     provider, model = named
     given = (access or {}).get(provider)

@@ -142,6 +142,7 @@ if TYPE_CHECKING:
         DocumentContext as DocumentContext,
         DocumentInfo as DocumentInfo,
         DocumentSummary as DocumentSummary,
+        EmbeddingSpace as EmbeddingSpace,
         EventKind as EventKind,
         Failure as Failure,
         Filter as Filter,
@@ -239,8 +240,8 @@ _HOMES = {
     "records": (
         "Candidate Candidates ChangeEvent ChunkQuery DatasetConfig DatasetContext "
         "DatasetStats DerivedChunk DerivedLayer DerivedSig DocumentContext DocumentInfo "
-        "DocumentSummary EventKind Failure Filter Found Generation Health HealthCheck Hit "
-        "Layer LayerQuery Message Mode NewDocument PutReport Query RebuildReport "
+        "DocumentSummary EmbeddingSpace EventKind Failure Filter Found Generation Health "
+        "HealthCheck Hit Layer LayerQuery Message Mode NewDocument PutReport Query RebuildReport "
         "RebuildScope ResolvedQuery Result Scope SourceDocument "
         "Usage is_valid_layer is_valid_mode ModelUsage ParkedLayer "
         "DoctorReport Finding"
@@ -318,6 +319,7 @@ __all__ = [
     "DocumentRepo",
     "DocumentSummary",
     "Embedder",
+    "EmbeddingSpace",
     "EventKind",
     "EventNotifier",
     "EventReloader",

@@ -497,7 +497,8 @@ class StatsReader(Protocol):
 
     def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
         """The dataset's counts, None if it does not exist. Sets of other signatures than
-        these count as stale (an empty ``embed_sig``: don't care)."""
+        these count as stale (an empty ``embed_sig``: don't care). ``spaces`` are those of all
+        sets, in order of the signature."""
         ...
 
 

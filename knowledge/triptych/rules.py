@@ -7,6 +7,7 @@ document's ``version`` is 0 where there is no document.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal, TypeVar
@@ -21,6 +22,7 @@ from triptych.records import (
     DerivedLayer,
     DerivedSig,
     DocumentInfo,
+    EmbeddingSpace,
     NewDocument,
     PutOutcome,
     SourceDocument,
@@ -34,6 +36,7 @@ __all__ = [
     "check_unused",
     "check_widths",
     "document_of",
+    "embedding_spaces",
     "is_of_document",
     "may_put_layer",
     "may_replace",
@@ -251,6 +254,15 @@ def check_widths(
                 configured=space,
             )
     return known
+
+
+def embedding_spaces(vectors: Iterable[tuple[str, Vector | None]]) -> tuple[EmbeddingSpace, ...]:
+    """`DatasetStats.spaces` of chunks, each given as its set's ``embed_sig`` and its vector."""
+    counts = Counter((sig, len(vector)) for sig, vector in vectors if vector is not None)
+    return tuple(
+        EmbeddingSpace(embed_sig=sig, dimension=dimension, vectors=count)
+        for (sig, dimension), count in sorted(counts.items())
+    )
 
 
 def own_unit(unit: _Unit) -> _Unit:

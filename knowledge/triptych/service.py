@@ -66,6 +66,7 @@ from triptych.records import (
     check_text,
     check_whole,
 )
+from triptych.rules import embedding_spaces
 from triptych.search.desk import SearchDesk
 from triptych.search.engine import SearchEngine
 from triptych.search.retrievers import (
@@ -669,7 +670,7 @@ class Service:
         return self._rebuilds.datasets(datasets, progress)
 
     def stats(self, dataset_id: str | None = None) -> list[DatasetStats]:
-        """Counts of one dataset, or of all.
+        """Counts of one dataset, or of all; also the model, width and count of the vectors.
 
         Raises:
             NotFoundError: there is no such dataset.
@@ -797,6 +798,7 @@ class Service:
             ),
             size=sum(info.size for info in infos),
             config=self.chunks.config(dataset_id),
+            spaces=embedding_spaces((chunk.sig.embed_sig, chunk.vector) for chunk in chunks),
         )
 
     @staticmethod

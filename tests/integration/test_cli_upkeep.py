@@ -55,6 +55,18 @@ def test_status_tells_of_another_embedder_and_of_none(
     assert "TRIPTYCH_EMBEDER names no setting" in ran.err
 
 
+def test_status_tells_the_model_the_width_and_the_count_of_vectors(shell: Shell) -> None:
+    shell("rebuild")
+    (dataset,) = shell("status", "--json").json["datasets"]
+    (space,) = dataset["spaces"]
+    assert space == {"embedder": dataset["embedder"], "dimension": 256, "vectors": 2}
+    told = f"2 of {dataset['embedder']}, 256 wide"
+    assert ["default", "2", "2", "2", "0", "0", str(dataset["size"]), told] in shell("status").rows
+    shell("rebuild", "--embedder", "none")
+    (dataset,) = shell("status", "--json").json["datasets"]
+    assert (dataset["vectors"], dataset["spaces"]) == (0, [])
+
+
 def test_a_rebuild_that_gives_up_vectors_says_so(shell: Shell) -> None:
     assert "given up" not in shell("rebuild").err
     ran = shell("rebuild", "--embedder", "none")

@@ -95,6 +95,10 @@ def stats_json(stats: DatasetStats) -> dict[str, Any]:
         "language": None if config is None else config.language,
         "embedder": None if config is None else config.embed_sig or None,
         "chunker": None if config is None else config.chunker_sig,
+        "spaces": [
+            {"embedder": each.embed_sig, "dimension": each.dimension, "vectors": each.vectors}
+            for each in stats.spaces
+        ],
     }
 
 

@@ -88,7 +88,7 @@ def status(session: Session) -> Exit:
         output.emit(about | {"datasets": rows, "health": checks, "problems": problems})
         return ended(health)
     output.table(
-        ("dataset", "documents", "chunks", "vectors", "layers", "stale", "bytes"),
+        ("dataset", "documents", "chunks", "vectors", "layers", "stale", "bytes", "vectors of"),
         [
             (
                 each.dataset_id,
@@ -98,6 +98,10 @@ def status(session: Session) -> Exit:
                 each.layers,
                 each.stale,
                 each.size,
+                "; ".join(
+                    f"{space.vectors} of {space.embed_sig}, {space.dimension} wide"
+                    for space in each.spaces
+                ),
             )
             for each in datasets
         ],

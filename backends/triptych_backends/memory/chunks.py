@@ -204,4 +204,9 @@ class MemoryChunks:
                 stale=len(dataset.documents) - len(fresh),
                 size=sum(stored.info.size for stored in dataset.documents.values()),
                 config=dataset.config,
+                spaces=rules.embedding_spaces(
+                    (chunks.sig.embed_sig, chunk.vector)
+                    for chunks in dataset.sets.values()
+                    for chunk in chunks.chunks
+                ),
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import and_, bindparam, case, func, or_, select
 
-from triptych.records import DatasetStats
+from triptych.records import DatasetStats, EmbeddingSpace
 
 from . import tables as t
 from .sqlite import Session
@@ -36,6 +36,21 @@ _COUNTS = (
 _LAYERS = (
     select(func.count()).select_from(t.layer).where(t.layer.c.dataset_id == bindparam("dataset"))
 )
+_SPACES = (
+    select(t.space.c.embed_sig, t.space.c.dimension, func.sum(t.derivation.c.vectors))
+    .select_from(t.document)
+    .join(t.derivation, t.derivation.c.document_id == t.document.c.id)
+    .join(
+        t.space,
+        and_(
+            t.space.c.dataset_id == t.document.c.dataset_id,
+            t.space.c.embed_sig == t.derivation.c.embed_sig,
+        ),
+    )
+    .where(t.document.c.dataset_id == bindparam("dataset"), t.derivation.c.vectors > 0)
+    .group_by(t.space.c.id)
+    .order_by(t.space.c.embed_sig)
+)
 
 
 def read_stats(
@@ -47,6 +62,7 @@ def read_stats(
         return None
     counts = session.one(_COUNTS, dataset=dataset.id, chunker=chunker_sig, embed=embed_sig)
     layers = session.one(_LAYERS, dataset=dataset.id)
+    spaces = session.all(_SPACES, dataset=dataset.id)
     assert counts is not None
     assert layers is not None
     documents, chunks, vectors, stale, size = counts
@@ -59,4 +75,8 @@ def read_stats(
         stale=stale,
         size=size,
         config=dataset.config,
+        spaces=tuple(
+            EmbeddingSpace(embed_sig=sig, dimension=dimension, vectors=count)
+            for sig, dimension, count in spaces
+        ),
     )

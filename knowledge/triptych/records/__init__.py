@@ -52,6 +52,7 @@ from triptych.records.queries import (
 )
 from triptych.records.reports import (
     DatasetStats,
+    EmbeddingSpace,
     Failure,
     Health,
     HealthCheck,
@@ -102,6 +103,7 @@ __all__ = [
     "DocumentContext",
     "DocumentInfo",
     "DocumentSummary",
+    "EmbeddingSpace",
     "EventKind",
     "Failure",
     "Filter",

@@ -12,6 +12,7 @@ from triptych.records.documents import SourceDocument
 
 __all__ = [
     "DatasetStats",
+    "EmbeddingSpace",
     "Failure",
     "Health",
     "HealthCheck",
@@ -76,11 +77,28 @@ class RebuildReport:
 
 
 @attrs.frozen(kw_only=True, slots=True)
+class EmbeddingSpace:
+    """The vectors that chunks of one dataset have of one model.
+
+    Attributes:
+        embed_sig: the embedder's signature: provider, model, and what else decides.
+        dimension: how wide each vector is.
+        vectors: how many chunks have a vector of this space.
+    """
+
+    embed_sig: str
+    dimension: int
+    vectors: int
+
+
+@attrs.frozen(kw_only=True, slots=True)
 class DatasetStats:
     """Counts of one dataset.
 
     ``stale`` counts documents whose chunks are missing or behind; ``vectors`` the chunks
-    that have one; ``size`` is the sources' size in bytes of UTF-8.
+    that have one; ``size`` is the sources' size in bytes of UTF-8. ``spaces`` divides the vectors
+    by model, in order of its signature: one space, unless a rebuild with another embedder is not
+    done yet.
     """
 
     dataset_id: str
@@ -91,6 +109,7 @@ class DatasetStats:
     stale: int
     size: int
     config: DatasetConfig | None = None
+    spaces: tuple[EmbeddingSpace, ...] = ()
 
 
 @attrs.frozen(kw_only=True, slots=True)

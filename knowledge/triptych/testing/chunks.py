@@ -385,6 +385,30 @@ class ChunkTests(HarnessTests):
         assert counts is not None
         assert (counts.dataset_id, counts.config, counts.layers) == ("d", CONFIG, 0)
 
+    def test_stats_tell_each_embedding_space(self, store: Store) -> None:
+        reader = power(store, StatsReader)
+
+        def spaces() -> list[tuple[str, int, int]]:
+            counts = reader.stats("d", chunker_sig="", embed_sig="")
+            assert counts is not None
+            assert sum(space.vectors for space in counts.spaces) == counts.vectors
+            return [(each.embed_sig, each.dimension, each.vectors) for each in counts.spaces]
+
+        fill(store, "d", {"a": "one\n\ntwo\n\n~three", "b": "one", "c": "~none"})
+        ours = CONFIG.embed_sig
+        assert spaces() == [(ours, DIMENSION, 3)]
+        set_config(store, "d", OTHERS["embedder"])
+        document = put(store, "d", "b", "four\n\nfive")
+        sig = sig_of(store, "d", "b", OTHERS["embedder"])
+        wide = _wide(chunks_of(document, sig), [2 * DIMENSION] * 2)
+        assert store.chunks.replace("d", "b", wide, sig=sig)
+        assert spaces() == [("other", 2 * DIMENSION, 2), (ours, DIMENSION, 2)]
+        store.chunks.delete_by_doc("d", "b")
+        assert spaces() == [(ours, DIMENSION, 2)]
+        set_config(store, "d", OTHERS["no embedder"])
+        assert derive(store, "d", "a", OTHERS["no embedder"])
+        assert spaces() == []
+
 
 def _wide(chunks: Sequence[DerivedChunk], widths: Sequence[int]) -> list[DerivedChunk]:
     """The chunks with vectors of these widths."""

@@ -801,6 +801,11 @@ class ServiceTests(HarnessTests):
             0,
         )
         assert stats.size == len(TEXT) + 3
+        (space,) = stats.spaces
+        embedder = kb.options.embedder
+        assert embedder is not None
+        assert (space.embed_sig, space.vectors) == (embedder.signature, 3)
+        assert space.dimension == embedder.dimension
         assert docs.delete("a.md")
         assert docs.purge("b.txt")
 
