@@ -6,8 +6,11 @@ a node; none of them is imported.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
+
+import attrs
 
 from triptych import deadlines
 from triptych.errors import CancelledError, TriptychError, ValidationError
@@ -18,25 +21,46 @@ from triptych.records import (
     Mode,
     Query,
     Result,
+    Scope,
     check_identifier,
     check_text,
-    to_layer,
-    to_mode,
+    to_scope,
 )
+from triptych.search.resolution import judge
 from triptych.service import Service
+from triptych_adapters.services import check_service
 
-__all__ = ["Node", "knowledge_node"]
+__all__ = ["Node", "NodeDataset", "knowledge_node", "knowledge_node_from_config"]
 
 Node = Callable[[Mapping[str, Any]], dict[str, Any]]
 """From a graph's state to what a node adds to it."""
 
+_ADDED: Final = ("hits", "by_dataset", "results", "warnings")
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class NodeDataset:
+    """A dataset that a node searches, with what holds for it alone.
+
+    Attributes:
+        dataset_id: its id.
+        top_k: the most hits from it; None for the node's own.
+        state_key: a key of the state under which the node adds this dataset's hits as well;
+            None for none.
+    """
+
+    dataset_id: str
+    top_k: int | None = None
+    state_key: str | None = None
+
 
 def knowledge_node(
-    service: Service,
+    service: Service | None,
     *,
     query_key: str = "query",
     dataset_key: str = "dataset_id",
-    dataset_ids: str | Sequence[str] | None = None,
+    dataset_ids: str | Iterable[str | NodeDataset] | None = None,
+    scope: Scope | str = Scope.SINGLE,
     top_k: int = 5,
     mode: Mode | str | None = None,
     layer: Layer | str = Layer.DETAIL,
@@ -49,64 +73,189 @@ def knowledge_node(
     Which datasets it searches: those of ``state[dataset_key]`` (an id or several; absent, None
     or "": not given), else those of ``dataset_ids``, else all there are when it runs. With
     ``dataset_ids`` the state may choose among these and no others. Each dataset is searched by
-    itself, for up to ``top_k`` hits; the other arguments are those of `Query`.
+    itself, for up to its own ``top_k`` hits (`NodeDataset`) or the node's; the other arguments
+    are those of `Query`. With ``scope="all"``, and where no dataset is named, one search goes over
+    all of them for ``top_k`` hits together, ranked by pooled statistics.
 
     The node never changes the state. It returns, as values that JSON can hold:
 
     - ``hits``: all hits, each a dict as ``triptych search --json`` prints it. Scores of different
       datasets cannot be compared, since each has statistics of its own, so the best hits of all
       datasets come first, then the second ones, and so on; equal ranks come in the order of the
-      datasets. In vector mode they can (cosines in one space), and the hits come by score. For
-      one ranking by pooled statistics use ``service.search(query, scope="all")``.
-    - ``by_dataset``: for each dataset that was searched its hits, best first.
+      datasets. In vector mode they can (cosines in one space), and the hits come by score. With
+      ``scope="all"`` they come as that search ranks them.
+    - ``by_dataset``: for each dataset that was searched its hits, best first. With ``scope="all"``:
+      for each dataset that has hits.
     - ``results``: the hits as XML for a prompt (`triptych.format_xml`), "" when there are none: no
       document can pass its words off as another's.
     - ``warnings``: what went wrong, each with the dataset's name. One that fails contributes
       nothing and stops no other.
+    - every ``state_key`` of ``dataset_ids``: that dataset's hits; [] where it was not searched.
+
+    A node without a Service (None) or without a dataset (``dataset_ids=[]``) has no hits.
 
     Raises:
-        ValidationError: an argument cannot be meant. The node itself raises it for a query that
+        ValidationError: an argument is invalid. The node itself raises it for a query that
             is missing, no string or blank, or a dataset that it may not search.
         CancelledError: raised by the node when a deadline passed.
     """
-    check_text(query_key, "query_key")
-    check_text(dataset_key, "dataset_key")
-    mode = None if mode is None else to_mode(mode)
-    layer = to_layer(layer)
-    allowed = None if dataset_ids is None else _ids(dataset_ids, "dataset_ids")
-    if allowed == ():
-        raise ValidationError("dataset_ids names no dataset: name some, or leave it out for all")
+    if service is not None:
+        check_service(service, "knowledge_node", "search", "search_many", "list_datasets")
+    datasets = None if dataset_ids is None else _datasets(dataset_ids)
+    pooled = to_scope(scope) is Scope.ALL
+    if pooled and datasets is not None:
+        raise ValidationError('scope="all" searches every dataset: leave dataset_ids out')
+    for key, what in ((query_key, "query_key"), (dataset_key, "dataset_key")):
+        if not check_text(key, what):
+            raise ValidationError(f"{what} is empty: name a key of the state")
+    fields: dict[str, Any] = {
+        "mode": mode,
+        "layer": layer,
+        "top_k": top_k,
+        "threshold": threshold,
+        "where": {} if where is None else where,
+        "fresh_only": fresh_only,
+    }
+    prototype, _ = judge(Query(text="any", dataset_id="any", **fields))
+    fields["where"] = copy.deepcopy(dict(prototype.where))  # the caller's may change
+    own = {each.dataset_id: each for each in datasets or ()}
+    _check_own(own.values(), prototype, {*_ADDED, query_key, dataset_key})
+
+    def asked(text: str, dataset_id: str) -> Query:
+        its = own.get(dataset_id)
+        limit = top_k if its is None or its.top_k is None else its.top_k
+        return Query(text=text, dataset_id=dataset_id, **{**fields, "top_k": limit})
 
     def knowledge(state: Mapping[str, Any]) -> dict[str, Any]:
+        if service is None:
+            warning = "no knowledge base was given to this node: nothing was searched"
+            return _added({}, [], [warning], own)
         text = _text(state, query_key)
+        allowed = None if datasets is None else tuple(own)
         chosen = _chosen(state.get(dataset_key), dataset_key, allowed)
+        if chosen is None and pooled:
+            query = Query(text=text, scope=Scope.ALL, **fields)
+            merged, warnings = _search_all(service, query)
+            found: dict[str, list[Hit]] = {}
+            for hit in merged:
+                found.setdefault(hit.dataset_id, []).append(hit)
+            return _added(found, merged, warnings, own)
         searched = tuple(service.list_datasets()) if chosen is None else chosen
-        queries = {
-            dataset_id: Query(
-                text=text,
-                dataset_id=dataset_id,
-                mode=mode,
-                layer=layer,
-                top_k=top_k,
-                threshold=threshold,
-                where=where or {},
-                fresh_only=fresh_only,
-            )
-            for dataset_id in searched
-        }
+        queries = {dataset_id: asked(text, dataset_id) for dataset_id in searched}
         results, warnings = _search(service, queries)
-        merged = _merged(results, by_score=mode is Mode.VECTOR)
-        return {
-            "hits": [hit_json(hit) for hit in merged],
-            "by_dataset": {
-                dataset_id: [hit_json(hit) for hit in result.hits]
-                for dataset_id, result in results.items()
-            },
-            "results": format_xml(merged) if merged else "",
-            "warnings": warnings,
-        }
+        merged = _merged(results, by_score=prototype.mode is Mode.VECTOR)
+        hits = {dataset_id: result.hits for dataset_id, result in results.items()}
+        return _added(hits, merged, warnings, own)
 
     return knowledge
+
+
+_CONFIG_KEYS: Final = (
+    "query_key",
+    "dataset_key",
+    "datasets",
+    "scope",
+    "top_k",
+    "mode",
+    "layer",
+    "threshold",
+    "where",
+    "fresh_only",
+)
+
+
+def knowledge_node_from_config(service: Service | None, config: Mapping[str, Any]) -> Node:
+    """The `knowledge_node` that a map, such as a node's entry in a graph's file, asks for.
+
+    Its keys are the arguments of `knowledge_node`, but for ``datasets``: a list whose entries are
+    ids, or maps with ``dataset_id`` and, if wanted, ``top_k`` and ``state_key``. What is absent or
+    null has that function's default.
+
+    Raises:
+        ValidationError: a key is unknown, or a value is invalid; the message names the key.
+    """
+    given = _known(config, "the configuration of a knowledge node", _CONFIG_KEYS)
+    datasets = given.pop("datasets", None)
+    if datasets is not None:
+        if isinstance(datasets, str | Mapping) or not isinstance(datasets, Sequence):
+            raise ValidationError(f"datasets must be a list, not {datasets!r:.60}")
+        given["dataset_ids"] = [_entry(entry, at) for at, entry in enumerate(datasets)]
+    return knowledge_node(service, **given)
+
+
+def _entry(entry: object, at: int) -> str | NodeDataset:
+    """One entry of ``datasets``."""
+    if isinstance(entry, str):
+        return entry
+    what = f"datasets[{at}]"
+    given = _known(entry, what, tuple(each.name for each in attrs.fields(NodeDataset)))
+    if "dataset_id" not in given:
+        raise ValidationError(f"{what} has no dataset_id: name the dataset")
+    return NodeDataset(**given)
+
+
+def _known(given: object, what: str, keys: Sequence[str]) -> dict[str, Any]:
+    """What is given in a map of these keys; null is not given."""
+    if not isinstance(given, Mapping):
+        raise ValidationError(f"{what} must be a map, not {given!r:.60}")
+    for key in given:
+        if key not in keys:
+            raise ValidationError(f"{what} has no key {key!r:.60}; its keys are {', '.join(keys)}")
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def _datasets(value: Any) -> tuple[NodeDataset, ...]:
+    """The node's datasets, each once, in order."""
+    if isinstance(value, str):
+        value = [value]
+    if not isinstance(value, Iterable):
+        raise ValidationError(f"dataset_ids is a dataset's id or several, not {value!r:.60}")
+    found: dict[str, NodeDataset] = {}
+    for each in value:
+        its = each if isinstance(each, NodeDataset) else NodeDataset(dataset_id=each)
+        check_identifier(its.dataset_id, "an id of dataset_ids")
+        if found.setdefault(its.dataset_id, its) != its:
+            raise ValidationError(
+                f"dataset_ids names {its.dataset_id!r} twice, with other settings: name it once"
+            )
+    return tuple(found.values())
+
+
+def _check_own(datasets: Iterable[NodeDataset], prototype: Query, taken: set[str]) -> None:
+    """Refuse a ``top_k`` that no query has, and a ``state_key`` that is in use."""
+    for each in datasets:
+        if each.top_k is not None:
+            try:
+                judge(attrs.evolve(prototype, top_k=each.top_k))
+            except ValidationError as error:
+                raise ValidationError(f"the dataset {each.dataset_id!r}: {error}") from None
+        if each.state_key is not None:
+            what = f"the state_key of the dataset {each.dataset_id!r}"
+            if not check_text(each.state_key, what):
+                raise ValidationError(f"{what} is empty: name a key of the state")
+            if each.state_key in taken:
+                raise ValidationError(
+                    f"{what}, {each.state_key!r}, is in use by the node: choose another"
+                )
+            taken.add(each.state_key)
+
+
+def _added(
+    found: Mapping[str, Sequence[Hit]],
+    merged: Sequence[Hit],
+    warnings: list[str],
+    own: Mapping[str, NodeDataset],
+) -> dict[str, Any]:
+    """What the node adds to the state."""
+    plain = {dataset_id: [hit_json(hit) for hit in hits] for dataset_id, hits in found.items()}
+    added = {
+        "hits": [hit_json(hit) for hit in merged],
+        "by_dataset": plain,
+        "results": format_xml(merged) if merged else "",
+        "warnings": warnings,
+    }
+    keys = {each.state_key: each.dataset_id for each in own.values() if each.state_key}
+    return added | {key: plain.get(dataset_id, []) for key, dataset_id in keys.items()}
 
 
 def _ids(value: Any, what: str) -> tuple[str, ...]:
@@ -128,7 +277,7 @@ def _chosen(
     if refused:
         raise ValidationError(
             f"state[{dataset_key!r}] names {', '.join(map(repr, refused))}, which this node may "
-            f"not search: it has {', '.join(map(repr, allowed or ()))}"
+            f"not search: it has {', '.join(map(repr, allowed or ())) or 'none'}"
         )
     return chosen
 
@@ -148,6 +297,17 @@ def _text(state: Mapping[str, Any], query_key: str) -> str:
     if not text.strip():
         raise ValidationError(f"state[{query_key!r}] is blank: give it at least one word")
     return text
+
+
+def _search_all(service: Service, query: Query) -> tuple[Sequence[Hit], list[str]]:
+    """One search over every dataset, and the warnings; a failure is only in these."""
+    try:
+        result = service.search(query)
+    except (CancelledError, ValidationError):
+        raise
+    except TriptychError as error:
+        return [], [f"nothing was searched: {type(error).__name__}: {error}"]
+    return result.hits, list(result.warnings)
 
 
 def _search(service: Service, queries: Mapping[str, Query]) -> tuple[dict[str, Result], list[str]]:

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given, settings, strategies as st
 
+import triptych
 import triptych.deadlines
 from triptych.errors import (
     CancelledError,
@@ -23,7 +24,7 @@ from triptych.errors import (
 from triptych.records import Query, Result
 from triptych.service import Service, ServiceOptions
 from triptych.testing.fakes import FakeEmbedder
-from triptych_adapters.graph import knowledge_node
+from triptych_adapters.graph import NodeDataset, knowledge_node, knowledge_node_from_config
 from triptych_backends.memory import MemoryStore
 
 
@@ -134,13 +135,171 @@ def test_a_state_that_cannot_be_meant_is_refused_by_name(
 
 
 def test_arguments_that_cannot_be_meant_are_refused_by_name(service: Service) -> None:
-    for ids in ([], 7, [""]):
+    for ids in (7, [""]):
         with pytest.raises(ValidationError, match="dataset_ids"):
             knowledge_node(service, dataset_ids=ids)  # type: ignore[arg-type]  # that is the point
-    with pytest.raises(ValidationError, match="mode"):
-        knowledge_node(service, mode="fuzzy")
-    with pytest.raises(ValidationError, match="top_k"):
-        knowledge_node(service, top_k=0)({"query": "tea"})
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"mode": "fuzzy"}, "mode"),
+        ({"layer": "L9"}, "layer"),
+        ({"scope": "some"}, "scope"),
+        ({"scope": "all", "dataset_ids": ["a"]}, "leave dataset_ids out"),
+        ({"top_k": 0}, "top_k"),
+        ({"threshold": "high"}, "threshold"),
+        ({"where": {"doc_name": 7}}, "doc_name"),
+        ({"fresh_only": 1}, "fresh_only"),
+        ({"query_key": ""}, "query_key is empty"),
+        ({"dataset_key": 7}, "dataset_key"),
+    ]
+    for arguments, said in wrong:
+        with pytest.raises(ValidationError, match=said):
+            knowledge_node(service, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("datasets", "said"),
+    [
+        ([NodeDataset(dataset_id="a", top_k=0)], "the dataset 'a': top_k"),
+        ([NodeDataset(dataset_id="a", state_key="")], "state_key of the dataset 'a' is empty"),
+        ([NodeDataset(dataset_id="a", state_key="hits")], "'hits', is in use"),
+        ([NodeDataset(dataset_id="a", state_key="question")], "'question', is in use"),
+        ([NodeDataset(dataset_id=each, state_key="k") for each in "ab"], "dataset 'b', 'k', is"),
+        (["a", NodeDataset(dataset_id="a", top_k=2)], "'a' twice"),
+        ([NodeDataset(dataset_id="")], "an id of dataset_ids is empty"),
+    ],
+)
+def test_settings_of_a_dataset_that_cannot_be_meant_are_refused_by_name(
+    service: Service, datasets: list[Any], said: str
+) -> None:
+    with pytest.raises(ValidationError, match=said):
+        knowledge_node(service, dataset_ids=datasets, query_key="question")
+
+
+def test_each_dataset_has_its_own_top_k_and_state_key(service: Service) -> None:
+    service.put_document("a", "5.md", "tea and biscuits")
+    node = knowledge_node(
+        service,
+        dataset_ids=[
+            NodeDataset(dataset_id="b", top_k=1, state_key="from_b"),
+            "a",
+            NodeDataset(dataset_id="gone", state_key="from_gone"),
+        ],
+    )
+    state = node({"query": "tea"})
+    assert {key: len(hits) for key, hits in state["by_dataset"].items()} == {"b": 1, "a": 2}
+    assert places(state["from_b"]) == ["b/1.md"]
+    assert state["from_b"] == state["by_dataset"]["b"]
+    assert state["from_gone"] == []
+    # What was not searched this time does not keep what an earlier run left in the state.
+    state = node({"query": "tea", "dataset_id": "a"})
+    assert list(state["by_dataset"]) == ["a"]
+    assert (state["from_b"], state["from_gone"]) == ([], [])
+
+
+def test_one_ranking_over_all_datasets(service: Service) -> None:
+    state = knowledge_node(service, scope="all", top_k=2)({"query": "tea"})
+    alone = service.search("tea", scope="all", top_k=2).hits
+    assert places(state["hits"]) == [f"{hit.dataset_id}/{hit.doc_name}" for hit in alone]
+    assert [hit["score"] for hit in state["hits"]] == [hit.score for hit in alone]
+    assert sum(map(len, state["by_dataset"].values())) == 2
+    chosen = knowledge_node(service, scope="all")({"query": "tea", "dataset_id": "a"})
+    assert places(chosen["hits"]) == ["a/3.md"]
+    failed = knowledge_node(service, scope="all", mode="vector")({"query": "tea"})
+    assert failed["hits"] == []
+    assert failed["warnings"][0].startswith("nothing was searched: NotAvailableError")
+
+
+# A node without a Service, or over nothing
+
+NOTHING = {"hits": [], "by_dataset": {}, "results": ""}
+
+
+def test_a_node_without_a_service_has_no_hits_and_says_so() -> None:
+    node = knowledge_node(None, dataset_ids=[NodeDataset(dataset_id="a", state_key="from_a")])
+    for state in ({"query": "tea"}, {}):
+        added = node(state)
+        assert "no knowledge base" in added.pop("warnings")[0]
+        assert added == NOTHING | {"from_a": []}
+    assert knowledge_node_from_config(None, {})({"query": "tea"})["hits"] == []
+
+
+def test_a_node_over_no_dataset_has_no_hits(service: Service) -> None:
+    for node in (
+        knowledge_node(service, dataset_ids=[]),
+        knowledge_node_from_config(service, {"datasets": []}),
+    ):
+        assert node({"query": "tea"}) == NOTHING | {"warnings": []}
+        with pytest.raises(ValidationError, match="it has none"):
+            node({"query": "tea", "dataset_id": "a"})
+    assert knowledge_node(service)({"query": "tea", "dataset_id": []}) == NOTHING | {"warnings": []}
+
+
+def test_what_is_no_service_is_refused_when_it_is_given(service: Service) -> None:
+    wrong: list[tuple[Any, str]] = [
+        ("kb.db", r"not a str: open a knowledge base with triptych\.open"),
+        (triptych.AsyncService(service), "not an AsyncService: give the Service inside it"),
+        (service.dataset("a"), "not a Dataset: give the Service that it is a view of"),
+    ]
+    for each, said in wrong:
+        for make in (knowledge_node, lambda service: knowledge_node_from_config(service, {})):
+            with pytest.raises(ValidationError, match=said):
+                make(each)
+
+
+# From a map
+
+
+def test_a_map_makes_the_same_node(service: Service) -> None:
+    config = json.loads("""{
+        "query_key": "question", "dataset_key": "tenant", "mode": "bm25", "layer": "L2",
+        "top_k": 1, "threshold": 0.01, "where": {"doc_prefix": ["1", "2", "3"]},
+        "fresh_only": true, "scope": null,
+        "datasets": [{"dataset_id": "b", "top_k": 2, "state_key": "from_b"}, "a"]
+    }""")
+    same = knowledge_node(
+        service,
+        query_key="question",
+        dataset_key="tenant",
+        mode="bm25",
+        top_k=1,
+        threshold=0.01,
+        where={"doc_prefix": ["1", "2", "3"]},
+        fresh_only=True,
+        dataset_ids=[NodeDataset(dataset_id="b", top_k=2, state_key="from_b"), "a"],
+    )
+    node = knowledge_node_from_config(service, config)
+    for state in ({"question": "tea"}, {"question": "tea", "tenant": "b"}):
+        assert node(state) == same(state)
+    assert places(node({"question": "tea"})["from_b"]) == ["b/1.md", "b/2.md"]
+    config["where"]["doc_prefix"].clear()
+    assert node({"question": "tea"}) == same({"question": "tea"})
+    assert knowledge_node_from_config(service, {})({"query": "tea"}) == knowledge_node(service)(
+        {"query": "tea"}
+    )
+    pooled = knowledge_node_from_config(service, {"scope": "all"})
+    assert pooled({"query": "tea"}) == knowledge_node(service, scope="all")({"query": "tea"})
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"max_layer": "L1"}, "no key 'max_layer'; its keys are query_key, dataset_key, datasets"),
+        ({1: 2}, "no key 1"),
+        ([], "must be a map"),
+        ({"datasets": "a"}, "datasets must be a list, not 'a'"),
+        ({"datasets": {"dataset_id": "a"}}, "datasets must be a list"),
+        ({"datasets": ["a", 7]}, r"datasets\[1\] must be a map, not 7"),
+        ({"datasets": [{"id": "a"}]}, r"datasets\[0\] has no key 'id'; its keys are dataset_id"),
+        ({"datasets": [{"top_k": 3}]}, r"datasets\[0\] has no dataset_id"),
+        ({"datasets": [{"dataset_id": "a", "top_k": "3"}]}, "'a': top_k must be a whole number"),
+        ({"top_k": 2.5}, "top_k must be a whole number"),
+        ({"scope": "all", "datasets": []}, "leave dataset_ids out"),
+    ],
+)
+def test_a_map_that_cannot_be_meant_is_refused_by_name(
+    service: Service, config: Any, said: str
+) -> None:
+    with pytest.raises(ValidationError, match=said):
+        knowledge_node_from_config(service, config)
 
 
 def test_a_failing_dataset_contributes_nothing_and_is_named(service: Service) -> None:
@@ -150,21 +309,22 @@ def test_a_failing_dataset_contributes_nothing_and_is_named(service: Service) ->
     (warning,) = state["warnings"]
     assert warning.startswith("the dataset 'gone' was not searched: NotFoundError: ")
 
-    class Broken:
+    class Broken(Service):
         """One dataset's index is damaged."""
 
         def __init__(self, error: Exception) -> None:
+            super().__init__(service.documents, service.chunks, service.layer_repo)
             self.error = error
 
-        def search(self, query: Query) -> Result:
-            if query.dataset_id == "a":
+        def search(self, query: Query | str, **fields: Any) -> Result:
+            if isinstance(query, Query) and query.dataset_id == "a":
                 raise self.error
-            return service.search(query)
+            return service.search(query, **fields)
 
-        def search_many(self, queries: Any) -> list[Result]:
+        def search_many(self, queries: Any, **fields: Any) -> list[Result]:
             return [self.search(query) for query in queries]
 
-    broken: Any = Broken(StoreError("damaged"))
+    broken = Broken(StoreError("damaged"))
     state = knowledge_node(broken, dataset_ids=["a", "b"])({"query": "tea"})
     assert places(state["hits"]) == ["b/1.md", "b/2.md"]
     assert state["warnings"] == ["the dataset 'a' was not searched: StoreError: damaged"]
@@ -178,19 +338,19 @@ def test_a_failing_dataset_contributes_nothing_and_is_named(service: Service) ->
 
 @pytest.mark.parametrize("batch", [CancelledError("stop"), StoreError("damaged")])
 def test_what_was_cancelled_is_not_tried_again(service: Service, batch: Exception) -> None:
-    class Cancelled:
+    class Cancelled(Service):
         """Cancelled in the batch, or in the first dataset that is asked by itself."""
 
         asked = 0
 
-        def search(self, query: Query) -> Result:
+        def search(self, query: Query | str, **fields: Any) -> Result:
             self.asked += 1
             raise CancelledError("stop")
 
-        def search_many(self, queries: Any) -> list[Result]:
+        def search_many(self, queries: Any, **fields: Any) -> list[Result]:
             raise batch
 
-    cancelled: Any = Cancelled()
+    cancelled = Cancelled(service.documents, service.chunks, service.layer_repo)
     with pytest.raises(CancelledError):
         knowledge_node(cancelled, dataset_ids=["a", "b"])({"query": "tea"})
     assert cancelled.asked == (0 if isinstance(batch, CancelledError) else 1)

@@ -15,7 +15,7 @@ from triptych.errors import CancelledError, ConflictError, ProviderError, Valida
 from triptych.layers import estimate_tokens
 from triptych.service import Service, ServiceOptions
 from triptych.testing.fakes import Failing, FakeEmbedder
-from triptych_adapters.tools import Tool, knowledge_tools
+from triptych_adapters.tools import Tool, context_tool, knowledge_tools
 from triptych_backends.memory import MemoryStore
 
 TEA = "# Tea\n\nTea is made of leaves and hot water in a kettle.\n"
@@ -153,12 +153,12 @@ def test_long_warnings_and_errors_keep_the_ceiling_too() -> None:
 
 
 def test_many_warnings_are_counted_where_they_do_not_fit(service: Service) -> None:
-    class Wordy:
-        def search(self, query: Any) -> Any:
+    class Wordy(Service):
+        def search(self, query: Any, **fields: Any) -> Any:
             warnings = tuple(f"lane {at} did not run" for at in range(100))
             return attrs.evolve(service.search(query), warnings=warnings)
 
-    wordy: Any = Wordy()
+    wordy = Wordy(service.documents, service.chunks, service.layer_repo)
     answer = find(wordy, query="kettle", max_tokens=256)
     *shown, rest = answer["warnings"]
     assert shown[0] == "lane 0 did not run"
@@ -248,13 +248,14 @@ def test_a_put_keeps_the_metadata_it_cannot_see(service: Service) -> None:
 
 
 def test_a_put_that_was_overtaken_starts_from_what_is_there_now(service: Service) -> None:
-    class Overtaken:
+    class Overtaken(Service):
         """Somebody else puts between the tool's reading and its writing."""
 
         def __init__(self, times: int) -> None:
+            super().__init__(service.documents, service.chunks, service.layer_repo)
             self.times = times
 
-        def get_document(self, dataset_id: str, name: str) -> Any:
+        def get_document(self, dataset_id: str, name: str, version: int | None = None) -> Any:
             document = service.get_document(dataset_id, name)
             if self.times:
                 self.times -= 1
@@ -264,7 +265,7 @@ def test_a_put_that_was_overtaken_starts_from_what_is_there_now(service: Service
         def put_document(self, *arguments: Any, **keywords: Any) -> Any:
             return service.put_document(*arguments, **keywords)
 
-    racing: Any = Overtaken(2)
+    racing = Overtaken(2)
     assert put(racing, dataset_id="docs", name="broker.md", content="Mine.")["status"] == "updated"
     assert service.get_document("docs", "broker.md").metadata == {"left": "0"}
     racing = Overtaken(99)
@@ -360,3 +361,16 @@ def test_a_tool_is_a_value_of_its_own(service: Service) -> None:
         tool.name = "other"  # type: ignore[misc]  # that is the point
     with pytest.raises(ValidationError, match="oneOf"):
         Tool(name="x", description="y", parameters={**parameters, "oneOf": []}, run=lambda _: {})
+
+
+def test_what_is_no_service_is_refused_when_it_is_given(service: Service) -> None:
+    wrong: list[tuple[Any, str]] = [
+        (None, r"needs a Service, not None: open a knowledge base with triptych\.open"),
+        ("kb.db", "needs a Service, not a str"),
+        (Service, "needs a Service, not a type"),
+        (service.dataset("docs"), "name the dataset by its id"),
+    ]
+    for each, said in wrong:
+        for make in (knowledge_tools, context_tool):
+            with pytest.raises(ValidationError, match=f"{make.__name__} {said}|{said}"):
+                make(each)

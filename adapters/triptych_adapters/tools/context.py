@@ -8,6 +8,7 @@ from triptych.context.counting import TokenCounter
 from triptych.errors import NotFoundError
 from triptych.records import Query, Scope, check_identifier, check_whole
 from triptych.service import Service
+from triptych_adapters.services import check_service
 from triptych_adapters.tools.knowledge import DEFAULT_MAX_TOKENS, LEAST_MAX_TOKENS
 from triptych_adapters.tools.rendering import clip, tokens
 from triptych_adapters.tools.tool import Tool
@@ -38,8 +39,9 @@ def context_tool(
     tokens, 256 at least, its JSON included; the model may ask for less.
 
     Raises:
-        ValidationError: ``max_tokens`` or ``dataset_id`` cannot be meant.
+        ValidationError: ``service`` is none, or ``max_tokens`` or ``dataset_id`` is invalid.
     """
+    check_service(service, "context_tool", "context")
     check_whole(max_tokens, "max_tokens", least=LEAST_MAX_TOKENS)
     if dataset_id is not None:
         check_identifier(dataset_id, "dataset_id")

@@ -11,6 +11,7 @@ from triptych.errors import ConflictError, NotFoundError
 from triptych.formats import hit_json
 from triptych.records import Layer, Mode, Query, Scope, check_identifier, check_whole
 from triptych.service import Service
+from triptych_adapters.services import check_service
 from triptych_adapters.tools.paging import (
     Place,
     check_cursor,
@@ -130,8 +131,9 @@ def knowledge_tools(
     another. No answer is estimated above ``max_tokens`` tokens, 256 at least.
 
     Raises:
-        ValidationError: ``max_tokens`` or ``dataset_id`` cannot be meant.
+        ValidationError: ``service`` is none, or ``max_tokens`` or ``dataset_id`` is invalid.
     """
+    check_service(service, "knowledge_tools", "search", "get_document", "put_document")
     check_whole(max_tokens, "max_tokens", least=LEAST_MAX_TOKENS)
     if dataset_id is not None:
         check_identifier(dataset_id, "dataset_id")

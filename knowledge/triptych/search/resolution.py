@@ -1,4 +1,7 @@
-"""All query validation of Triptych: what `Service.search` calls, and nothing else does."""
+"""All query validation of Triptych: what `Service.search` calls.
+
+Who keeps a query's fields for later, as a graph node does, calls it when they are given too.
+"""
 
 from __future__ import annotations
 

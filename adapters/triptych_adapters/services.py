@@ -1,0 +1,30 @@
+"""The knowledge base that a tool or a node is made over, checked when it is given."""
+
+from __future__ import annotations
+
+from triptych.aio import AsyncService
+from triptych.dataset import Dataset
+from triptych.errors import ValidationError
+
+__all__ = ["check_service"]
+
+
+def check_service(service: object, what: str, *needs: str) -> None:
+    """Refuse what is no `Service`, nor wraps one; ``what`` names who takes it.
+
+    ``needs`` are the methods that will be called. A wrapper that has them does as well.
+
+    Raises:
+        ValidationError: it is None or something else; the message says what to give.
+    """
+    others = isinstance(service, type | AsyncService | Dataset)
+    if not others and all(callable(getattr(service, method, None)) for method in needs):
+        return
+    advice = "open a knowledge base with triptych.open(…) and give that"
+    if isinstance(service, AsyncService):
+        advice = "give the Service inside it, its attribute `service`"
+    elif isinstance(service, Dataset):
+        advice = "give the Service that it is a view of, and name the dataset by its id"
+    name = type(service).__name__
+    kind = "None" if service is None else f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+    raise ValidationError(f"{what} needs a Service, not {kind}: {advice}")
