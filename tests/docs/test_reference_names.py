@@ -1,8 +1,11 @@
-"""The reference table is whole: every exported name of the Go package, and each counterpart."""
+"""The reference page is whole: every name of the Go package, each counterpart, each test named."""
 
 from __future__ import annotations
 
+import ast
 import re
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import attrs
@@ -10,7 +13,9 @@ import pytest
 
 import triptych
 
-PAGE = Path(__file__).parents[2] / "docs/reference/flowcraft.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/reference/flowcraft.md"
+KIT = ROOT / "knowledge/triptych/testing"
 _ROW = re.compile(r"\| ([A-Za-z0-9.]+) \| (?:`([A-Za-z0-9_.]+)`|–) \|")
 
 _NAMES = """
@@ -49,13 +54,54 @@ Tokenizer VectorRetriever VectorRetriever.Name
 """
 NAMES = set(_NAMES.split())
 WITHOUT = {"ContextLayer", "SearchMode", "ServiceOptions.Now"}
-ROWS = [_ROW.match(line) for line in PAGE.read_text(encoding="utf-8").splitlines()]
+LINES = PAGE.read_text(encoding="utf-8").splitlines()
+ROWS = [_ROW.match(line) for line in LINES]
 TABLE = {row[1]: row[2] for row in ROWS if row and row[1] != "Go"}
+_HEAD = re.compile(r"\| (?:Go|what) \|.*\| checked by \|")
+_CHECKED = re.compile(r"`(\w+)/(\w+\.py)::(test_\w+)`")
+CHECKED = [
+    [cell.strip() for cell in line.strip("|").split("|")]
+    for line in LINES
+    if line.startswith("| ") and not _HEAD.fullmatch(line)
+]
+"""The rows of all tables, cell by cell; the last one names a test."""
+
+
+@cache
+def defined_in(folder: str, file: str) -> frozenset[str]:
+    """The tests of a module: its functions, and the methods of its classes."""
+    home = KIT if folder == "kit" else ROOT / "tests" / folder
+    tree = ast.parse((home / file).read_text(encoding="utf-8"))
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    functions = [*tree.body, *(node for each in classes for node in each.body)]
+    return frozenset(each.name for each in functions if isinstance(each, ast.FunctionDef))
 
 
 def test_every_name_has_its_row_and_no_row_is_of_another() -> None:
     assert set(TABLE) == NAMES
     assert {name for name, counterpart in TABLE.items() if counterpart is None} == WITHOUT
+
+
+def test_every_table_says_how_it_was_checked() -> None:
+    heads = [head for head, rule in pairwise(LINES) if rule.startswith("|---")]
+    assert heads
+    assert all(_HEAD.fullmatch(head) for head in heads)
+    assert {cells[0] for cells in CHECKED} > NAMES
+
+
+@pytest.mark.parametrize("cells", CHECKED, ids=lambda cells: cells[0])
+def test_every_row_names_a_test_that_there_is(cells: list[str]) -> None:
+    assert len(cells) == 4
+    found = _CHECKED.fullmatch(cells[-1])
+    assert found is not None, cells[-1]
+    folder, file, name = found.groups()
+    assert name in defined_in(folder, file)
+
+
+def test_what_has_no_counterpart_is_not_there() -> None:
+    assert not hasattr(triptych, "ContextLayer")
+    assert not hasattr(triptych, "SearchMode")
+    assert not hasattr(triptych.ServiceOptions(), "now")
 
 
 @pytest.mark.parametrize("name", sorted(NAMES - WITHOUT))
