@@ -187,6 +187,11 @@ class Service:
         """The language model that was wired, None without one."""
         return self.options.llm
 
+    @property
+    def ranker(self) -> Ranker:
+        """What fuses the lanes of hybrid search."""
+        return self._engine.ranker
+
     # Documents in
 
     def put_document(

@@ -21,5 +21,14 @@ def test_a_ranker_beside_an_engine_is_refused() -> None:
                 ServiceOptions(ranker=RRFRanker(k=1)),
             )
         kb = Service(store.documents, store.chunks, store.layers, engine, ServiceOptions())
+        assert kb.ranker is engine.ranker
         kb.put_document("d", "a.md", "tea")
         assert [hit.doc_name for hit in kb.search("tea", dataset_id="d").hits] == ["a.md"]
+
+
+def test_the_ranker_in_use_is_the_options_or_the_one_that_ships() -> None:
+    with MemoryStore() as store:
+        ranker = RRFRanker(k=1)
+        for options, expected in ((ServiceOptions(ranker=ranker), ranker), (None, RRFRanker())):
+            kb = Service(store.documents, store.chunks, store.layers, options=options)
+            assert kb.ranker == expected

@@ -23,6 +23,7 @@ _FRESH = and_(
 )
 _COUNTS = (
     select(
+        t.derivation.c.embed_sig,
         func.count(),
         func.coalesce(func.sum(t.derivation.c.chunks), 0),
         func.coalesce(func.sum(t.derivation.c.vectors), 0),
@@ -32,24 +33,16 @@ _COUNTS = (
     .select_from(t.document)
     .join(t.derivation, t.derivation.c.document_id == t.document.c.id, isouter=True)
     .where(t.document.c.dataset_id == bindparam("dataset"))
+    .group_by(t.derivation.c.embed_sig)
+    .order_by(t.derivation.c.embed_sig)
 )
+"""For each embedding space; NULL stands for documents without a set."""
+
 _LAYERS = (
     select(func.count()).select_from(t.layer).where(t.layer.c.dataset_id == bindparam("dataset"))
 )
-_SPACES = (
-    select(t.space.c.embed_sig, t.space.c.dimension, func.sum(t.derivation.c.vectors))
-    .select_from(t.document)
-    .join(t.derivation, t.derivation.c.document_id == t.document.c.id)
-    .join(
-        t.space,
-        and_(
-            t.space.c.dataset_id == t.document.c.dataset_id,
-            t.space.c.embed_sig == t.derivation.c.embed_sig,
-        ),
-    )
-    .where(t.document.c.dataset_id == bindparam("dataset"), t.derivation.c.vectors > 0)
-    .group_by(t.space.c.id)
-    .order_by(t.space.c.embed_sig)
+_WIDTHS = select(t.space.c.embed_sig, t.space.c.dimension).where(
+    t.space.c.dataset_id == bindparam("dataset")
 )
 
 
@@ -60,12 +53,13 @@ def read_stats(
     dataset = find_dataset(session, dataset_id)
     if dataset is None or not dataset.live:
         return None
-    counts = session.one(_COUNTS, dataset=dataset.id, chunker=chunker_sig, embed=embed_sig)
+    counts = session.all(_COUNTS, dataset=dataset.id, chunker=chunker_sig, embed=embed_sig)
     layers = session.one(_LAYERS, dataset=dataset.id)
-    spaces = session.all(_SPACES, dataset=dataset.id)
-    assert counts is not None
+    widths = dict(session.all(_WIDTHS, dataset=dataset.id))
     assert layers is not None
-    documents, chunks, vectors, stale, size = counts
+    documents, chunks, vectors, stale, size = (
+        sum(row[column] for row in counts) for column in range(1, 6)
+    )
     return DatasetStats(
         dataset_id=dataset_id,
         documents=documents,
@@ -76,7 +70,8 @@ def read_stats(
         size=size,
         config=dataset.config,
         spaces=tuple(
-            EmbeddingSpace(embed_sig=sig, dimension=dimension, vectors=count)
-            for sig, dimension, count in spaces
+            EmbeddingSpace(embed_sig=sig, dimension=widths[sig], vectors=count)
+            for sig, _, _, count, _, _ in counts
+            if count and sig in widths  # in a damaged store it may be missing: the doctor tells
         ),
     )

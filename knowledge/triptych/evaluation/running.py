@@ -255,7 +255,7 @@ def _configuration(desk: _Desk, stats: triptych.DatasetStats) -> dict[str, Any]:
         "embedder": None if config is None else config.embed_sig or None,
         "chunker": None if config is None else config.chunker_sig,
         "language": None if config is None else config.language,
-        "ranker": repr(desk.service.options.ranker or triptych.RRFRanker()),
+        "ranker": repr(desk.service.ranker),
         "depth": desk.depth,
         "cutoffs": list(desk.cutoffs),
         "budgets": list(desk.budgets),
