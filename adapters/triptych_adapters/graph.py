@@ -40,7 +40,7 @@ _ADDED: Final = ("hits", "by_dataset", "results", "warnings")
 
 @attrs.frozen(kw_only=True, slots=True)
 class NodeDataset:
-    """A dataset that a node searches, with what holds for it alone.
+    """A dataset that a node searches, with its own settings.
 
     Attributes:
         dataset_id: its id.

@@ -55,7 +55,7 @@ def test_status_tells_of_another_embedder_and_of_none(
     assert "TRIPTYCH_EMBEDER names no setting" in ran.err
 
 
-def test_status_tells_the_model_the_width_and_the_count_of_vectors(shell: Shell) -> None:
+def test_status_shows_the_model_the_width_and_the_count_of_vectors(shell: Shell) -> None:
     shell("rebuild")
     (dataset,) = shell("status", "--json").json["datasets"]
     (space,) = dataset["spaces"]

@@ -167,7 +167,7 @@ def test_arguments_that_cannot_be_meant_are_refused_by_name(service: Service) ->
         ([NodeDataset(dataset_id="")], "an id of dataset_ids is empty"),
     ],
 )
-def test_settings_of_a_dataset_that_cannot_be_meant_are_refused_by_name(
+def test_invalid_settings_of_a_dataset_are_refused_by_name(
     service: Service, datasets: list[Any], said: str
 ) -> None:
     with pytest.raises(ValidationError, match=said):
@@ -295,9 +295,7 @@ def test_a_map_makes_the_same_node(service: Service) -> None:
         ({"scope": "all", "datasets": []}, "leave dataset_ids out"),
     ],
 )
-def test_a_map_that_cannot_be_meant_is_refused_by_name(
-    service: Service, config: Any, said: str
-) -> None:
+def test_an_invalid_map_is_refused_by_name(service: Service, config: Any, said: str) -> None:
     with pytest.raises(ValidationError, match=said):
         knowledge_node_from_config(service, config)
 

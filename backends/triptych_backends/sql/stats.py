@@ -72,6 +72,7 @@ def read_stats(
         spaces=tuple(
             EmbeddingSpace(embed_sig=sig, dimension=widths[sig], vectors=count)
             for sig, _, _, count, _, _ in counts
-            if count and sig in widths  # in a damaged store it may be missing: the doctor tells
+            if count
+            and sig in widths  # in a damaged store it may be missing: the doctor reports it
         ),
     )

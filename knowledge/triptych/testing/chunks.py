@@ -385,7 +385,7 @@ class ChunkTests(HarnessTests):
         assert counts is not None
         assert (counts.dataset_id, counts.config, counts.layers) == ("d", CONFIG, 0)
 
-    def test_stats_tell_each_embedding_space(self, store: Store) -> None:
+    def test_stats_count_each_embedding_space(self, store: Store) -> None:
         reader = power(store, StatsReader)
 
         def spaces() -> list[tuple[str, int, int]]:

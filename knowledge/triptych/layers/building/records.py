@@ -211,7 +211,7 @@ class LayerReport:
         """Raise where the plan was not done to its end; nothing where all was tried.
 
         Raises:
-            BudgetExceededError: a ceiling ended the run, or left some layers out.
+            BudgetExceededError: a limit ended the run, or left some layers out.
             TriptychError: the provider ended it; this is the error of the last layer that failed.
         """
         if self.stopped is None:

@@ -1,4 +1,4 @@
-"""Numbers that a page tells are the code's."""
+"""Numbers in the pages are those of the code."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_how_deep_lanes_reach() -> None:
-    told = f"Each lane reaches `max({over_fetch(1)}, 2 * top_k)` deep."
-    assert told in (DOCS / "concepts.md").read_text(encoding="utf-8")
+    stated = f"Each lane reaches `max({over_fetch(1)}, 2 * top_k)` deep."
+    assert stated in (DOCS / "concepts.md").read_text(encoding="utf-8")
     assert over_fetch(10_000) == 20_000
