@@ -85,8 +85,10 @@ class SyncOptions:
     """Which files are taken, and how they are worked on.
 
     Attributes:
-        include: patterns as in a ``.gitignore``; when given, files that match one are taken, and
-            no others. Without any, the parser says by a file's name whether it takes it.
+        include: patterns as in a ``.gitignore``; when given, files that match, or lie in a folder
+            that does, are taken, and no others. Of a file and the folders it lies in, the nearest
+            that a pattern matches decides; among patterns, the last. Without any, the parser says
+            by a file's name whether it takes it.
         exclude: patterns of files and folders that are left out.
         exclude_paths: files and folders, by their place, that are left out: those of the store
             itself, where it lies below a root.

@@ -13,7 +13,8 @@ import attrs
 
 from triptych import deadlines
 from triptych.files import Skipped
-from triptych.sync.ignoring import IgnoreStack, compile_patterns, ignore_stack
+from triptych.sync.ignoring import IgnoreStack, ignore_stack
+from triptych.sync.patterns import compile_patterns
 from triptych.sync.roots import SyncOptions
 
 __all__ = ["FileStat", "Scan", "Scanner"]
@@ -136,7 +137,7 @@ class Scanner:
     def wants(self, relative: str) -> bool:
         """Whether a file of this name is taken, by its name alone."""
         if self._include is not None:
-            return self._include.match_file(relative)
+            return self._include.covers(relative)
         return self._takes(relative)
 
     def is_excluded_path(self, path: str) -> bool:
@@ -299,9 +300,9 @@ class Scanner:
             return "hidden"
         if self.is_excluded_path(path):
             return "the store itself"
-        if self._exclude and self._exclude.match_file(f"{relative}/" if is_folder else relative):
+        if self._exclude and self._exclude.verdict(os.fsencode(relative), folder=is_folder):
             return "excluded"
-        return "ignored" if folder.ignores.ignores(relative, folder=is_folder) else ""
+        return "ignored" if folder.ignores.verdict(relative, folder=is_folder) else ""
 
 
 def _ending(relative: str) -> str:
