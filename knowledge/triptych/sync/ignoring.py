@@ -9,6 +9,7 @@ import attrs
 
 from triptych import deadlines
 from triptych.sync.patterns import Pattern, Patterns, parse_pattern
+from triptych.sync.tree import Folder, Tree
 
 __all__ = ["IGNORE_FILES", "IgnoreStack", "ignore_stack"]
 
@@ -40,16 +41,16 @@ class IgnoreStack:
     levels: tuple[_Level, ...] = ()
     lead: str = ""
 
-    def entered(self, folder: str, path: str) -> IgnoreStack:
-        """The stack inside ``folder`` (relative to the root, "" for it), which is at ``path``.
+    def entered(self, relative: str, folder: Folder) -> IgnoreStack:
+        """The stack inside ``folder``, whose path from the root is ``relative``, "" for the root.
 
         Raises:
             OSError: an ignore file is there and cannot be read.
         """
-        patterns = _read(path)
+        patterns = _read(folder)
         if not patterns.reverse:
             return self
-        strip = len(os.fsencode(self.lead + folder)) + bool(folder)
+        strip = len(os.fsencode(self.lead + relative)) + bool(relative)
         return attrs.evolve(self, levels=(*self.levels, _Level(strip, patterns)))
 
     def verdict(self, relative: str, *, folder: bool = False) -> bool | None:
@@ -78,26 +79,23 @@ def ignore_stack(root: str) -> IgnoreStack:
         if top == before:
             return IgnoreStack()  # no work tree
         above.append(os.path.basename(before))
-    stack, folder, path = IgnoreStack(), "", top
+    stack, relative, path = IgnoreStack(), "", top
     for name in reversed(above):
-        stack = stack.entered(folder, path)
-        folder, path = f"{folder}/{name}" if folder else name, os.path.join(path, name)
-        if stack.verdict(folder, folder=True):
+        with Tree(path) as tree, tree.folder(()) as folder:
+            stack = stack.entered(relative, folder)
+        relative, path = f"{relative}/{name}" if relative else name, os.path.join(path, name)
+        if stack.verdict(relative, folder=True):
             return IgnoreStack()
-    return attrs.evolve(stack, lead=f"{folder}/" if folder else "")
+    return attrs.evolve(stack, lead=f"{relative}/" if relative else "")
 
 
-def _read(folder: str) -> Patterns:
-    return Patterns.of(pattern for name in IGNORE_FILES for pattern in _lines(folder, name))
+def _read(folder: Folder) -> Patterns:
+    # A link could lead out of the root, and Git does not follow one here either.
+    found = [folder.read(name, _MOST) for name in IGNORE_FILES]
+    return Patterns.of(pattern for data in found if data for pattern in _parsed(data))
 
 
-def _lines(folder: str, name: str) -> Iterator[Pattern]:
-    path = os.path.join(folder, name)
-    # A link could lead out of the root, and git does not follow one here either.
-    if os.path.islink(path) or not os.path.isfile(path):
-        return
-    with open(path, "rb") as file:
-        data = file.read(_MOST)
+def _parsed(data: bytes) -> Iterator[Pattern]:
     for line in data.removeprefix(_MARK).split(b"\n"):
         deadlines.check("reading ignore files")
         pattern = parse_pattern(line.removesuffix(b"\r"))
