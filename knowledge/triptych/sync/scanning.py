@@ -7,7 +7,7 @@ import math
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -15,10 +15,11 @@ import attrs
 
 from triptych import deadlines
 from triptych.files import Skipped
+from triptych.generated import generated_kind, markers_beside
 from triptych.sync.ignoring import IgnoreStack, ignore_stack
 from triptych.sync.patterns import compile_patterns
 from triptych.sync.roots import SyncOptions
-from triptych.sync.tree import Tree, is_hidden, is_link
+from triptych.sync.tree import Folder, Tree, is_hidden, is_link
 
 __all__ = ["FileStat", "Scan", "Scanner"]
 
@@ -88,7 +89,8 @@ class _Place:
 class Scanner:
     """Applies the rules to one root. A walk and a look-up of a single file agree.
 
-    Left out are: what is hidden, ignored, excluded or too large; what is no regular file; files
+    Left out are: what is hidden, ignored, excluded or too large; what is no regular file; folders
+    of installed or generated files, unless a negated pattern keeps them or all are wanted; files
     that no pattern of ``include`` matches, or, without any, that ``takes`` declines; links out of
     the root, to hidden places, and to folders that hold the link itself. A link to a folder
     leads one level of links deep only, so that links which point at one another end. A link that
@@ -99,6 +101,7 @@ class Scanner:
         self._root = str(root)
         self._takes = takes
         self._max_bytes = options.max_bytes
+        self.all_folders = options.all_folders
         self._include = compile_patterns(options.include) if options.include else None
         self._exclude = compile_patterns(options.exclude) if options.exclude else None
         self._exclude_paths = tuple(str(path) for path in options.exclude_paths)
@@ -188,11 +191,12 @@ class Scanner:
                 self._not_listed(place.prefix[:-1], error, found)
                 continue
             below = []
+            beside = {name for name, _ in entries}
             for name, status in entries:
                 if isinstance(status, OSError):
                     self._not_listed(place.prefix + name, status, found)
                     continue
-                inside = self._judge(place, name, status, found)
+                inside = self._judge(place, name, status, beside, found)
                 if inside is not None:
                     below.append(inside)
             places += reversed(below)
@@ -204,11 +208,12 @@ class Scanner:
                 # Some systems find a file under names that differ in case or composition.
                 if _LENIENT_NAMES and name not in opened.names():
                     return None
+                beside = [each for each in markers_beside(name) if opened.has(each)]
         except OSError as error:
             self._not_listed(place.prefix + name, error, found)
             return None
         one = Scan()
-        inside = self._judge(place, name, status, one)
+        inside = self._judge(place, name, status, beside, one)
         if want_folder or inside is None:
             found.skipped += one.skipped
             found.failed.update(one.failed)
@@ -231,14 +236,20 @@ class Scanner:
     # The rules
 
     def _judge(
-        self, place: _Place, name: str, status: os.stat_result, found: Scan
+        self,
+        place: _Place,
+        name: str,
+        status: os.stat_result,
+        beside: Container[str],
+        found: Scan,
     ) -> _Place | None:
-        """Note the file in ``found``, or give the folder to go into."""
+        """Note the file in ``found``, or give the folder to go into; ``beside`` has at least the
+        `markers_beside` it."""
         relative, parts = place.prefix + name, (*place.parts, name)
         if stat.S_ISLNK(status.st_mode):
-            return self._judge_link(place, relative, parts, found)
+            return self._judge_link(place, relative, parts, beside, found)
         if stat.S_ISDIR(status.st_mode):
-            return self._judge_folder(place, relative, parts, found)
+            return self._judge_folder(place, relative, parts, beside, found)
         self._judge_file(place, relative, status, found)
         return None
 
@@ -247,19 +258,23 @@ class Scanner:
         place: _Place,
         relative: str,
         parts: tuple[str, ...],
+        beside: Container[str],
         found: Scan,
         *,
         linked: bool = False,
     ) -> _Place | None:
         reason = self._left_out(place, relative, is_folder=True)
-        if reason:
-            found.skipped.append(Skipped(name=f"{relative}/", reason=reason))
-            return None
+        ignores = place.ignores
         try:
-            with place.tree.folder(parts) as opened:
-                ignores = place.ignores.entered(relative, opened)
+            if not reason:
+                with place.tree.folder(parts) as opened:
+                    reason = self._generated(place, relative, beside, opened)
+                    ignores = ignores.entered(relative, opened)
         except OSError as error:
             self._not_listed(relative, error, found)
+            return None
+        if reason:
+            found.skipped.append(Skipped(name=f"{relative}/", reason=reason))
             return None
         return _Place(place.tree, f"{relative}/", parts, ignores, linked or place.linked)
 
@@ -280,7 +295,12 @@ class Scanner:
         found.links = found.links or place.linked
 
     def _judge_link(
-        self, place: _Place, relative: str, parts: tuple[str, ...], found: Scan
+        self,
+        place: _Place,
+        relative: str,
+        parts: tuple[str, ...],
+        beside: Container[str],
+        found: Scan,
     ) -> _Place | None:
         try:
             target, status = _target(place.tree, parts)
@@ -300,7 +320,7 @@ class Scanner:
             if reason or target is None:
                 found.skipped.append(Skipped(name=f"{relative}/", reason=reason))
                 return None
-            return self._judge_folder(place, relative, target, found, linked=True)
+            return self._judge_folder(place, relative, target, beside, found, linked=True)
         if reason:
             found.skipped.append(Skipped(name=relative, reason=reason))
             return None
@@ -317,6 +337,13 @@ class Scanner:
         if self._exclude and self._exclude.verdict(os.fsencode(relative), folder=is_folder):
             return "excluded"
         return "ignored" if place.ignores.verdict(relative, folder=is_folder) else ""
+
+    def _generated(
+        self, place: _Place, relative: str, beside: Container[str], opened: Folder
+    ) -> str:
+        if self.all_folders or place.ignores.verdict(relative, folder=True) is False:
+            return ""
+        return generated_kind(relative[relative.rfind("/") + 1 :], beside, opened.has)
 
 
 def _target(tree: Tree, parts: tuple[str, ...]) -> tuple[tuple[str, ...] | None, os.stat_result]:
