@@ -70,12 +70,13 @@ class Desk:
 
 
 @contextmanager
-def desk(path: Path, url: str = "memory://") -> Iterator[Desk]:
-    """A desk with an empty folder."""
+def desk(path: Path, url: str = "memory://", *, root: bool = True) -> Iterator[Desk]:
+    """A desk, with an empty folder unless the caller has made one."""
     embedder = FakeEmbedder()
     with triptych.open(path / url if url.endswith(".db") else url, embedder=embedder) as kb:
         made = Desk(path, kb, embedder)
-        made.root.mkdir()
+        if root:
+            made.root.mkdir()
         yield made
 
 

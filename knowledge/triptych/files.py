@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 import attrs
 
 from triptych.errors import NotFoundError, ValidationError
+from triptych.generated import generated_kind
 
 __all__ = ["ENDINGS", "Skipped", "decode", "name_of", "read_text", "text_files"]
 
@@ -27,12 +29,13 @@ class Skipped:
 
 
 def text_files(
-    directory: Path, endings: Container[str] = ENDINGS
+    directory: Path, endings: Container[str] = ENDINGS, *, all_folders: bool = False
 ) -> tuple[list[Path], list[Skipped]]:
     """The text files below ``directory``, by path, and what was passed over, by name.
 
     Taken are files whose ending is one of ``endings``, in any case, at any depth. Hidden files
-    and folders are passed over, a folder as a whole; links to folders too, for they may lead in
+    and folders are passed over, a folder as a whole; so are folders of installed or generated files
+    (`triptych.generated`), unless ``all_folders``; links to folders too, for they may lead in
     circles.
 
     Raises:
@@ -52,12 +55,18 @@ def text_files(
 
     for folder, folders, files in os.walk(directory, onerror=unreadable):
         here = Path(folder)
+        beside = {*folders, *files}
         for name in list(folders):
             if name.startswith("."):
                 skip(here / name, "hidden", folder=True)
                 folders.remove(name)
             elif (here / name).is_symlink():
                 skip(here / name, "a link to a folder", folder=True)
+            elif not all_folders:
+                kind = generated_kind(name, beside, partial(_has, here / name))
+                if kind:
+                    skip(here / name, kind, folder=True)
+                    folders.remove(name)
         for name in files:
             path = here / name
             if name.startswith("."):
@@ -69,6 +78,10 @@ def text_files(
             else:
                 taken.append(path)
     return sorted(taken), sorted(skipped, key=lambda each: each.name)
+
+
+def _has(folder: Path, name: str) -> bool:
+    return os.path.lexists(folder / name)
 
 
 def name_of(path: Path) -> str:

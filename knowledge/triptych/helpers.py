@@ -60,6 +60,7 @@ def ingest_directory(
     *,
     recreate: bool = False,
     parser: FileParsers | None = None,
+    all_folders: bool = False,
     progress: ProgressCallback | None = None,
 ) -> IngestReport:
     """Put the text files below ``directory`` (`triptych.files.text_files`) into a dataset.
@@ -69,7 +70,9 @@ def ingest_directory(
     been found; without it what is unchanged costs nothing, and documents whose files are gone
     stay. A file that is not UTF-8, or cannot be read, is reported and holds up no other. With a
     ``parser`` (`triptych_backends.parsing.default_parser`) the files of every format that it has
-    are taken.
+    are taken. Folders of installed or generated files (`triptych.generated`: ``node_modules``,
+    virtual environments, build outputs) are left out and named in the report; ``all_folders``
+    takes them.
 
     Raises:
         NotFoundError: there is no such directory.
@@ -80,8 +83,11 @@ def ingest_directory(
     check_progress(progress)
     if not isinstance(recreate, bool):
         raise ValidationError(f"recreate is True or False, not {recreate!r:.60}")
+    if not isinstance(all_folders, bool):
+        raise ValidationError(f"all_folders is True or False, not {all_folders!r:.60}")
     root = _path(directory, "directory")
-    files, skipped = text_files(root, ENDINGS if parser is None else parser.endings)
+    endings = ENDINGS if parser is None else parser.endings
+    files, skipped = text_files(root, endings, all_folders=all_folders)
     unread: list[Failure] = []
 
     def documents() -> Iterator[NewDocument]:

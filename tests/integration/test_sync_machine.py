@@ -47,9 +47,11 @@ class FolderMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.path = Path(tempfile.mkdtemp(prefix="sync-machine-"))
+        self.place = Path(tempfile.mkdtemp(prefix="sync-machine-"))
+        # A link that leads out, and goes up with a folder that is renamed, stays in here.
+        self.path = self.place / "of" / "its" / "own"
         self.root = self.path / "root"
-        self.root.mkdir()
+        self.root.mkdir(parents=True)
         with self.opened() as kb:
             kb.put_document("d", "mine.md", "put by hand")
 
@@ -179,15 +181,24 @@ class FolderMachine(RuleBasedStateMachine):
         while folders:
             folder, linked = folders.pop()
             for file in folder.iterdir():
+                through_link = file.is_symlink()
+                if through_link and not self.leads_inside(file):
+                    continue
                 if file.is_dir():
                     # Links are followed one deep, as a sync does: they may lead round and round.
-                    if not (linked and file.is_symlink()):
-                        folders.append((file, linked or file.is_symlink()))
-                elif file.exists() and (
-                    not os.access(file, os.R_OK) or file.read_bytes() == b"FAIL"
-                ):
+                    if not (linked and through_link):
+                        folders.append((file, linked or through_link))
+                elif not os.access(file, os.R_OK) or file.read_bytes() == b"FAIL":
                     failing.add(file.relative_to(self.root).as_posix())
         return frozenset(failing)
+
+    def leads_inside(self, link: Path) -> bool:
+        """Whether a sync follows the link: to what is in the root, and not hidden there."""
+        try:
+            real = link.resolve(strict=True).relative_to(self.root.resolve())
+        except (OSError, RuntimeError, ValueError):
+            return False
+        return not any(part.startswith(".") for part in real.parts)
 
     def teardown(self) -> None:
         try:
@@ -214,7 +225,7 @@ class FolderMachine(RuleBasedStateMachine):
                 )
                 assert kb.health().problems == ()
         finally:
-            shutil.rmtree(self.path)
+            shutil.rmtree(self.place)
 
 
 def check(examples: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given, strategies as st
 
 from triptych.chunking import OUTLINE_KEY, default_chunkers
 from triptych.errors import CancelledError, ParseError, ValidationError
@@ -18,6 +19,7 @@ from triptych.parsing import (
     TextParser,
     base_parsers,
 )
+from triptych.parsing.building import CONTENTS_SHARE, contents_lines
 from triptych.records import shown_metadata
 
 
@@ -79,6 +81,56 @@ def test_what_a_converter_left_is_dropped_and_lines_still_lead_back() -> None:
         ("line 10", True),
     ]
     assert read("a.txt", "<!-- image -->\nA ...... 3\nb\n").content == "<!-- image -->\nb\n"
+
+
+CONTENTS = """Contents
+1 Start ............ 3
+2 More ..............
+12
+3 Other . . . . . . .
+15
+xii
+
+"""
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.md", "a.rst"])
+def test_bare_page_numbers_go_with_the_lines_of_a_table_of_contents(name: str) -> None:
+    assert read(name, CONTENTS + "Text.\n").content.split() == ["Contents", "Text."]
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "Prices\n12\n15\n18\n",
+        "12\n",
+        "To be continued ......\n",
+        "Then ......\nAnd ......\n7\nHere is text.\n",
+        "1 Start ............\n12\none\ntwo\n",
+    ],
+)
+def test_numbers_elsewhere_stay(kept: str) -> None:
+    for name in ("a.txt", "a.md"):
+        assert read(name, kept).content == kept
+    fenced = f"```\n{CONTENTS}```\n"
+    assert read("a.md", fenced).content == fenced
+
+
+@given(
+    st.lists(st.sampled_from(["A ..... 1", "B .....", "12", "iv", "text", "", " "]), max_size=12)
+)
+def test_a_number_goes_where_lines_like_it_are_three_in_five_of_a_block(lines: list[str]) -> None:
+    dropped = contents_lines(lines)
+    start = 0
+    for end in [at for at, line in enumerate(lines) if not line.strip()] + [len(lines)]:
+        block, gone = lines[start:end], dropped[start:end]
+        if any(drop and line != "A ..... 1" for line, drop in zip(block, gone, strict=True)):
+            assert sum(gone) >= CONTENTS_SHARE * len(block)
+            assert {"A ..... 1", "B ....."} & {*block}
+        start = end + 1
+    for line, drop in zip(lines, dropped, strict=True):
+        assert drop or line != "A ..... 1"
+        assert not drop or line not in ("text", "", " ")
 
 
 # HTML
@@ -391,8 +443,8 @@ def test_whatever_a_parser_raises_is_told_as_an_error_of_the_file() -> None:
 def test_a_signature_tells_what_reads_a_name() -> None:
     parsers = FileParsers(base_parsers(), fallback=TextParser())
     assert parsers.signature("a.CSV") == "csv/1"
-    assert parsers.signature("a.txt") == "text/1"
-    assert {"html/1", "text/1"} <= set(parsers.signature("noending").split(";"))
+    assert parsers.signature("a.txt") == "text/2"
+    assert {"html/1", "text/2"} <= set(parsers.signature("noending").split(";"))
 
 
 def test_an_ending_is_in_lower_case_with_its_dot() -> None:

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from triptych.errors import ValidationError
 from triptych.sync import SyncOptions
-from triptych.sync.ignoring import compile_patterns
+from triptych.sync.patterns import compile_patterns
 from triptych.sync.scanning import Scanner
 
 
@@ -215,7 +215,7 @@ def test_a_root_may_be_a_link(tmp_path: Path) -> None:
 def test_patterns_mean_what_they_mean_to_git(
     tmp_path: Path, pattern: str, path: str, ignored: bool
 ) -> None:
-    assert compile_patterns([pattern]).match_file(path) == ignored
+    assert compile_patterns([pattern]).covers(path) == ignored
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     (tmp_path / ".gitignore").write_text(pattern + "\n")
     ran = subprocess.run(["git", "check-ignore", "-q", path], cwd=tmp_path, check=False)

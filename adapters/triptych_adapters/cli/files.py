@@ -22,7 +22,11 @@ class FileToPut:
 
 
 def find_files(
-    paths: Sequence[Path], *, name: str | None = None, endings: Container[str] = ENDINGS
+    paths: Sequence[Path],
+    *,
+    name: str | None = None,
+    endings: Container[str] = ENDINGS,
+    all_folders: bool = False,
 ) -> tuple[list[FileToPut], list[Skipped]]:
     """The files that ``paths`` mean, ordered as given, and by name within a directory, where
     those of ``endings`` are taken; and what was passed over in directories.
@@ -39,7 +43,7 @@ def find_files(
     skipped: list[Skipped] = []
     for path in paths:
         if path.is_dir():
-            taken, passed_over = text_files(path, endings)
+            taken, passed_over = text_files(path, endings, all_folders=all_folders)
             skipped += passed_over
             found.extend(
                 FileToPut(path=file, name=file.relative_to(path).as_posix()) for file in taken

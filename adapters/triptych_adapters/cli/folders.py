@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,11 +13,14 @@ import typer
 from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
+    from triptych.files import Skipped
     from triptych.sync import DirectorySync
+    from triptych_adapters.cli.output import Output
 
 __all__ = [
     "MAX_BYTES",
     "Adopt",
+    "AllFolders",
     "DatasetOption",
     "Delete",
     "Exclude",
@@ -26,9 +29,13 @@ __all__ = [
     "Include",
     "MaxBytes",
     "Prefix",
+    "tell_generated",
 ]
 
 MAX_BYTES = 16 * 1024 * 1024
+
+_NAMED = 5
+"""How many of the folders that are left out a remark names."""
 
 FoldersArgument = Annotated[
     list[Path], typer.Argument(metavar="PATH", help="Folders.", show_default=False)
@@ -60,6 +67,14 @@ Exclude = Annotated[
         show_default=False,
     ),
 ]
+AllFolders = Annotated[
+    bool,
+    typer.Option(
+        "--all-folders",
+        help="Take folders of installed or generated files too: node_modules, virtual "
+        "environments, build outputs.",
+    ),
+]
 MaxBytes = Annotated[
     int, typer.Option("--max-bytes", metavar="N", help="Leave out larger files.", min=1)
 ]
@@ -81,6 +96,7 @@ class Folders:
     prefix: str
     include: Sequence[str]
     exclude: Sequence[str]
+    all_folders: bool
     max_bytes: int
     delete: bool
     adopt: bool
@@ -115,6 +131,7 @@ class Folders:
         options = SyncOptions(
             include=tuple(self.include),
             exclude=tuple(self.exclude),
+            all_folders=self.all_folders,
             max_bytes=self.max_bytes,
             delete=self.delete,
             adopt=self.adopt,
@@ -123,3 +140,15 @@ class Folders:
         opening = attrs.evolve(settings, url="memory://", sources={}) if new else settings
         with wire(opening, create=not dry) as service:
             yield directory_sync(service, settings, roots, options)
+
+
+def tell_generated(output: Output, skipped: Iterable[Skipped]) -> None:
+    """A remark that names the folders of installed or generated files that were left out."""
+    from triptych.generated import GENERATED
+
+    found = [f"{each.name} ({each.reason})" for each in skipped if each.reason in GENERATED]
+    if found:
+        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        folders = "1 folder" if len(found) == 1 else f"{len(found)} folders"
+        some = ", ".join(found[:_NAMED])
+        output.note(f"left out {folders}: {some}{more}; --all-folders takes them")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triptych_adapters.cli.exits import Exit, exit_after
+from triptych_adapters.cli.folders import AllFolders, tell_generated
 from triptych_adapters.cli.session import Session, command, examples, pairs
 
 if TYPE_CHECKING:
@@ -64,12 +65,14 @@ def put(
             help="Put a single document only over this version (0: only if there is none).",
         ),
     ] = None,
+    all_folders: AllFolders = False,
 ) -> Exit:
     """Put files into a dataset: add new documents, update changed ones.
 
     From a directory it takes the files of every format that has a parser (Markdown, text, HTML,
-    source code, notebooks, tables, PDF, office files, …) at any depth, hidden ones aside, each
-    named by its path from there. Unchanged documents cost nothing.
+    source code, notebooks, tables, PDF, office files, …) at any depth, each named by its path from
+    there. Left out is what is hidden, and folders of installed or generated files, such as
+    node_modules or a virtual environment. Unchanged documents cost nothing.
     """
     from triptych.errors import CancelledError, TriptychError, ValidationError
     from triptych.records import Failure
@@ -87,7 +90,9 @@ def put(
     files: list[FileToPut] = []
     skipped: list[Skipped] = []
     if not from_stdin:
-        files, skipped = find_files(paths, name=name, endings=parser.endings)
+        files, skipped = find_files(
+            paths, name=name, endings=parser.endings, all_folders=all_folders
+        )
     if if_version is not None and not from_stdin and len(files) != 1:
         raise ValidationError("--if-version goes with a single document")
     unread: list[Failure] = []
@@ -146,6 +151,7 @@ def _tell(
     skipped: list[Skipped],
     notes: list[str],
 ) -> None:
+    from triptych.generated import GENERATED
     from triptych_adapters.cli.schema import failure_json
 
     output = session.output
@@ -164,7 +170,8 @@ def _tell(
         output.note(note)
     if len(notes) > _SHOWN:
         output.note(f"and {len(notes) - _SHOWN} more remarks like these; --json has them all")
-    seen = [each for each in skipped if each.reason != "hidden"]
+    tell_generated(output, skipped)
+    seen = [each for each in skipped if each.reason not in GENERATED | {"hidden"}]
     if seen:
         some = ", ".join(f"{each.name} ({each.reason})" for each in seen[:_SHOWN])
         more = f" and {len(seen) - _SHOWN} more" if len(seen) > _SHOWN else ""

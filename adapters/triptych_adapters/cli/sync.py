@@ -11,6 +11,7 @@ from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.folders import (
     MAX_BYTES,
     Adopt,
+    AllFolders,
     DatasetOption,
     Delete,
     Exclude,
@@ -19,6 +20,7 @@ from triptych_adapters.cli.folders import (
     Include,
     MaxBytes,
     Prefix,
+    tell_generated,
 )
 from triptych_adapters.cli.session import Session, command, examples
 
@@ -53,6 +55,7 @@ def sync(
     ] = False,
     include: Include = None,
     exclude: Exclude = None,
+    all_folders: AllFolders = False,
     prefix: Prefix = "",
     max_bytes: MaxBytes = MAX_BYTES,
     delete: Delete = True,
@@ -61,8 +64,9 @@ def sync(
     """Make the documents of a dataset as the files of folders are: add, update, rename, delete.
 
     Takes files of every format that has a parser, at any depth, text in any of the usual
-    encodings, each named by its path from the folder. Left out is what is hidden, binary, or
-    ignored by a .gitignore or .triptychignore. What is unchanged costs nothing. Documents that
+    encodings, each named by its path from the folder. Left out is what is hidden, binary, ignored
+    by a .gitignore or .triptychignore, or in a folder of installed or generated files, such as
+    node_modules or a virtual environment. What is unchanged costs nothing. Documents that
     were put otherwise are neither deleted nor replaced. A file that fails is listed, and tried
     again next time.
     """
@@ -74,6 +78,7 @@ def sync(
         prefix=prefix,
         include=include or (),
         exclude=exclude or (),
+        all_folders=all_folders,
         max_bytes=max_bytes,
         delete=delete,
         adopt=adopt,
@@ -94,6 +99,7 @@ def _tell(session: Session, dataset: str, report: SyncPlan | SyncReport) -> None
     for failure in report.failed:
         output.warn(f"{failure.name}: {failure.error}")
     _tell_skipped(session, report.skipped)
+    tell_generated(output, report.skipped)
     planned = isinstance(report, SyncPlan)
     counts = _counts(report)
     if output.as_json:
@@ -152,7 +158,10 @@ def _lines(plan: SyncPlan) -> list[str]:
 
 
 def _tell_skipped(session: Session, skipped: tuple[Skipped, ...]) -> None:
-    reasons = Counter(each.reason for each in skipped if each.reason not in _NOT_TOLD)
+    from triptych.generated import GENERATED
+
+    not_told = GENERATED.union(_NOT_TOLD)
+    reasons = Counter(each.reason for each in skipped if each.reason not in not_told)
     if reasons:
         some = ", ".join(f"{count} ({reason})" for reason, count in reasons.most_common(5))
         session.output.note(f"passed over {some}; --json names them, --include takes others")

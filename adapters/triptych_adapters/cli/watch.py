@@ -18,6 +18,7 @@ from triptych_adapters.cli.exits import Exit
 from triptych_adapters.cli.folders import (
     MAX_BYTES,
     Adopt,
+    AllFolders,
     DatasetOption,
     Delete,
     Exclude,
@@ -26,6 +27,7 @@ from triptych_adapters.cli.folders import (
     Include,
     MaxBytes,
     Prefix,
+    tell_generated,
 )
 from triptych_adapters.cli.output import SCHEMA, Output, json_text
 from triptych_adapters.cli.session import Session, command, examples
@@ -33,6 +35,7 @@ from triptych_adapters.cli.session import Session, command, examples
 if TYPE_CHECKING:
     from triptych.contracts import EventNotifier
     from triptych.events import RebuildRecord
+    from triptych.files import Skipped
     from triptych.sync import DirectorySync
 
 _GRACE = 0.8
@@ -61,6 +64,7 @@ def watch(
     dataset: DatasetOption = "default",
     include: Include = None,
     exclude: Exclude = None,
+    all_folders: AllFolders = False,
     prefix: Prefix = "",
     max_bytes: MaxBytes = MAX_BYTES,
     delete: Delete = True,
@@ -95,6 +99,7 @@ def watch(
         prefix=prefix,
         include=include or (),
         exclude=exclude or (),
+        all_folders=all_folders,
         max_bytes=max_bytes,
         delete=delete,
         adopt=adopt,
@@ -104,7 +109,7 @@ def watch(
     folders.check()
     with _until_stopped(session.output) as on_stop, folders.opened(session) as directory:
         notifier = _notifier(directory, poll)
-        log = _Log(session.output)
+        log = _Log(session.output, directory)
         with EventReloader(directory, notifier, options, on_rebuild=log) as reloader:
             on_stop(reloader.close)
             watched = ", ".join(str(root.path) for root in directory.roots)
@@ -165,14 +170,19 @@ def _until_stopped(output: Output) -> Iterator[Callable[[Callable[[], None]], No
 class _Log:
     """Tells of each rebuild that did something, or failed."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: Output, directory: DirectorySync | None = None) -> None:
         self._output = output
+        self._directory = directory
+        self._left_out: tuple[Skipped, ...] = ()
         self._told: tuple[str, ...] = ()
         self._first = True
 
     def __call__(self, record: RebuildRecord) -> None:
         problems = self._problems(record)
         report = record.report
+        if self._directory is not None and self._directory.left_out != self._left_out:
+            self._left_out = self._directory.left_out
+            tell_generated(self._output, self._left_out)
         worked = report is not None and (report.rebuilt or report.removed)
         # The same failure over and over is told once, and so is its end.
         if worked or self._first or problems != self._told:

@@ -32,7 +32,7 @@ class PdfParser:
     """PDF files, in a worker process. Pages are the locators, bookmarks become headings."""
 
     limits: ParseLimits = attrs.field(factory=ParseLimits)
-    signature: str = attrs.field(default="pdf/1", init=False)
+    signature: str = attrs.field(default="pdf/2", init=False)
     endings: frozenset[str] = attrs.field(default=frozenset((".pdf",)), init=False)
 
     def recognises(self, data: bytes) -> bool:

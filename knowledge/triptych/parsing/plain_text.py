@@ -10,7 +10,7 @@ import attrs
 from triptych.chunking.kinds import MARKDOWN, kind_of
 from triptych.chunking.outline import Locator
 from triptych.files import ENDINGS
-from triptych.parsing.building import is_contents_line
+from triptych.parsing.building import contents_lines
 from triptych.parsing.decoding import decode_text
 from triptych.parsing.parsed import Decode, ParsedFile
 
@@ -35,7 +35,7 @@ class TextParser:
     """Plain text, and every text that has no parser of its own."""
 
     decode: Decode = decode_text
-    signature: str = attrs.field(default="text/1", init=False)
+    signature: str = attrs.field(default="text/2", init=False)
     endings: frozenset[str] = attrs.field(default=_OTHERS, init=False)
 
     def recognises(self, data: bytes) -> bool:
@@ -52,7 +52,7 @@ class MarkdownParser:
     """Markdown; outside of code, converters' comments and contents lines are left out."""
 
     decode: Decode = decode_text
-    signature: str = attrs.field(default="markdown/1", init=False)
+    signature: str = attrs.field(default="markdown/2", init=False)
     endings: frozenset[str] = attrs.field(default=_MARKDOWN, init=False)
 
     def recognises(self, data: bytes) -> bool:
@@ -74,9 +74,12 @@ def _cleaned(text: str, signature: str, *, comments: bool) -> ParsedFile:
         return ParsedFile(content=text, parser_sig=signature)
     kept: list[tuple[int, str]] = []
     left_out = False
-    for number, line, fenced in _lines(text):
+    lines = list(_lines(text))
+    # A fenced line, like a blank one, ends a block.
+    contents = contents_lines(["" if fenced else line.rstrip("\r\n") for _, line, fenced in lines])
+    for (number, line, fenced), listed in zip(lines, contents, strict=True):
         drop = not fenced and (
-            is_contents_line(line.rstrip("\r\n"))
+            listed
             or (comments and "<!--" in line and _COMMENT.fullmatch(line.rstrip("\r\n")) is not None)
         )
         left_out = left_out or drop

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import attrs
 
-from triptych.parsing.building import ContentBuilder, is_contents_line, markdown_safe
+from triptych.parsing.building import ContentBuilder, contents_lines, markdown_safe
 from triptych.parsing.clock import timed
 from triptych.parsing.decoding import decode_text
 from triptych.parsing.limits import ParseLimits
@@ -39,7 +39,7 @@ class RestructuredTextParser:
 
     decode: Decode = decode_text
     limits: ParseLimits = attrs.field(factory=ParseLimits)
-    signature: str = attrs.field(default="rst/1", init=False)
+    signature: str = attrs.field(default="rst/2", init=False)
     endings: frozenset[str] = attrs.field(default=frozenset((".rst", ".rest")), init=False)
 
     def recognises(self, data: bytes) -> bool:
@@ -143,8 +143,9 @@ def _explicit(lines: list[str], at: int, end: int) -> Iterator[tuple[int, str, b
 def _paragraph(lines: list[str], at: int, end: int) -> Iterator[tuple[int, str, bool]]:
     """Its lines in the file's order, one for one, except contents lines."""
     start = at
+    contents = contents_lines(lines[at:end])
     for place in range(at, end + 1):
-        if place < end and not is_contents_line(lines[place]):
+        if place < end and not contents[place - at]:
             continue
         if start < place:
             text = "\n".join(lines[start:place])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 
 import attrs
 
+from triptych.generated import MARKERS_INSIDE, folders_beside
 from triptych.records import ChangeEvent, EventKind, RebuildScope
 from triptych.sync.ignoring import IGNORE_FILES
 from triptych.sync.roots import SyncRoot
@@ -104,7 +105,8 @@ class _Changes:
         Raises:
             _TooWideError: the dataset has to be looked through.
         """
-        if not relative or relative.rpartition("/")[2] in IGNORE_FILES:
+        name = relative.rpartition("/")[2]
+        if not relative or name in IGNORE_FILES or self._is_marker(relative, name):
             raise _TooWideError
         if folder:
             return self._folder(relative)
@@ -120,6 +122,17 @@ class _Changes:
         self._check_running(relative)
         mine = [one] if self.scanner.wants(relative) else []
         return [*mine, *self._deleted(relative)]
+
+    def _is_marker(self, relative: str, name: str) -> bool:
+        """Whether, with this file, folders come to be left out, or to be taken."""
+        if self.scanner.all_folders:
+            return False
+        path = self.root.path / relative
+        if relative in self.known and os.path.lexists(path):
+            return False  # it was there, and is
+        return name in MARKERS_INSIDE or any(
+            os.path.isdir(path.with_name(each)) for each in folders_beside(name)
+        )
 
     def _folder(self, relative: str) -> list[ChangeEvent]:
         self._check_running(relative)

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from triptych.errors import NotFoundError, TriptychError, ValidationError
+from triptych.files import Skipped
+from triptych.generated import GENERATED
 from triptych.progress import ProgressCallback
 from triptych.records import ChangeEvent, EventKind, RebuildReport, RebuildScope, check_text
 from triptych.service import Service
@@ -88,6 +90,7 @@ class DirectorySync:
         self._lock = threading.Lock()
         self._known: dict[SyncRoot, dict[str, Known]] = {}
         self._linked: set[str] = set()
+        self._left_out: dict[str, tuple[Skipped, ...]] = {}
         self._running: dict[str, Sequence[str] | None] = {}
 
     @property
@@ -99,6 +102,11 @@ class DirectorySync:
     def datasets(self) -> tuple[str, ...]:
         """The datasets they go into, each once."""
         return tuple(dict.fromkeys(root.dataset_id for root, _ in self._roots))
+
+    @property
+    def left_out(self) -> tuple[Skipped, ...]:
+        """The folders of installed or generated files that the last syncs of all files left out."""
+        return tuple(each for found in self._left_out.values() for each in found)
 
     def sync(self, *, progress: ProgressCallback | None = None) -> SyncReport:
         """Bring every document up to date with its file.
@@ -186,6 +194,8 @@ class DirectorySync:
                     self._save(dataset_id)
             if names is None:
                 self._linked.discard(dataset_id)
+                generated = (each for each in report.skipped if each.reason in GENERATED)
+                self._left_out[dataset_id] = tuple(generated)
             if one.links:
                 self._linked.add(dataset_id)
             return report

@@ -1,109 +1,67 @@
-"""Ignore files and patterns, with git's rules (gitignore(5)); `pathspec` does the matching."""
+"""Ignore files, with Git's rules (gitignore(5))."""
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator
 
 import attrs
-from pathspec import GitIgnoreSpec, Pattern
 
-from triptych.errors import ValidationError
+from triptych import deadlines
+from triptych.sync.patterns import Pattern, Patterns, parse_pattern
+from triptych.sync.tree import Folder, Tree
 
-__all__ = ["IGNORE_FILES", "IgnoreStack", "compile_patterns", "ignore_stack"]
+__all__ = ["IGNORE_FILES", "IgnoreStack", "ignore_stack"]
 
 IGNORE_FILES = (".gitignore", ".triptychignore")
 """Later files win over earlier ones of the same folder."""
 
-_CLASS = re.compile(r"\[:([a-z]+):\]")
-_CLASSES = {
-    "alpha": "a-zA-Z",
-    "digit": "0-9",
-    "alnum": "a-zA-Z0-9",
-    "upper": "A-Z",
-    "lower": "a-z",
-    "xdigit": "0-9a-fA-F",
-    "space": " \t\n\r\f\v",
-    "blank": " \t",
-}
-
 _MOST = 1024 * 1024
 """Bytes of an ignore file that are read."""
 
-
-def compile_patterns(patterns: Sequence[str]) -> GitIgnoreSpec:
-    """The patterns of an option.
-
-    Raises:
-        ValidationError: one of them is no pattern, or none that anything can match, such as an
-            empty one: as the only one to include, it would leave out, and delete, everything.
-    """
-    for pattern in patterns:
-        try:
-            spec = GitIgnoreSpec.from_lines([_plain(pattern)])
-        except ValueError as error:
-            raise ValidationError(f"{pattern!r} is no pattern: {error}") from error
-        if all(each.include is None for each in spec.patterns):
-            raise ValidationError(
-                f"{pattern!r} is no pattern that anything matches: it is empty, a comment, or has "
-                "an open bracket"
-            )
-    return GitIgnoreSpec.from_lines([_plain(pattern) for pattern in patterns])
-
-
-def _plain(pattern: str) -> str:
-    """``pattern`` with git's classes of characters, such as ``[:alpha:]``, written out: pathspec
-    does not know them."""
-    return _CLASS.sub(lambda found: _CLASSES.get(found[1], found[0]), pattern)
+_MARK = b"\xef\xbb\xbf"
 
 
 @attrs.frozen(slots=True)
 class _Level:
-    """One folder's patterns: ``lead`` + a path below the root, less ``strip`` characters of it."""
+    """One folder's patterns; ``strip`` is the length of its path from the top, with a slash."""
 
     strip: int
-    lead: str
-    spec: GitIgnoreSpec
+    patterns: Patterns
 
 
 @attrs.frozen(slots=True)
 class IgnoreStack:
-    """The ignore files in force in one folder, outermost first."""
+    """The ignore files in force in one folder, outermost first.
+
+    ``lead`` is the path of the synced root from the top of its work tree, with a slash behind, or
+    "" where there is none.
+    """
 
     levels: tuple[_Level, ...] = ()
+    lead: str = ""
 
-    def entered(self, folder: str, path: str) -> IgnoreStack:
-        """The stack inside ``folder`` (relative to the root, "" for it), which is at ``path``.
+    def entered(self, relative: str, folder: Folder) -> IgnoreStack:
+        """The stack inside ``folder``, whose path from the root is ``relative``, "" for the root.
 
         Raises:
             OSError: an ignore file is there and cannot be read.
         """
-        spec = _read(path)
-        if spec is None:
+        patterns = _read(folder)
+        if not patterns.reverse:
             return self
-        strip = len(folder) + 1 if folder else 0
-        return IgnoreStack((*self.levels, _Level(strip, "", spec)))
+        strip = len(os.fsencode(self.lead + relative)) + bool(relative)
+        return attrs.evolve(self, levels=(*self.levels, _Level(strip, patterns)))
 
-    def ignores(self, relative: str, *, folder: bool = False) -> bool:
-        """Whether the file or folder is ignored; what it lies in is not."""
-        end = "/" if folder else ""
+    def verdict(self, relative: str, *, folder: bool = False) -> bool | None:
+        """Whether the file or folder is ignored (True) or a negated pattern keeps it (False);
+        None when no pattern matches. The folders it lies in are not considered."""
+        path = os.fsencode(self.lead + relative)
         for level in reversed(self.levels):
-            path = f"{level.lead}{relative[level.strip :]}{end}"
-            for pattern in reversed(tuple(level.spec.patterns)):
-                if pattern.include is not None and _names(pattern, path):
-                    return pattern.include
-        return False
-
-
-def _names(pattern: Pattern, path: str) -> bool:
-    """Whether a pattern is about the path itself, not a folder above it: pathspec lets what names a
-    folder hold for all below it, which Git decides anew, entry by entry."""
-    found = pattern.match_file(path)
-    if found is None:
-        return False
-    match = found.match
-    return match.groupdict().get("ps_d") is None or match.end() == len(path)
+            found = level.patterns.verdict(path[level.strip :], folder=folder)
+            if found is not None:
+                return found
+        return None
 
 
 def ignore_stack(root: str) -> IgnoreStack:
@@ -115,43 +73,31 @@ def ignore_stack(root: str) -> IgnoreStack:
         OSError: an ignore file is there and cannot be read.
     """
     above: list[str] = []
-    folder = root
-    while not os.path.lexists(os.path.join(folder, ".git")):
-        folder, before = os.path.dirname(folder), folder
-        if folder == before:
+    top = root
+    while not os.path.lexists(os.path.join(top, ".git")):
+        top, before = os.path.dirname(top), top
+        if top == before:
             return IgnoreStack()  # no work tree
-        above.append(folder)
-    levels: list[_Level] = []
-    for folder in reversed(above):
-        spec = _read(folder)
-        if spec is not None:
-            lead = os.path.relpath(root, folder).replace(os.sep, "/")
-            levels.append(_Level(0, f"{lead}/", spec))
-    if any(level.spec.match_file(level.lead) for level in levels):
-        return IgnoreStack()
-    return IgnoreStack(tuple(levels))
+        above.append(os.path.basename(before))
+    stack, relative, path = IgnoreStack(), "", top
+    for name in reversed(above):
+        with Tree(path) as tree, tree.folder(()) as folder:
+            stack = stack.entered(relative, folder)
+        relative, path = f"{relative}/{name}" if relative else name, os.path.join(path, name)
+        if stack.verdict(relative, folder=True):
+            return IgnoreStack()
+    return attrs.evolve(stack, lead=f"{relative}/" if relative else "")
 
 
-def _read(folder: str) -> GitIgnoreSpec | None:
-    lines: list[str] = []
-    for name in IGNORE_FILES:
-        path = os.path.join(folder, name)
-        # A link could lead out of the root, and git does not follow one here either.
-        if os.path.islink(path) or not os.path.isfile(path):
-            continue
-        with open(path, "rb") as file:
-            data = file.read(_MOST)
-        lines += data.decode("utf-8-sig", "surrogateescape").splitlines()
-    return _lenient(lines) if lines else None
+def _read(folder: Folder) -> Patterns:
+    # A link could lead out of the root, and Git does not follow one here either.
+    found = [folder.read(name, _MOST) for name in IGNORE_FILES]
+    return Patterns.of(pattern for data in found if data for pattern in _parsed(data))
 
 
-def _lenient(lines: Iterable[str]) -> GitIgnoreSpec:
-    """As git does, pass over a line that is no pattern."""
-    kept = []
-    for line in map(_plain, lines):
-        try:
-            GitIgnoreSpec.from_lines([line])
-        except ValueError:
-            continue
-        kept.append(line)
-    return GitIgnoreSpec.from_lines(kept)
+def _parsed(data: bytes) -> Iterator[Pattern]:
+    for line in data.removeprefix(_MARK).split(b"\n"):
+        deadlines.check("reading ignore files")
+        pattern = parse_pattern(line.removesuffix(b"\r"))
+        if pattern is not None:
+            yield pattern

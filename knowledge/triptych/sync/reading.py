@@ -6,9 +6,11 @@ import errno
 import os
 import stat
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from triptych.sync.scanning import FileStat
+from triptych.sync.tree import Tree, is_hidden, is_link
 
 __all__ = ["read_file"]
 
@@ -16,15 +18,6 @@ _TRIES = 3
 _RACY_NS = 2_000_000_000
 """A file that is this young may change once more without another time: the coarsest clock of a
 file system in use (FAT) ticks every two seconds. Git calls such entries racily clean."""
-
-_FLAGS = (
-    os.O_RDONLY
-    | getattr(os, "O_BINARY", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_NOFOLLOW", 0)
-    # A pipe that took the file's place must not be waited for.
-    | getattr(os, "O_NONBLOCK", 0)
-)
 
 
 def read_file(root: Path, relative: str, max_bytes: int) -> tuple[bytes, FileStat | None]:
@@ -34,22 +27,40 @@ def read_file(root: Path, relative: str, max_bytes: int) -> tuple[bytes, FileSta
         OSError: it cannot be read, has left the root, is no regular file, or has grown over
             ``max_bytes``.
     """
-    path = os.path.realpath(root / relative, strict=True)
-    if not path.startswith(os.path.realpath(root).rstrip(os.sep) + os.sep):
-        raise OSError(errno.ELOOP, "it leads out of the folder", str(root / relative))
+    with Tree(str(root)) as tree:
+        try:
+            return _read(tree, relative.split("/"), max_bytes)
+        except OSError as error:
+            if not is_link(error):
+                raise
+        # It is a link, or below one; what it leads to is judged as in a scan.
+        real = tree.resolve(relative)
+        if not real or is_hidden(real):
+            why = "out of the folder" if real is None else "to what is hidden"
+            raise OSError(errno.ELOOP, f"it leads {why}", str(root / relative))
+        try:
+            return _read(tree, real, max_bytes)
+        except OSError as error:
+            if is_link(error):
+                error.strerror = "a link took its place while it was read"
+            raise
+
+
+def _read(tree: Tree, parts: Sequence[str], max_bytes: int) -> tuple[bytes, FileStat | None]:
     data, steady = b"", None
-    for _ in range(_TRIES):
-        started = time.time_ns()
-        handle = os.open(path, _FLAGS)
-        with open(handle, "rb") as file:
-            before = os.fstat(handle)
-            if not stat.S_ISREG(before.st_mode):
-                raise OSError(errno.EINVAL, "it is no regular file", path)
-            data = file.read(max_bytes + 1)
-            after = FileStat.of(os.fstat(handle))
-        if len(data) > max_bytes:
-            raise OSError(errno.EFBIG, f"it has more than {max_bytes} bytes", path)
-        if FileStat.of(before) == after:
-            steady = after if max(after.mtime_ns, after.ctime_ns) < started - _RACY_NS else None
-            break
+    with tree.folder(parts[:-1]) as folder:
+        path = os.path.join(folder.path, parts[-1])
+        for _ in range(_TRIES):
+            started = time.time_ns()
+            with open(folder.open(parts[-1]), "rb") as file:
+                before = os.fstat(file.fileno())
+                if not stat.S_ISREG(before.st_mode):
+                    raise OSError(errno.EINVAL, "it is no regular file", path)
+                data = file.read(max_bytes + 1)
+                after = FileStat.of(os.fstat(file.fileno()))
+            if len(data) > max_bytes:
+                raise OSError(errno.EFBIG, f"it has more than {max_bytes} bytes", path)
+            if FileStat.of(before) == after:
+                steady = after if max(after.mtime_ns, after.ctime_ns) < started - _RACY_NS else None
+                break
     return data, steady

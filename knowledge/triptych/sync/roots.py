@@ -85,12 +85,17 @@ class SyncOptions:
     """Which files are taken, and how they are worked on.
 
     Attributes:
-        include: patterns as in a ``.gitignore``; when given, files that match one are taken, and
-            no others. Without any, the parser says by a file's name whether it takes it.
+        include: patterns as in a ``.gitignore``; when given, files that match, or lie in a folder
+            that does, are taken, and no others. Of a file and the folders it lies in, the nearest
+            that a pattern matches decides; among patterns, the last. Without any, the parser says
+            by a file's name whether it takes it.
         exclude: patterns of files and folders that are left out.
         exclude_paths: files and folders, by their place, that are left out: those of the store
             itself, where it lies below a root.
         max_bytes: larger files are left out.
+        all_folders: whether folders of installed or generated files (`triptych.generated`) are
+            taken. Without it they are left out and named in the report, unless a negated pattern
+            of an ignore file, such as ``!dist/``, keeps them.
         delete: whether the document of a file that is gone, or no longer taken, is deleted.
         adopt: whether a document that was not brought in by these roots is replaced by a file
             of its name. Without it the file fails, unless both hold the same text.
@@ -101,12 +106,15 @@ class SyncOptions:
     exclude: tuple[str, ...] = attrs.field(default=(), converter=_patterns)
     exclude_paths: tuple[Path, ...] = attrs.field(default=(), converter=_folders)
     max_bytes: int = 16 * 1024 * 1024
+    all_folders: bool = False
     delete: bool = True
     adopt: bool = False
     workers: int = 8
 
     def __attrs_post_init__(self) -> None:
         check_whole(self.max_bytes, "max_bytes", least=1)
+        if not isinstance(self.all_folders, bool):
+            raise ValidationError(f"all_folders is True or False, not {self.all_folders!r:.60}")
         if check_whole(self.workers, "workers", least=1) > 64:
             raise ValidationError(f"workers is {self.workers}: give a number from 1 to 64")
 
