@@ -82,9 +82,9 @@ class Dataset:
         """`Service.list_documents`."""
         return self.service.list_documents(self.dataset_id, prefix=prefix, after=after, limit=limit)
 
-    def delete(self, name: str) -> bool:
+    def delete(self, name: str, *, if_version: int | None = None) -> bool:
         """`Service.delete_document`."""
-        return self.service.delete_document(self.dataset_id, name)
+        return self.service.delete_document(self.dataset_id, name, if_version=if_version)
 
     def recreate(self) -> bool:
         """`Service.recreate` of this dataset."""

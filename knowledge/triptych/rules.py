@@ -7,7 +7,7 @@ document's ``version`` is 0 where there is no document.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal, TypeVar
 
@@ -30,10 +30,12 @@ from triptych.records import (
 __all__ = [
     "after_put",
     "after_puts",
+    "check_delete",
     "check_if_version",
     "check_unused",
     "check_widths",
     "document_of",
+    "has_source",
     "is_of_document",
     "may_put_layer",
     "may_replace",
@@ -130,13 +132,28 @@ def check_if_version(dataset_id: str, new: NewDocument, version: int) -> None:
     Raises:
         ConflictError: ``expected`` is ``new.if_version``, ``actual`` is ``version``.
     """
-    if new.if_version in (None, version):
+    _check_expected(dataset_id, new.name, new.if_version, version, "put")
+
+
+def check_delete(dataset_id: str, name: str, if_version: int | None, version: int) -> None:
+    """Refuse a `DocumentRepo.delete` whose ``if_version`` is not the stored ``version``.
+
+    Raises:
+        ConflictError: ``expected`` is ``if_version``, ``actual`` is ``version``.
+    """
+    _check_expected(dataset_id, name, if_version, version, "delete")
+
+
+def _check_expected(
+    dataset_id: str, name: str, expected: int | None, version: int, what: str
+) -> None:
+    if expected in (None, version):
         return
     state = f"is at version {version}" if version else "does not exist"
     raise ConflictError(
-        f"document {new.name!r} of dataset {dataset_id!r} {state}, not at version "
-        f"{new.if_version}: read it again, then put",
-        expected=new.if_version,
+        f"document {name!r} of dataset {dataset_id!r} {state}, not at version "
+        f"{expected}: read it again, then {what}",
+        expected=expected,
         actual=version,
     )
 
@@ -262,6 +279,17 @@ def own_unit(unit: _Unit) -> _Unit:
     if isinstance(unit, DerivedLayer):
         return attrs.evolve(unit, vector=vector, stale=None)
     return attrs.evolve(unit, vector=vector)
+
+
+def has_source(name: str, documents: Collection[str]) -> bool:
+    """Whether what is kept under ``name`` has something that it was made from.
+
+    Args:
+        documents: the names of the dataset's documents.
+    """
+    if is_of_document(name):
+        return name in documents
+    return any(each.startswith(name) for each in documents)
 
 
 def read_chunk(chunk: DerivedChunk, sig: DerivedSig, *, vectors: bool = False) -> DerivedChunk:

@@ -356,49 +356,42 @@ class Service:
 
     # Deletes
 
-    def delete_document(self, dataset_id: str, name: str) -> bool:
+    def delete_document(self, dataset_id: str, name: str, *, if_version: int | None = None) -> bool:
         """Remove a document with its old versions, chunks, vectors, layers and index entries.
 
-        Idempotent: whether there was one. Cleaning goes on past a failure.
+        Idempotent: whether there was one. It is one atomic write: what another writer puts
+        under this name afterwards stays whole.
 
         Raises:
-            StoreError: some steps failed; ``errors`` holds all of them. Delete again. Where
-                all failed alike it is of their kind, `StoreLockedError` for one.
+            ConflictError: ``if_version`` is given and is not the stored version (0: no
+                document). Nothing was removed.
         """
         self._open()
         _check_names(dataset_id, name)
-        return self._all(
-            f"deleting {name!r} from {dataset_id!r}",
-            lambda: self.documents.delete(dataset_id, name),
-            lambda: self.chunks.delete_by_doc(dataset_id, name),
-            lambda: self.layer_repo.delete_by_doc(dataset_id, name),
-        )
+        if if_version is not None:
+            check_whole(if_version, "if_version")
+        return self.documents.delete(dataset_id, name, if_version=if_version)
 
     def delete_dataset(self, dataset_id: str) -> bool:
         """Remove a dataset with everything in it. Idempotent: whether there was one.
 
-        Raises:
-            StoreError: some steps failed; ``errors`` holds all of them. Delete again. Where
-                all failed alike it is of their kind, `StoreLockedError` for one.
+        It is one atomic write: a dataset that another writer begins afterwards stays whole.
         """
         self._open()
         _check_names(dataset_id)
-        return self._all(
-            f"deleting the dataset {dataset_id!r}",
-            lambda: self.documents.delete_dataset(dataset_id),
-            lambda: self.chunks.delete_by_dataset(dataset_id),
-            lambda: self.layer_repo.delete_by_dataset(dataset_id),
-        )
+        return self.documents.delete_dataset(dataset_id)
 
     def recreate(self, dataset_id: str) -> bool:
         """Empty a dataset and take this Service's configuration on; whether there was one.
 
         Its language stays, and so do the versions that were used up. The dataset comes into
-        being again with its next document. This is a delete and a write: a crash between them
-        leaves no dataset, and the next put makes it in this Service's language.
+        being again with its next document. This is a delete and a write. A crash between them
+        leaves no dataset, and the next put makes it in this Service's language. Another writer
+        who puts between them begins the dataset: its documents stay, and if it has configured
+        the dataset, the configuration stays its own, but for the language.
 
         Raises:
-            StoreError: as `delete_dataset`; call again.
+            StoreError: the store failed; call again.
         """
         self._open()
         _check_names(dataset_id)
@@ -418,7 +411,8 @@ class Service:
         was anything to delete.
 
         Raises:
-            StoreError: some steps failed; ``errors`` holds all of them. Purge again.
+            StoreError: the delete failed, or some of what erases; ``errors`` holds all of the
+                latter. Purge again.
         """
         existed = (
             self.delete_dataset(dataset_id)

@@ -753,25 +753,35 @@ class ServiceTests(HarnessTests):
         assert kb.list_datasets() == []
         assert kb.put_document("d", "a.txt", "again").version > 1
 
-    def test_cleaning_goes_on_past_failures_and_raises_them_together(
-        self, store: Store, embedder: Outage
-    ) -> None:
-        chunks = Failing(store.chunks, {"delete_by_doc": OSError("first")})
-        layers = Failing(store.layers, {"delete_by_doc": OSError("second")})
+    def test_a_delete_that_fails_leaves_everything(self, store: Store, embedder: Outage) -> None:
+        documents = Failing(store.documents, {"delete": StoreError("the disk is full")})
         kb = Service(
-            store.documents,
-            chunks,
-            layers,
+            documents,
+            store.chunks,
+            store.layers,
             options=ServiceOptions(embedder=embedder),
             close=lambda: None,
         )
         with kb:
-            kb.put_document("d", "a.txt", "one")
-            with pytest.raises(StoreError, match="2 of 3 steps failed") as caught:
+            kb.put_document("d", "a.txt", "one fish")
+            kb.put_document_layer("d", "a.txt", "L0", "About a fish.")
+            with pytest.raises(StoreError, match="the disk is full"):
                 kb.delete_document("d", "a.txt")
-            assert [str(error) for error in caught.value.errors] == ["first", "second"]
-            with pytest.raises(NotFoundError):
-                kb.get_document("d", "a.txt")
+            assert len(kb.search("fish", dataset_id="d").hits) == 1
+            assert kb.layer("d", "a.txt", "L0") is not None
+            documents.errors.clear()
+            assert kb.delete_document("d", "a.txt")
+
+    def test_a_delete_can_name_the_version(self, kb: Service) -> None:
+        kb.put_document("d", "a.txt", "one")
+        kb.put_document("d", "a.txt", "two")
+        with pytest.raises(ConflictError) as caught:
+            kb.delete_document("d", "a.txt", if_version=1)
+        assert (caught.value.expected, caught.value.actual) == (1, 2)
+        assert len(kb.search("two", dataset_id="d").hits) == 1
+        assert kb.dataset("d").delete("a.txt", if_version=2)
+        with pytest.raises(ValidationError, match="if_version"):
+            kb.delete_document("d", "a.txt", if_version=-1)
 
     # Views, counts, closing
 

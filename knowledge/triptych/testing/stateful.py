@@ -162,8 +162,6 @@ class BackendMachine(RuleBasedStateMachine):
         dataset_id, model = self.at(short)
         name = data.draw(st.sampled_from(sorted(model.documents)) if model.documents else NAMES)
         assert self.store.documents.delete(dataset_id, name) == (name in model.documents)
-        self.store.chunks.delete_by_doc(dataset_id, name)
-        self.store.layers.delete_by_doc(dataset_id, name)
         model.floor = max(model.floor, model.version(name))
         model.documents.pop(name, None)
         model.replaced.pop(name, None)
@@ -175,10 +173,29 @@ class BackendMachine(RuleBasedStateMachine):
     def delete_dataset(self, short: str) -> None:
         dataset_id, model = self.at(short)
         assert self.store.documents.delete_dataset(dataset_id) == model.exists
-        self.store.chunks.delete_by_dataset(dataset_id)
-        self.store.layers.delete_by_dataset(dataset_id)
         versions = [document.version for document in model.documents.values()]
         self.datasets[dataset_id] = Dataset(floor=max([model.floor, *versions]))
+
+    @rule(short=DATASETS)
+    def create_dataset(self, short: str) -> None:
+        dataset_id, model = self.at(short)
+        assert self.store.documents.create_dataset(dataset_id) is not model.exists
+        model.exists = True
+
+    @rule(short=DATASETS)
+    def delete_orphans(self, short: str) -> None:
+        dataset_id, model = self.at(short)
+        names = {"", "dir/", "none", *model.documents, *(name for name, _ in model.layers)}
+        documents = tuple(model.documents)
+        gone = {
+            name
+            for name in ("", "dir/")
+            if not any(document.startswith(name) for document in documents)
+        }
+        left = sorted({name for name, _ in model.layers if name in gone})
+        assert list(self.store.documents.delete_orphans(dataset_id, names)) == left
+        for place in [place for place in model.layers if place[0] in gone]:
+            del model.layers[place]
 
     # Chunk sets
 
