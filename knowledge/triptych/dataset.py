@@ -38,6 +38,10 @@ class Dataset:
     service: Service = attrs.field(repr=False)
     dataset_id: str
 
+    def create(self, *, language: str | None = None) -> bool:
+        """`Service.create_dataset` of this id."""
+        return self.service.create_dataset(self.dataset_id, language=language)
+
     def put(
         self,
         name: str,

@@ -40,6 +40,7 @@ __all__ = [
     "may_put_layer",
     "may_replace",
     "may_restamp",
+    "metadata_after",
     "must_load",
     "next_version",
     "own_copy",
@@ -60,8 +61,8 @@ def after_put(
 ) -> SourceDocument:
     """What `DocumentRepo.put` leaves behind: ``stored`` itself when nothing has to be written.
 
-    Equal content and metadata are no change, whatever ``original_sha256`` and ``parser_sig``
-    say; these are stored with the next change.
+    Its metadata is `metadata_after` the put. Equal content and metadata are no change, whatever
+    ``original_sha256`` and ``parser_sig`` say; these are stored with the next change.
 
     Args:
         stored: the document of that name as it is, None when there is none.
@@ -72,18 +73,28 @@ def after_put(
     """
     version = stored.version if stored else 0
     check_if_version(dataset_id, new, version)
-    if stored and (stored.content, stored.metadata) == (new.content, new.metadata):
+    metadata = metadata_after(new, stored.metadata if stored else None)
+    if stored and (stored.content, stored.metadata) == (new.content, metadata):
         return stored
     return SourceDocument(
         dataset_id=dataset_id,
         name=new.name,
         content=new.content,
-        metadata=dict(new.metadata),
+        metadata=metadata,
         version=next_version(version, used),
         updated_at=datetime.now(UTC),
         original_sha256=new.original_sha256,
         parser_sig=new.parser_sig,
     )
+
+
+def metadata_after(new: NewDocument, stored: Mapping[str, str] | None) -> dict[str, str]:
+    """The metadata that a put of ``new`` leaves: a copy of its own, or of what there is.
+
+    Args:
+        stored: the metadata of the document as it is, None when there is none.
+    """
+    return dict((stored or {}) if new.metadata is None else new.metadata)
 
 
 def after_puts(

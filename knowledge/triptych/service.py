@@ -114,10 +114,7 @@ class ServiceOptions:
                 f"{self.llm!r} is no language model: give an object with signature, generate and "
                 "stream"
             )
-        try:
-            get_analyzer(self.language)
-        except ValueError as error:
-            raise ValidationError(str(error)) from None
+        _check_language(self.language)
 
 
 class Service:
@@ -190,8 +187,9 @@ class Service:
     ) -> SourceDocument:
         """Store a document and derive its chunks and vectors; the stored document.
 
-        Identical content and metadata change nothing and cost nothing. When this returns,
-        every search that starts afterwards sees the document. Layers are not touched.
+        ``metadata`` None keeps what the document has, ``{}`` empties it. Identical content and
+        metadata change nothing and cost nothing. When this returns, every search that starts
+        afterwards sees the document. Layers are not touched.
 
         Raises:
             ValidationError: dataset, name, content or metadata cannot be stored.
@@ -203,9 +201,7 @@ class Service:
         """
         self._open()
         check_identifier(dataset_id, "dataset_id")
-        document = NewDocument(
-            name=name, content=content, metadata=metadata or {}, if_version=if_version
-        )
+        document = NewDocument(name=name, content=content, metadata=metadata, if_version=if_version)
         return self._writer.put(dataset_id, document)
 
     def put_documents(
@@ -217,10 +213,11 @@ class Service:
     ) -> PutReport:
         """Store many documents, streamed and batched; a report, item by item.
 
-        ``documents`` is an iterable of `NewDocument`, or maps names to contents. One
-        document's failure is in the report and holds up no other. What ``documents`` itself
-        raises passes through: the batches before it (256 documents, or 4 million code points)
-        are stored, the one it was being gathered for is not.
+        ``documents`` is an iterable of `NewDocument`, or maps names to contents, which keeps
+        the metadata that the documents have. One document's failure is in the report and holds
+        up no other. What ``documents`` itself raises passes through: the batches before it (256
+        documents, or 4 million code points) are stored, the one it was being gathered for is
+        not.
 
         Raises:
             ModelMismatchError, ConflictError: as `put_document`, before anything is stored.
@@ -332,10 +329,31 @@ class Service:
     def dataset(self, dataset_id: str) -> Dataset:
         """A view of one dataset, with this Service's methods and the id filled in.
 
-        The dataset comes into being with its first document.
+        The dataset comes into being with its first document, or by `create_dataset`.
         """
         check_identifier(dataset_id, "dataset_id")
         return Dataset(self, dataset_id)
+
+    def create_dataset(self, dataset_id: str, *, language: str | None = None) -> bool:
+        """Bring an empty dataset into being; whether it did not exist before.
+
+        It is listed, and can be searched, with this Service's configuration. ``language`` is
+        what it is analysed in (None: the Service's). A dataset that exists stays as it is. A
+        put needs no dataset that was created.
+
+        Raises:
+            ValidationError: the id cannot be one, or the analyzer knows no such language.
+        """
+        self._open()
+        check_identifier(dataset_id, "dataset_id")
+        if language is not None:
+            _check_language(language)
+        before = self.chunks.config(dataset_id)
+        if dataset_id in self.documents.list_datasets():
+            return False
+        # First, so that no crash leaves a dataset without its language.
+        self._writer.offer_config(dataset_id, language, expected=before)
+        return self.documents.create_dataset(dataset_id)
 
     def configure_dataset(self, dataset_id: str, *, language: str) -> DatasetConfig:
         """Set the language a dataset is analysed in, before or after its first document.
@@ -347,11 +365,7 @@ class Service:
         """
         self._open()
         check_identifier(dataset_id, "dataset_id")
-        check_text(language, "language")
-        try:
-            get_analyzer(language)
-        except ValueError as error:
-            raise ValidationError(str(error)) from None
+        _check_language(language)
         return self._writer.set_language(dataset_id, language)
 
     # Deletes
@@ -837,6 +851,13 @@ def _check_names(dataset_id: object, name: object = "") -> None:
     """Refuse what no dataset or document can be called; whether there is one is seen later."""
     check_text(dataset_id, "dataset_id")
     check_text(name, "a document name")
+
+
+def _check_language(language: object) -> None:
+    try:
+        get_analyzer(check_text(language, "language"))
+    except ValueError as error:
+        raise ValidationError(str(error)) from None
 
 
 def _check_layer(content: object, prompt_sig: object) -> None:

@@ -78,6 +78,16 @@ class Writer:
             if stored == wanted or self._chunks.configure(dataset_id, wanted, expected=stored):
                 return wanted
 
+    def offer_config(
+        self, dataset_id: str, language: str | None, *, expected: DatasetConfig | None
+    ) -> None:
+        """Give the dataset this Service's configuration while it still has ``expected``."""
+        wanted = self._wanted(expected)
+        if language is not None:
+            wanted = attrs.evolve(wanted, language=language)
+        if wanted != expected:
+            self._chunks.configure(dataset_id, wanted, expected=expected)
+
     def _wanted(self, stored: DatasetConfig | None) -> DatasetConfig:
         return DatasetConfig(
             chunker_sig=self._deriver.chunker_sig,

@@ -71,6 +71,8 @@ def put(
     source code, notebooks, tables, PDF, office files, …) at any depth, hidden ones aside, each
     named by its path from there. Unchanged documents cost nothing.
     """
+    import attrs
+
     from triptych.errors import CancelledError, TriptychError, ValidationError
     from triptych.records import Failure
     from triptych_adapters.cli.files import find_files
@@ -99,7 +101,9 @@ def put(
 
     def documents() -> Iterator[NewDocument]:
         if name is not None and from_stdin:
-            yield document(parser.parse(name, sys.stdin.buffer.read()), name)
+            read = document(parser.parse(name, sys.stdin.buffer.read()), name)
+            # A text alone says nothing of metadata: what the document has is kept.
+            yield read if read.metadata else attrs.evolve(read, metadata=None)
         for file in files:
             try:
                 yield document(parser.parse_path(file.path), file.name)

@@ -104,8 +104,9 @@ class FilesDocuments(SqlDocuments):
                     continue
                 content = document.content.encode()
                 digest = hashlib.sha256(content).hexdigest()
+                metadata = rules.metadata_after(document, old.metadata if old else None)
                 done: Literal["added", "updated", "unchanged"] = "updated" if old else "added"
-                if old and (old.sha256, old.metadata) == (digest, document.metadata):
+                if old and (old.sha256, old.metadata) == (digest, metadata):
                     new, done = old, "unchanged"
                 else:
                     new = Sidecar(
@@ -114,7 +115,7 @@ class FilesDocuments(SqlDocuments):
                         sha256=digest,
                         version=rules.next_version(actual, change.home.deleted_version),
                         updated_at=now,
-                        metadata=dict(document.metadata),
+                        metadata=metadata,
                         original_sha256=document.original_sha256,
                         parser_sig=document.parser_sig,
                     )

@@ -82,7 +82,7 @@ class SqlDocuments(Repository):
         if document.if_version not in (None, row.version):
             return None
         digest = hashlib.sha256(document.content.encode()).hexdigest()
-        if not row.holds(digest, document.metadata):
+        if not row.holds(digest, rules.metadata_after(document, row.metadata)):
             return None
         return source_of(row, dataset_id, document.content)
 
@@ -106,8 +106,9 @@ class SqlDocuments(Repository):
                     continue
                 content = document.content.encode()
                 digest = hashlib.sha256(content).hexdigest()
+                metadata = rules.metadata_after(document, row.metadata if row else None)
                 change: Change = "updated" if row else "added"
-                if row is not None and row.holds(digest, document.metadata):
+                if row is not None and row.holds(digest, metadata):
                     change = "unchanged"
                 else:
                     dataset = dataset if dataset and dataset.live else _begin(tx, dataset_id)
@@ -118,7 +119,7 @@ class SqlDocuments(Repository):
                         dataset.id,
                         content,
                         digest,
-                        document.metadata,
+                        metadata,
                         version=rules.next_version(actual, dataset.deleted_version),
                         updated_at=now,
                         original_sha256=document.original_sha256,

@@ -193,6 +193,25 @@ class ServiceTests(HarnessTests):
         assert (hit.stale, hit.sig.source_version) == (None, 2)
         assert kb.search("installer", dataset_id="d", where={"k": "v"}).hits == ()
 
+    def test_a_put_without_metadata_keeps_what_is_there(
+        self, kb: Service, embedder: Outage
+    ) -> None:
+        first = kb.put_document("d", "a.md", TEXT, {"title": "Cats", "k": "v"})
+        calls = embedder.calls
+        assert kb.put_document("d", "a.md", TEXT) == first
+        report = kb.put_documents("d", {"a.md": TEXT})
+        assert (report.unchanged, report.updated) == (1, 0)
+        assert embedder.calls == calls
+        docs = kb.dataset("d")
+        assert docs.put("a.md", TEXT + "More.\n").metadata == first.metadata
+        kb.put_documents("d", {"a.md": TEXT + "Even more.\n"})
+        assert docs.get("a.md").metadata == first.metadata
+        assert kb.search("more", dataset_id="d", where={"k": "v"}).hits
+        assert docs.put("a.md", TEXT, {}).metadata == {}
+        report = kb.put_documents("d", [NewDocument(name="a.md", content=TEXT, metadata={})])
+        assert report.unchanged == 1
+        assert not kb.search("cats", dataset_id="d", where={"k": "v"}).hits
+
     def test_an_edit_embeds_only_what_changed(
         self, kb: Service, store: Store, embedder: Outage
     ) -> None:
@@ -652,6 +671,39 @@ class ServiceTests(HarnessTests):
         kb.delete_document("d", "a.txt")
         with serve(store, FakeEmbedder(signature="other/1")) as other:
             assert other.put_document("d", "a.txt", "y").version == 2
+
+    def test_a_dataset_can_be_made_empty(self, kb: Service) -> None:
+        docs = kb.dataset("d")
+        assert docs.create() is True
+        assert docs.create(language="german") is False
+        assert list(kb.list_datasets()) == ["d"]
+        assert list(kb.list_documents("d")) == []
+        for mode in ("bm25", "vector", "hybrid"):
+            result = kb.search("x", dataset_id="d", mode=mode)
+            assert (result.hits, result.exhausted) == ((), True)
+            assert kb.search("x", scope="all", mode=mode).hits == ()
+        assert kb.search("x", dataset_id="d", layer="L0").hits == ()
+        stats = docs.stats()
+        assert (stats.documents, stats.chunks, stats.stale, stats.size) == (0, 0, 0, 0)
+        assert kb.health().ok
+        assert kb.doctor().clean
+        assert docs.rebuild().checked == 0
+        assert kb.rebuild().removed == 0
+        assert kb.doctor().clean
+        assert list(kb.list_datasets()) == ["d"]
+        docs.put("a.txt", "the houses")
+        assert len(docs.search("house", mode="bm25").hits) == 1
+        assert kb.create_dataset("de", language="german")
+        kb.put_document("de", "a.txt", "die Häuser")
+        assert len(kb.search("Hauses Haus", dataset_id="de", mode="bm25").hits) == 1
+        assert kb.delete_dataset("d")
+        assert docs.create() is True
+        for wrong in ("", "a\n"):
+            with pytest.raises(ValidationError, match="dataset_id"):
+                kb.create_dataset(wrong)
+        with pytest.raises(ValidationError, match="english"):
+            kb.create_dataset("new", language="klingon")
+        assert "new" not in kb.list_datasets()
 
     def test_a_dataset_has_its_own_language(self, kb: Service) -> None:
         kb.put_document("en", "a.txt", "the houses")

@@ -91,11 +91,16 @@ class BackendMachine(RuleBasedStateMachine):
         short=DATASETS,
         name=NAMES,
         content=CONTENTS,
-        metadata=METADATA,
+        metadata=st.none() | METADATA,
         ahead=st.none() | st.just(0) | st.just(1),
     )
     def put(
-        self, short: str, name: str, content: str, metadata: dict[str, str], ahead: int | None
+        self,
+        short: str,
+        name: str,
+        content: str,
+        metadata: dict[str, str] | None,
+        ahead: int | None,
     ) -> None:
         dataset_id, model = self.at(short)
         if_version = None if ahead is None else model.version(name) + ahead
@@ -110,8 +115,10 @@ class BackendMachine(RuleBasedStateMachine):
 
     def was_put(self, model: Dataset, new: NewDocument, stored: SourceDocument) -> None:
         old = model.documents.get(new.name)
-        assert (stored.content, stored.metadata) == (new.content, new.metadata)
-        if old and (old.content, old.metadata) == (new.content, new.metadata):
+        kept = old.metadata if old else {}
+        metadata = kept if new.metadata is None else new.metadata
+        assert (stored.content, stored.metadata) == (new.content, metadata)
+        if old and (old.content, old.metadata) == (new.content, metadata):
             assert stored == old
         else:
             assert stored.version > max(model.version(new.name), model.floor)
