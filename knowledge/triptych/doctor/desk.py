@@ -224,7 +224,9 @@ class DoctorDesk:
         dropped = 0
         for layer in self._layers.list(dataset):
             info = self._documents.get_info(dataset, layer.doc_name)
-            if info is not None and layer.sig.source_version > info.version:
+            # Read again: another may have put the document, and made its layer, meanwhile.
+            now = self._layers.get(dataset, layer.doc_name, layer.layer)
+            if info is not None and now is not None and now.sig.source_version > info.version:
                 self._layers.delete_by_doc(dataset, layer.doc_name)
                 dropped += 1
         return [f"dropped {dropped} layers of dataset {dataset!r}"]
