@@ -173,6 +173,24 @@ def deletes_datasets_in_three_steps(delete_dataset: Any, store: Any, dataset_id:
     return existed
 
 
+def takes_orphans_blindly(delete_orphans: Any, store: Any, dataset_id: str, names: Any) -> Any:
+    with store._truth as truth:
+        return [name for name in sorted(names) if truth.remove(dataset_id, name)]
+
+
+def empties_metadata(put: Any, store: Any, dataset_id: str, document: Any) -> Any:
+    return put(dataset_id, attrs.evolve(document, metadata=document.metadata or {}))
+
+
+def empties_metadata_of_many(put_many: Any, store: Any, dataset_id: str, documents: Any) -> Any:
+    stated = [attrs.evolve(each, metadata=each.metadata or {}) for each in documents]
+    return put_many(dataset_id, stated)
+
+
+def creates_nothing(create_dataset: Any, store: Any, dataset_id: str) -> Any:
+    return dataset_id not in store.documents.list_datasets()
+
+
 def deletes_any_version(delete: Any, store: Any, dataset_id: str, name: str, **only: Any) -> Any:
     return delete(dataset_id, name)
 
@@ -574,6 +592,30 @@ CASES: list[tuple[str, Around, Any, dict[str, Any]]] = [
         {},
     ),
     ("layers.put", stores_any_layer, LayerTests.test_layer_of_another_version_is_refused, {}),
+    (
+        "documents.put",
+        empties_metadata,
+        DocumentTests.test_a_put_without_metadata_keeps_what_is_there,
+        {},
+    ),
+    (
+        "documents.put_many",
+        empties_metadata_of_many,
+        DocumentTests.test_many_puts_without_metadata_keep_what_those_before_them_left,
+        {},
+    ),
+    (
+        "documents.create_dataset",
+        creates_nothing,
+        DocumentTests.test_a_dataset_can_be_made_without_a_document,
+        {},
+    ),
+    (
+        "documents.delete_orphans",
+        takes_orphans_blindly,
+        DeleteTests.test_orphans_are_removed_while_they_have_no_source,
+        {},
+    ),
     (
         "documents.delete",
         deletes_documents_alone,

@@ -10,6 +10,7 @@ import pytest
 
 from triptych import Service, ServiceOptions
 from triptych.errors import ConflictError, DerivationError, ModelMismatchError
+from triptych.records import NewDocument
 from triptych.testing import Failing, FakeEmbedder
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sql import SqlStore
@@ -95,3 +96,26 @@ def test_a_dataset_that_another_begins_again_meanwhile_keeps_that_ones_configura
     assert other.stats("d")[0].config.embed_sig == "other/1"  # type: ignore[union-attr]  # it has one
     assert other.rebuild().rebuilt == 1
     assert len(other.search("fish", dataset_id="d").hits) == 2
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_rebuild_configures_a_dataset_that_another_begins_again_beneath_it(
+    store: Any, named: bool
+) -> None:
+    begun = []
+
+    def begin_again() -> None:
+        if not begun:
+            begun.append(store.documents.delete_dataset("d"))
+            # As a process leaves it that is killed between storing a document and deriving it.
+            store.documents.put("d", NewDocument(name="a", content="new fish"))
+
+    serve(store).put_document("d", "a", "old fish")
+    method = "get" if named else "list"
+    if named:
+        store.documents.put("d", NewDocument(name="a", content="stale fish"))
+    kb = serve(store, documents=Before(store.documents, (method,), begin_again))
+    report = kb.rebuild(dataset_id="d", doc_name="a" if named else "")
+    assert (report.rebuilt, report.failed) == (1, ())
+    assert [hit.content for hit in kb.search("fish", dataset_id="d").hits] == ["new fish"]
+    assert kb.stats("d")[0].stale == 0
