@@ -11,7 +11,7 @@ import itertools
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -118,11 +118,25 @@ class _Documents(ReadDocuments[JsonStore]):
             if rules.must_load(new, stored, data.used):
                 store(exists=True, documents={**data.documents, new.name: new})
 
-    def delete(self, dataset_id: str, name: str) -> bool:
+    def create_dataset(self, dataset_id: str) -> bool:
         with self.store.writing(dataset_id) as (data, store):
-            if name in data.documents:
+            if not data.exists:
+                store(exists=True)
+            return not data.exists
+
+    def delete(self, dataset_id: str, name: str, *, if_version: int | None = None) -> bool:
+        with self.store.writing(dataset_id) as (data, store):
+            rules.check_delete(dataset_id, name, if_version, data.version(name))
+            if data.has(name):
                 store(used=max(data.used, data.version(name)), **data.without(name))
             return name in data.documents
+
+    def delete_orphans(self, dataset_id: str, names: Collection[str]) -> list[str]:
+        with self.store.writing(dataset_id) as (data, store):
+            orphans = data.orphans(names)
+            if orphans:
+                store(**data.without(*orphans))
+            return orphans
 
     def delete_dataset(self, dataset_id: str) -> bool:
         with self.store.writing(dataset_id) as (data, store):

@@ -1,10 +1,12 @@
 """Every contract of Triptych, in one file.
 
 A backend implements `DocumentRepo`, `ChunkRepo` and `LayerRepo`, as three objects over one
-place: some of their methods share a name. The small Protocols below them are optional powers,
-looked for once, when a Service is wired: a backend that lacks one leaves its methods out.
-`triptych.rules` holds the decisions these contracts ask for, as pure functions, and
-`triptych.testing` the conformance kit that holds a backend to all of this.
+place: some of their methods share a name, and a write of one may take part of what another
+keeps (`DocumentRepo.delete`), or depend on it (`ChunkRepo.replace`), atomically. The small
+Protocols below them are optional powers, looked for once, when a Service is wired: a backend
+that lacks one leaves its methods out. `triptych.rules` holds the decisions these contracts ask
+for, as pure functions, and `triptych.testing` the conformance kit that holds a backend to all
+of this.
 
 Throughout:
 
@@ -101,7 +103,9 @@ class DocumentRepo(Protocol):
 
         The version is strictly greater than every version the name ever had, and than every
         version ever deleted in the dataset, under any number of threads and processes.
-        Identical content and metadata change nothing and return the stored document, also
+        ``document.metadata`` None keeps the stored document's, as it is in this write; without
+        a stored document there is none. Identical content and metadata (None: any) change
+        nothing and return the stored document, also
         when ``original_sha256`` or ``parser_sig`` are others than the stored. The dataset
         comes into being with its first document.
 
@@ -146,16 +150,46 @@ class DocumentRepo(Protocol):
         """Every dataset that has come into being and was not deleted since, ordered by id."""
         ...
 
-    def delete(self, dataset_id: str, name: str) -> bool:
-        """Remove the document; whether there was one. Its version is never used again."""
+    def create_dataset(self, dataset_id: str) -> bool:
+        """Bring the dataset into being without a document; whether it did not exist before.
+
+        It is listed from now on, empty. A configuration that it was given before stays.
+        """
+        ...
+
+    def delete(self, dataset_id: str, name: str, *, if_version: int | None = None) -> bool:
+        """Remove the document with everything under its name; whether there was one.
+
+        One atomic write takes the document, its old versions, its chunk set, its layers, what
+        the journal holds of them, the vectors that nothing else uses, and all index entries.
+        Under a name without a document it takes what is left there. What another writer puts
+        afterwards is not touched. The version is never used again.
+
+        Raises:
+            ConflictError: ``if_version`` is given and is not the stored version (0 when there
+                is no document). Nothing was removed.
+        """
         ...
 
     def delete_dataset(self, dataset_id: str) -> bool:
-        """Remove the dataset with all its documents and its configuration; whether there
-        was one. The versions stay used up, should a dataset of this id ever come again.
+        """Remove the dataset with everything in it; whether there was one.
 
-        Of an id that was configured, or given layers of folders, but never a document, there
-        was none; the configuration goes all the same."""
+        One atomic write takes all that `delete` takes of each document, the layers of folders
+        and of the dataset, the whole journal, and the configuration. The versions stay used
+        up, should a dataset of this id ever come again.
+
+        An id that was configured, or given layers of folders, but never a document, names no
+        dataset; what there is of it goes all the same."""
+        ...
+
+    def delete_orphans(self, dataset_id: str, names: Collection[str]) -> Sequence[str]:
+        """Remove what is left under those of ``names`` that have no source, as one atomic write.
+
+        The source of a chunk set or a layer is the document of that name; of the layers of a
+        folder ("name/"), any document in it; of those of the dataset (""), any document. The
+        write itself checks this: what belongs to a document that another writer put meanwhile
+        stays. The names under which something was removed, ordered.
+        """
         ...
 
 
@@ -178,7 +212,7 @@ class BulkDeleter(Protocol):
 
     def delete_many(self, dataset_id: str, versions: Mapping[str, int]) -> Sequence[str]:
         """`DocumentRepo.delete` for each name whose document has this version, as one atomic
-        write.
+        write, with everything that `DocumentRepo.delete` takes.
 
         The names of those that were removed, ordered. A document of another version stays.
         """
@@ -454,8 +488,9 @@ class LayerJournal(Protocol):
     what was made half-way.
 
     Names are those of layers: of a document, a folder ("name/"), the dataset (""). What stands
-    under a name goes with `LayerRepo.delete_by_doc` and with the document, all of a dataset but
-    its usage with `LayerRepo.delete_by_dataset`, and everything with the dataset.
+    under a name goes with `LayerRepo.delete_by_doc`, with the document and with
+    `DocumentRepo.delete_orphans`, all of a dataset but its usage with
+    `LayerRepo.delete_by_dataset`, and everything with the dataset.
     """
 
     def park(self, parked: ParkedLayer) -> None:

@@ -38,6 +38,10 @@ class Dataset:
     service: Service = attrs.field(repr=False)
     dataset_id: str
 
+    def create(self, *, language: str | None = None) -> bool:
+        """`Service.create_dataset` of this id."""
+        return self.service.create_dataset(self.dataset_id, language=language)
+
     def put(
         self,
         name: str,
@@ -82,9 +86,9 @@ class Dataset:
         """`Service.list_documents`."""
         return self.service.list_documents(self.dataset_id, prefix=prefix, after=after, limit=limit)
 
-    def delete(self, name: str) -> bool:
+    def delete(self, name: str, *, if_version: int | None = None) -> bool:
         """`Service.delete_document`."""
-        return self.service.delete_document(self.dataset_id, name)
+        return self.service.delete_document(self.dataset_id, name, if_version=if_version)
 
     def recreate(self) -> bool:
         """`Service.recreate` of this dataset."""

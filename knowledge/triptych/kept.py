@@ -8,11 +8,12 @@ over is never altered: a change makes another (`attrs.evolve`), so that readers 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
 
+from triptych import rules
 from triptych.records import (
     DatasetConfig,
     DerivedChunk,
@@ -78,10 +79,19 @@ class Kept:
             return None
         return document_info(attrs.evolve(document, metadata=dict(document.metadata)))
 
-    def without(self, name: str) -> dict[str, Any]:
-        """The fields ``documents``, ``sets`` and ``layers`` without what is under this name."""
+    def without(self, *names: str) -> dict[str, Any]:
+        """The fields ``documents``, ``sets`` and ``layers`` without what is under these names."""
         parts = {"documents": self.documents, "sets": self.sets, "layers": self.layers}
         return {
-            part: {key: value for key, value in those.items() if key != name}
+            part: {key: value for key, value in those.items() if key not in names}
             for part, those in parts.items()
         }
+
+    def has(self, name: str) -> bool:
+        """Whether there is a document, a chunk set or a layer under this name."""
+        return any(name in those for those in (self.documents, self.sets, self.layers))
+
+    def orphans(self, names: Iterable[str]) -> list[str]:
+        """Those of ``names`` under which something lies that has no source, ordered."""
+        left = sorted(name for name in set(names) if self.has(name))
+        return [name for name in left if not rules.has_source(name, self.documents)]

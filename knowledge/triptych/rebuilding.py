@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
 
@@ -14,7 +14,7 @@ from triptych.errors import CancelledError, ConflictError, ModelMismatchError
 from triptych.folders import is_folder
 from triptych.layering import LayerDesk
 from triptych.progress import Progress, ProgressCallback
-from triptych.records import DocumentInfo, Failure, Layer, RebuildReport, SourceDocument
+from triptych.records import DocumentInfo, Failure, RebuildReport, SourceDocument
 from triptych.writing import Writer, derivation_error
 
 __all__ = ["RebuildDesk"]
@@ -83,9 +83,13 @@ class RebuildDesk:
             report = _sum(report, self._layer_desk.embed_anew(dataset_id))
         return report
 
-    def leftovers(self, dataset_id: str) -> RebuildReport:
-        """Remove what a delete that was cut off, in a store without cascades, left behind."""
-        return self._without_source(dataset_id, self._orphans(dataset_id))
+    def leftovers(self, dataset_id: str, more: Iterable[str] = ()) -> RebuildReport:
+        """Remove what has lost its source: layers of folders that are empty now, for one.
+
+        ``more`` are further names to look under.
+        """
+        names = dict.fromkeys([*self._orphans(dataset_id), *more])
+        return self._without_source(dataset_id, list(names))
 
     def _orphans(self, dataset_id: str) -> list[str]:
         derived = dict.fromkeys(self._chunks.doc_names(dataset_id))
@@ -102,24 +106,10 @@ class RebuildDesk:
         return is_folder(name) and any(each.startswith(name) for each in known)
 
     def _without_source(self, dataset_id: str, names: Sequence[str]) -> RebuildReport:
-        report = RebuildReport()
-        for name in names:
-            if not self._has_left(dataset_id, name):
-                continue
-            self._chunks.delete_by_doc(dataset_id, name)
-            self._layers.delete_by_doc(dataset_id, name)
-            report = _sum(report, RebuildReport(removed=1))
-            document = self._documents.get(dataset_id, name)
-            if document is not None:
-                # It was put meanwhile, and what was made of it may just have been removed.
-                report = _sum(report, self._rebuilt(dataset_id, [document], checked=1))
-        return report
-
-    def _has_left(self, dataset_id: str, name: str) -> bool:
-        return self._chunks.get_doc_sig(dataset_id, name) is not None or any(
-            self._layers.get(dataset_id, name, layer) is not None
-            for layer in (Layer.ABSTRACT, Layer.OVERVIEW)
-        )
+        removed = 0
+        for at in range(0, len(names), _PAGE):
+            removed += len(self._documents.delete_orphans(dataset_id, names[at : at + _PAGE]))
+        return RebuildReport(removed=removed)
 
     def _page(self, dataset_id: str, page: Sequence[DocumentInfo]) -> RebuildReport:
         have = self._chunks.get_doc_sigs(dataset_id, [info.name for info in page])
@@ -140,9 +130,7 @@ class RebuildDesk:
         report = _sum(report, self._rebuilt(dataset_id, batch))
         return attrs.evolve(report, fresh=report.checked - report.rebuilt - len(report.failed))
 
-    def _rebuilt(
-        self, dataset_id: str, documents: Sequence[SourceDocument], *, checked: int = 0
-    ) -> RebuildReport:
+    def _rebuilt(self, dataset_id: str, documents: Sequence[SourceDocument]) -> RebuildReport:
         try:
             done = self._writer.refresh(dataset_id, documents)
         except (CancelledError, ModelMismatchError, ConflictError):
@@ -155,8 +143,6 @@ class RebuildDesk:
                 )
             )
         return RebuildReport(
-            checked=checked,
-            fresh=max(0, checked - done.rebuilt - len(done.failed)),
             rebuilt=done.rebuilt,
             embedded=done.embedded,
             reused=done.reused,

@@ -8,7 +8,7 @@ document's ``version`` is 0 where there is no document.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal, TypeVar
 
@@ -32,15 +32,18 @@ from triptych.records import (
 __all__ = [
     "after_put",
     "after_puts",
+    "check_delete",
     "check_if_version",
     "check_unused",
     "check_widths",
     "document_of",
     "embedding_spaces",
+    "has_source",
     "is_of_document",
     "may_put_layer",
     "may_replace",
     "may_restamp",
+    "metadata_after",
     "must_load",
     "next_version",
     "own_copy",
@@ -61,8 +64,8 @@ def after_put(
 ) -> SourceDocument:
     """What `DocumentRepo.put` leaves behind: ``stored`` itself when nothing has to be written.
 
-    Equal content and metadata are no change, whatever ``original_sha256`` and ``parser_sig``
-    say; these are stored with the next change.
+    Its metadata is `metadata_after` the put. Equal content and metadata are no change, whatever
+    ``original_sha256`` and ``parser_sig`` say; these are stored with the next change.
 
     Args:
         stored: the document of that name as it is, None when there is none.
@@ -73,18 +76,28 @@ def after_put(
     """
     version = stored.version if stored else 0
     check_if_version(dataset_id, new, version)
-    if stored and (stored.content, stored.metadata) == (new.content, new.metadata):
+    metadata = metadata_after(new, stored.metadata if stored else None)
+    if stored and (stored.content, stored.metadata) == (new.content, metadata):
         return stored
     return SourceDocument(
         dataset_id=dataset_id,
         name=new.name,
         content=new.content,
-        metadata=dict(new.metadata),
+        metadata=metadata,
         version=next_version(version, used),
         updated_at=datetime.now(UTC),
         original_sha256=new.original_sha256,
         parser_sig=new.parser_sig,
     )
+
+
+def metadata_after(new: NewDocument, stored: Mapping[str, str] | None) -> dict[str, str]:
+    """The metadata that a put of ``new`` leaves: a copy of its own, or of what there is.
+
+    Args:
+        stored: the metadata of the document as it is, None when there is none.
+    """
+    return dict((stored or {}) if new.metadata is None else new.metadata)
 
 
 def after_puts(
@@ -133,13 +146,28 @@ def check_if_version(dataset_id: str, new: NewDocument, version: int) -> None:
     Raises:
         ConflictError: ``expected`` is ``new.if_version``, ``actual`` is ``version``.
     """
-    if new.if_version in (None, version):
+    _check_expected(dataset_id, new.name, new.if_version, version, "put")
+
+
+def check_delete(dataset_id: str, name: str, if_version: int | None, version: int) -> None:
+    """Refuse a `DocumentRepo.delete` whose ``if_version`` is not the stored ``version``.
+
+    Raises:
+        ConflictError: ``expected`` is ``if_version``, ``actual`` is ``version``.
+    """
+    _check_expected(dataset_id, name, if_version, version, "delete")
+
+
+def _check_expected(
+    dataset_id: str, name: str, expected: int | None, version: int, what: str
+) -> None:
+    if expected in (None, version):
         return
     state = f"is at version {version}" if version else "does not exist"
     raise ConflictError(
-        f"document {new.name!r} of dataset {dataset_id!r} {state}, not at version "
-        f"{new.if_version}: read it again, then put",
-        expected=new.if_version,
+        f"document {name!r} of dataset {dataset_id!r} {state}, not at version "
+        f"{expected}: read it again, then {what}",
+        expected=expected,
         actual=version,
     )
 
@@ -274,6 +302,17 @@ def own_unit(unit: _Unit) -> _Unit:
     if isinstance(unit, DerivedLayer):
         return attrs.evolve(unit, vector=vector, stale=None)
     return attrs.evolve(unit, vector=vector)
+
+
+def has_source(name: str, documents: Collection[str]) -> bool:
+    """Whether what is kept under ``name`` has something that it was made from.
+
+    Args:
+        documents: the names of the dataset's documents.
+    """
+    if is_of_document(name):
+        return name in documents
+    return any(each.startswith(name) for each in documents)
 
 
 def read_chunk(chunk: DerivedChunk, sig: DerivedSig, *, vectors: bool = False) -> DerivedChunk:

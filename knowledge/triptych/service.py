@@ -116,10 +116,7 @@ class ServiceOptions:
                 f"{self.llm!r} is no language model: give an object with signature, generate and "
                 "stream"
             )
-        try:
-            get_analyzer(self.language)
-        except ValueError as error:
-            raise ValidationError(str(error)) from None
+        _check_language(self.language)
 
 
 class Service:
@@ -205,8 +202,9 @@ class Service:
     ) -> SourceDocument:
         """Store a document and derive its chunks and vectors; the stored document.
 
-        Identical content and metadata change nothing and cost nothing. When this returns,
-        every search that starts afterwards sees the document. Layers are not touched.
+        ``metadata`` None keeps what the document has, ``{}`` empties it. Identical content and
+        metadata change nothing and cost nothing. When this returns, every search that starts
+        afterwards sees the document. Layers are not touched.
 
         Raises:
             ValidationError: dataset, name, content or metadata cannot be stored.
@@ -218,9 +216,7 @@ class Service:
         """
         self._open()
         check_identifier(dataset_id, "dataset_id")
-        document = NewDocument(
-            name=name, content=content, metadata=metadata or {}, if_version=if_version
-        )
+        document = NewDocument(name=name, content=content, metadata=metadata, if_version=if_version)
         return self._writer.put(dataset_id, document)
 
     def put_documents(
@@ -232,10 +228,11 @@ class Service:
     ) -> PutReport:
         """Store many documents, streamed and batched; a report, item by item.
 
-        ``documents`` is an iterable of `NewDocument`, or maps names to contents. One
-        document's failure is in the report and holds up no other. What ``documents`` itself
-        raises passes through: the batches before it (256 documents, or 4 million code points)
-        are stored, the one it was being gathered for is not.
+        ``documents`` is an iterable of `NewDocument`, or maps names to contents, which keeps
+        the metadata that the documents have. One document's failure is in the report and holds
+        up no other. What ``documents`` itself raises passes through: the batches before it (256
+        documents, or 4 million code points) are stored, the one it was being gathered for is
+        not.
 
         Raises:
             ModelMismatchError, ConflictError: as `put_document`, before anything is stored.
@@ -347,10 +344,31 @@ class Service:
     def dataset(self, dataset_id: str) -> Dataset:
         """A view of one dataset, with this Service's methods and the id filled in.
 
-        The dataset comes into being with its first document.
+        The dataset comes into being with its first document, or by `create_dataset`.
         """
         check_identifier(dataset_id, "dataset_id")
         return Dataset(self, dataset_id)
+
+    def create_dataset(self, dataset_id: str, *, language: str | None = None) -> bool:
+        """Bring an empty dataset into being; whether it did not exist before.
+
+        It is listed, and can be searched, with this Service's configuration. ``language`` is
+        what it is analysed in (None: the Service's). A dataset that exists stays as it is. A
+        put needs no dataset that was created.
+
+        Raises:
+            ValidationError: the id cannot be one, or the analyzer knows no such language.
+        """
+        self._open()
+        check_identifier(dataset_id, "dataset_id")
+        if language is not None:
+            _check_language(language)
+        before = self.chunks.config(dataset_id)
+        if dataset_id in self.documents.list_datasets():
+            return False
+        # First, so that no crash leaves a dataset without its language.
+        self._writer.offer_config(dataset_id, language, expected=before)
+        return self.documents.create_dataset(dataset_id)
 
     def configure_dataset(self, dataset_id: str, *, language: str) -> DatasetConfig:
         """Set the language a dataset is analysed in, before or after its first document.
@@ -362,58 +380,47 @@ class Service:
         """
         self._open()
         check_identifier(dataset_id, "dataset_id")
-        check_text(language, "language")
-        try:
-            get_analyzer(language)
-        except ValueError as error:
-            raise ValidationError(str(error)) from None
+        _check_language(language)
         return self._writer.set_language(dataset_id, language)
 
     # Deletes
 
-    def delete_document(self, dataset_id: str, name: str) -> bool:
+    def delete_document(self, dataset_id: str, name: str, *, if_version: int | None = None) -> bool:
         """Remove a document with its old versions, chunks, vectors, layers and index entries.
 
-        Idempotent: whether there was one. Cleaning goes on past a failure.
+        Idempotent: whether there was one. It is one atomic write: what another writer puts
+        under this name afterwards stays whole.
 
         Raises:
-            StoreError: some steps failed; ``errors`` holds all of them. Delete again. Where
-                all failed alike it is of their kind, `StoreLockedError` for one.
+            ConflictError: ``if_version`` is given and is not the stored version (0: no
+                document). Nothing was removed.
         """
         self._open()
         _check_names(dataset_id, name)
-        return self._all(
-            f"deleting {name!r} from {dataset_id!r}",
-            lambda: self.documents.delete(dataset_id, name),
-            lambda: self.chunks.delete_by_doc(dataset_id, name),
-            lambda: self.layer_repo.delete_by_doc(dataset_id, name),
-        )
+        if if_version is not None:
+            check_whole(if_version, "if_version")
+        return self.documents.delete(dataset_id, name, if_version=if_version)
 
     def delete_dataset(self, dataset_id: str) -> bool:
         """Remove a dataset with everything in it. Idempotent: whether there was one.
 
-        Raises:
-            StoreError: some steps failed; ``errors`` holds all of them. Delete again. Where
-                all failed alike it is of their kind, `StoreLockedError` for one.
+        It is one atomic write: a dataset that another writer begins afterwards stays whole.
         """
         self._open()
         _check_names(dataset_id)
-        return self._all(
-            f"deleting the dataset {dataset_id!r}",
-            lambda: self.documents.delete_dataset(dataset_id),
-            lambda: self.chunks.delete_by_dataset(dataset_id),
-            lambda: self.layer_repo.delete_by_dataset(dataset_id),
-        )
+        return self.documents.delete_dataset(dataset_id)
 
     def recreate(self, dataset_id: str) -> bool:
         """Empty a dataset and take this Service's configuration on; whether there was one.
 
         Its language stays, and so do the versions that were used up. The dataset comes into
-        being again with its next document. This is a delete and a write: a crash between them
-        leaves no dataset, and the next put makes it in this Service's language.
+        being again with its next document. This is a delete and a write. A crash between them
+        leaves no dataset, and the next put makes it in this Service's language. Another writer
+        who puts between them begins the dataset: its documents stay, and if it has configured
+        the dataset, the configuration stays its own, but for the language.
 
         Raises:
-            StoreError: as `delete_dataset`; call again.
+            StoreError: the store failed; call again.
         """
         self._open()
         _check_names(dataset_id)
@@ -433,7 +440,8 @@ class Service:
         was anything to delete.
 
         Raises:
-            StoreError: some steps failed; ``errors`` holds all of them. Purge again.
+            StoreError: the delete failed, or some of what erases; ``errors`` holds all of the
+                latter. Purge again.
         """
         existed = (
             self.delete_dataset(dataset_id)
@@ -859,6 +867,13 @@ def _check_names(dataset_id: object, name: object = "") -> None:
     """Refuse what no dataset or document can be called; whether there is one is seen later."""
     check_text(dataset_id, "dataset_id")
     check_text(name, "a document name")
+
+
+def _check_language(language: object) -> None:
+    try:
+        get_analyzer(check_text(language, "language"))
+    except ValueError as error:
+        raise ValidationError(str(error)) from None
 
 
 def _check_layer(content: object, prompt_sig: object) -> None:

@@ -37,6 +37,9 @@ from triptych.records import (
 
 __all__ = ["Writer", "derivation_error"]
 
+_TRIES = 8
+"""How often a set is swapped in while the dataset is deleted, and begun again, beneath it."""
+
 
 class Writer:
     """Puts; the Service validates before and reports after."""
@@ -75,6 +78,16 @@ class Writer:
             if stored == wanted or self._chunks.configure(dataset_id, wanted, expected=stored):
                 return wanted
 
+    def offer_config(
+        self, dataset_id: str, language: str | None, *, expected: DatasetConfig | None
+    ) -> None:
+        """Give the dataset this Service's configuration while it still has ``expected``."""
+        wanted = self._wanted(expected)
+        if language is not None:
+            wanted = attrs.evolve(wanted, language=language)
+        if wanted != expected:
+            self._chunks.configure(dataset_id, wanted, expected=expected)
+
     def _wanted(self, stored: DatasetConfig | None) -> DatasetConfig:
         return DatasetConfig(
             chunker_sig=self._deriver.chunker_sig,
@@ -90,7 +103,9 @@ class Writer:
             if stored == wanted or self._chunks.configure(dataset_id, wanted, expected=stored):
                 return
 
-    def _mismatch(self, dataset_id: str, stored: DatasetConfig) -> TriptychError:
+    def _mismatch(
+        self, dataset_id: str, stored: DatasetConfig, left: str = "nothing was written"
+    ) -> TriptychError:
         remedy = (
             f"run rebuild(dataset_id={dataset_id!r}) to derive it anew, or open the store "
             "with the settings it was filled with"
@@ -99,14 +114,13 @@ class Writer:
             return ModelMismatchError(
                 f"the dataset {dataset_id!r} holds vectors of {stored.embed_sig or 'no model'!r} "
                 f"and this knowledge base embeds with {self._deriver.embed_sig or 'no model'!r}: "
-                f"nothing was written; {remedy}",
+                f"{left}; {remedy}",
                 stored=stored.embed_sig,
                 configured=self._deriver.embed_sig,
             )
         return ConflictError(
             f"the dataset {dataset_id!r} was chunked as {stored.chunker_sig!r} and this "
-            f"knowledge base chunks as {self._deriver.chunker_sig!r}: nothing was written; "
-            f"{remedy}"
+            f"knowledge base chunks as {self._deriver.chunker_sig!r}: {left}; {remedy}"
         )
 
     # One document
@@ -200,7 +214,10 @@ class Writer:
         documents: Sequence[SourceDocument],
         meter: Meter | None = None,
     ) -> Refreshed:
-        """Bring the chunk sets of stored documents up to date: only stale ones are derived."""
+        """Bring the chunk sets of stored documents up to date: only stale ones are derived.
+
+        A document that was deleted or put again meanwhile is left to whoever did that.
+        """
         names = [document.name for document in documents]
         have = self._chunks.get_doc_sigs(dataset_id, names) if names else {}
         stale = []
@@ -208,8 +225,12 @@ class Writer:
             current, want = have.get(document.name), self._deriver.want(document)
             if current is None or current.is_stale(want) or current.embed_sig != want.embed_sig:
                 stale.append(document)
-            elif current.source_version != document.version:
-                self._chunks.restamp(dataset_id, document.name, want)
+            elif (
+                current.source_version != document.version
+                and not self._chunks.restamp(dataset_id, document.name, want)
+                and self._is_current(document)
+            ):
+                stale.append(document)  # its set was removed, or replaced, meanwhile
         if not stale:
             return Refreshed()
         derivations = self._deriver.derive(dataset_id, stale, meter)
@@ -223,7 +244,21 @@ class Writer:
             if derivation.error is not None
         ]
         made = [derivation for derivation in derivations if derivation.error is None]
-        self._swap_in(dataset_id, made)
+        lost = self._swap_in(dataset_id, made)
+        made = [each for each in made if not any(each is other for other in lost)]
+        for derivation in lost:
+            error = ConflictError(
+                f"the dataset {dataset_id!r} was deleted again and again while the chunks were "
+                "to be stored"
+            )
+            document = derivation.document
+            failed.append(
+                Failure(
+                    dataset_id=dataset_id,
+                    name=document.name,
+                    error=derivation_error(document, error),
+                )
+            )
         return Refreshed(
             rebuilt=len(made),
             chunks=sum(len(derivation.chunks) for derivation in made),
@@ -232,23 +267,43 @@ class Writer:
             failed=tuple(failed),
         )
 
-    def _swap_in(self, dataset_id: str, made: Sequence[Derivation]) -> None:
-        if not made:
-            return
+    def _swap_in(self, dataset_id: str, made: Sequence[Derivation]) -> Sequence[Derivation]:
+        """Store the sets; those that could not be, though their documents are as they were.
+
+        A set whose document was deleted or put again is refused: the newer derivation serves.
+        Where a delete took the dataset's configuration before the document was put, the document
+        is there and nobody else would store its set: the dataset is configured again.
+
+        Raises:
+            ModelMismatchError, ConflictError: the dataset has another configuration by now.
+        """
+        left = made
+        for _ in range(_TRIES):
+            done = self._replace(dataset_id, left)
+            refused = [each for each, is_done in zip(left, done, strict=True) if not is_done]
+            left = [each for each in refused if self._is_current(each.document)]
+            if not left:
+                break
+            stored = self._chunks.config(dataset_id)
+            wanted = self._wanted(stored)
+            if stored is None:
+                self._chunks.configure(dataset_id, wanted, expected=None)
+            elif stored != wanted:
+                raise self._mismatch(dataset_id, stored, "its chunks were not stored")
+        return left
+
+    def _replace(self, dataset_id: str, made: Sequence[Derivation]) -> Sequence[bool]:
         if isinstance(self._chunks, BulkChunkRepo) and len(made) > 1:
-            done = self._chunks.replace_many(
+            return self._chunks.replace_many(
                 dataset_id, [(d.document.name, d.chunks, d.sig) for d in made]
             )
-        else:
-            done = [
-                self._chunks.replace(dataset_id, d.document.name, d.chunks, sig=d.sig) for d in made
-            ]
-        if not all(done):
-            # Refused: a newer put or a delete came first, and its own derivation will serve.
-            # Or the dataset was configured anew meanwhile, which nobody else would mend.
-            stored = self._chunks.config(dataset_id)
-            if stored is not None and stored != self._wanted(stored):
-                raise self._mismatch(dataset_id, stored)
+        return [
+            self._chunks.replace(dataset_id, d.document.name, d.chunks, sig=d.sig) for d in made
+        ]
+
+    def _is_current(self, document: SourceDocument) -> bool:
+        info = self._documents.get_info(document.dataset_id, document.name)
+        return info is not None and info.version == document.version
 
 
 def derivation_error(document: SourceDocument, error: Exception) -> DerivationError:

@@ -16,8 +16,10 @@ from hypothesis import Phase, settings
 from json_files import full_disk
 from json_store import JsonStore
 from triptych import rules
-from triptych.records import NO_CHUNK, Filter, Finding
+from triptych.rebuilding import RebuildDesk
+from triptych.records import NO_CHUNK, Filter, Finding, RebuildReport
 from triptych.search.exhaustive import Unit, rank
+from triptych.service import Service
 from triptych.testing import Child, Harness, run_stateful
 from triptych.testing.chunks import ChunkTests
 from triptych.testing.concurrency import ConcurrencyTests
@@ -31,7 +33,9 @@ from triptych.testing.filters import FILTERS, FilterTests
 from triptych.testing.harness import HarnessTests
 from triptych.testing.history import HistoryTests
 from triptych.testing.layers import LayerTests
+from triptych.testing.races import DELETES, PUTS, REBUILDS, RaceTests
 from triptych.testing.search import SearchTests
+from triptych.writing import Writer
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sql import SqlStore
 
@@ -47,8 +51,8 @@ def loses_crlf(put: Any, store: Any, dataset_id: str, document: Any) -> Any:
     return put(dataset_id, attrs.evolve(document, content=document.content.replace("\r\n", "\n")))
 
 
-def reuses_versions(delete: Any, store: Any, dataset_id: str, name: str) -> Any:
-    done = delete(dataset_id, name)
+def reuses_versions(delete: Any, store: Any, dataset_id: str, name: str, **only: Any) -> Any:
+    done = delete(dataset_id, name, **only)
     store._truth.write(dataset_id).floor = 0
     return done
 
@@ -116,9 +120,9 @@ def keeps_the_last_of_a_batch(put_many: Any, store: Any, dataset_id: str, docume
     return outcomes
 
 
-def remembers_the_deleted(delete: Any, store: Any, dataset_id: str, name: str) -> Any:
+def remembers_the_deleted(delete: Any, store: Any, dataset_id: str, name: str, **only: Any) -> Any:
     replaced = store._truth.read(dataset_id).replaced.get(name, ())
-    done = delete(dataset_id, name)
+    done = delete(dataset_id, name, **only)
     store._truth.write(dataset_id).replaced[name] = replaced
     return done
 
@@ -128,6 +132,67 @@ def remembers_deleted_datasets(delete_dataset: Any, store: Any, dataset_id: str)
     done = delete_dataset(dataset_id)
     store._truth.write(dataset_id).replaced.update(replaced)
     return done
+
+
+def deletes_in_three_steps(delete: Any, store: Any, dataset_id: str, name: str, **only: Any) -> Any:
+    """As it once was: what another puts after the first step, the others remove."""
+    with store._truth as truth:
+        dataset = truth.write(dataset_id)
+        stored = dataset.documents.pop(name, None)
+        if stored is not None:
+            dataset.floor = max(dataset.floor, stored.document.version)
+            del truth.places[stored.key]
+    time.sleep(0.002)
+    store.chunks.delete_by_doc(dataset_id, name)
+    store.layers.delete_by_doc(dataset_id, name)
+    return stored is not None
+
+
+def deletes_documents_alone(
+    delete: Any, store: Any, dataset_id: str, name: str, **only: Any
+) -> Any:
+    sets = dict(store._truth.read(dataset_id).sets)
+    layers = dict(store._truth.read(dataset_id).layers)
+    done = delete(dataset_id, name, **only)
+    if done:
+        dataset = store._truth.read(dataset_id)
+        dataset.sets.update(sets)
+        dataset.layers.update(layers)
+    return done
+
+
+def deletes_datasets_in_three_steps(delete_dataset: Any, store: Any, dataset_id: str) -> Any:
+    with store._truth as truth:
+        dataset = truth.write(dataset_id)
+        existed, dataset.exists = dataset.exists, False
+        for name in list(dataset.documents):
+            truth.remove(dataset_id, name)
+    time.sleep(0.002)
+    store.chunks.delete_by_dataset(dataset_id)
+    store.layers.delete_by_dataset(dataset_id)
+    return existed
+
+
+def takes_orphans_blindly(delete_orphans: Any, store: Any, dataset_id: str, names: Any) -> Any:
+    with store._truth as truth:
+        return [name for name in sorted(names) if truth.remove(dataset_id, name)]
+
+
+def empties_metadata(put: Any, store: Any, dataset_id: str, document: Any) -> Any:
+    return put(dataset_id, attrs.evolve(document, metadata=document.metadata or {}))
+
+
+def empties_metadata_of_many(put_many: Any, store: Any, dataset_id: str, documents: Any) -> Any:
+    stated = [attrs.evolve(each, metadata=each.metadata or {}) for each in documents]
+    return put_many(dataset_id, stated)
+
+
+def creates_nothing(create_dataset: Any, store: Any, dataset_id: str) -> Any:
+    return dataset_id not in store.documents.list_datasets()
+
+
+def deletes_any_version(delete: Any, store: Any, dataset_id: str, name: str, **only: Any) -> Any:
+    return delete(dataset_id, name)
 
 
 def reads_any_version(
@@ -527,6 +592,54 @@ CASES: list[tuple[str, Around, Any, dict[str, Any]]] = [
         {},
     ),
     ("layers.put", stores_any_layer, LayerTests.test_layer_of_another_version_is_refused, {}),
+    (
+        "documents.put",
+        empties_metadata,
+        DocumentTests.test_a_put_without_metadata_keeps_what_is_there,
+        {},
+    ),
+    (
+        "documents.put_many",
+        empties_metadata_of_many,
+        DocumentTests.test_many_puts_without_metadata_keep_what_those_before_them_left,
+        {},
+    ),
+    (
+        "documents.create_dataset",
+        creates_nothing,
+        DocumentTests.test_a_dataset_can_be_made_without_a_document,
+        {},
+    ),
+    (
+        "documents.delete_orphans",
+        takes_orphans_blindly,
+        DeleteTests.test_orphans_are_removed_while_they_have_no_source,
+        {},
+    ),
+    (
+        "documents.delete",
+        deletes_documents_alone,
+        DeleteTests.test_deleted_document_leaves_nothing,
+        {},
+    ),
+    (
+        "documents.delete",
+        deletes_any_version,
+        DeleteTests.test_a_document_is_deleted_at_the_version_that_is_named,
+        {},
+    ),
+    (
+        "documents.delete",
+        deletes_in_three_steps,
+        RaceTests.test_threads_that_put_and_delete_leave_documents_whole_or_gone,
+        {"whole": False},
+    ),
+    (
+        "documents.delete_dataset",
+        deletes_datasets_in_three_steps,
+        RaceTests.test_threads_that_put_and_delete_leave_documents_whole_or_gone,
+        {"whole": True},
+    ),
 ]
 """Method to break, how, the test that must see it, and that test's parameters."""
 
@@ -557,6 +670,58 @@ def test_kit_sees_a_store_that(
     run(test, MemoryStore(), parameters)
     with pytest.raises((AssertionError, pytest.fail.Exception)):
         run(test, broken(place, around), parameters)
+
+
+def delete_in_steps(kb: Service, dataset_id: str, name: str) -> bool:
+    existed = kb.documents.delete(dataset_id, name)
+    kb.chunks.delete_by_doc(dataset_id, name)
+    kb.layer_repo.delete_by_doc(dataset_id, name)
+    return existed
+
+
+def delete_dataset_in_steps(kb: Service, dataset_id: str) -> bool:
+    existed = kb.documents.delete_dataset(dataset_id)
+    kb.chunks.delete_by_dataset(dataset_id)
+    kb.layer_repo.delete_by_dataset(dataset_id)
+    return existed
+
+
+def remove_orphans_in_steps(desk: RebuildDesk, dataset_id: str, names: Any) -> RebuildReport:
+    for name in names:
+        desk._chunks.delete_by_doc(dataset_id, name)
+        desk._layers.delete_by_doc(dataset_id, name)
+    return RebuildReport(removed=len(names))
+
+
+@pytest.mark.parametrize("name", DELETES)
+def test_kit_sees_a_service_that_deletes_in_steps(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Service, "delete_document", delete_in_steps)
+    monkeypatch.setattr(Service, "delete_dataset", delete_dataset_in_steps)
+    with pytest.raises(AssertionError):
+        RaceTests().test_a_put_between_the_steps_of_a_delete_is_whole_or_gone(
+            MemoryStore(), DELETES[name]
+        )
+
+
+@pytest.mark.parametrize("name", REBUILDS)
+def test_kit_sees_a_rebuild_that_removes_orphans_in_steps(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RebuildDesk, "_without_source", remove_orphans_in_steps)
+    with pytest.raises(AssertionError):
+        RaceTests().test_what_is_put_while_orphans_are_removed_stays(MemoryStore(), REBUILDS[name])
+
+
+def test_kit_sees_a_put_that_takes_a_refusal_for_anothers_success(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Writer, "_swap_in", lambda writer, *made: writer._replace(*made) and [])
+    with pytest.raises(AssertionError):
+        RaceTests().test_a_delete_between_the_steps_of_a_put_leaves_it_whole_or_gone(
+            MemoryStore(), PUTS["put_document"], "delete_dataset"
+        )
 
 
 class AcknowledgesEarly:

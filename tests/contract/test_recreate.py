@@ -82,7 +82,7 @@ def test_a_failure_is_raised_and_calling_again_mends_it() -> None:
     store = MemoryStore()
     with Service(store.documents, store.chunks, store.layers) as kb:
         kb.put_document("d", "a.md", "text")
-        broken = failing_store(store, layers_delete_by_dataset=StoreError("disk"))
+        broken = failing_store(store, chunks_configure=StoreError("disk"))
         with pytest.raises(StoreError, match="disk"):
             Service(broken.documents, broken.chunks, broken.layers).recreate("d")
         assert list(kb.list_datasets()) == []

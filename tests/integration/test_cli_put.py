@@ -183,3 +183,37 @@ def test_what_is_passed_over_in_a_folder_is_told(shell: Shell) -> None:
     said = shell("put", "docs").err
     assert "passed over deep/Makefile (has no ending), logo.png (ends in .png)" in said
     assert "hidden" not in said
+
+
+def test_standard_input_keeps_metadata_unless_it_is_given(shell: Shell) -> None:
+    def metadata() -> object:
+        return shell("get", "log", "--json").json["document"]["metadata"]
+
+    shell("put", "-", "--name", "log", "-m", "lang=en", stdin=b"one")
+    shell("put", "-", "--name", "log", stdin=b"two")
+    assert (metadata(), shell("get", "log").out) == ({"lang": "en"}, b"two")
+    shell("put", "-", "--name", "log", "-m", "lang=de", stdin=b"two")
+    assert metadata() == {"lang": "de"}
+
+
+def test_a_file_states_its_own_metadata(shell: Shell) -> None:
+    shell.write("a.md", GUIDE)
+    shell("put", "a.md", "--metadata", "lang=en")
+    shell("put", "a.md")
+    assert shell("get", "a.md", "--json").json["document"]["metadata"] == {}
+
+
+def test_a_dataset_is_created_empty(shell: Shell) -> None:
+    assert shell("create", "docs", "--json").json == {
+        "schema": 1,
+        "command": "create",
+        "dataset": "docs",
+        "created": True,
+    }
+    assert shell("create", "docs", "--json").json["created"] is False
+    assert shell("list", "--datasets", "--json").json["datasets"] == ["docs"]
+    assert shell("list", "--dataset", "docs", "--json").json["documents"] == []
+    assert shell("search", "fish", "--dataset", "docs", "--json").json["hits"] == []
+    assert shell("create", "de", "--language", "klingon").code == 2
+    assert shell("create", "de", "--language", "german").code == 0
+    assert shell("status").code == 0

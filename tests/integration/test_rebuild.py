@@ -21,7 +21,7 @@ from triptych.errors import (
 )
 from triptych.progress import Progress
 from triptych.records import DerivedLayer, Layer, NewDocument
-from triptych.testing import Failing, FakeEmbedder
+from triptych.testing import FakeEmbedder
 from triptych_backends.memory import MemoryStore
 
 
@@ -48,44 +48,18 @@ class Gathering(FakeEmbedder):
         return super().embed(texts, kind=kind)
 
 
-class Forgetful:
-    """Documents whose deletes do not reach the chunks: a store without cascades."""
-
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
-        self.gone: set[tuple[str, str]] = set()
-
-    def _kept(self, dataset_id: str, name: str, found: Any) -> Any:
-        return None if (dataset_id, name) in self.gone else found
-
-    def put(self, dataset_id: str, document: NewDocument) -> Any:
-        self.gone.discard((dataset_id, document.name))
-        return self.inner.put(dataset_id, document)
-
-    def get(self, dataset_id: str, name: str) -> Any:
-        return self._kept(dataset_id, name, self.inner.get(dataset_id, name))
-
-    def get_info(self, dataset_id: str, name: str) -> Any:
-        return self._kept(dataset_id, name, self.inner.get_info(dataset_id, name))
-
-    def list(self, dataset_id: str, **page: Any) -> Any:
-        limit = page.pop("limit", None)
-        found = self.inner.list(dataset_id, **page)
-        return [info for info in found if self._kept(dataset_id, info.name, info)][:limit]
-
-    def list_datasets(self) -> Any:
-        return [each for each in self.inner.list_datasets() if self.list(each)]
-
-    def delete(self, dataset_id: str, name: str) -> bool:
-        self.gone.add((dataset_id, name))
-        return True
+def lose(store: MemoryStore, name: str, dataset_id: str = "d") -> None:
+    """Take a document, and nothing that was made of it: what a damaged store is like."""
+    with store._truth as truth:
+        dataset = truth.write(dataset_id)
+        stored = dataset.documents.pop(name)
+        dataset.floor = max(dataset.floor, stored.document.version)
+        del truth.places[stored.key]
 
 
-def serve(
-    store: Any, embedder: Any = None, *, documents: Any = None, chunks: Any = None, **options: Any
-) -> Service:
+def serve(store: Any, embedder: Any = None, *, chunks: Any = None, **options: Any) -> Service:
     return Service(
-        documents or store.documents,
+        store.documents,
         chunks or store.chunks,
         store.layers,
         options=ServiceOptions(embedder=embedder, **options),
@@ -217,8 +191,7 @@ def test_a_layer_that_failed_can_be_rebuilt_by_its_name_alone(store: MemoryStore
 
 
 def test_what_has_lost_its_source_is_removed(store: MemoryStore) -> None:
-    documents = Forgetful(store.documents)
-    with serve(store, FakeEmbedder(), documents=documents) as kb:
+    with serve(store, FakeEmbedder()) as kb:
         kb.put_documents("d", {"a": "kept", "b": "orphaned", "c/d": "orphaned too", "e": ""})
         kb.put_document_layer("d", "b", "L0", "abstract")
         store.layers.put(
@@ -232,7 +205,7 @@ def test_what_has_lost_its_source_is_removed(store: MemoryStore) -> None:
         )
         kb.put_dataset_layer("d", "L0", "of the dataset")
         for name in ("b", "c/d", "e"):
-            documents.delete("d", name)
+            lose(store, name)
         report = kb.rebuild(dataset_id="d")
         assert (report.checked, report.fresh, report.removed) == (1, 1, 4)
         assert list(store.chunks.doc_names("d")) == ["a"]
@@ -243,46 +216,23 @@ def test_what_has_lost_its_source_is_removed(store: MemoryStore) -> None:
 def test_what_is_left_of_a_dataset_that_is_gone_is_removed_when_it_is_named(
     store: MemoryStore,
 ) -> None:
-    documents = Forgetful(store.documents)
-    with serve(store, documents=documents) as kb:
+    with serve(store) as kb:
         kb.put_document("d", "a", "orphaned")
-        documents.delete("d", "a")
+        lose(store, "a")
+        store._truth.write("d").exists = False
         assert kb.rebuild(RebuildScope(dataset_id="d")).removed == 1
         with pytest.raises(NotFoundError):
             kb.rebuild(RebuildScope(dataset_id="d"))
 
 
-@pytest.mark.parametrize("scope", [RebuildScope(dataset_id="d"), RebuildScope()])
-def test_a_document_put_while_its_leftovers_are_removed_is_derived_again(
-    store: MemoryStore, scope: RebuildScope
-) -> None:
-    documents = Forgetful(store.documents)
-    chunks = Failing(store.chunks)
-    with serve(store, documents=documents, chunks=chunks) as kb:
-        kb.put_documents("d", {"a": "old text", "kept": "kept"})
-        documents.delete("d", "a")
-        remove = chunks.delete_by_doc
-
-        def late(dataset_id: str, name: str) -> None:
-            with serve(store, documents=documents) as other:
-                other.put_document("d", "a", "new text")
-            remove(dataset_id, name)
-
-        chunks.delete_by_doc = late
-        kb.rebuild(scope)
-        assert [hit.content for hit in kb.search("text", dataset_id="d").hits] == ["new text"]
-        assert kb.stats("d")[0].stale == 0
-
-
 def test_several_documents_are_rebuilt_by_name_and_no_others(store: MemoryStore) -> None:
-    documents = Forgetful(store.documents)
     with serve(store) as old:
         old.put_documents("d", {name: f"text of {name}" for name in ("a", "b", "c", "gone", "f/x")})
     for name in ("a", "b", "c"):
         text = f"new text of {name}"
-        documents.put("d", NewDocument(name=name, content=text))
-    documents.delete("d", "gone")
-    with serve(store, documents=documents) as kb:
+        store.documents.put("d", NewDocument(name=name, content=text))
+    lose(store, "gone")
+    with serve(store) as kb:
         scope = RebuildScope(dataset_id="d", doc_names=["a", "b", "f/x", "f/", "gone", "none"])
         report = kb.rebuild(scope)
         assert (report.checked, report.rebuilt, report.fresh, report.removed) == (3, 2, 1, 1)

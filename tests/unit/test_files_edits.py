@@ -550,3 +550,56 @@ def test_what_is_this_machines_alone_is_ignored_by_git(root: Path) -> None:
     FilesStore.open(root).close()
     lines = (root / ".triptych" / ".gitignore").read_text().splitlines()
     assert {"derived/", "journal/", "lock"} <= set(lines)
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["mirrored", "cloned"])
+def test_an_empty_dataset_has_a_folder_and_outlives_it(root: Path, known: bool) -> None:
+    with FilesStore.open(root) as store:
+        assert store.documents.create_dataset("docs")
+        assert (root / "docs").is_dir()
+    (root / "docs").rmdir()  # as Git does, which keeps no empty folders
+    if not known:
+        forget(root)
+    with FilesStore.open(root) as store:
+        assert list(store.documents.list_datasets()) == ["docs"]
+        assert versions(store) == {}
+        assert not store.documents.create_dataset("docs")
+        put(store, "a.md", "text")
+        assert versions(store) == {"a.md": 1}
+        store.documents.delete("docs", "a.md")
+        assert store.documents.delete_dataset("docs")
+        assert not (root / "docs").exists()
+    with FilesStore.open(root) as store:
+        assert list(store.documents.list_datasets()) == []
+
+
+def test_a_folder_with_files_is_a_dataset_before_it_is_created(root: Path) -> None:
+    with FilesStore.open(root) as store:
+        (root / "docs").mkdir()
+        assert list(store.documents.list_datasets()) == []
+        (root / "docs" / "a.md").write_text("text")
+        assert not store.documents.create_dataset("docs")
+        assert versions(store) == {"a.md": 1}
+
+
+def test_datasets_whose_folders_differ_in_case_alone_stay_apart(root: Path) -> None:
+    with FilesStore.open(root) as store:
+        assert store.documents.create_dataset("docs")
+        assert store.documents.create_dataset("Docs")
+        assert list(store.documents.list_datasets()) == ["Docs", "docs"]
+        names = {path.name.casefold() for path in root.iterdir() if not path.name.startswith(".")}
+        assert len(names) == 2
+
+
+def test_an_orphan_layer_is_removed_with_its_file_unless_a_file_came(root: Path) -> None:
+    with FilesStore.open(root) as store:
+        put(store, "a.md", "text")
+        for name in ("guide/", "full/"):
+            assert store.layers.put(layer(store, name, f"of {name}"))
+        (root / "docs" / "full").mkdir()
+        (root / "docs" / "full" / "b.md").write_text("put by hand")
+        names = ["guide/", "full/", "none/"]
+        assert list(store.documents.delete_orphans("docs", names)) == ["guide/"]
+        assert [each.doc_name for each in store.layers.list("docs")] == ["full/"]
+        files = [path.name for path in (root / "_layers" / "docs").rglob("*.md")]
+        assert len(files) == 1

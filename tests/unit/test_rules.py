@@ -73,6 +73,38 @@ def test_no_change_is_the_stored_document_itself() -> None:
     assert rules.after_put("d", new(if_version=3), STORED, 9) is STORED
     assert rules.after_put("d", new(original_sha256="x", parser_sig="y"), STORED, 9) is STORED
     assert rules.after_put("d", new(metadata={}), STORED, 0).metadata == {}
+    assert rules.after_put("d", new(metadata=None), STORED, 9) is STORED
+
+
+def test_metadata_that_is_not_given_is_kept_and_copied() -> None:
+    kept = rules.after_put("d", new("other", metadata=None), STORED, 0).metadata
+    assert kept == STORED.metadata
+    assert kept is not STORED.metadata
+    assert rules.after_put("d", new(metadata=None), None, 0).metadata == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "documents", "has"),
+    [
+        ("a", ["a"], True),
+        ("a", ["a/b"], False),
+        ("a/", ["a/b"], True),
+        ("a/", ["a"], False),
+        ("", ["a"], True),
+        ("", [], False),
+    ],
+)
+def test_what_is_kept_under_a_name_has_a_source(name: str, documents: list[str], has: bool) -> None:
+    assert rules.has_source(name, documents) is has
+
+
+def test_a_delete_of_another_version_is_a_conflict() -> None:
+    rules.check_delete("d", "a", None, 3)
+    rules.check_delete("d", "a", 3, 3)
+    for wanted, version in ((0, 3), (3, 0), (2, 3)):
+        with pytest.raises(ConflictError, match="then delete") as caught:
+            rules.check_delete("d", "a", wanted, version)
+        assert (caught.value.expected, caught.value.actual) == (wanted, version)
 
 
 @pytest.mark.parametrize(("stored", "wanted"), [(None, 3), (STORED, 0), (STORED, 2), (STORED, 4)])

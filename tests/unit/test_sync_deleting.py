@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,9 @@ import pytest
 import triptych
 from sync_folder import Desk, desk as made_desk
 from triptych.errors import StoreError
-from triptych.service import Service, ServiceOptions
+from triptych.service import Service
 from triptych.sync.deleting import DELETED_AT_ONCE, delete_documents
-from triptych.testing.fakes import FakeEmbedder
+from triptych.testing import Failing
 
 
 @pytest.fixture(params=["memory://", "kb.db", "files"])
@@ -50,47 +50,40 @@ def test_what_others_have_changed_meanwhile_stays(tmp_path: Path, url: str) -> N
         assert delete_documents(kb, "d", []) == ([], [])
 
 
-class Elsewhere:
-    """Documents of a store that holds no chunks: their deletes take nothing with them."""
+class OneByOne:
+    """Documents of a store that cannot delete many at once; others may write in between."""
 
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
-        self.gone: set[str] = set()
-        self.error: Exception | None = None
+    def __init__(self, inner: Any, before: Callable[[], object]) -> None:
+        self._before = before
+        for name in dir(inner):
+            if not name.startswith("_") and name not in ("delete", "delete_many"):
+                setattr(self, name, getattr(inner, name))
+        self._delete = inner.delete
 
-    def delete_many(self, dataset_id: str, versions: Mapping[str, int]) -> Sequence[str]:
-        if self.error is not None:
-            raise self.error
-        self.gone |= versions.keys()
-        return sorted(versions)
-
-    def get_info(self, dataset_id: str, name: str) -> Any:
-        return None if name in self.gone else self.inner.get_info(dataset_id, name)
-
-    def get(self, dataset_id: str, name: str) -> Any:
-        return None if name in self.gone else self.inner.get(dataset_id, name)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
+    def delete(self, dataset_id: str, name: str, *, if_version: int | None = None) -> bool:
+        self._before()
+        return bool(self._delete(dataset_id, name, if_version=if_version))
 
 
-def test_chunks_and_layers_in_another_store_go_too(tmp_path: Path) -> None:
-    with triptych.open(tmp_path / "kb.db", embedder=FakeEmbedder()) as store:
-        documents = Elsewhere(store.documents)
-        kb = Service(
-            documents,
-            store.chunks,
-            store.layer_repo,
-            options=ServiceOptions(embedder=FakeEmbedder()),
-            close=lambda: None,
-        )
-        kb.put_documents("d", {"a": "text", "b": "text", "empty": "", "kept": "text"})
-        kb.put_document_layer("d", "empty", "L0", "nothing in it", prompt_sig="p")
+def test_one_by_one_too_what_others_have_changed_meanwhile_stays(tmp_path: Path) -> None:
+    with triptych.open(tmp_path / "kb.db", embedder=None) as store:
+        documents = OneByOne(store.documents, lambda: store.put_document("d", "b", "new text"))
+        kb = Service(documents, store.chunks, store.layer_repo, close=lambda: None)  # type: ignore[arg-type]  # set by name
+        kb.put_documents("d", {"a": "text", "b": "text", "kept": "text"})
         infos = [info for info in kb.documents.list("d") if info.name != "kept"]
-        documents.error = StoreError("the disk is full")
+        assert delete_documents(kb, "d", infos) == (["a"], [])
+        assert [info.name for info in kb.documents.list("d")] == ["b", "kept"]
+        assert list(kb.chunks.doc_names("d")) == ["b", "kept"]
+
+
+def test_documents_that_cannot_be_deleted_are_told_by_name(tmp_path: Path) -> None:
+    with triptych.open(tmp_path / "kb.db", embedder=None) as store:
+        store.put_documents("d", {"a": "text", "b": "text"})
+        infos = store.documents.list("d")
+        full = StoreError("the disk is full")
+        documents = Failing(store.documents, {"delete_many": full})
+        kb = Service(documents, store.chunks, store.layer_repo, close=lambda: None)  # type: ignore[arg-type]  # set by name
         deleted, failed = delete_documents(kb, "d", infos)
-        assert (deleted, [each.name for each in failed]) == ([], ["a", "b", "empty"])
-        documents.error = None
-        assert delete_documents(kb, "d", infos) == (["a", "b", "empty"], [])
-        assert list(kb.chunks.doc_names("d")) == ["kept"]
-        assert kb.layer_repo.list("d") == []
+        assert (deleted, [each.name for each in failed]) == ([], ["a", "b"])
+        documents.errors.clear()
+        assert delete_documents(kb, "d", infos) == (["a", "b"], [])

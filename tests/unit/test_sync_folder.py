@@ -612,6 +612,19 @@ def test_the_last_good_version_of_a_file_that_fails_is_derived_if_it_was_not(des
     assert (again.repaired, again.embedded, len(again.failed)) == (0, 0, 1)
 
 
+def test_a_put_without_metadata_leaves_a_document_with_its_folder(desk: Desk) -> None:
+    desk.write("a.md", "# A\n")
+    desk.sync()
+    desk.kb.put_document("d", "a.md", "by hand")
+    assert desk.sync().updated == 1
+    assert desk.text("a.md") == "# A\n"
+    assert desk.kb.get_document("d", "a.md", 2).content == "by hand"
+    desk.kb.put_document("d", "a.md", "taken away", {})
+    (failure,) = desk.sync().failed
+    assert isinstance(failure.error, ConflictError)
+    assert desk.text("a.md") == "taken away"
+
+
 def test_a_rebuild_of_several_documents_looks_at_their_files_alone(desk: Desk) -> None:
     for name in ("a.md", "b.md", "c.md", "gone.md"):
         desk.write(name, f"text of {name}")

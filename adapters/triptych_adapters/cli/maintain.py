@@ -1,4 +1,4 @@
-"""``triptych rebuild`` and ``triptych delete``."""
+"""``triptych create``, ``triptych rebuild`` and ``triptych delete``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    """Add ``rebuild`` and ``delete``."""
+    """Add ``create``, ``rebuild`` and ``delete``."""
+    command(
+        app,
+        "create",
+        epilog=examples("triptych create docs", "triptych create docs --language german"),
+    )(create)
     command(
         app,
         "rebuild",
@@ -30,6 +35,30 @@ def register(app: typer.Typer) -> None:
             "triptych delete guide/old.md", "triptych delete --dataset-wide --dataset docs --yes"
         ),
     )(delete)
+
+
+def create(
+    session: Session,
+    dataset: Annotated[
+        str, typer.Argument(metavar="DATASET", help="The dataset.", show_default=False)
+    ],
+    language: Annotated[
+        str | None, typer.Option("--language", help="The language it is analysed in.")
+    ] = None,
+) -> None:
+    """Create an empty dataset.
+
+    A put creates the dataset it needs by itself. A dataset that exists is left as it is.
+    """
+    output = session.output
+    with session.service(create=True) as service:
+        created = service.create_dataset(dataset, language=language)
+    if output.as_json:
+        output.emit({"dataset": dataset, "created": created})
+    else:
+        output.note(
+            f"created dataset {dataset!r}" if created else f"there is a dataset {dataset!r} already"
+        )
 
 
 def rebuild(

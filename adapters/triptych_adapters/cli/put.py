@@ -74,6 +74,8 @@ def put(
     there. Left out is what is hidden, and folders of installed or generated files, such as
     node_modules or a virtual environment. Unchanged documents cost nothing.
     """
+    import attrs
+
     from triptych.errors import CancelledError, TriptychError, ValidationError
     from triptych.records import Failure
     from triptych_adapters.cli.files import find_files
@@ -104,7 +106,9 @@ def put(
 
     def documents() -> Iterator[NewDocument]:
         if name is not None and from_stdin:
-            yield document(parser.parse(name, sys.stdin.buffer.read()), name)
+            read = document(parser.parse(name, sys.stdin.buffer.read()), name)
+            # A text alone says nothing of metadata: what the document has is kept.
+            yield read if read.metadata else attrs.evolve(read, metadata=None)
         for file in files:
             try:
                 yield document(parser.parse_path(file.path), file.name)

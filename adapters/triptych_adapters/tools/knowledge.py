@@ -218,14 +218,10 @@ class _Base:
             version = 0 if before is None else before.version
             try:
                 stored = self.service.put_document(
-                    dataset_id,
-                    name,
-                    arguments["content"],
-                    None if before is None else before.metadata,
-                    if_version=version,
+                    dataset_id, name, arguments["content"], if_version=version
                 )
             except ConflictError as error:
-                # Somebody was faster: what is to be kept of theirs is read again.
+                # Somebody was faster: the answer says what became of their version.
                 if error.actual is None or attempts == _ATTEMPTS:
                     raise
                 continue

@@ -64,7 +64,8 @@ class _Glance:
 class Change:
     """Collects what is to be done in the dataset ``home``; `commit` does it.
 
-    ``written`` is what its own file says, ``mirrored`` what the mirror has of it.
+    ``written`` is what its own file says, ``mirrored`` what the mirror has of it. Once it is
+    committed, ``leftovers`` are the names under which `remove_leftovers` found something.
     """
 
     def __init__(
@@ -84,12 +85,15 @@ class Change:
         self._gone: dict[str, str] = {}
         self._layers: list[DerivedLayer] = []
         self._gone_layers: list[tuple[str, str]] = []
+        self._leftovers: list[str] = []
+        self.leftovers: list[str] = []
         self._glances: dict[tuple[str, str], _Glance] = {}
         self._rejects: dict[str, Look] = {}
         self._forgotten: set[tuple[str, str]] = set()
         self._settled: list[Look] = []
         self._freed: set[str] = set()
         self._nodes: dict[str, tuple[str, bool]] = {}
+        self._created = False
         self._ended = False
 
     @property
@@ -105,6 +109,7 @@ class Change:
             or self._gone
             or self._layers
             or self._gone_layers
+            or self._leftovers
             or self._glances
             or self._rejects
             or self._forgotten
@@ -249,7 +254,23 @@ class Change:
         self._gone_layers.append((look.name, look.kind))
         self._forgotten.add((look.name, look.kind))
 
+    def remove_leftovers(self, name: str) -> None:
+        """Delete the layers under a name without a document, and what is noted of them."""
+        self._leftovers.append(name)
+        with self._keeper.sql.reading() as session:
+            found = looks.find_layers(session, self.home.id, name)
+        for look in found:
+            self.remove_layer(look)
+
     # The whole dataset
+
+    def create(self) -> None:
+        """Bring the dataset into being, with its folder."""
+        disk = self._keeper.disk
+        if disk.make_folder(self.home.folder):
+            disk.sync_folder("")
+        self._created = True
+        self.set_home(live=True)
 
     def end(self, documents: list[Known], layers: list[Look]) -> None:
         """Delete the dataset."""
@@ -287,6 +308,8 @@ class Change:
                     looks.keep(tx, home.id, look)
             for glance in self._glances.values():
                 _keep_nodes(tx, glance.file)
+            if self._created:
+                looks.keep_node(tx, fold(home.folder), home.folder, folder=True)
             if self._ended:
                 looks.drop_dataset(tx, home.id)
         if self._plan.writes or self._plan.removals:
@@ -336,6 +359,9 @@ class Change:
             removal.remove_dataset(tx, dataset)
         for name in self._gone:
             removal.remove_document(tx, dataset, name)
+        self.leftovers = [
+            name for name in self._leftovers if removal.remove_layers(tx, dataset.id, name)
+        ]
         for name, kind in self._gone_layers:
             removal.remove_layers(tx, dataset.id, name, kind=kind)
         self._mirror_documents(tx, dataset)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
@@ -12,6 +12,8 @@ from triptych.errors import ConflictError
 from triptych.records import DocumentInfo, NewDocument, PutOutcome, SourceDocument
 from triptych.signatures import document_info
 from triptych_backends.sql.documents import SqlDocuments
+from triptych_backends.sql.removal import sourceless
+from triptych_backends.sql.transaction import find_dataset
 
 from . import history, noticing, scanning
 from .disk import disk_errors
@@ -102,8 +104,9 @@ class FilesDocuments(SqlDocuments):
                     continue
                 content = document.content.encode()
                 digest = hashlib.sha256(content).hexdigest()
+                metadata = rules.metadata_after(document, old.metadata if old else None)
                 done: Literal["added", "updated", "unchanged"] = "updated" if old else "added"
-                if old and (old.sha256, old.metadata) == (digest, document.metadata):
+                if old and (old.sha256, old.metadata) == (digest, metadata):
                     new, done = old, "unchanged"
                 else:
                     new = Sidecar(
@@ -112,7 +115,7 @@ class FilesDocuments(SqlDocuments):
                         sha256=digest,
                         version=rules.next_version(actual, change.home.deleted_version),
                         updated_at=now,
-                        metadata=dict(document.metadata),
+                        metadata=metadata,
                         original_sha256=document.original_sha256,
                         parser_sig=document.parser_sig,
                     )
@@ -216,31 +219,65 @@ class FilesDocuments(SqlDocuments):
             where = keeper.where
             return history.read_version(keeper.disk, where, dataset_id, folder, name, version)
 
-    def delete(self, dataset_id: str, name: str) -> bool:
-        """See `DocumentRepo.delete`. Chunks, vectors and layers go with it.
+    def create_dataset(self, dataset_id: str) -> bool:
+        """See `DocumentRepo.create_dataset`. Its folder is made, for people to put files into."""
+        keeper = self._keeper
+        with keeper.locked():
+            if keeper.folder(dataset_id) is not None:
+                scanning.catch_up(keeper, dataset_id)
+            change = keeper.change(dataset_id)
+            if change.home.live:
+                return False
+            change.create()
+            change.commit()
+            return True
+
+    def delete(self, dataset_id: str, name: str, *, if_version: int | None = None) -> bool:
+        """See `DocumentRepo.delete`.
 
         Raises:
             CorruptStoreError: its file is no text any more: nobody adopted what is in it.
         """
         keeper = self._keeper
         if keeper.sql.read_only:
-            return super().delete(dataset_id, name)
+            return super().delete(dataset_id, name, if_version=if_version)
         with keeper.locked():
             if keeper.folder(dataset_id) is None:
-                return False
+                # What was noted of a dataset that never had a file.
+                return super().delete(dataset_id, name, if_version=if_version)
             change = keeper.change(dataset_id)
             problem = keeper.look_by_name(change, name)
             if problem is not None:
                 raise problem.error(keeper.where)
             change.commit()
             known = keeper.known(dataset_id, name)
-            if known is None:
-                return False
+            version = known.sidecar.version if known else 0
+            rules.check_delete(dataset_id, name, if_version, version)
             change = keeper.change(dataset_id)
-            sidecar = known.sidecar
-            change.remove(name, sidecar.path, sidecar.version, sidecar.sha256)
+            if known is None:
+                change.remove_leftovers(name)
+            else:
+                change.remove(name, known.sidecar.path, version, known.sidecar.sha256)
             change.commit()
-            return True
+            return known is not None
+
+    def delete_orphans(self, dataset_id: str, names: Collection[str]) -> Sequence[str]:
+        """See `DocumentRepo.delete_orphans`. Files that were put by hand count as documents."""
+        keeper = self._keeper
+        if keeper.sql.read_only or not names:
+            return super().delete_orphans(dataset_id, names)
+        with keeper.locked():
+            if keeper.folder(dataset_id) is None:
+                return super().delete_orphans(dataset_id, names)
+            scanning.catch_up(keeper, dataset_id)
+            change = keeper.change(dataset_id)
+            with keeper.sql.reading() as session:
+                dataset = find_dataset(session, dataset_id)
+                found = sourceless(session, dataset, names) if dataset else []
+            for name in found:
+                change.remove_leftovers(name)
+            change.commit()
+            return change.leftovers
 
     def delete_many(self, dataset_id: str, versions: Mapping[str, int]) -> Sequence[str]:
         """See `BulkDeleter.delete_many`. One whose file is no text any more stays: nobody adopted
@@ -270,5 +307,6 @@ class FilesDocuments(SqlDocuments):
         keeper = self._keeper
         with keeper.locked():
             if keeper.folder(dataset_id) is None:
-                return False
+                # What was noted of a dataset that never had a file.
+                return super().delete_dataset(dataset_id)
             return scanning.delete_dataset(keeper, dataset_id)

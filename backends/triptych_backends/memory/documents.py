@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from triptych import rules
 from triptych.records import (
@@ -82,12 +82,24 @@ class MemoryDocuments:
                     return rules.own_copy(stored.document)
             return None
 
-    def delete(self, dataset_id: str, name: str) -> bool:
+    def create_dataset(self, dataset_id: str) -> bool:
         with self._truth as truth:
-            if name not in truth.read(dataset_id).documents:
-                return False
-            truth.remove_document(dataset_id, name)
-            return True
+            dataset = truth.write(dataset_id)
+            created, dataset.exists = not dataset.exists, True
+            return created
+
+    def delete(self, dataset_id: str, name: str, *, if_version: int | None = None) -> bool:
+        with self._truth as truth:
+            version = truth.read(dataset_id).version(name)
+            rules.check_delete(dataset_id, name, if_version, version)
+            truth.remove(dataset_id, name)
+            return version > 0
+
+    def delete_orphans(self, dataset_id: str, names: Collection[str]) -> Sequence[str]:
+        with self._truth as truth:
+            documents = truth.read(dataset_id).documents
+            left = [name for name in sorted(set(names)) if not rules.has_source(name, documents)]
+            return [name for name in left if truth.remove(dataset_id, name)]
 
     def delete_dataset(self, dataset_id: str) -> bool:
         with self._truth as truth:

@@ -160,15 +160,24 @@ class Truth:
             dataset.replaced[document.name] = kept[: self.history]
         self._changed(dataset, "document", document.name)
 
-    def remove_document(self, dataset_id: str, name: str) -> None:
-        """Remove the document and all that was derived from it."""
-        dataset = self.write(dataset_id)
-        dataset.floor = max(dataset.floor, dataset.version(name))
-        del self.places[dataset.documents.pop(name).key]
-        dataset.replaced.pop(name, None)
-        self._changed(dataset, "document", name)
+    def remove(self, dataset_id: str, name: str) -> bool:
+        """Remove everything under a name, its document first; whether there was anything."""
+        dataset = self.read(dataset_id)
+        if not (
+            name in dataset.documents
+            or name in dataset.sets
+            or name in dataset.notes
+            or any((name, it) in dataset.layers or (name, it) in dataset.parked for it in FIELDS)
+        ):
+            return False
+        if name in dataset.documents:
+            dataset.floor = max(dataset.floor, dataset.version(name))
+            del self.places[dataset.documents.pop(name).key]
+            dataset.replaced.pop(name, None)
+            self._changed(dataset, "document", name)
         self.remove_set(dataset_id, name)
         self.remove_layers(dataset_id, name)
+        return True
 
     def remove_dataset(self, dataset_id: str) -> None:
         """Remove everything but the floor, which says what versions are used up."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
@@ -18,7 +18,7 @@ from . import document_rows as rows, tables as t
 from .document_rows import DocumentRow, info_of, read_rows, source_of
 from .errors import corrupt
 from .history import read_version, read_versions, write_and_keep
-from .removal import remove_dataset, remove_document
+from .removal import remove_dataset, remove_document, remove_orphans, version_of
 from .repository import Repository
 from .sqlite import Session
 from .transaction import Dataset, Transaction, find_dataset
@@ -82,7 +82,7 @@ class SqlDocuments(Repository):
         if document.if_version not in (None, row.version):
             return None
         digest = hashlib.sha256(document.content.encode()).hexdigest()
-        if not row.holds(digest, document.metadata):
+        if not row.holds(digest, rules.metadata_after(document, row.metadata)):
             return None
         return source_of(row, dataset_id, document.content)
 
@@ -106,8 +106,9 @@ class SqlDocuments(Repository):
                     continue
                 content = document.content.encode()
                 digest = hashlib.sha256(content).hexdigest()
+                metadata = rules.metadata_after(document, row.metadata if row else None)
                 change: Change = "updated" if row else "added"
-                if row is not None and row.holds(digest, document.metadata):
+                if row is not None and row.holds(digest, metadata):
                     change = "unchanged"
                 else:
                     dataset = dataset if dataset and dataset.live else _begin(tx, dataset_id)
@@ -118,7 +119,7 @@ class SqlDocuments(Repository):
                         dataset.id,
                         content,
                         digest,
-                        document.metadata,
+                        metadata,
                         version=rules.next_version(actual, dataset.deleted_version),
                         updated_at=now,
                         original_sha256=document.original_sha256,
@@ -219,14 +220,32 @@ class SqlDocuments(Repository):
             current = None if old else self._get(session, dataset_id, name)
         return current if current is not None and current.version == version else old
 
-    def delete(self, dataset_id: str, name: str) -> bool:
-        """See `DocumentRepo.delete`. Chunks, vectors and layers go in the same transaction."""
+    def create_dataset(self, dataset_id: str) -> bool:
+        """See `DocumentRepo.create_dataset`."""
+        with self.store.writing() as tx:
+            found = find_dataset(tx, dataset_id)
+            if found is not None and found.live:
+                return False
+            _begin(tx, dataset_id)
+            return True
+
+    def delete(self, dataset_id: str, name: str, *, if_version: int | None = None) -> bool:
+        """See `DocumentRepo.delete`."""
         with self.store.writing() as tx:
             dataset = find_dataset(tx, dataset_id)
+            rules.check_delete(dataset_id, name, if_version, version_of(tx, dataset, name))
             return dataset is not None and remove_document(tx, dataset, name)
 
+    def delete_orphans(self, dataset_id: str, names: Collection[str]) -> Sequence[str]:
+        """See `DocumentRepo.delete_orphans`."""
+        if not names:
+            return []
+        with self.store.writing() as tx:
+            dataset = find_dataset(tx, dataset_id)
+            return [] if dataset is None else remove_orphans(tx, dataset, names)
+
     def delete_many(self, dataset_id: str, versions: Mapping[str, int]) -> Sequence[str]:
-        """See `BulkDeleter.delete_many`. Chunks, vectors and layers go in the same transaction."""
+        """See `BulkDeleter.delete_many`."""
         if not versions:
             return []
         with self.store.writing() as tx:
@@ -240,7 +259,7 @@ class SqlDocuments(Repository):
             ]
 
     def delete_dataset(self, dataset_id: str) -> bool:
-        """See `DocumentRepo.delete_dataset`. All derived data goes in the same transaction."""
+        """See `DocumentRepo.delete_dataset`."""
         with self.store.writing() as tx:
             dataset = find_dataset(tx, dataset_id)
             if dataset is None:

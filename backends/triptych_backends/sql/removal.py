@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sqlalchemy import Delete, bindparam, delete, func, select, update
+
+from triptych import rules
 
 from . import tables as t
 from .history import drop_versions
+from .sqlite import Session
 from .transaction import FIELD_OF_LAYER, Dataset, Transaction
 from .vectors import collect
 
@@ -16,11 +21,21 @@ __all__ = [
     "remove_dataset",
     "remove_document",
     "remove_layers",
+    "remove_orphans",
+    "sourceless",
+    "version_of",
 ]
 
 _DOCUMENT = select(t.document.c.id, t.document.c.version).where(
     t.document.c.dataset_id == bindparam("dataset"), t.document.c.name == bindparam("name")
 )
+_FIRST_FROM = (
+    select(t.document.c.name)
+    .where(t.document.c.dataset_id == bindparam("dataset"), t.document.c.name >= bindparam("name"))
+    .order_by(t.document.c.name)
+    .limit(1)
+)
+"""The first name from this one on: names that start with it come before all others."""
 _VECTORS_OF_SET = (
     select(t.chunk.c.vector_id)
     .where(t.chunk.c.document_id == bindparam("document"), t.chunk.c.vector_id.is_not(None))
@@ -104,14 +119,16 @@ def remove_chunk_set(tx: Transaction, dataset: int, document: int) -> bool:
 
 def remove_layers(
     tx: Transaction, dataset: int, name: str | None = None, *, kind: str | None = None
-) -> None:
+) -> bool:
     """Remove the layers under ``name``, or all of the dataset; of one ``kind``, or of any.
 
-    With those of any kind goes what the journal holds of them, but for what they cost.
+    With those of any kind goes what the journal holds of them, but for what they cost. Whether
+    anything was removed.
     """
+    noted = 0
     if kind is None:
         for statement in _JOURNAL if name is None else _JOURNAL_OF_NAME:
-            tx.run(statement, dataset=dataset, name=name)
+            noted += tx.run(statement, dataset=dataset, name=name)
     if name is None:
         found = tx.all(_LAYERS, dataset=dataset)
     else:
@@ -121,6 +138,32 @@ def remove_layers(
     collect(tx, [vector for _, _, vector in found if vector is not None])
     for pk, layer, _ in found:
         tx.log(dataset, FIELD_OF_LAYER[layer], pk)
+    return bool(noted or found)
+
+
+def version_of(tx: Transaction, dataset: Dataset | None, name: str) -> int:
+    """The document's version, 0 when there is none."""
+    found = None if dataset is None else tx.one(_DOCUMENT, dataset=dataset.id, name=name)
+    return 0 if found is None else int(found[1])
+
+
+def remove_orphans(tx: Transaction, dataset: Dataset, names: Iterable[str]) -> list[str]:
+    """Remove what lies under those of ``names`` that have no source; those that had something.
+
+    A chunk set cannot outlive its document's row: only layers and their journal can.
+    """
+    found = sourceless(tx, dataset, names)
+    return [name for name in found if remove_layers(tx, dataset.id, name)]
+
+
+def sourceless(session: Session, dataset: Dataset, names: Iterable[str]) -> list[str]:
+    """Those of ``names`` that have no source, ordered, also where nothing is left there."""
+    return [name for name in sorted(set(names)) if not _has_source(session, dataset, name)]
+
+
+def _has_source(session: Session, dataset: Dataset, name: str) -> bool:
+    found = session.one(_FIRST_FROM, dataset=dataset.id, name=name)
+    return found is not None and rules.has_source(name, found)
 
 
 def remove_document(

@@ -20,7 +20,7 @@ from triptych.contracts import (
 from triptych.derivation import Deriver
 from triptych.doctor.checks import CHECKS, Tally
 from triptych.doctor.documents import examine_document
-from triptych.doctor.examining import Counted, DatasetExaminer, serves
+from triptych.doctor.examining import Counted, DatasetExaminer
 from triptych.embedding import CoverageGate, embed_query
 from triptych.errors import CancelledError, TriptychError
 from triptych.progress import ProgressCallback
@@ -214,19 +214,19 @@ class DoctorDesk:
         actions += [f"could not derive {each.name!r}: {each.error}" for each in report.failed]
 
     def _remove_orphans(self, dataset: str) -> list[str]:
-        removed = self._rebuilds.leftovers(dataset).removed
+        parked: list[str] = []
         if isinstance(self._layers, LayerJournal):
-            for parked in self._layers.parked(dataset):
-                if not serves(self._documents, dataset, parked.doc_name):
-                    self._layers.unpark(dataset, parked.doc_name, parked.layer)
-                    removed += 1
+            parked = [each.doc_name for each in self._layers.parked(dataset)]
+        removed = self._rebuilds.leftovers(dataset, parked).removed
         return [f"removed what {removed} names of dataset {dataset!r} left behind"]
 
     def _drop_layers(self, dataset: str) -> list[str]:
         dropped = 0
         for layer in self._layers.list(dataset):
             info = self._documents.get_info(dataset, layer.doc_name)
-            if info is not None and layer.sig.source_version > info.version:
+            # Read again: another may have put the document, and made its layer, meanwhile.
+            now = self._layers.get(dataset, layer.doc_name, layer.layer)
+            if info is not None and now is not None and now.sig.source_version > info.version:
                 self._layers.delete_by_doc(dataset, layer.doc_name)
                 dropped += 1
         return [f"dropped {dropped} layers of dataset {dataset!r}"]

@@ -19,6 +19,7 @@ __all__ = [
     "check_whole",
     "document_content",
     "layer_content",
+    "optional_metadata",
     "optional_version",
     "provenance",
     "summary_part",
@@ -81,6 +82,11 @@ def check_whole(value: Any, what: str, *, least: int = 0) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ValidationError(f"{what} must be a whole number from {least} up, not {value!r:.60}")
     return value
+
+
+def optional_metadata(metadata: Any) -> dict[str, str] | None:
+    """`check_metadata`, but None for None."""
+    return None if metadata is None else check_metadata(metadata)
 
 
 def check_metadata(metadata: Any) -> dict[str, str]:

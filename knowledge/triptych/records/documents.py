@@ -9,8 +9,8 @@ import attrs
 
 from triptych.records.checks import (
     check_document_name,
-    check_metadata,
     document_content,
+    optional_metadata,
     optional_version,
     provenance,
     summary_part,
@@ -31,11 +31,13 @@ class NewDocument:
     ``metadata["title"]`` is its title and ``metadata["kind"]`` its kind ("markdown", "text",
     …), where its first heading and its name's ending should not decide. ``if_version`` is the
     version it must still have in the store (0: it must not exist), None for any.
+
+    ``metadata`` None keeps what the document has; ``{}`` empties it.
     """
 
     name: str = attrs.field(converter=check_document_name)
     content: str = attrs.field(converter=document_content)
-    metadata: Mapping[str, str] = attrs.field(factory=dict, converter=check_metadata)
+    metadata: Mapping[str, str] | None = attrs.field(default=None, converter=optional_metadata)
     if_version: int | None = attrs.field(default=None, converter=optional_version)
     original_sha256: str = attrs.field(default="", converter=provenance)
     parser_sig: str = attrs.field(default="", converter=provenance)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from triptych.contracts import BulkDeleter
-from triptych.errors import CancelledError, TriptychError
-from triptych.records import DocumentInfo, Failure, Layer, RebuildScope
+from triptych.errors import CancelledError, ConflictError, TriptychError
+from triptych.records import DocumentInfo, Failure, Layer
 from triptych.service import Service
 
 __all__ = ["DELETED_AT_ONCE", "delete_documents", "layered"]
@@ -21,17 +21,13 @@ def delete_documents(
 ) -> tuple[list[str], list[Failure]]:
     """Delete these documents of a dataset, as far as they are as ``infos`` say.
 
-    The names of those that were deleted, and what failed. Without the power to delete many, a
-    document is deleted whatever its version has become.
+    The names of those that were deleted, and what failed.
     """
     documents = service.documents
     if not isinstance(documents, BulkDeleter):
         return _one_by_one(service, dataset_id, infos)
     try:
         deleted = documents.delete_many(dataset_id, {info.name: info.version for info in infos})
-        left = _left(service, dataset_id, deleted)
-        if left:
-            service.rebuild(RebuildScope(dataset_id=dataset_id, doc_names=left))
     except CancelledError:
         raise
     except TriptychError as error:
@@ -57,19 +53,13 @@ def _one_by_one(
     deleted, failed = [], []
     for info in infos:
         try:
-            service.delete_document(dataset_id, info.name)
+            service.delete_document(dataset_id, info.name, if_version=info.version)
         except CancelledError:
             raise
+        except ConflictError:
+            continue  # another has put or deleted it meanwhile
         except TriptychError as error:
             failed.append(Failure(dataset_id=dataset_id, name=info.name, error=error))
         else:
             deleted.append(info.name)
     return deleted, failed
-
-
-def _left(service: Service, dataset_id: str, names: Sequence[str]) -> list[str]:
-    """Those of which something is left, as where chunks or layers lie in another store: what
-    has lost its source, a rebuild removes."""
-    sigs = service.chunks.get_doc_sigs(dataset_id, names) if names else {}
-    with_layers = layered(service, dataset_id, names)
-    return [name for name in names if name in sigs or name in with_layers]

@@ -153,10 +153,11 @@ class Preparer:
                 metadata=dict(metadata),
             )
             metadata |= _described(self._metadata, shown)
+        metadata[MARK] = file.root.key
         document = NewDocument(
             name=file.name,
             content=parsed.content,
-            metadata={**metadata, MARK: file.root.key},
+            metadata=metadata,
             if_version=0 if info is None else info.version,
             original_sha256=sha256,
             parser_sig=signature,
@@ -166,12 +167,10 @@ class Preparer:
         return Prepared(
             task=task,
             outcome="put",
-            known=Known(stat, sha256, signature, outcome_of(content, document.metadata)),
+            known=Known(stat, sha256, signature, outcome_of(content, metadata)),
             document=document,
             content_sha256=content,
-            same=info is not None
-            and info.content_sha256 == content
-            and info.metadata == document.metadata,
+            same=info is not None and info.content_sha256 == content and info.metadata == metadata,
         )
 
     def _as_before(self, task: Task, known: Known) -> Prepared | None:

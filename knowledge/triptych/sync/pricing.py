@@ -50,8 +50,9 @@ def price(service: Service, dataset_id: str, documents: Iterable[NewDocument]) -
 
 def _texts(service: Service, document: NewDocument) -> list[str]:
     """What is embedded of a document, chunk by chunk, as `Deriver` puts it together."""
-    content, title = document.content, document.metadata.get("title")
-    chunker = service.options.chunkers.for_document(document.name, document.metadata)
+    metadata = document.metadata or {}
+    content, title = document.content, metadata.get("title")
+    chunker = service.options.chunkers.for_document(document.name, metadata)
     return [
         embedding_text(title, spec.heading_path, content[spec.start : spec.end])
         for spec in chunker.chunk(content)

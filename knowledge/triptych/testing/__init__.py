@@ -64,6 +64,7 @@ _ASSERTING = (
     "layers",
     "making",
     "operations",
+    "races",
     "ranking",
     "reopening",
     "search",

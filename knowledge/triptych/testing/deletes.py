@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from triptych.contracts import BulkDeleter, Closeable, Eraser, VectorReader
-from triptych.errors import StoreError
+from triptych.errors import ConflictError, StoreError
 from triptych.records import Layer, NewDocument
 from triptych.signatures import embedding_input_sig
 from triptych.testing.harness import Contents, Harness, HarnessTests, Store, power
@@ -27,12 +27,12 @@ TEXT = "doomed fish\n\ndoomed bird"
 
 
 class DeleteTests(HarnessTests):
-    """Documents and datasets, deleted as the Service deletes them: truth first, then the rest."""
+    """Documents and datasets: one write takes all that was made of them."""
 
     def test_deleted_document_leaves_nothing(self, store: Store, harness: Harness) -> None:
         _fill_two(store)
         for _ in range(2):
-            _delete_document(store, "d", "doomed")
+            store.documents.delete("d", "doomed")
             assert _found_names(store, "d") == {"kept"}
             assert store.chunks.get_doc_sig("d", "doomed") is None
             assert list(store.chunks.iter_chunks("d", "doomed")) == []
@@ -56,9 +56,6 @@ class DeleteTests(HarnessTests):
             assert [info.version for info in store.documents.list("d")] == [changed.version]
             assert store.chunks.get_doc_sig("d", "kept") is not None
             assert store.layers.get("d", "kept", Layer.ABSTRACT) is not None
-        for name in ("doomed", "none"):
-            store.chunks.delete_by_doc("d", name)
-            store.layers.delete_by_doc("d", name)
         assert _found_names(store, "d") == {"kept"}
         if harness.raw is not None:
             assert harness.raw(store, "d") == Contents(
@@ -66,10 +63,62 @@ class DeleteTests(HarnessTests):
             )
         assert put(store, "d", "doomed", TEXT).version > max(versions.values())
 
+    def test_a_document_is_deleted_at_the_version_that_is_named(self, store: Store) -> None:
+        _fill_two(store)
+        version = put(store, "d", "kept", "kept bird").version
+        for name, wrong, actual in (("kept", version - 1, version), ("none", 1, 0)):
+            with pytest.raises(ConflictError) as caught:
+                store.documents.delete("d", name, if_version=wrong)
+            assert (caught.value.expected, caught.value.actual) == (wrong, actual)
+        assert store.chunks.get_doc_sig("d", "kept") is not None
+        assert store.layers.get("d", "kept", Layer.ABSTRACT) is not None
+        assert store.documents.delete("d", "kept", if_version=version) is True
+        assert store.documents.delete("d", "kept", if_version=0) is False
+        assert _found_names(store, "d") == {"doomed"}
+
+    def test_deleting_a_name_without_a_document_clears_what_is_left_there(
+        self, store: Store, harness: Harness
+    ) -> None:
+        _fill_two(store)
+        assert store.layers.put(layer_of(store, "d", "folder/", "fish of a folder"))
+        assert store.documents.delete("d", "folder/") is False
+        assert store.documents.delete("none", "folder/") is False
+        assert _found_names(store, "d") == {"doomed", "kept"}
+        assert len(store.layers.list("d")) == 2
+        assert "none" not in store.documents.list_datasets()
+
+    def test_orphans_are_removed_while_they_have_no_source(
+        self, store: Store, harness: Harness
+    ) -> None:
+        _fill_two(store)
+        put(store, "d", "full/a", "fish")
+        for name in ("", "full/", "empty/", "full/empty/"):
+            assert store.layers.put(layer_of(store, "d", name, "fish of a folder"))
+        names = ["", "full/", "empty/", "full/empty/", "none", "doomed", "kept", "full/a"]
+        assert list(store.documents.delete_orphans("d", [])) == []
+        assert list(store.documents.delete_orphans("none", names)) == []
+        for removed in (["empty/", "full/empty/"], []):
+            assert list(store.documents.delete_orphans("d", names)) == removed
+            assert {layer.doc_name for layer in store.layers.list("d")} == {
+                "",
+                "doomed",
+                "full/",
+                "kept",
+            }
+            assert len(store.documents.list("d")) == 3
+            assert list(store.chunks.doc_names("d")) == ["doomed", "kept"]
+        for info in store.documents.list("d"):
+            store.documents.delete("d", info.name)
+        assert list(store.documents.delete_orphans("d", ["", "full/"])) == ["", "full/"]
+        assert list(store.layers.list("d")) == []
+        assert list(store.documents.list_datasets()) == ["d"]
+        if harness.raw is not None:
+            assert harness.raw(store, "d") == Contents(content={}, chunks=0, vectors=0, layers=0)
+
     def test_deleted_document_leaves_no_vectors_to_reuse(self, store: Store) -> None:
         reader = power(store, VectorReader)
         _fill_two(store)
-        _delete_document(store, "d", "doomed")
+        store.documents.delete("d", "doomed")
         digests = [embedding_input_sig(text) for text in ("doomed fish", "kept fish")]
         assert set(reader.known_vectors("d", CONFIG.embed_sig, digests)) == {digests[1]}
 
@@ -78,7 +127,7 @@ class DeleteTests(HarnessTests):
         _fill_two(store, "other")
         assert store.layers.put(layer_of(store, "d", "", "of the dataset"))
         for _ in range(2):
-            _delete_dataset(store, "d")
+            store.documents.delete_dataset("d")
             assert _found_names(store, "d") == set()
             assert store.chunks.config("d") is None
             assert list(store.layers.list("d")) == []
@@ -94,14 +143,13 @@ class DeleteTests(HarnessTests):
         assert store.layers.put(layer_of(store, "d", "folder/", "fish"))
         assert store.documents.delete_dataset("d") is False
         assert store.chunks.config("d") is None
-        store.layers.delete_by_dataset("d")
         assert list(store.layers.list("d")) == []
         assert store.documents.delete_dataset("d") is False
         assert list(store.documents.list_datasets()) == []
 
     def test_dataset_made_again_begins_empty(self, store: Store) -> None:
         _fill_two(store)
-        _delete_dataset(store, "d")
+        store.documents.delete_dataset("d")
         put(store, "d", "doomed", TEXT)
         assert store.chunks.get_doc_sig("d", "doomed") is None
         assert store.chunks.config("d") is None
@@ -137,7 +185,7 @@ class DeleteTests(HarnessTests):
     def test_erasing_changes_nothing_that_is_stored(self, store: Store) -> None:
         eraser = power(store, Eraser)
         _fill_two(store)
-        _delete_document(store, "d", "doomed")
+        store.documents.delete("d", "doomed")
         for _ in range(2):
             eraser.erase()
             assert _found_names(store, "d") == {"kept"}
@@ -156,7 +204,9 @@ class DeleteTests(HarnessTests):
             lambda: store.documents.put("d", NewDocument(name="a", content="")),
             lambda: store.documents.list("d"),
             lambda: store.documents.list_datasets(),
+            lambda: store.documents.create_dataset("d"),
             lambda: store.documents.delete("d", "doomed"),
+            lambda: store.documents.delete_orphans("d", ["doomed"]),
             lambda: store.chunks.config("d"),
             lambda: store.chunks.get_doc_sig("d", "doomed"),
             lambda: store.chunks.search(keyword_query("fish", "d")),
@@ -173,18 +223,6 @@ def _fill_two(store: Store, dataset_id: str = "d") -> None:
     fill(store, dataset_id, {"doomed": TEXT, "kept": "kept fish"})
     for name in ("doomed", "kept"):
         assert store.layers.put(layer_of(store, dataset_id, name, f"fish of {name}"))
-
-
-def _delete_document(store: Store, dataset_id: str, name: str) -> None:
-    store.documents.delete(dataset_id, name)
-    store.chunks.delete_by_doc(dataset_id, name)
-    store.layers.delete_by_doc(dataset_id, name)
-
-
-def _delete_dataset(store: Store, dataset_id: str) -> None:
-    store.documents.delete_dataset(dataset_id)
-    store.chunks.delete_by_dataset(dataset_id)
-    store.layers.delete_by_dataset(dataset_id)
 
 
 def _found_names(store: Store, dataset_id: str) -> set[str]:

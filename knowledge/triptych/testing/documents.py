@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import attrs
 import pytest
@@ -12,7 +13,7 @@ from triptych.errors import ConflictError
 from triptych.records import NewDocument, SourceDocument
 from triptych.signatures import content_sha256, document_input_sig
 from triptych.testing.harness import Harness, HarnessTests, Store, power
-from triptych.testing.making import put, set_config
+from triptych.testing.making import keyword_query, put, set_config
 
 __all__ = ["CONTENTS", "DocumentTests"]
 
@@ -238,6 +239,88 @@ class DocumentTests(HarnessTests):
                 store.documents.load(_document(version=7, name=name))
         store.documents.load(_document(version=8))
         assert store.documents.get("d", "a") == _document(version=8)
+
+    def test_a_dataset_can_be_made_without_a_document(self, store: Store) -> None:
+        set_config(store, "d")
+        config = store.chunks.config("d")
+        assert store.documents.create_dataset("d") is True
+        assert store.documents.create_dataset("d") is False
+        assert list(store.documents.list_datasets()) == ["d"]
+        assert list(store.documents.list("d")) == []
+        assert store.chunks.config("d") == config
+        assert list(store.chunks.doc_names("d")) == []
+        assert list(store.chunks.search(keyword_query("fish", "d"))) == []
+        assert put(store, "d", "a", "one").version == 1
+        assert store.documents.create_dataset("d") is False
+        store.documents.delete("d", "a")
+        assert list(store.documents.list_datasets()) == ["d"]
+        assert store.documents.delete_dataset("d") is True
+        assert list(store.documents.list_datasets()) == []
+        assert store.documents.delete_dataset("d") is False
+        assert store.documents.create_dataset("d") is True
+        assert put(store, "d", "a", "one").version == 2
+
+    def test_an_empty_dataset_is_there_when_the_store_is_opened_again(
+        self, harness: Harness
+    ) -> None:
+        if not harness.persistent:
+            pytest.skip("the store is not kept")
+        store = harness.open()
+        store.documents.create_dataset("made")
+        store.documents.create_dataset("made and deleted")
+        store.documents.delete_dataset("made and deleted")
+        put(store, "emptied", "a", "one")
+        store.documents.delete("emptied", "a")
+        store.close()
+        store = harness.open()
+        try:
+            assert list(store.documents.list_datasets()) == ["emptied", "made"]
+        finally:
+            store.close()
+
+    def test_a_put_without_metadata_keeps_what_is_there(self, store: Store) -> None:
+        def put_plain(content: str, **fields: Any) -> SourceDocument:
+            return store.documents.put("d", NewDocument(name="a", content=content, **fields))
+
+        assert put_plain("one").metadata == {}
+        stored = put(store, "d", "a", "one", lang="en")
+        assert put_plain("one") == stored
+        changed = put_plain("two")
+        assert (changed.version, changed.metadata) == (stored.version + 1, {"lang": "en"})
+        assert store.documents.get("d", "a") == changed
+        info = store.documents.get_info("d", "a")
+        assert info is not None
+        assert info.metadata == {"lang": "en"}
+        with pytest.raises(ConflictError):
+            put_plain("two", if_version=stored.version)
+        emptied = put_plain("two", metadata={})
+        assert (emptied.version, emptied.metadata) == (changed.version + 1, {})
+        put(store, "d", "a", "two", lang="de")
+        store.documents.delete("d", "a")
+        assert put_plain("two").metadata == {}
+
+    def test_many_puts_without_metadata_keep_what_those_before_them_left(
+        self, store: Store
+    ) -> None:
+        bulk = power(store, BulkDocumentRepo)
+        put(store, "d", "a", "one", lang="en")
+        outcomes = bulk.put_many(
+            "d",
+            [
+                NewDocument(name="a", content="one"),
+                NewDocument(name="a", content="two"),
+                NewDocument(name="a", content="two", metadata={"lang": "de"}),
+                NewDocument(name="a", content="three"),
+                NewDocument(name="b", content="one"),
+            ],
+        )
+        changes = ["unchanged", "updated", "updated", "updated", "added"]
+        assert [outcome.change for outcome in outcomes] == changes
+        metadata = [outcome.document.metadata for outcome in outcomes if outcome.document]
+        assert metadata == [{"lang": "en"}, {"lang": "en"}, {"lang": "de"}, {"lang": "de"}, {}]
+        stored = store.documents.get("d", "a")
+        assert stored is not None
+        assert (stored.content, stored.metadata) == ("three", {"lang": "de"})
 
     def test_what_is_stored_is_safe_from_the_callers_hands(self, store: Store) -> None:
         metadata = {"k": "v"}

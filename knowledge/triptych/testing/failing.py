@@ -34,7 +34,9 @@ WRITES: dict[str, Callable[[Store], object]] = {
     "put of a new dataset": lambda store: put(store, "south", "new", "storm"),
     "put of metadata": lambda store: put(store, "north", "derived", "storm", lang="en"),
     "load": _load,
+    "create_dataset": lambda store: store.documents.create_dataset("south"),
     "delete": lambda store: store.documents.delete("north", "derived"),
+    "delete_orphans": lambda store: store.documents.delete_orphans("north", ["empty/"]),
     "delete_dataset": lambda store: store.documents.delete_dataset("north"),
     "configure": lambda store: store.chunks.configure("north", OTHER, expected=CONFIG),
     "replace": lambda store: derive(store, "north", "behind"),
@@ -60,7 +62,8 @@ class FailingTests(HarnessTests):
             pytest.skip("the harness cannot make a write fail")
         store = harness.open()
         fill(store, "north", {"derived": "storm", "behind": "tide", "tagged": "the storm"})
-        assert store.layers.put(layer_of(store, "north", "derived", "storm"))
+        for name in ("derived", "empty/"):
+            assert store.layers.put(layer_of(store, "north", name, "storm"))
         put(store, "north", "behind", "tide and storm")
         put(store, "north", "tagged", "the storm", tag="new")
         before = everything(store)

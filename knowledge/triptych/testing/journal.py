@@ -144,14 +144,24 @@ class JournalTests(HarnessTests):
 
         fill()
         store.documents.delete("d", "a")
-        store.layers.delete_by_doc("d", "a")
         assert left() == {"b", "c/"}
         store.layers.delete_by_doc("d", "c/")
         assert left() == {"b"}
         fill()
+        assert list(store.documents.delete_orphans("d", ["b", "c/"])) == ["c/"]
+        assert left() == {"a", "b"}
+        for name in ("a", "b"):
+            store.documents.delete("d", name)
+            journal.park(parked(name))
+            journal.put_note("d", name, "k", "note")
+        assert store.documents.delete("d", "a") is False
+        assert left() == {"b"}
+        assert list(store.documents.delete_orphans("d", ["a", "b"])) == ["b"]
+        assert left() == set()
+        fill()
         store.layers.delete_by_dataset("d")
         assert left() == set()
-        assert list(journal.usage("d")) == [ModelUsage(model="m", calls=2)]
+        assert list(journal.usage("d")) == [ModelUsage(model="m", calls=3)]
         fill()
         store.documents.delete_dataset("d")
         assert left() == set()

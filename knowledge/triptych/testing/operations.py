@@ -21,7 +21,7 @@ __all__ = ["Operation", "State", "apply", "operations", "stored"]
 NAMES = ("a", "b", "folder/c", "é")
 DATASET = "d"
 
-Kind = Literal["put", "bulk", "derive", "layer", "delete", "delete chunks", "delete layers"]
+Kind = Literal["put", "bulk", "derive", "layer", "delete"]
 
 
 @attrs.frozen
@@ -37,8 +37,7 @@ class Operation:
 class State:
     """What is visible of one dataset: for each document its text, its chunks' and its layer's.
 
-    ``old`` has the texts of the last ``history`` versions before, newest first. What is left of a
-    document that is being deleted is not looked at.
+    ``old`` has the texts of the last ``history`` versions before, newest first.
     """
 
     history: int = 0
@@ -79,8 +78,6 @@ def operations(seed: int, *, bulk: bool) -> Iterator[Operation]:
         kind = chance.choices(("put", "bulk", "derive", "layer", "delete"), (6, 2, 6, 3, 2))[0]
         if kind == "delete":
             yield Operation("delete", name, "")
-            yield Operation("delete chunks", name, "")
-            yield Operation("delete layers", name, "")
         elif kind == "put" or (kind == "bulk" and not bulk):
             yield Operation("put", name, text)
         elif kind == "bulk":
@@ -103,10 +100,6 @@ def apply(store: Store, operation: Operation) -> None:
         )
     elif operation.kind == "delete":
         store.documents.delete(DATASET, name)
-    elif operation.kind == "delete chunks":
-        store.chunks.delete_by_doc(DATASET, name)
-    elif operation.kind == "delete layers":
-        store.layers.delete_by_doc(DATASET, name)
     elif store.documents.get_info(DATASET, name) is None:
         return
     elif operation.kind == "derive":
@@ -138,6 +131,5 @@ def stored(store: Store, *, history: int = 0) -> State:
         if layer is not None:
             state.layers[info.name] = layer.content
     found = ids(store.chunks.search(keyword_query("fish", DATASET, top_k=1000)))
-    found = [entry for entry in found if entry[0] in state.documents]
     assert sorted(found) == sorted(chunks), "search and truth show different chunks"
     return state

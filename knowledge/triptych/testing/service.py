@@ -193,6 +193,25 @@ class ServiceTests(HarnessTests):
         assert (hit.stale, hit.sig.source_version) == (None, 2)
         assert kb.search("installer", dataset_id="d", where={"k": "v"}).hits == ()
 
+    def test_a_put_without_metadata_keeps_what_is_there(
+        self, kb: Service, embedder: Outage
+    ) -> None:
+        first = kb.put_document("d", "a.md", TEXT, {"title": "Cats", "k": "v"})
+        calls = embedder.calls
+        assert kb.put_document("d", "a.md", TEXT) == first
+        report = kb.put_documents("d", {"a.md": TEXT})
+        assert (report.unchanged, report.updated) == (1, 0)
+        assert embedder.calls == calls
+        docs = kb.dataset("d")
+        assert docs.put("a.md", TEXT + "More.\n").metadata == first.metadata
+        kb.put_documents("d", {"a.md": TEXT + "Even more.\n"})
+        assert docs.get("a.md").metadata == first.metadata
+        assert kb.search("more", dataset_id="d", where={"k": "v"}).hits
+        assert docs.put("a.md", TEXT, {}).metadata == {}
+        report = kb.put_documents("d", [NewDocument(name="a.md", content=TEXT, metadata={})])
+        assert report.unchanged == 1
+        assert not kb.search("cats", dataset_id="d", where={"k": "v"}).hits
+
     def test_an_edit_embeds_only_what_changed(
         self, kb: Service, store: Store, embedder: Outage
     ) -> None:
@@ -653,6 +672,39 @@ class ServiceTests(HarnessTests):
         with serve(store, FakeEmbedder(signature="other/1")) as other:
             assert other.put_document("d", "a.txt", "y").version == 2
 
+    def test_a_dataset_can_be_made_empty(self, kb: Service) -> None:
+        docs = kb.dataset("d")
+        assert docs.create() is True
+        assert docs.create(language="german") is False
+        assert list(kb.list_datasets()) == ["d"]
+        assert list(kb.list_documents("d")) == []
+        for mode in ("bm25", "vector", "hybrid"):
+            result = kb.search("x", dataset_id="d", mode=mode)
+            assert (result.hits, result.exhausted) == ((), True)
+            assert kb.search("x", scope="all", mode=mode).hits == ()
+        assert kb.search("x", dataset_id="d", layer="L0").hits == ()
+        stats = docs.stats()
+        assert (stats.documents, stats.chunks, stats.stale, stats.size) == (0, 0, 0, 0)
+        assert kb.health().ok
+        assert kb.doctor().clean
+        assert docs.rebuild().checked == 0
+        assert kb.rebuild().removed == 0
+        assert kb.doctor().clean
+        assert list(kb.list_datasets()) == ["d"]
+        docs.put("a.txt", "the houses")
+        assert len(docs.search("house", mode="bm25").hits) == 1
+        assert kb.create_dataset("de", language="german")
+        kb.put_document("de", "a.txt", "die Häuser")
+        assert len(kb.search("Hauses Haus", dataset_id="de", mode="bm25").hits) == 1
+        assert kb.delete_dataset("d")
+        assert docs.create() is True
+        for wrong in ("", "a\n"):
+            with pytest.raises(ValidationError, match="dataset_id"):
+                kb.create_dataset(wrong)
+        with pytest.raises(ValidationError, match="english"):
+            kb.create_dataset("new", language="klingon")
+        assert "new" not in kb.list_datasets()
+
     def test_a_dataset_has_its_own_language(self, kb: Service) -> None:
         kb.put_document("en", "a.txt", "the houses")
         kb.configure_dataset("de", language="german")
@@ -753,25 +805,35 @@ class ServiceTests(HarnessTests):
         assert kb.list_datasets() == []
         assert kb.put_document("d", "a.txt", "again").version > 1
 
-    def test_cleaning_goes_on_past_failures_and_raises_them_together(
-        self, store: Store, embedder: Outage
-    ) -> None:
-        chunks = Failing(store.chunks, {"delete_by_doc": OSError("first")})
-        layers = Failing(store.layers, {"delete_by_doc": OSError("second")})
+    def test_a_delete_that_fails_leaves_everything(self, store: Store, embedder: Outage) -> None:
+        documents = Failing(store.documents, {"delete": StoreError("the disk is full")})
         kb = Service(
-            store.documents,
-            chunks,
-            layers,
+            documents,
+            store.chunks,
+            store.layers,
             options=ServiceOptions(embedder=embedder),
             close=lambda: None,
         )
         with kb:
-            kb.put_document("d", "a.txt", "one")
-            with pytest.raises(StoreError, match="2 of 3 steps failed") as caught:
+            kb.put_document("d", "a.txt", "one fish")
+            kb.put_document_layer("d", "a.txt", "L0", "About a fish.")
+            with pytest.raises(StoreError, match="the disk is full"):
                 kb.delete_document("d", "a.txt")
-            assert [str(error) for error in caught.value.errors] == ["first", "second"]
-            with pytest.raises(NotFoundError):
-                kb.get_document("d", "a.txt")
+            assert len(kb.search("fish", dataset_id="d").hits) == 1
+            assert kb.layer("d", "a.txt", "L0") is not None
+            documents.errors.clear()
+            assert kb.delete_document("d", "a.txt")
+
+    def test_a_delete_can_name_the_version(self, kb: Service) -> None:
+        kb.put_document("d", "a.txt", "one")
+        kb.put_document("d", "a.txt", "two")
+        with pytest.raises(ConflictError) as caught:
+            kb.delete_document("d", "a.txt", if_version=1)
+        assert (caught.value.expected, caught.value.actual) == (1, 2)
+        assert len(kb.search("two", dataset_id="d").hits) == 1
+        assert kb.dataset("d").delete("a.txt", if_version=2)
+        with pytest.raises(ValidationError, match="if_version"):
+            kb.delete_document("d", "a.txt", if_version=-1)
 
     # Views, counts, closing
 

@@ -91,11 +91,16 @@ class BackendMachine(RuleBasedStateMachine):
         short=DATASETS,
         name=NAMES,
         content=CONTENTS,
-        metadata=METADATA,
+        metadata=st.none() | METADATA,
         ahead=st.none() | st.just(0) | st.just(1),
     )
     def put(
-        self, short: str, name: str, content: str, metadata: dict[str, str], ahead: int | None
+        self,
+        short: str,
+        name: str,
+        content: str,
+        metadata: dict[str, str] | None,
+        ahead: int | None,
     ) -> None:
         dataset_id, model = self.at(short)
         if_version = None if ahead is None else model.version(name) + ahead
@@ -110,8 +115,10 @@ class BackendMachine(RuleBasedStateMachine):
 
     def was_put(self, model: Dataset, new: NewDocument, stored: SourceDocument) -> None:
         old = model.documents.get(new.name)
-        assert (stored.content, stored.metadata) == (new.content, new.metadata)
-        if old and (old.content, old.metadata) == (new.content, new.metadata):
+        kept = old.metadata if old else {}
+        metadata = kept if new.metadata is None else new.metadata
+        assert (stored.content, stored.metadata) == (new.content, metadata)
+        if old and (old.content, old.metadata) == (new.content, metadata):
             assert stored == old
         else:
             assert stored.version > max(model.version(new.name), model.floor)
@@ -162,8 +169,6 @@ class BackendMachine(RuleBasedStateMachine):
         dataset_id, model = self.at(short)
         name = data.draw(st.sampled_from(sorted(model.documents)) if model.documents else NAMES)
         assert self.store.documents.delete(dataset_id, name) == (name in model.documents)
-        self.store.chunks.delete_by_doc(dataset_id, name)
-        self.store.layers.delete_by_doc(dataset_id, name)
         model.floor = max(model.floor, model.version(name))
         model.documents.pop(name, None)
         model.replaced.pop(name, None)
@@ -175,10 +180,29 @@ class BackendMachine(RuleBasedStateMachine):
     def delete_dataset(self, short: str) -> None:
         dataset_id, model = self.at(short)
         assert self.store.documents.delete_dataset(dataset_id) == model.exists
-        self.store.chunks.delete_by_dataset(dataset_id)
-        self.store.layers.delete_by_dataset(dataset_id)
         versions = [document.version for document in model.documents.values()]
         self.datasets[dataset_id] = Dataset(floor=max([model.floor, *versions]))
+
+    @rule(short=DATASETS)
+    def create_dataset(self, short: str) -> None:
+        dataset_id, model = self.at(short)
+        assert self.store.documents.create_dataset(dataset_id) is not model.exists
+        model.exists = True
+
+    @rule(short=DATASETS)
+    def delete_orphans(self, short: str) -> None:
+        dataset_id, model = self.at(short)
+        names = {"", "dir/", "none", *model.documents, *(name for name, _ in model.layers)}
+        documents = tuple(model.documents)
+        gone = {
+            name
+            for name in ("", "dir/")
+            if not any(document.startswith(name) for document in documents)
+        }
+        left = sorted({name for name, _ in model.layers if name in gone})
+        assert list(self.store.documents.delete_orphans(dataset_id, names)) == left
+        for place in [place for place in model.layers if place[0] in gone]:
+            del model.layers[place]
 
     # Chunk sets
 

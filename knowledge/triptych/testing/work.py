@@ -10,19 +10,59 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from triptych.errors import ConflictError
+from triptych.errors import ConflictError, NotFoundError
 from triptych.records import NewDocument
+from triptych.service import Service, ServiceOptions
+from triptych.testing.fakes import FakeEmbedder
 from triptych.testing.making import derive, ids, keyword_query, put
 from triptych.testing.operations import apply, operations
 
 if TYPE_CHECKING:
     from triptych.testing.harness import Store
 
-__all__ = ["answers", "count_up", "main"]
+__all__ = ["answers", "count_up", "main", "service_over", "write_layered"]
+
+
+def service_over(store: Store) -> Service:
+    """A Service over an open store, which stays open when the Service is closed."""
+    return Service(
+        store.documents,
+        store.chunks,
+        store.layers,
+        options=ServiceOptions(embedder=FakeEmbedder()),
+        close=lambda: None,
+    )
+
+
+def write_layered(kb: Service, dataset_id: str, name: str, text: str) -> int:
+    """Put a document and an abstract of it; the version.
+
+    Raises:
+        NotFoundError, ConflictError: it was deleted before its abstract was stored.
+    """
+    version = kb.put_document(dataset_id, name, text).version
+    kb.put_document_layer(
+        dataset_id, name, "L0", f"About {text}.", prompt_sig="p", source_version=version
+    )
+    return version
+
+
+def _write_all(store: Store, datasets: list[str], text: str) -> dict[str, int]:
+    """Write a document of each dataset some times over, while another may delete it.
+
+    By dataset, the last version whose layer was stored, 0 for none. Another dataset marks the end.
+    """
+    kb, layered = service_over(store), dict.fromkeys(datasets, 0)
+    for dataset_id in datasets:
+        for number in range(3):
+            with suppress(NotFoundError, ConflictError):
+                layered[dataset_id] = write_layered(kb, dataset_id, "a", f"{text} {number}")
+    kb.put_document("end", "a", text)
+    return layered
 
 
 def count_up(store: Store, times: int) -> list[int]:
@@ -51,10 +91,11 @@ def answers(store: Store, command: dict[str, Any]) -> Iterator[object]:
         put(store, "d", command["name"], command["text"])
         yield derive(store, "d", command["name"])
     elif what == "delete":
-        store.chunks.delete_by_doc("d", command["name"])
         yield store.documents.delete("d", command["name"])
     elif what == "find":
         yield ids(store.chunks.search(keyword_query(command["text"], "d")))
+    elif what == "write layered":
+        yield _write_all(store, command["datasets"], command["text"])
     elif what == "churn":
         for operation in operations(command["seed"], bulk=command["bulk"]):
             apply(store, operation)

@@ -148,9 +148,10 @@ class Run:
             elif not item.doc_name or item.doc_name.endswith("/"):
                 by_depth[item.doc_name.count("/")].add(item.doc_name)
         wanted = self._scope.folders()
-        for name, layers in gone.items():
-            self._scope.service.layer_repo.delete_by_doc(self._scope.dataset_id, name)
-            self._removed += layers
+        if gone:
+            # Of a folder that another has filled meanwhile they stay, stale.
+            removed = self._scope.service.documents.delete_orphans(self._scope.dataset_id, gone)
+            self._removed += sum(gone[name] for name in removed)
         for depth in range(max(by_depth, default=-1), -1, -1):
             names = sorted(by_depth.pop(depth, set()) - self._waiting)
             with closing(as_done(self._folder, names, self._workers)) as results:

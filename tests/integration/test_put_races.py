@@ -1,0 +1,121 @@
+"""A put whose dataset is deleted, or configured otherwise, between its check and its write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from triptych import Service, ServiceOptions
+from triptych.errors import ConflictError, DerivationError, ModelMismatchError
+from triptych.records import NewDocument
+from triptych.testing import Failing, FakeEmbedder
+from triptych_backends.memory import MemoryStore
+from triptych_backends.sql import SqlStore
+
+
+class Before(Failing):
+    """Calls ``rival`` before each call of the methods that are named."""
+
+    def __init__(self, inner: Any, names: tuple[str, ...], rival: Callable[[], object]) -> None:
+        super().__init__(inner)
+        for name in names:
+            setattr(self, name, self._after(rival, getattr(self, name)))
+
+    @staticmethod
+    def _after(rival: Callable[[], object], method: Any) -> Any:
+        def call(*given: Any, **named: Any) -> Any:
+            rival()
+            return method(*given, **named)
+
+        return call
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    kind = request.param
+    with MemoryStore() if kind == "memory" else SqlStore.open(tmp_path / "kb.db") as opened:
+        yield opened
+
+
+def serve(store: Any, chunks: Any = None, embedder: Any = None, documents: Any = None) -> Service:
+    return Service(
+        documents or store.documents,
+        chunks or store.chunks,
+        store.layers,
+        options=ServiceOptions(embedder=embedder or FakeEmbedder()),
+        close=lambda: None,
+    )
+
+
+def test_a_dataset_deleted_again_and_again_ends_in_an_error_with_the_document(store: Any) -> None:
+    chunks = Before(
+        store.chunks, ("replace", "replace_many"), lambda: store.chunks.delete_by_dataset("d")
+    )
+    kb = serve(store, chunks)
+    with pytest.raises(DerivationError, match="again and again") as caught:
+        kb.put_document("d", "a", "fish")
+    assert caught.value.document == kb.get_document("d", "a")
+    assert isinstance(caught.value.__cause__, ConflictError)
+    assert chunks.counts["replace"] < 20
+    report = kb.put_documents("d", {"a": "bird", "b": "bird"})
+    assert (report.updated, report.added, report.chunks) == (0, 0, 0)
+    assert [each.name for each in report.failed] == ["a", "b"]
+    assert all(isinstance(each.error, DerivationError) for each in report.failed)
+    mended = serve(store)
+    assert mended.rebuild().rebuilt == 2
+    assert len(mended.search("bird", dataset_id="d").hits) == 2
+
+
+@pytest.mark.parametrize("bulk", [False, True])
+def test_a_dataset_that_another_begins_again_meanwhile_keeps_that_ones_configuration(
+    store: Any, bulk: bool
+) -> None:
+    other = serve(store, embedder=FakeEmbedder(signature="other/1"))
+
+    def begin_again() -> None:
+        other.delete_dataset("d")
+        other.put_document("d", "theirs", "fish")
+
+    serve(store).put_document("d", "a", "old fish")
+    names = ("put_many",) if bulk and hasattr(store.documents, "put_many") else ("put",)
+    kb = serve(store, documents=Before(store.documents, names, begin_again))
+    if bulk:
+        (failure,) = kb.put_documents("d", {"a": "new fish"}).failed
+        error = failure.error
+    else:
+        with pytest.raises(DerivationError) as caught:
+            kb.put_document("d", "a", "new fish")
+        error = caught.value
+    assert isinstance(error, DerivationError)
+    assert isinstance(error.__cause__, ModelMismatchError)
+    assert "nothing was written" not in str(error)
+    assert error.document == other.get_document("d", "a")
+    assert other.stats("d")[0].config.embed_sig == "other/1"  # type: ignore[union-attr]  # it has one
+    assert other.rebuild().rebuilt == 1
+    assert len(other.search("fish", dataset_id="d").hits) == 2
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_rebuild_configures_a_dataset_that_another_begins_again_beneath_it(
+    store: Any, named: bool
+) -> None:
+    begun = []
+
+    def begin_again() -> None:
+        if not begun:
+            begun.append(store.documents.delete_dataset("d"))
+            # As a process leaves it that is killed between storing a document and deriving it.
+            store.documents.put("d", NewDocument(name="a", content="new fish"))
+
+    serve(store).put_document("d", "a", "old fish")
+    method = "get" if named else "list"
+    if named:
+        store.documents.put("d", NewDocument(name="a", content="stale fish"))
+    kb = serve(store, documents=Before(store.documents, (method,), begin_again))
+    report = kb.rebuild(dataset_id="d", doc_name="a" if named else "")
+    assert (report.rebuilt, report.failed) == (1, ())
+    assert [hit.content for hit in kb.search("fish", dataset_id="d").hits] == ["new fish"]
+    assert kb.stats("d")[0].stale == 0
