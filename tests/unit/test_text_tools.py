@@ -151,3 +151,16 @@ def test_a_snippet_of_chinese_needs_no_spaces() -> None:
 def test_a_snippet_needs_a_length() -> None:
     with pytest.raises(ValueError, match="at least 1"):
         snippet("text", [], length=0)
+
+
+def test_a_snippet_finds_the_irregular_forms_of_the_query() -> None:
+    text = "Nothing here. " * 40 + "She bought two mice there. " + "Nor here, mentally. " * 40
+    terms = get_analyzer().analyze_query("buy a mouse")
+    start, end = snippet(text, terms, length=60)
+    assert "bought two mice" in text[start:end]
+
+
+def test_a_snippet_takes_no_longer_word_for_an_irregular_form() -> None:
+    text = "Nothing. " * 40 + "The mentor came. " + "Nothing. " * 40 + "Three men came. "
+    start, end = snippet(text, get_analyzer().analyze_query("man"), length=60)
+    assert "men came" in text[start:end]
