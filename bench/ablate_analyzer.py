@@ -87,6 +87,9 @@ def variants() -> Iterator[tuple[str, Terms, Terms]]:
     analyzer = Analyzer("english")
     with patch.object(Analyzer, "_stop_words", frozenset()):
         yield "stop words kept in queries", analyzer.analyze, analyzer.analyze_query
+    with patch("triptych.text.analyzer._irregular", lambda _: {}):
+        analyzer = Analyzer("english")
+        yield "no irregular forms", analyzer.analyze, analyzer.analyze_query
     with patch("triptych.text.analyzer.split_token", lambda token: [fold(token)]):
         analyzer = Analyzer("english")
         yield "tokens whole, without parts", analyzer.analyze, analyzer.analyze_query

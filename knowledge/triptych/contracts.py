@@ -340,7 +340,7 @@ class ChunkRepo(ChunkSigReader, Protocol):
 
         Keys whose unit has been replaced or deleted since are left out; after a restamp they
         are as good as before. A key is for the opened store that gave it: it need not outlive
-        it. Vectors are not included.
+        it. Vectors are not included. A chunk's ``occurrence`` is kept or counted.
         """
         ...
 
@@ -350,6 +350,7 @@ class ChunkRepo(ChunkSigReader, Protocol):
         """The chunks of a document or of the whole dataset, by document name and index.
 
         Each document's are of one state. ``sig`` is the set's, with the chunk's ``input_sig``.
+        A chunk's ``occurrence`` is kept or counted.
         """
         ...
 

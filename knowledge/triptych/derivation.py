@@ -7,6 +7,7 @@ vector for is not embedded again.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import attrs
@@ -208,6 +209,7 @@ class Deriver:
         offsets, lines = byte_offsets(content, draft.specs), start_lines(content, draft.specs)
         chunks = []
         embedded = reused = 0
+        met: Counter[str] = Counter()
         for at, (spec, input_sig) in enumerate(zip(draft.specs, draft.input_sigs, strict=True)):
             vector = vectors.get(input_sig)
             if input_sig in unclaimed:
@@ -236,8 +238,10 @@ class Deriver:
                     window_start=spec.window_start,
                     window_end=spec.window_end,
                     locator=spec.locator,
+                    occurrence=met[input_sig],
                 )
             )
+            met[input_sig] += 1
         return Derivation(
             document=document, sig=sig, chunks=tuple(chunks), embedded=embedded, reused=reused
         )

@@ -86,12 +86,16 @@ def format_json(result: Result | Iterable[Hit]) -> str:
 
 
 def hit_json(hit: Hit) -> dict[str, Any]:
-    """A hit as JSON has it: ``chunk`` is null for layers and documents, ``line`` counts from 1."""
+    """A hit as JSON has it: ``line`` counts from 1.
+
+    ``chunk`` and ``chunk_id`` are null for layers and documents.
+    """
     return {
         "dataset": hit.dataset_id,
         "name": hit.doc_name,
         "layer": None if hit.layer is None else str(hit.layer),
         "chunk": None if hit.chunk_index < 0 else hit.chunk_index,
+        "chunk_id": hit.chunk_id,
         "line": hit.start_line,
         "start": hit.start,
         "end": hit.end,

@@ -7,7 +7,9 @@ each preceded by its length, so that no two lists of parts run together.
 from __future__ import annotations
 
 import hashlib
+import uuid
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from triptych.chunking.kinds import kind_of
 from triptych.chunking.outline import OUTLINE_KEY
@@ -15,6 +17,7 @@ from triptych.records import DocumentInfo, DocumentSummary, SourceDocument
 
 __all__ = [
     "SummariesDigest",
+    "chunk_id",
     "content_sha256",
     "digest",
     "document_info",
@@ -23,6 +26,10 @@ __all__ = [
     "prompt_sig",
     "summaries_input_sig",
 ]
+
+
+_CHUNKS: Final = uuid.UUID("b6482900-31b6-52d6-af5d-00d5479f083c")
+"""The namespace of chunk ids; never to be changed."""
 
 
 def content_sha256(content: str) -> str:
@@ -72,6 +79,17 @@ def document_info(document: SourceDocument) -> DocumentInfo:
 def embedding_input_sig(text: str) -> str:
     """The digest of one text as it goes to the embedder: what its vector is stored under."""
     return hashlib.sha256(text.encode("utf-8")).hexdigest()[:32]
+
+
+def chunk_id(dataset_id: str, doc_name: str, input_sig: str, occurrence: int) -> str:
+    """The stable id of a chunk: a UUID of version 5, unique among all chunks of a store.
+
+    It is made of what the chunk's vector is made of (`embedding_input_sig` of title, headings and
+    text) and of its document, so it changes if and only if one of these does. ``occurrence`` is
+    the number of chunks before it in the document that have the same ``input_sig``.
+    """
+    name = digest("chunk", dataset_id, doc_name, input_sig, str(occurrence))
+    return str(uuid.uuid5(_CHUNKS, name))
 
 
 def prompt_sig(prompt: str, model: str) -> str:

@@ -136,3 +136,15 @@ def test_scores_are_never_negative_and_zero_without_a_match(documents: list[list
     for document in documents:
         assert score_text(["z"], document, stats) == 0
         assert (score_text(["a"], document, stats) > 0) == ("a" in document)
+
+
+_COLLECTIONS = st.lists(st.lists(st.sampled_from("abcdefg"), max_size=6), max_size=8)
+
+
+@given(_COLLECTIONS, _COLLECTIONS, st.randoms(use_true_random=False))
+def test_corpus_stats_grow_and_shrink_to_what_is_counted_at_once(first, second, random) -> None:
+    whole = first + second
+    random.shuffle(whole)
+    assert corpus_stats(first).with_documents(second) == corpus_stats(whole)
+    assert corpus_stats(whole).without_documents(second) == corpus_stats(first)
+    assert corpus_stats(whole).without_documents(whole) == corpus_stats([])

@@ -134,6 +134,7 @@ def test_json() -> None:
         "name": "guide/a&b.md",
         "layer": "L2",
         "chunk": 2,
+        "chunk_id": CHUNK.chunk_id,
         "line": 5,
         "start": 40,
         "end": 67,
@@ -153,6 +154,7 @@ def test_json() -> None:
     }
     assert (windowed["window"], windowed["lines"]) == (WINDOWED.window, [1, 4])
     assert (abstract["chunk"], abstract["lines"], abstract["category"]) == (None, None, None)
+    assert abstract["chunk_id"] is None
 
 
 def test_json_is_written_as_people_write() -> None:

@@ -103,6 +103,59 @@ def test_english_is_stemmed() -> None:
     assert get_analyzer("porter").analyze("this") == ["thi"]
 
 
+@pytest.mark.parametrize("language", ["english", "porter"])
+@pytest.mark.parametrize(
+    ("form", "base"),
+    [
+        ("bought", "buy"),
+        ("mice", "mouse"),
+        ("women", "woman"),
+        ("children's", "child"),
+        ("Went", "go"),
+        ("WROTE", "writing"),
+        ("overridden", "overrides"),
+        ("criteria", "criterion"),
+        ("vertices", "vertex"),
+        ("hypotheses", "hypothesis"),
+    ],
+)
+def test_irregular_forms_have_the_term_of_their_base(language: str, form: str, base: str) -> None:
+    analyzer = get_analyzer(language)
+    assert set(analyzer.analyze(base)) <= set(analyzer.analyze(form))
+    assert analyzer.analyze(form)[0] == analyzer.analyze(base)[0]
+    assert analyzer.analyze_query(form) == analyzer.analyze_query(base)
+
+
+def test_irregular_forms_inside_identifiers_are_parts_as_well() -> None:
+    assert ENGLISH.analyze("getChildren") == ["getchildren", "get", "child"]
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["saw", "left", "found", "felt", "rose", "ground", "wound", "led", "born", "lay", "data"],
+)
+def test_irregular_forms_that_are_words_of_their_own_keep_their_term(word: str) -> None:
+    assert ENGLISH.analyze(word) == [word]
+
+
+@pytest.mark.parametrize("language", ["german", "none", "french"])
+def test_other_languages_know_no_english_forms(language: str) -> None:
+    stem = {"german": "mic", "none": "mice", "french": "mic"}[language]
+    assert get_analyzer(language).analyze("mice") == [stem]
+    assert "irregular" not in get_analyzer(language).signature
+
+
+def test_all_ways_to_a_term_know_irregular_forms() -> None:
+    texts = ["the mice bought", "mice", "naïve mice", "bought bought"]
+    numbers, sizes = ENGLISH.numbering(terms := {}).encode_all(texts)
+    words = {number: term for term, number in terms.items()}
+    assert [words[number] for number in numbers.tolist()] == [
+        term for text in texts for term in ENGLISH.analyze(text)
+    ]
+    assert sizes.tolist() == [3, 1, 2, 2]
+    assert "mice" not in terms
+
+
 def test_stop_words_are_indexed_and_left_out_of_queries() -> None:
     assert ENGLISH.analyze("How do I start?") == ["how", "do", "i", "start"]
     assert ENGLISH.analyze_query("How do I start? I don't know") == ["start", "know"]

@@ -151,3 +151,61 @@ def test_a_snippet_of_chinese_needs_no_spaces() -> None:
 def test_a_snippet_needs_a_length() -> None:
     with pytest.raises(ValueError, match="at least 1"):
         snippet("text", [], length=0)
+
+
+def test_a_snippet_finds_the_irregular_forms_of_the_query() -> None:
+    text = "Nothing here. " * 40 + "She bought two mice there. " + "Nor here, mentally. " * 40
+    terms = get_analyzer().analyze_query("buy a mouse")
+    start, end = snippet(text, terms, length=60)
+    assert "bought two mice" in text[start:end]
+
+
+def test_a_snippet_takes_no_longer_word_for_an_irregular_form() -> None:
+    text = "Nothing. " * 40 + "The mentor came. " + "Nothing. " * 40 + "Three men came. "
+    start, end = snippet(text, get_analyzer().analyze_query("man"), length=60)
+    assert "men came" in text[start:end]
+
+
+def test_keywords_are_index_terms_when_an_analyzer_cuts() -> None:
+    analyzer = get_analyzer()
+    text = "She buys caches. He bought a cache; they are buying it, 42 times. 机器学习"
+    keywords = extract_keywords(text, tokenizer=analyzer)
+    assert keywords[:2] == ["buy", "cach"]
+    assert set(keywords) <= set(analyzer.analyze(text))
+    assert extract_keywords("to be or not to be", tokenizer=analyzer) == []
+
+
+def test_keywords_take_any_tokenizer() -> None:
+    class Letters:
+        def tokenize(self, text: str) -> list[str]:
+            return [text[at : at + 2] for at in range(0, len(text), 2)]
+
+    assert extract_keywords("xyxyzz", tokenizer=Letters()) == ["xy", "zz"]
+
+
+@pytest.mark.parametrize("tokenizer", [get_analyzer(), SimpleTokenizer()])
+def test_score_text_and_corpus_stats_cut_texts_with_a_tokenizer(tokenizer: Tokenizer) -> None:
+    analyzer = get_analyzer()
+    cut = analyzer.analyze if tokenizer is analyzer else tokenizer.tokenize
+    terms = [cut(text) for text in TEXTS]
+    stats = corpus_stats(TEXTS, tokenizer=tokenizer)
+    assert stats == corpus_stats(terms)
+    for text, its in zip(TEXTS, terms, strict=True):
+        found = score_text("dog fox", text, stats, tokenizer=tokenizer)
+        assert found == score_text(["dog", "fox"], its, stats)
+
+
+def test_a_text_without_a_tokenizer_is_refused() -> None:
+    stats = corpus_stats(DOCUMENTS)
+    with pytest.raises(TypeError, match="tokenizer"):
+        score_text("dog", ["dog"], stats)
+    with pytest.raises(TypeError, match="tokenizer"):
+        corpus_stats(["dog"])
+
+
+def test_documents_that_a_collection_cannot_hold_do_not_leave_it() -> None:
+    stats = corpus_stats(DOCUMENTS)
+    for gone in ([["unseen"]], [*DOCUMENTS, ["dog"]], [["dog"] * 100]):
+        with pytest.raises(ValueError, match="does not hold"):
+            stats.without_documents(gone)
+    assert stats == corpus_stats(DOCUMENTS)

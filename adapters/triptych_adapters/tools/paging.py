@@ -23,7 +23,7 @@ __all__ = ["Place", "check_cursor", "next_cursor", "paginate", "read_cursor"]
 _CURSOR: Final = re.compile(
     r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9a-f]{8})\.([0-9a-f]{8})\.([0-9a-f]{8})"
 )
-_OPTIONAL: Final = ("metadata", "heading_path", "locator", "scores")
+_OPTIONAL: Final = ("chunk_id", "metadata", "heading_path", "locator", "scores")
 """What is left out of a hit, in this order, when there would be no room for its content."""
 
 

@@ -78,7 +78,12 @@ def row_of(pk: int, document: int, chunk: DerivedChunk, vector: int | None) -> t
 
 
 def chunk_of(
-    dataset: str, name: str, row: Sequence[Any], sig: DerivedSig, vector: Vector | None = None
+    dataset: str,
+    name: str,
+    row: Sequence[Any],
+    sig: DerivedSig,
+    vector: Vector | None = None,
+    occurrence: int = 0,
 ) -> DerivedChunk:
     """The chunk in the columns `COLUMNS`, of the set with signature ``sig``.
 
@@ -106,4 +111,5 @@ def chunk_of(
         window_start=row[5],
         window_end=row[6],
         locator=row[7],
+        occurrence=occurrence,
     )

@@ -69,6 +69,7 @@ class Sources:
         return attrs.evolve(
             hit,
             chunk_index=chunk.index,
+            occurrence=chunk.occurrence,
             content=chunk.content,
             start=chunk.start,
             end=chunk.end,

@@ -64,7 +64,8 @@ class DerivedChunk:
     ``source.content[start:end] == content`` in code points; ``offset`` is ``start`` in UTF-8
     bytes; ``start_line`` counts from 1. ``window_start`` and ``window_end`` span the wider
     text to show with a hit, where the chunker has one. ``vector`` is a unit vector or None.
-    ``sig.input_sig`` is the digest of the text that was (or would be) embedded.
+    ``sig.input_sig`` is the digest of the text that was (or would be) embedded. ``occurrence``
+    counts the chunks before it in its document with the same digest; it is part of no comparison.
     """
 
     dataset_id: str
@@ -81,6 +82,14 @@ class DerivedChunk:
     window_start: int | None = None
     window_end: int | None = None
     locator: str | None = None
+    occurrence: int = attrs.field(default=0, eq=False)
+
+    @property
+    def chunk_id(self) -> str:
+        """The chunk's stable id, a UUID (see `triptych.signatures.chunk_id`)."""
+        from triptych.signatures import chunk_id  # signatures are made of records
+
+        return chunk_id(self.dataset_id, self.doc_name, self.sig.input_sig, self.occurrence)
 
     def __attrs_post_init__(self) -> None:
         if self.start < 0 or self.end - self.start != len(self.content):

@@ -189,6 +189,7 @@ class Hit:
     from ``start`` to ``end`` (code points). ``terms`` are the query's, as the dataset's
     analyzer sees them. ``stale`` is None, or why the text may no longer be true.
     ``chunk_index`` is `NO_CHUNK` for layers and documents; ``layer`` is None for documents.
+    ``occurrence`` is the chunk's (see `DerivedChunk`).
     ``window`` is the wider text from ``window_start`` to ``window_end`` that a window chunker
     shows with a chunk. It is None where the chunk has no window, and where the document's text
     has changed since, which ``stale`` tells. ``metadata`` is the document's without the keys that
@@ -202,6 +203,7 @@ class Hit:
     content: str
     score: float
     chunk_index: int = NO_CHUNK
+    occurrence: int = 0
     sig: DerivedSig
     metadata: Mapping[str, str] = attrs.field(factory=dict, converter=shown_metadata)
     scores: Mapping[str, float] = attrs.field(factory=dict)
@@ -216,6 +218,19 @@ class Hit:
     window: str | None = None
     terms: tuple[str, ...] = attrs.field(default=(), repr=False)
     stale: StaleReason | None = None
+
+    @property
+    def chunk_id(self) -> str | None:
+        """The chunk's stable id, a UUID; None for layers and documents: their names are their ids.
+
+        It stays while the chunk's text, its headings and the document's title stay, whatever is
+        edited elsewhere in the document (see `triptych.signatures.chunk_id`).
+        """
+        if self.chunk_index == NO_CHUNK:
+            return None
+        from triptych.signatures import chunk_id  # worked out when asked for: most callers do not
+
+        return chunk_id(self.dataset_id, self.doc_name, self.sig.input_sig, self.occurrence)
 
     @property
     def snippet(self) -> str:

@@ -300,6 +300,7 @@ class SearchDesk:
             content=chunk.content,
             score=candidate.score,
             chunk_index=chunk.index,
+            occurrence=chunk.occurrence,
             sig=chunk.sig,
             metadata=document.metadata,
             scores=candidate.scores,

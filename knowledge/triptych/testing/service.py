@@ -265,6 +265,31 @@ class ServiceTests(HarnessTests):
         kb.put_document("d", "a.md", "# Title\n\n" + "\n".join(parts))
         assert len(embedder.texts) - before == 1
 
+    def test_a_chunks_id_is_its_texts_and_stays_under_edits_elsewhere(
+        self, kb: Service, store: Store
+    ) -> None:
+        def chunk_ids() -> dict[str, str]:
+            return {
+                f"{chunk.index}:{chunk.content}": chunk.chunk_id
+                for chunk in store.chunks.iter_chunks("d", "a.md")
+            }
+
+        section = "# Twice\n\nThe same copper lantern.\n\n"
+        kb.put_document("d", "a.md", section * 3 + "# End\n\nAn orchard.\n")
+        kb.put_document("d", "b.md", section)
+        before = chunk_ids()
+        assert len(set(before.values())) == len(before) == 4
+        hits = kb.search("lantern orchard", dataset_id="d", mode="bm25").hits
+        assert {hit.chunk_id for hit in hits if hit.doc_name == "a.md"} == {*before.values()}
+        assert len({hit.chunk_id for hit in hits}) == 5
+        kb.put_document("d", "a.md", "# New\n\nA river.\n\n" + section * 3 + "# End\n\nAmber.\n")
+        after = chunk_ids()
+        assert list(after.values())[1:4] == list(before.values())[:3]
+        assert not {*after.values()} & {list(before.values())[3]}
+        for hit in kb.search("lantern", dataset_id="d", mode="bm25").hits:
+            if hit.doc_name == "a.md":
+                assert hit.chunk_id == after[f"{hit.chunk_index}:{hit.content}"]
+
     def test_the_same_text_is_embedded_once(
         self, kb: Service, store: Store, embedder: Outage
     ) -> None:

@@ -16,14 +16,19 @@ from typing import Final
 import Stemmer  # type: ignore[import-not-found]  # a C extension, which has no stubs
 
 from triptych.text import unspaced
+from triptych.text.irregular import IRREGULAR_FORMS
 from triptych.text.numbering import CACHE_RUN_LENGTH, CACHE_RUN_TERMS, CACHE_RUNS, Numbering
 from triptych.text.stop_words import ENGLISH_STOP_WORDS
 from triptych.text.words import MAX_WORD_LENGTH, is_plain, normalize, split_token, tokens
 
 ANALYZER_VERSION: Final = 1
-"""Raised with every change that gives any text other terms."""
+"""Raised with every change that gives texts of all languages other terms."""
+
+_IRREGULAR_VERSION: Final = 1
+"""Raised with every change of the table of irregular forms, which concerns English alone."""
 
 NO_LANGUAGE: Final = "none"
+_ENGLISH: Final = ("english", "porter")
 
 _CACHE_QUERY_RUNS: Final = 1 << 14
 
@@ -44,7 +49,15 @@ class Analyzer:
             have to be indexed again.
     """
 
-    __slots__ = ("_local", "_query_runs", "_runs", "_stop_words", "language", "signature")
+    __slots__ = (
+        "_irregular",
+        "_local",
+        "_query_runs",
+        "_runs",
+        "_stop_words",
+        "language",
+        "signature",
+    )
 
     def __init__(self, language: str) -> None:
         if language not in languages():
@@ -56,6 +69,9 @@ class Analyzer:
         self._runs = _RunCache(self)
         self._query_runs: dict[str, tuple[list[str], list[str]]] = {}
         stemmer = "none" if language == NO_LANGUAGE else f"snowball-{Stemmer.version()}"
+        self._irregular = _irregular(language)
+        if self._irregular:
+            stemmer += f"+irregular-{_IRREGULAR_VERSION}"
         self.signature: str = f"triptych-text-{ANALYZER_VERSION}/{language}/{stemmer}/jieba+pairs"
         self._stop_words = _stop_words(language)
 
@@ -140,6 +156,8 @@ class Analyzer:
         if stemmer is None:  # A stemmer keeps its state in itself: one for each thread.
             stemmer = self._local.stemmer = Stemmer.Stemmer(self.language)
             stemmer.maxCacheSize = 0
+        if base_of := self._irregular:
+            words = [base_of.get(word, word) for word in words]
         stems: list[str] = stemmer.stemWords(words)
         return stems
 
@@ -178,10 +196,19 @@ class _RunCache(dict[str, tuple[str, ...]]):
         return terms
 
 
+@cache
+def _irregular(language: str) -> dict[str, str]:
+    if language not in _ENGLISH:
+        return {}
+    # The stemmer would drop the ending of a possessive only after it is too late: mice's.
+    possessives = {f"{form}'s": base for form, base in IRREGULAR_FORMS.items()}
+    return IRREGULAR_FORMS | possessives
+
+
 def _stop_words(language: str) -> frozenset[str]:
     if language == NO_LANGUAGE:
         return frozenset()
-    if language in ("english", "porter"):
+    if language in _ENGLISH:
         return ENGLISH_STOP_WORDS | unspaced.CHINESE_FUNCTION_CHARACTERS
     return unspaced.CHINESE_FUNCTION_CHARACTERS
 
@@ -202,7 +229,8 @@ def languages() -> tuple[str, ...]:
 def get_analyzer(language: str = "english") -> Analyzer:
     """Return the analyzer of ``language``; the same object for the same name.
 
-    "english" is Porter's second stemmer, "porter" his first.
+    "english" is Porter's second stemmer, "porter" his first. Both know irregular forms: "bought"
+    has the term of "buy" (:mod:`triptych.text.irregular`).
 
     Raises:
         ValueError: ``language`` is none of :func:`languages`.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from triptych.text.irregular import irregular_forms
+
 _OCCURRENCES: Final = 32
 """Occurrences of one term that are looked at: more would not make a better window."""
 
@@ -16,9 +18,10 @@ def snippet(text: str, query_terms: Sequence[str], *, length: int = 240) -> tupl
     """Return ``(start, end)`` of the window of ``text`` that covers most of ``query_terms``.
 
     ``query_terms`` are what :meth:`Analyzer.analyze_query` gives; they are looked for as they are
-    spelt, at the start of a word, so a stem finds its words. Of several windows that cover equally
-    many terms the earliest wins; without any occurrence it is the text's start. Edges move to
-    white space where some is near. ``end - start`` is at most ``length`` code points.
+    spelt, at the start of a word, so a stem finds its words. The irregular forms of English terms
+    are looked for as whole words. Of several windows that cover equally many terms the earliest
+    wins; without any occurrence it is the text's start. Edges move to white space where some is
+    near. ``end - start`` is at most ``length`` code points.
 
     Raises:
         ValueError: ``length`` is less than 1.
@@ -51,19 +54,32 @@ def _occurrences(folded: str, terms: Sequence[str]) -> list[tuple[int, int, int]
     found: list[tuple[int, int, int]] = []
     for number, term in enumerate(dict.fromkeys(terms)):
         width = len(term)
-        position = folded.find(term)
-        if position < 0 and width > 2 and term[-1] == "i":
+        if folded.find(term) < 0 and width > 2 and term[-1] == "i":
             width -= 1  # The stemmers write a final y as i: happy, happi.
-            position = folded.find(term[:width])
-        inside_words = not term.isascii()
-        for _ in range(_OCCURRENCES):
-            if position < 0:
-                break
-            if inside_words or position == 0 or not folded[position - 1].isalnum():
-                found.append((position, position + width, number))
-            position = folded.find(term[:width], position + 1)
+        places = _places(folded, term[:width], inside_words=not term.isascii())
+        found += [(start, start + width, number) for start in places]
+        for form in irregular_forms(term):
+            ends = [start + len(form) for start in _places(folded, form)]
+            found += [
+                (end - len(form), end, number)
+                for end in ends
+                if not folded[end : end + 1].isalnum()
+            ]
     found.sort()
     return found
+
+
+def _places(folded: str, text: str, *, inside_words: bool = False) -> list[int]:
+    """Return where the first occurrences of ``text`` start, those inside words left out."""
+    places: list[int] = []
+    position = -1
+    for _ in range(_OCCURRENCES):
+        position = folded.find(text, position + 1)
+        if position < 0:
+            break
+        if inside_words or position == 0 or not folded[position - 1].isalnum():
+            places.append(position)
+    return places
 
 
 def _best_window(found: list[tuple[int, int, int]], length: int) -> tuple[int, int]:

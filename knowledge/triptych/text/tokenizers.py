@@ -7,10 +7,12 @@ words; they stand on the same normalisation, segmentation and dictionaries.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 import regex
 
+from triptych.text.analyzer import Analyzer
 from triptych.text.stop_words import ENGLISH_STOP_WORDS
 from triptych.text.unspaced import CHINESE_FUNCTION_CHARACTERS, chinese_words, pairs
 from triptych.text.words import fold, normalize, tokens
@@ -64,11 +66,45 @@ def detect_tokenizer(text: str) -> Tokenizer:
     return CJKTokenizer() if is_cjk else SimpleTokenizer()
 
 
-def extract_keywords(text: str, limit: int = 10) -> list[str]:
+def text_terms_of(
+    text: str | Sequence[str], tokenizer: Tokenizer | Analyzer | None
+) -> Sequence[str]:
+    """Return the terms of a text; terms are returned as they are.
+
+    Raises:
+        TypeError: ``text`` is a string, and ``tokenizer`` is None.
+    """
+    if not isinstance(text, str):
+        return text
+    if tokenizer is None:
+        raise TypeError("a text needs a tokenizer: pass tokenizer=, or the text's terms")
+    return tokenizer.analyze(text) if isinstance(tokenizer, Analyzer) else tokenizer.tokenize(text)
+
+
+def query_terms_of(
+    query: str | Sequence[str], tokenizer: Tokenizer | Analyzer | None
+) -> Sequence[str]:
+    """Return the terms by which a query searches; terms are returned as they are.
+
+    Raises:
+        TypeError: ``query`` is a string, and ``tokenizer`` is None.
+    """
+    if isinstance(query, str) and isinstance(tokenizer, Analyzer):
+        return tokenizer.analyze_query(query)
+    return text_terms_of(query, tokenizer)
+
+
+def extract_keywords(
+    text: str, limit: int = 10, *, tokenizer: Tokenizer | Analyzer | None = None
+) -> list[str]:
     """Return the up to ``limit`` most frequent words of ``text``, the most frequent first.
 
     Stop words, numbers and single characters are left out. Words that are equally frequent come
     in the order in which the text first has them.
+
+    ``tokenizer`` cuts the text; None takes that of `detect_tokenizer`. An analyzer (see
+    `get_analyzer`) gives terms of the index in place of words: stems, by which a query for the
+    text would search.
 
     Raises:
         ValueError: ``limit`` is negative.
@@ -78,7 +114,7 @@ def extract_keywords(text: str, limit: int = 10) -> list[str]:
     stop_words = ENGLISH_STOP_WORDS | CHINESE_FUNCTION_CHARACTERS
     counts = Counter(
         word
-        for word in detect_tokenizer(text).tokenize(text)
+        for word in query_terms_of(text, tokenizer or detect_tokenizer(text))
         if len(word) > 1 and not word.isnumeric() and word.replace("’", "'") not in stop_words
     )
     return [word for word, _ in counts.most_common(limit)]
