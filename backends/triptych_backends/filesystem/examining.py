@@ -226,10 +226,13 @@ def _mend_contents(store: FilesStore, dataset: str, folder: str) -> int:
         found = find_content(keeper.disk, folder, each.look.path)
         if isinstance(found, Found) and found.digest == each.sidecar.sha256:
             with store.sql.writing() as tx:
-                tx.driver.execute(
+                changed = tx.driver.execute(
                     "UPDATE document SET content = ?, size = ? WHERE name = ? AND dataset_id "
-                    "= (SELECT id FROM dataset WHERE name = ?)",
+                    "= (SELECT id FROM dataset WHERE name = ?) RETURNING dataset_id, id",
                     [found.data, len(found.data), each.look.name, dataset],
-                )
+                ).fetchall()
+                # The index may have been built from what was there.
+                for owner, document in changed:
+                    tx.log(owner, "document", document)
             mended += 1
     return mended

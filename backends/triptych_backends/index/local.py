@@ -210,6 +210,10 @@ class LocalIndex:
         """The truth that this index follows."""
         return self._feed
 
+    def analyzer(self, language: str) -> TextAnalyzer:
+        """What texts of this language are indexed with."""
+        return self._analyzers(language)
+
     def views(self, dataset: str, field: Field) -> Sequence[View]:
         """The segments of one field as a search that starts now sees them."""
         return self._fresh([dataset])[dataset].views(field)

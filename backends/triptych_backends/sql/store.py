@@ -30,7 +30,7 @@ from .transaction import Transaction
 
 __all__ = ["SqlStore"]
 
-_BEGUN = "epoch begun"
+_POSITION = "position in the log"
 _DATASETS = select(t.dataset.c.id)
 _RENEW = update(t.clock).values(nonce=bindparam("fresh"))
 
@@ -160,11 +160,12 @@ class SqlStore:
                 self._connections.writing(durable=durable) as connection,
             ):
                 known = connection.info
-                transaction = Transaction(Connections.driver_of(connection), begun=_BEGUN in known)
+                # Forgotten where the transaction fails: whether it was committed is not known.
+                position = known.pop(_POSITION, None)
+                transaction = Transaction(Connections.driver_of(connection), position=position)
                 yield transaction
                 transaction.finish()
-            if transaction.begun:
-                known[_BEGUN] = True
+            known[_POSITION] = transaction.position
         finally:
             self._write_lock.release()
 

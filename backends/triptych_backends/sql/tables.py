@@ -78,10 +78,12 @@ epoch = Table(
     Column("first", _ID, primary_key=True, autoincrement=False),
     Column("mark", Text, nullable=False),
 )
-"""Begun by the first write on each connection: its first tick, and a random name.
+"""Each row begins an epoch: its first tick, and a random name.
 
-Nobody writes to two copies of a store through one connection. Where copies part, by a backup
-that is restored or commits that a power cut undoes, the same ticks are of different epochs."""
+The ticks of one epoch are those that one connection gave out without any other write in between.
+A connection that finds the log elsewhere than it left it begins a new epoch. Where copies of a
+store part, by a backup that is restored (also beneath a live connection) or by commits that a
+power cut undoes, the same ticks are therefore of different epochs."""
 
 dataset = Table(
     "dataset",
