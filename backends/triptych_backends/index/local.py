@@ -285,10 +285,11 @@ class LocalIndex:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close(self) -> None:
+    def close(self, *, publish: bool = True) -> None:
         """Publish what is worth it and give back what is held. Idempotent.
 
-        A search after it opens the index again.
+        Without `publish`, for a truth that can no longer be asked, nothing is written. A search
+        after it opens the index again.
         """
         if self._process != os.getpid():
             return
@@ -297,7 +298,7 @@ class LocalIndex:
             publisher, self._publisher = self._publisher, None
         if publisher is not None:
             publisher.shutdown()
-        if self._path is not None:
+        if publish and self._path is not None:
             for index in datasets:
                 if index.pending >= PUBLISH_AT_CLOSE:
                     index.publish()

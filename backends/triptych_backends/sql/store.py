@@ -101,7 +101,7 @@ class SqlStore:
                     require_current(connections)
                 else:
                     prepare(connections, lock_timeout=lock_timeout)
-                    connections.require_file()
+                connections.require_file()
         except BaseException:
             connections.close()
             raise
@@ -200,7 +200,7 @@ class SqlStore:
             index, self._index = self._index, None
         try:
             if index is not None:
-                index.close()
+                index.close(publish=not self._connections.lost)
         finally:
             self._connections.close()
 
