@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import attrs
@@ -13,9 +13,9 @@ from triptych.records import DatasetConfig, Layer
 from triptych_backends.index import Field
 
 from . import tables as t
-from .sqlite import Session, corrupt_error, upsert
+from .sqlite import Session, among, as_list, corrupt_error, upsert
 
-__all__ = ["FIELD_OF_LAYER", "Dataset", "Position", "Transaction", "find_dataset"]
+__all__ = ["FIELD_OF_LAYER", "Dataset", "Position", "Transaction", "find_dataset", "find_datasets"]
 
 FIELD_OF_LAYER: dict[Layer, Field] = {Layer.ABSTRACT: "abstract", Layer.OVERVIEW: "overview"}
 """The index's field of each kind of layer that is stored."""
@@ -37,7 +37,7 @@ _FORGET_EPOCHS = delete(t.epoch).where(
     .limit(1)
     .scalar_subquery()
 )
-_DATASET = select(
+_datasets = select(
     t.dataset.c.id,
     t.dataset.c.name,
     t.dataset.c.live,
@@ -45,7 +45,9 @@ _DATASET = select(
     t.dataset.c.chunker_sig,
     t.dataset.c.embed_sig,
     t.dataset.c.language,
-).where(t.dataset.c.name == bindparam("name"))
+)
+_DATASET = _datasets.where(t.dataset.c.name == bindparam("name"))
+_DATASETS = _datasets.where(among(t.dataset.c.name, "names"))
 _ADD_DATASET = insert(t.dataset).values(
     id=bindparam("id"), name=bindparam("name"), live=False, deleted_version=0
 )
@@ -94,6 +96,12 @@ def find_dataset(session: Session, name: str) -> Dataset | None:
     """The dataset of this name, live or not."""
     row = session.one(_DATASET, name=name)
     return None if row is None else Dataset(row[0], row[1], bool(row[2]), *row[3:])
+
+
+def find_datasets(session: Session, names: Sequence[str]) -> list[Dataset]:
+    """Those of ``names`` that exist, live or not."""
+    rows = session.all(_DATASETS, names=as_list(names))
+    return [Dataset(row[0], row[1], bool(row[2]), *row[3:]) for row in rows]
 
 
 class Position(NamedTuple):
