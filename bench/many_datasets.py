@@ -16,9 +16,8 @@ from pathlib import Path
 
 import triptych
 
-WORDS = (
-    "apple banana cherry damson elder fig grape hazel iris jasmine kiwi lemon mango nutmeg olive"
-).split()
+FRUITS = "apple banana cherry damson elder fig grape hazel iris jasmine kiwi lemon mango nutmeg"
+WORDS = tuple(FRUITS.split())
 
 
 def megabytes() -> float:

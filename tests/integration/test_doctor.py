@@ -21,6 +21,7 @@ from triptych.records import DoctorReport, NewDocument, ParkedLayer, SourceDocum
 from triptych.service import Service
 from triptych.testing import FakeEmbedder
 from triptych_backends.memory import MemoryStore
+from triptych_backends.sql.checksums import text_checksum
 
 MANY = {f"n{number:03}.md": f"# T{number}\n\nText é number {number}.\n" for number in range(30)}
 
@@ -153,7 +154,7 @@ BREAKS = {
         "chunks.counts", "chunks.order"),
     "chunk text": broken(
         f"UPDATE chunk SET content = {WORSE} WHERE document_id = {A}",
-        "chunks.spans"),
+        "chunks.unreadable"),
     "chunk span": broken(
         f"UPDATE chunk SET span_start = span_start + 1, span_end = span_end + 1 "
         f"WHERE document_id = {A}", "chunks.spans"),
@@ -210,7 +211,9 @@ BREAKS = {
         "INSERT INTO layer_note SELECT id, 'gone.md', 'x', x'' FROM dataset WHERE name = 'd'",
         "layers.nameless"),
     "folder's layer": broken(
-        "UPDATE layer SET doc_name = 'gone/' WHERE doc_name = 'a.md'", "layers.orphans"),
+        "UPDATE layer SET doc_name = 'gone/', checksum = "
+        f"{text_checksum(b'An abstract.', 'gone/', 'L0')} WHERE doc_name = 'a.md'",
+        "layers.orphans"),
     "layer's version": broken(
         "UPDATE layer SET source_version = 99 WHERE doc_name = 'a.md'", "layers.signature"),
     "dataset": broken("DELETE FROM dataset WHERE name = 'e'", "orphans.document.dataset_id"),

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from triptych.doctor import Check, Tally
+from triptych.errors import CorruptStoreError
 from triptych.records import DerivedLayer, Finding, Layer
 
 from . import history, looks
@@ -126,7 +127,10 @@ def _told(keeper: Keeper, folder: str, known: Known) -> bool:
 
 
 def _mirrors(store: FilesStore, dataset: str, look: Look, layer: DerivedLayer) -> bool:
-    mirrored = store.sql.layers.get(dataset, look.name, Layer(look.kind))
+    try:
+        mirrored = store.sql.layers.get(dataset, look.name, Layer(look.kind))
+    except CorruptStoreError:
+        return False  # its file has it
     return mirrored is not None and same_layer(mirrored, layer)
 
 

@@ -13,6 +13,7 @@ from triptych.errors import CorruptStoreError, StoreError, StoreLockedError
 __all__ = [
     "closed_error",
     "corrupt",
+    "damaged_chunk",
     "driver_errors",
     "gone_error",
     "replaced_error",
@@ -41,6 +42,14 @@ _ADVICE = {
     sqlite3.SQLITE_TOOBIG: "a document is larger than SQLite can hold (1 GB): split it",
     sqlite3.SQLITE_NOMEM: "memory ran out",
 }
+
+
+def damaged_chunk(where: str, reason: object) -> CorruptStoreError:
+    """The error for a chunk that fails its check: its document has it still."""
+    return CorruptStoreError(
+        f"the store {where} is damaged: {reason}. Run `triptych doctor --repair`, or "
+        "`Service.doctor(repair=True)`: chunks are derived again from their documents"
+    )
 
 
 def corrupt(where: str, reason: object) -> CorruptStoreError:

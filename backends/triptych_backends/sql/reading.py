@@ -12,7 +12,7 @@ from triptych.records import OPENING, DerivedChunk, DerivedSig, DocumentInfo, Fo
 from . import chunk_rows, document_rows, tables as t
 from .chunk_rows import chunk_of, sig_of
 from .document_rows import DocumentRow, info_in, info_of
-from .errors import corrupt
+from .errors import damaged_chunk
 from .sqlite import Session, among, as_list
 from .vectors import decode_vector
 
@@ -95,7 +95,8 @@ def fetch_chunks(session: Session, keys: Sequence[int], where: str) -> Mapping[H
             info, sig = known
             chunk = chunk_of(dataset, info.name, row[_sig:], sig)
         except ValueError as error:
-            raise corrupt(where, f"chunk {key} of document {row[1]!r}: {error}") from error
+            place = f"chunk {row[_sig]} of document {row[1]!r} of dataset {dataset!r}"
+            raise damaged_chunk(where, f"{place}: {error}") from error
         found[key] = Found(key=key, sig=sig, document=info, chunk=chunk)
     return found
 
@@ -145,6 +146,7 @@ def iter_chunks(
                 )
                 yield chunk_of(dataset, document, row[5:], sig_of(row), vector)
             except ValueError as error:
-                raise corrupt(store.where, f"a chunk of {document!r}: {error}") from error
+                place = f"chunk {row[5]} of document {document!r} of dataset {dataset!r}"
+                raise damaged_chunk(store.where, f"{place}: {error}") from error
         if name is not None or not rows:
             return

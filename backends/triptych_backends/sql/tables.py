@@ -46,7 +46,7 @@ __all__ = [
     "vector",
 ]
 
-ALEMBIC_REVISION = "0003"
+ALEMBIC_REVISION = "0004"
 """The revision of the migrations that makes exactly these tables."""
 
 METADATA = MetaData()
@@ -204,6 +204,7 @@ chunk = Table(
     Column("input_sig", Text, nullable=False),
     Column("vector_id", ForeignKey("vector.id")),
     Column("content", LargeBinary, nullable=False),
+    Column("checksum", BigInteger),
     UniqueConstraint("document_id", "position"),
     Index("chunk_vector", "vector_id"),
 )
@@ -223,9 +224,11 @@ layer = Table(
     Column("input_sig", Text, nullable=False),
     Column("vector_id", ForeignKey("vector.id")),
     Column("content", LargeBinary, nullable=False),
+    Column("checksum", BigInteger),
     UniqueConstraint("dataset_id", "doc_name", "layer"),
     Index("layer_vector", "vector_id"),
 )
+"""`checksum`, here and in `chunk`: see `text_checksum`. Every row has one."""
 
 layer_parked = Table(
     "layer_parked",
