@@ -139,6 +139,11 @@ class MemoryFeed:
         other.epochs = list(self.epochs)
         return other
 
+    def restore(self, copy: MemoryFeed) -> None:
+        """Become `copy`, beneath whoever reads."""
+        with self._lock:
+            vars(self).update({**vars(copy.copy()), "_lock": self._lock, "calls": self.calls})
+
     def begin_epoch(self, mark: str) -> None:
         """What every truth does that is opened to be written to."""
         self.epochs.append((self.seq + 1, mark))
@@ -146,7 +151,8 @@ class MemoryFeed:
     # What the index calls.
 
     def head(self) -> Head:
-        return Head(nonce=self.nonce, seq=self.seq)
+        with self._lock:
+            return Head(nonce=self.nonce, seq=self.seq, epoch=self.epoch(self.seq) or "")
 
     def changes(self, dataset: str, after: int) -> list[Change]:
         with self._lock:

@@ -65,6 +65,7 @@ from triptych.records import (
 __all__ = [
     "LLM",
     "BulkChunkRepo",
+    "BulkConfigReader",
     "BulkDeleter",
     "BulkDocumentRepo",
     "ChunkRepo",
@@ -369,6 +370,15 @@ class BulkChunkRepo(Protocol):
         The answers are per set: a refused one holds up no other. One whose vectors have
         another width raises, and none is stored.
         """
+        ...
+
+
+@runtime_checkable
+class BulkConfigReader(Protocol):
+    """Power: the configurations of many datasets at once, for searches over all of them."""
+
+    def configs(self, dataset_ids: Sequence[str]) -> Mapping[str, DatasetConfig]:
+        """`ChunkRepo.config` for each of ``dataset_ids`` that has one."""
         ...
 
 

@@ -17,10 +17,11 @@ import triptych
 from cli_run import Shell, fresh_shell
 from triptych.contracts import DocumentRepo
 from triptych.errors import NotAvailableError, NotFoundError
-from triptych.records import DoctorReport, ParkedLayer, SourceDocument
+from triptych.records import DoctorReport, NewDocument, ParkedLayer, SourceDocument
 from triptych.service import Service
 from triptych.testing import FakeEmbedder
 from triptych_backends.memory import MemoryStore
+from triptych_backends.sql.checksums import text_checksum
 
 MANY = {f"n{number:03}.md": f"# T{number}\n\nText é number {number}.\n" for number in range(30)}
 
@@ -153,7 +154,7 @@ BREAKS = {
         "chunks.counts", "chunks.order"),
     "chunk text": broken(
         f"UPDATE chunk SET content = {WORSE} WHERE document_id = {A}",
-        "chunks.spans"),
+        "chunks.unreadable"),
     "chunk span": broken(
         f"UPDATE chunk SET span_start = span_start + 1, span_end = span_end + 1 "
         f"WHERE document_id = {A}", "chunks.spans"),
@@ -210,7 +211,9 @@ BREAKS = {
         "INSERT INTO layer_note SELECT id, 'gone.md', 'x', x'' FROM dataset WHERE name = 'd'",
         "layers.nameless"),
     "folder's layer": broken(
-        "UPDATE layer SET doc_name = 'gone/' WHERE doc_name = 'a.md'", "layers.orphans"),
+        "UPDATE layer SET doc_name = 'gone/', checksum = "
+        f"{text_checksum(b'An abstract.', 'gone/', 'L0')} WHERE doc_name = 'a.md'",
+        "layers.orphans"),
     "layer's version": broken(
         "UPDATE layer SET source_version = 99 WHERE doc_name = 'a.md'", "layers.signature"),
     "dataset": broken("DELETE FROM dataset WHERE name = 'e'", "orphans.document.dataset_id"),
@@ -327,13 +330,13 @@ def cut_manifest(path: Path) -> None:
         manifest.write_bytes(manifest.read_bytes()[:-9])
 
 
-def lose_field(path: Path) -> None:
+def lose_field(path: Path, field: str = "chunk") -> None:
     """A manifest that is whole, and does not name what it should."""
     import zlib
 
     for manifest in manifests(path):
         body = json.loads(manifest.read_bytes().partition(b"\n")[2])
-        body["fields"]["chunk"] = []
+        body["fields"][field] = []
         data = json.dumps(body).encode()
         manifest.write_bytes(b"%08x\n%s" % (zlib.crc32(data), data))
 
@@ -358,6 +361,44 @@ def test_a_damaged_index_is_found_and_made_anew(
         assert kb.search("first", dataset_id="d", mode="bm25").hits
     with opened(path) as kb:
         assert kb.doctor().clean
+
+
+OTHER_TEXTS = {
+    "chunk": f"UPDATE chunk SET content = {WORSE} WHERE document_id = {A}",
+    "document": f"UPDATE document SET content = {WORSE} WHERE id = {A}",
+    "abstract": "UPDATE layer SET content = CAST('It differs.' AS BLOB) WHERE layer = 'L0'",
+    "overview": "UPDATE layer SET content = CAST('It differs.' AS BLOB) WHERE layer = 'L1'",
+}
+
+
+@pytest.mark.parametrize("field", OTHER_TEXTS)
+def test_an_index_of_another_text_under_the_same_key_is_found(path: Path, field: str) -> None:
+    run(path, OTHER_TEXTS[field])
+    with opened(path) as kb:
+        found = [each for each in kb.doctor().findings if each.check == "index.words"]
+        assert [f"{field} of " in str(each) for each in found] == [True], found
+        assert "index.words" not in names(kb.doctor(repair=True))
+
+
+@pytest.mark.parametrize("field", OTHER_TEXTS)
+def test_a_field_that_the_index_lacks_is_found(path: Path, field: str) -> None:
+    lose_field(path, field)
+    with opened(path) as kb:
+        (finding,) = [each for each in kb.doctor().findings if "'d'" in each.place]
+        assert finding.check == "index.missing"
+        assert field in str(finding)
+        assert kb.doctor(repair=True).clean
+
+
+def test_an_index_larger_than_a_page_of_owners_is_compared_whole(tmp_path: Path) -> None:
+    path = tmp_path / "kb.db"
+    with opened(path) as kb:
+        kb.put_documents("d", [NewDocument(name=f"{n}", content=f"w{n}") for n in range(600)])
+        assert kb.doctor().clean
+        with closing(sqlite3.connect(path)) as driver, driver:
+            driver.execute("DELETE FROM chunk WHERE content IN (x'7730', x'77353939')")
+        (finding,) = [each for each in kb.doctor().findings if each.check == "index.surplus"]
+        assert finding.count == 2
 
 
 def test_the_index_holds_nothing_that_is_gone(path: Path) -> None:

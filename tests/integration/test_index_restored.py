@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sqlite3
@@ -149,12 +150,12 @@ def test_index_of_an_epoch_long_forgotten_is_made_anew(path: Path) -> None:
     driver = sqlite3.connect(path)
     with driver:
         tick: int = driver.execute("SELECT tick FROM clock").fetchone()[0]
-        more = [(tick + number, f"{number}") for number in range(1, 1500)]
+        more = [(tick + number, f"{number}") for number in range(1, 15_000)]
         driver.executemany("INSERT INTO epoch VALUES (?, ?)", more)
-        driver.execute("UPDATE clock SET tick = tick + 1500")
+        driver.execute("UPDATE clock SET tick = tick + 20000")
     driver.close()
     write(path, ["cherry"])
-    assert epochs(path) == 1000
+    assert epochs(path) == 10_000
     with SqlStore.open(path) as store:
         assert found(store) == ["apple", "banana", "cherry"]
         assert store.index.stats("d").pending >= 6
@@ -167,3 +168,110 @@ def epochs(path: Path) -> int:
         return count
     finally:
         driver.close()
+
+
+class Copy:
+    """A copy of a store that SQLite's own backup makes, and writes back beneath who has it open."""
+
+    def __init__(self, path: Path, target: Path) -> None:
+        self._path, self._target = path, target
+        _back_up(path, target)
+
+    def restore(self) -> None:
+        _back_up(self._target, self._path)
+
+
+def _back_up(source: Path, target: Path) -> None:
+    with (
+        contextlib.closing(sqlite3.connect(source)) as of,
+        contextlib.closing(sqlite3.connect(target)) as to,
+    ):
+        of.backup(to)
+
+
+@pytest.mark.parametrize("other_writes_first", [False, True])
+@pytest.mark.parametrize("more", range(1, 7))
+def test_live_store_beneath_which_an_older_copy_is_restored_searches_that_copy(
+    path: Path, tmp_path: Path, more: int, other_writes_first: bool
+) -> None:
+    """The other store has written before, or only writes after the copy is back."""
+    with SqlStore.open(path) as mine, SqlStore.open(path) as other:
+        put(mine, "apple", "apple\nagain\n")
+        if other_writes_first:
+            put(other, "banana", "banana\n")
+        known = ["apple", "banana"] if other_writes_first else ["apple"]
+        copy = Copy(path, tmp_path / "copy.db")
+        for number in range(3):
+            put(mine, f"lost {number}", "grape\n")
+        assert found(mine) == known
+        copy.restore()
+        after = ["cherry", "damson", "elder", "fig", "grape 1", "grape 2"][:more]
+        for name in after:
+            put(other, name, f"{name}\n")
+        expected = [*known, *after[:4]]
+        assert found(mine) == expected
+        assert found(other) == expected
+
+
+def test_live_store_goes_on_writing_after_an_older_copy_is_restored(
+    path: Path, tmp_path: Path
+) -> None:
+    with SqlStore.open(path) as mine, SqlStore.open(path) as other:
+        put(mine, "apple", "apple\nagain\n")
+        copy = Copy(path, tmp_path / "copy.db")
+        put(mine, "lost", "grape\n")
+        assert found(other) == ["apple"]
+        copy.restore()
+        # The clock of the copy grows by just what was lost.
+        put(mine, "banana", "banana\n")
+        assert found(other) == ["apple", "banana"]
+        assert found(mine) == ["apple", "banana"]
+
+
+def test_live_store_does_not_publish_an_index_of_what_a_restored_copy_lacks(
+    path: Path, tmp_path: Path
+) -> None:
+    with SqlStore.open(path) as mine, SqlStore.open(path) as other:
+        put(mine, "apple", "apple\nagain\n")
+        copy = Copy(path, tmp_path / "copy.db")
+        for number in range(3):
+            put(mine, f"lost {number}", "grape\n")
+        assert found(mine) == ["apple"]
+        copy.restore()
+        for word in WORDS[1:6]:
+            put(other, word, f"{word}\n")
+        # Without a search in between.
+        mine.index._dataset("d").publish()
+        assert found(other) == list(WORDS)
+        mine.index.publish("d")
+    with SqlStore.open(path) as store:
+        assert found(store) == list(WORDS)
+
+
+def test_index_published_before_a_copy_was_restored_is_not_used_when_the_log_has_grown(
+    path: Path, tmp_path: Path
+) -> None:
+    with SqlStore.open(path) as mine, SqlStore.open(path) as other:
+        put(mine, "apple", "apple\nagain\n")
+        copy = Copy(path, tmp_path / "copy.db")
+        for number in range(3):
+            put(mine, f"lost {number}", "grape\n")
+        found(mine)
+        mine.index.publish("d")
+        copy.restore()
+        for word in WORDS[1:5]:
+            put(other, word, f"{word}\n")
+        put(mine, "fig", "fig\n")
+    with SqlStore.open(path) as store:
+        assert found(store) == list(WORDS)
+
+
+def test_two_stores_that_write_in_turn_keep_each_others_index(path: Path) -> None:
+    with SqlStore.open(path) as mine, SqlStore.open(path) as other:
+        found(mine)
+        mine.index.publish("d")
+        for number in range(30):
+            put(mine if number % 2 else other, f"word {number}", "grape\n")
+        built = mine.index._dataset("d")._generation
+        assert found(mine) == ["apple"]
+        assert mine.index._dataset("d")._generation == built

@@ -61,6 +61,9 @@ def test_store_of_the_first_schema_is_migrated_with_what_it_holds(path: Path) ->
     driver = sqlite3.connect(path)
     for table in ("layer_parked", "layer_usage", "layer_note", "document_version"):
         driver.execute(f"DROP TABLE {table}")
+    for table in ("chunk", "layer"):
+        driver.execute(f"ALTER TABLE {table} DROP COLUMN checksum")
+    driver.execute("ALTER TABLE chunk DROP COLUMN occurrence")
     driver.execute("UPDATE alembic_version SET version_num = '0001'")
     driver.execute("PRAGMA user_version=1")
     driver.commit()

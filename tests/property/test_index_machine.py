@@ -110,16 +110,21 @@ class IndexMachine(RuleBasedStateMachine):
     def back_up(self) -> None:
         self.backup = self.feed.copy()
 
-    @rule(since=st.lists(st.tuples(datasets, owners, chunks), max_size=3))
-    def restore(self, since) -> None:
+    @rule(since=st.lists(st.tuples(datasets, owners, chunks), max_size=6), live=st.booleans())
+    def restore(self, since, live) -> None:
         self.indexes[0].publish()
-        for index in self.indexes:
-            index.close()
-        self.feed = self.backup.copy()
+        if live:
+            self.feed.restore(self.backup)
+        else:
+            for index in self.indexes:
+                index.close()
+            self.feed = self.backup.copy()
         self.restored += 1
         self.feed.begin_epoch(str(self.restored))
         for dataset, owner, units in since:
             self.put(dataset, owner, units, renamed=True)
+        if live:
+            return
         self.indexes = [self.opened(), self.opened(), LocalIndex(self.feed, analyzers=WordAnalyzer)]
 
     @rule(which=st.integers(0, 2), dataset=st.one_of(st.none(), datasets))

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from triptych.doctor import Check, Tally
+from triptych.errors import CorruptStoreError
 from triptych.records import DerivedLayer, Finding, Layer
 
 from . import history, looks
@@ -126,7 +127,10 @@ def _told(keeper: Keeper, folder: str, known: Known) -> bool:
 
 
 def _mirrors(store: FilesStore, dataset: str, look: Look, layer: DerivedLayer) -> bool:
-    mirrored = store.sql.layers.get(dataset, look.name, Layer(look.kind))
+    try:
+        mirrored = store.sql.layers.get(dataset, look.name, Layer(look.kind))
+    except CorruptStoreError:
+        return False  # its file has it
     return mirrored is not None and same_layer(mirrored, layer)
 
 
@@ -226,10 +230,13 @@ def _mend_contents(store: FilesStore, dataset: str, folder: str) -> int:
         found = find_content(keeper.disk, folder, each.look.path)
         if isinstance(found, Found) and found.digest == each.sidecar.sha256:
             with store.sql.writing() as tx:
-                tx.driver.execute(
+                changed = tx.driver.execute(
                     "UPDATE document SET content = ?, size = ? WHERE name = ? AND dataset_id "
-                    "= (SELECT id FROM dataset WHERE name = ?)",
+                    "= (SELECT id FROM dataset WHERE name = ?) RETURNING dataset_id, id",
                     [found.data, len(found.data), each.look.name, dataset],
-                )
+                ).fetchall()
+                # The index may have been built from what was there.
+                for owner, document in changed:
+                    tx.log(owner, "document", document)
             mended += 1
     return mended

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 import attrs
 
-from triptych.errors import StoreError
+from triptych.errors import CorruptStoreError, StoreError
 from triptych.records import DerivedLayer
 from triptych_backends.sql import SqlStore
 from triptych_backends.sql.transaction import find_dataset
@@ -337,7 +337,10 @@ class Keeper:
         if problem is not None:
             return problem
         layer, file = found.layer, found.file
-        mirrored = self.sql.layers.get(change.home.id, layer.doc_name, layer.layer)
+        try:
+            mirrored = self.sql.layers.get(change.home.id, layer.doc_name, layer.layer)
+        except CorruptStoreError:
+            mirrored = None  # the file has it
         kind = str(layer.layer)
         if mirrored is not None and same_layer(mirrored, layer):
             change.remember_layer(layer.doc_name, kind, path, file.digest, file.seen, file.looked)

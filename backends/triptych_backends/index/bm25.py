@@ -88,6 +88,14 @@ def weigh(corpus: Statistics, repeats: Mapping[str, int]) -> Weights:
     return Weights(ordered, slope, K1 * (1 - B))
 
 
+def most(numbers: Mapping[str, int], weights: Weights) -> float:
+    """More than any unit of a segment with these terms can score; 0 where it has none of them.
+
+    Each term's part is less than its weight.
+    """
+    return sum(weights.terms[term] for term in numbers if term in weights.terms)
+
+
 def top(
     view: View,
     numbers: Mapping[str, int],

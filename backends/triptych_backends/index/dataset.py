@@ -58,7 +58,7 @@ class DatasetIndex:
     def fresh(self, head: Head) -> Snapshot:
         """A snapshot that has all changes up to `head`. Takes a lock only to replay."""
         snapshot = self.snapshot
-        if snapshot is None or snapshot.nonce != head.nonce or snapshot.seq != head.seq:
+        if snapshot is None or not snapshot.is_at(head):
             with self._replaying:
                 snapshot = self._caught_up(head)
         return snapshot
@@ -86,26 +86,46 @@ class DatasetIndex:
 
     def _caught_up(self, head: Head) -> Snapshot:
         snapshot = self.snapshot
-        if snapshot is not None and snapshot.nonce == head.nonce:
-            if snapshot.seq > head.seq:
+        if snapshot is not None:
+            if snapshot.horizon > head.seq:
                 # Another thread's replay went further, unless the truth went back in time.
                 head = self._feed.head()
-            if snapshot.nonce == head.nonce and snapshot.seq == head.seq:
+            if snapshot.is_at(head):
                 return snapshot
+            if not is_of_log(self._feed, snapshot, head):
+                snapshot = None
         snapshot = self._adopted(snapshot, head)
-        if snapshot is None or snapshot.nonce != head.nonce or snapshot.seq > head.seq:
-            snapshot = self._empty(head)
-        self.snapshot = snapshot = self._replayed(snapshot, head)
+        self.snapshot = snapshot = self._advanced(snapshot or self._empty(head), head)
         return snapshot
+
+    def _advanced(self, snapshot: Snapshot, head: Head) -> Snapshot:
+        """`snapshot`, which is of the log at `head`, with all changes up to `head`.
+
+        Where the truth went back in time meanwhile, what was read is of both times, and all is
+        read again.
+        """
+        while True:
+            made = self._replayed(snapshot, head)
+            now = self._feed.head()
+            made = evolve(made, horizon=head.seq, epoch=head.epoch)
+            if is_of_log(self._feed, made, now):
+                return evolve(made, horizon=now.seq, epoch=now.epoch)
+            head = now
+            snapshot = self._empty(head)
 
     def _empty(self, head: Head) -> Snapshot:
         self._generation += 1
         self._words = None
         self._changed = 0
-        return Snapshot(nonce=head.nonce, seq=0, analyzer="", language="", space="")
+        return Snapshot(
+            nonce=head.nonce, seq=0, horizon=0, epoch="", analyzer="", language="", space=""
+        )
 
     def _adopted(self, snapshot: Snapshot | None, head: Head) -> Snapshot | None:
-        """The published snapshot, should it be ahead of `snapshot`; else `snapshot`."""
+        """The published snapshot, should it be ahead of `snapshot`; else `snapshot`.
+
+        Both are of the log at `head`.
+        """
         stamp = None if self.folder is None else self.folder.stamp()
         if stamp is None or stamp == self._seen:
             return snapshot
@@ -113,7 +133,7 @@ class DatasetIndex:
         self._seen = stamp
         if published is None:
             return snapshot
-        if snapshot is not None and snapshot.nonce == head.nonce and published.seq < snapshot.seq:
+        if snapshot is not None and published.seq < snapshot.seq:
             return snapshot
         return self._on(published, stamp)
 
@@ -131,7 +151,7 @@ class DatasetIndex:
         views = [] if snapshot is None else [v for some in snapshot.fields.values() for v in some]
         known = {view.segment.file: view.segment for view in views if view.segment.file is not None}
         try:
-            found = self.folder.load(known)
+            published = self.folder.load(known)
         except DamagedError as error:
             self._damaged = True
             logger.warning(
@@ -143,13 +163,7 @@ class DatasetIndex:
         except OSError as error:
             self._warn("read", error)
             return None
-        if found is None:
-            return None
-        published, epoch = found
-        if published.nonce != head.nonce or published.seq > head.seq:
-            return None
-        if self._feed.epoch(published.seq) != epoch:
-            # The truth went back in time, and its later changes have numbers seen here before.
+        if published is None or not is_of_log(self._feed, published, head):
             return None
         profile = self._feed.profile(self.dataset)
         made_as = (self._analyzers(profile.language).signature, profile.space)
@@ -180,7 +194,7 @@ class DatasetIndex:
         self._changed += len(changes)
         return evolve(
             snapshot,
-            seq=max([head.seq, *(change.seq for change in changes)]),
+            seq=head.seq,
             analyzer=analyzer.signature,
             language=profile.language,
             space=profile.space,
@@ -240,13 +254,12 @@ class DatasetIndex:
         return stamp is not None or self.folder is None
 
     def _put_out(self, folder: Folder, snapshot: Snapshot) -> Stamp | None:
-        """Publish a snapshot, unless the truth no longer knows when it was."""
-        epoch = self._feed.epoch(snapshot.seq)
-        if epoch is None:
+        """Publish a snapshot, unless it is not of the truth's log (any more)."""
+        if not is_of_log(self._feed, snapshot, self._feed.head()):
             return None
         # A power cut must not take from the truth what the manifest says that it has.
         self._feed.settle()
-        return folder.publish(snapshot, epoch)
+        return folder.publish(snapshot)
 
     def _is_published(self, folder: Folder | None) -> bool:
         return folder is None or (self._base is not None and folder.stamp() == self._base)
@@ -259,7 +272,7 @@ class DatasetIndex:
         head = self._feed.head()
         published = self._published(self.snapshot, head)
         if published is not None:
-            self.snapshot = self._replayed(self._on(published, stamp), head)
+            self.snapshot = self._advanced(self._on(published, stamp), head)
 
     def _warn(self, what: str, error: OSError) -> None:
         if not self._warned:
@@ -278,6 +291,18 @@ class DatasetIndex:
             self.snapshot = None
             if self.folder is not None:
                 self.folder.remove()
+
+
+def is_of_log(feed: ChangeFeed, snapshot: Snapshot, head: Head) -> bool:
+    """Whether the log, whose newest entry is `head`, has all that the snapshot was made of.
+
+    It has not when the truth went back in time, however far it has grown since.
+    """
+    if snapshot.nonce != head.nonce or snapshot.horizon > head.seq:
+        return False
+    if snapshot.horizon == head.seq:
+        return snapshot.epoch == head.epoch
+    return snapshot.horizon == 0 or feed.epoch(snapshot.horizon) == snapshot.epoch
 
 
 def _by_field(changes: Sequence[Change]) -> dict[Field, list[int]]:

@@ -1,8 +1,10 @@
-"""The search index against the truth: its files' checksums, and the key of every unit."""
+"""The search index against the truth: its files' checksums; the key and the words of every unit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,15 +13,17 @@ from triptych.doctor import Check, Tally
 from triptych.errors import CancelledError
 from triptych.records import Finding
 
-from .feed import FIELDS, ChangeFeed, Field
+from .build import Words
+from .feed import FIELDS, Field, TextAnalyzer, Unit
 from .local import LocalIndex
-from .segment import View
+from .segment import Segment, View
 from .storage import DamagedError
 
-__all__ = ["CHECKS", "examine_index", "live_keys"]
+__all__ = ["CHECKS", "examine_index"]
 
 _OWNERS = 256
 _TRIES = 5
+_POSTINGS = 1 << 18
 _DROPPED = "the index is dropped, and the next search builds it from the documents"
 
 CHECKS = {
@@ -43,8 +47,22 @@ CHECKS = {
             "searches come back short, and scores are counted over what is gone",
             repair=_DROPPED,
         ),
+        Check(
+            "index.words",
+            "the search index holds other words, or another name, than what is stored",
+            "searches find it by words that it does not have, and miss it by its own",
+            repair=_DROPPED,
+        ),
     )
 }
+
+
+class _Held(NamedTuple):
+    """What is known of one unit: its document, its place there, and a digest of its words."""
+
+    name: str
+    position: int
+    words: int
 
 
 def examine_index(index: LocalIndex, dataset: str) -> Iterator[Finding]:
@@ -78,51 +96,92 @@ def _compare(index: LocalIndex, dataset: str, field: Field, tally: Tally, place:
     for _ in range(_TRIES):
         before = feed.head()
         found = Tally()
-        held = live_keys(index.views(dataset, field))
-        _compare_at(feed, held, dataset, field, found, place)
+        _compare_at(index, dataset, field, found, place)
         # Of what was written meanwhile, the two saw different states.
         if not found.findings() or feed.head() == before:
             tally.extend(found.findings())
             return
 
 
-def _compare_at(
-    feed: ChangeFeed,
-    held: Mapping[int, Sequence[int]],
-    dataset: str,
-    field: Field,
-    tally: Tally,
-    place: str,
+def _compare_at(index: LocalIndex, dataset: str, field: Field, tally: Tally, place: str) -> None:
+    """Page through both sides by owner: a page of units is in memory, and a number a unit."""
+    feed = index.feed
+    views = index.views(dataset, field)
+    digests = [_digests(view.segment) for view in views]
+    analyzer = index.analyzer(feed.profile(dataset).language)
+    after, more = 0, True
+    while more:
+        owners = feed.owners(dataset, field, after, _OWNERS)
+        more = len(owners) == _OWNERS
+        last = owners[-1] if more else None
+        held: dict[int, dict[int, _Held]] = {}
+        for view, words in zip(views, digests, strict=True):
+            _read(view, words, after, last, held)
+        stored = _stored(feed.units(dataset, field, owners), analyzer)
+        for owner in sorted({*owners, *held}):
+            mine, theirs = stored.get(owner, {}), held.get(owner, {})
+            name = next((one.name for one in (*mine.values(), *theirs.values())), owner)
+            label = f"{field} of {name!r}"
+            for check, wrong in (
+                ("index.missing", mine.keys() - theirs.keys()),
+                ("index.surplus", theirs.keys() - mine.keys()),
+                ("index.words", {k for k in mine.keys() & theirs.keys() if mine[k] != theirs[k]}),
+            ):
+                if wrong:
+                    tally.add(CHECKS[check], place, label, dataset_id=dataset)
+        after = owners[-1] if owners else after
+
+
+def _read(
+    view: View,
+    digests: NDArray[np.uint64],
+    after: int,
+    last: int | None,
+    into: dict[int, dict[int, _Held]],
 ) -> None:
-    owners = sorted({change.owner for change in feed.changes(dataset, 0) if change.field == field})
-    seen: set[int] = set()
-    for start in range(0, len(owners), _OWNERS):
-        some = owners[start : start + _OWNERS]
-        stored: dict[int, set[int]] = {}
-        names: dict[int, str] = {}
-        for unit in feed.units(dataset, field, some):
-            stored.setdefault(unit.owner, set()).add(unit.key)
-            names[unit.owner] = unit.name
-        for owner in some:
-            seen.add(owner)
-            keys, has = stored.get(owner, set()), set(held.get(owner, ()))
-            label = f"{field} of {names.get(owner, owner)!r}"
-            if keys - has:
-                tally.add(CHECKS["index.missing"], place, label, dataset_id=dataset)
-            if has - keys:
-                tally.add(CHECKS["index.surplus"], place, label, dataset_id=dataset)
-    for owner in held.keys() - seen:
-        label = f"{field} of {owner}"
-        tally.add(CHECKS["index.surplus"], place, label, dataset_id=dataset)
+    """The live units of the owners above `after`, up to `last` (None: to the end)."""
+    segment = view.segment
+    ordered = segment.owners[segment.owner_order]
+    start = int(ordered.searchsorted(after, "right"))
+    end = len(ordered) if last is None else int(ordered.searchsorted(last, "right"))
+    names = segment.names()
+    for group in segment.owner_order[start:end].tolist():
+        units = np.arange(segment.starts[group], segment.starts[group + 1])
+        units = units[~np.isin(units, view.dead)] if len(view.dead) else units
+        for unit in units.tolist():
+            into.setdefault(int(segment.owners[group]), {})[int(segment.keys[unit])] = _Held(
+                names[group], int(segment.indexes[unit]), int(digests[unit])
+            )
 
 
-def live_keys(views: Sequence[View]) -> dict[int, list[int]]:
-    """The keys of all live units, by owner."""
-    found: dict[int, list[int]] = {}
-    for view in views:
-        segment = view.segment
-        units: NDArray[np.int64] = np.flatnonzero(view.live_mask())
-        owners = segment.owners[segment.group_numbers(units.astype(np.int32))]
-        for owner, key in zip(owners.tolist(), segment.keys[units].tolist(), strict=True):
-            found.setdefault(owner, []).append(key)
+def _stored(units: Iterator[Unit], analyzer: TextAnalyzer) -> dict[int, dict[int, _Held]]:
+    """What the truth has, as the index should hold it."""
+    words = Words(analyzer)
+    found: dict[int, dict[int, _Held]] = {}
+    hashes = np.empty(0, np.uint64)
+    for unit in units:
+        numbers, _ = words.encode_all([unit.text])
+        if len(words.terms) > len(hashes):
+            new = list(words.terms)[len(hashes) :]
+            hashes = np.concatenate([hashes, _hashes(new)])
+        digest = int(hashes[numbers].sum(dtype=np.uint64))
+        found.setdefault(unit.owner, {})[unit.key] = _Held(unit.name, unit.index, digest)
     return found
+
+
+def _digests(segment: Segment) -> NDArray[np.uint64]:
+    """For each unit the sum of its words' hashes, each as often as the unit has the word."""
+    text = segment.text
+    sums = np.zeros(len(segment), np.uint64)
+    hashes = _hashes(text.vocabulary.words())
+    for start in range(0, len(text.ids), _POSTINGS):
+        end = min(start + _POSTINGS, len(text.ids))
+        terms = text.offsets.searchsorted(np.arange(start, end), "right") - 1
+        np.add.at(sums, text.ids[start:end], hashes[terms] * text.counts[start:end])
+    return sums
+
+
+def _hashes(words: Sequence[str]) -> NDArray[np.uint64]:
+    """64 bits of each word."""
+    data = b"".join(hashlib.blake2b(word.encode(), digest_size=8).digest() for word in words)
+    return np.frombuffer(data, np.uint64)

@@ -18,11 +18,13 @@ class Head:
     """The newest entry of the truth's change log.
 
     `nonce` names the log itself and is renewed when a log is lost or replaced; `seq` is the
-    greatest sequence number committed, over all datasets.
+    greatest sequence number committed, over all datasets. `epoch` is what `ChangeFeed.epoch`
+    says of `seq` in the same moment, "" where that is None.
     """
 
     nonce: str
     seq: int
+    epoch: str
 
 
 @frozen(kw_only=True)
@@ -93,6 +95,10 @@ class ChangeFeed(Protocol):
         """
         ...
 
+    def owners(self, dataset: str, field: Field, after: int, limit: int) -> Sequence[int]:
+        """The first `limit` owners above `after` that the log has, ascending; gone ones too."""
+        ...
+
     def units(self, dataset: str, field: Field, owners: Sequence[int]) -> Iterator[Unit]:
         """The current units of `owners`; an owner that is gone yields nothing.
 
@@ -113,7 +119,9 @@ class ChangeFeed(Protocol):
         """Names the stretch of the log that `seq` is in, None when it is not known (any more).
 
         A truth that lost its newest changes (a restored copy, a power cut) gives their sequence
-        numbers out again: in another epoch, by which what was published of them is known.
+        numbers out again, in another epoch. So the pair of a number and its epoch tells whether
+        the log still has what a reader saw then: a log that has grown past the number again
+        names another epoch.
         """
         ...
 

@@ -57,8 +57,8 @@ class Folder:
         self.path.mkdir(parents=True, exist_ok=True)
         return try_lock(self.path / LOCK)
 
-    def load(self, known: Mapping[str, Segment]) -> tuple[Snapshot, str] | None:
-        """The published snapshot and the epoch of its `seq`; None when there is none.
+    def load(self, known: Mapping[str, Segment]) -> Snapshot | None:
+        """The published snapshot; None when there is none.
 
         Segments already mapped are taken from `known`. Raises DamagedError.
         """
@@ -87,9 +87,7 @@ class Folder:
             raise DamagedError(f"{self.path / MANIFEST}: is no manifest: {error!r}") from error
         return manifest if mine else None
 
-    def _open(
-        self, manifest: dict[str, object], known: Mapping[str, Segment]
-    ) -> tuple[Snapshot, str]:
+    def _open(self, manifest: dict[str, object], known: Mapping[str, Segment]) -> Snapshot:
         tombstones = read_arrays(self.path / str(manifest["tombstones"]))
         files = manifest["fields"]
         assert isinstance(files, dict)
@@ -105,11 +103,14 @@ class Folder:
         snapshot = Snapshot(
             nonce=str(manifest["nonce"]),
             seq=int(str(manifest["seq"])),
+            # Manifests of before have none.
+            horizon=int(str(manifest.get("horizon", manifest["seq"]))),
+            epoch=str(manifest["epoch"]),
             analyzer=str(manifest["analyzer"]),
             language=str(manifest["language"]),
             space=str(manifest["space"]),
         )
-        return snapshot.with_fields(fields), str(manifest["epoch"])
+        return snapshot.with_fields(fields)
 
     def keep(self, segment: Segment, field: Field) -> Segment:
         """The segment as a file: itself when it is one here, else written and mapped."""
@@ -120,7 +121,7 @@ class Folder:
         # To read it all at once would hold it twice in memory, here and where it was made.
         return read_segment(path, verify=False)
 
-    def publish(self, snapshot: Snapshot, epoch: str) -> Stamp | None:
+    def publish(self, snapshot: Snapshot) -> Stamp | None:
         """Make a snapshot, all of whose segments are files here, the published one.
 
         Files that neither it nor the one before names are removed, those that cannot be at a
@@ -144,7 +145,8 @@ class Folder:
                 "dataset": self._dataset,
                 "nonce": snapshot.nonce,
                 "seq": snapshot.seq,
-                "epoch": epoch,
+                "horizon": snapshot.horizon,
+                "epoch": snapshot.epoch,
                 "analyzer": snapshot.analyzer,
                 "language": snapshot.language,
                 "space": snapshot.space,

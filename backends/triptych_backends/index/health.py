@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from triptych.records import HealthCheck
 
-from .dataset import PUBLISH_AT
+from .dataset import PUBLISH_AT, is_of_log
 from .feed import ChangeFeed, TextAnalyzer
 from .folder import Folder
 from .storage import DamagedError
@@ -52,15 +52,13 @@ def check_index(
         )
     head = feed.head()
     if published is not None:
-        snapshot, epoch = published
         profile = feed.profile(dataset)
         made_as = (analyzers(profile.language).signature, profile.space)
-        of_this_log = snapshot.nonce == head.nonce and snapshot.seq <= head.seq
-        if (snapshot.analyzer, snapshot.space) != made_as:
+        if (published.analyzer, published.space) != made_as:
             return found("was made for another analyzer or model", f"nothing needs doing: {_ANEW}")
-        if not of_this_log or feed.epoch(snapshot.seq) != epoch:
+        if not is_of_log(feed, published, head):
             return found("belongs to another state of the store", f"nothing needs doing: {_ANEW}")
-    behind = len(feed.changes(dataset, published[0].seq if published else 0))
+    behind = len(feed.changes(dataset, published.seq if published else 0))
     if published is None and behind >= PUBLISH_AT:
         return found("is missing", f"nothing needs doing: {_ANEW}, which takes a while")
     return found(f"is sound and {behind} changes behind, which the next search reads")

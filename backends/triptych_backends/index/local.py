@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from operator import itemgetter
 from pathlib import Path
 from threading import Lock
 from typing import Self
@@ -25,7 +26,7 @@ from .health import check_index
 from .nearest import VanishedError, checked, nearest, nearest_documents
 from .ranking import Found, parts_of, rank
 from .segment import View
-from .select import lowest_of_best
+from .select import SLACK, Bar
 from .snapshot import Snapshot, Stats, stats
 from .vectors import Cores
 
@@ -77,10 +78,8 @@ class LocalIndex:
         """
         snapshots = self._fresh(datasets)
         repeats = {
-            snapshot.language: bm25.count_terms(
-                self._analyzers(snapshot.language).analyze_query(query)
-            )
-            for snapshot in snapshots.values()
+            language: bm25.count_terms(self._analyzers(language).analyze_query(query))
+            for language in {snapshot.language for snapshot in snapshots.values()}
         }
         terms = sorted({term for counted in repeats.values() for term in counted})
         if limit <= 0 or not terms:
@@ -91,21 +90,31 @@ class LocalIndex:
             numbers = bm25.find(views, terms)
             statistics = bm25.statistics(views, numbers)
             known = dict(zip(map(id, views), numbers, strict=True))
+            weights = {name: bm25.weigh(statistics, counted) for name, counted in repeats.items()}
+            # The most that a unit can score, and which of several languages' weights it has.
+            parts = [
+                (bm25.most(known[id(view)], weights[snapshot.language]), dataset, view)
+                for dataset, snapshot in snapshots.items()
+                for view in snapshot.views(field)
+            ]
+            # First where the most can be found: many of the others then cannot reach it.
+            parts.sort(key=itemgetter(0), reverse=True)
             found: list[Found] = []
-            bar = 0.0
-            for dataset, snapshot in snapshots.items():
-                weights = bm25.weigh(statistics, repeats[snapshot.language])
-                for part in parts_of(dataset, snapshot.views(field), owners, folded):
+            bar = Bar(limit)
+            for most, dataset, view in parts:
+                if most <= max(bar.value - SLACK, 0.0):
+                    break
+                for part in parts_of(dataset, [view], owners, folded):
                     units, scores = bm25.top(
-                        part.view,
-                        known[id(part.view)],
-                        weights,
+                        view,
+                        known[id(view)],
+                        weights[snapshots[dataset].language],
                         limit,
                         allowed=part.allowed,
-                        bar=bar,
+                        bar=bar.value,
                     )
                     found.append(Found(part, units, scores))
-                    bar = max(bar, lowest_of_best([one.scores for one in found], limit))
+                    bar.add(scores)
             return rank(found, limit)
 
     def vector(
@@ -210,6 +219,10 @@ class LocalIndex:
         """The truth that this index follows."""
         return self._feed
 
+    def analyzer(self, language: str) -> TextAnalyzer:
+        """What texts of this language are indexed with."""
+        return self._analyzers(language)
+
     def views(self, dataset: str, field: Field) -> Sequence[View]:
         """The segments of one field as a search that starts now sees them."""
         return self._fresh([dataset])[dataset].views(field)
@@ -281,10 +294,11 @@ class LocalIndex:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close(self) -> None:
+    def close(self, *, publish: bool = True) -> None:
         """Publish what is worth it and give back what is held. Idempotent.
 
-        A search after it opens the index again.
+        Without `publish`, for a truth that can no longer be asked, nothing is written. A search
+        after it opens the index again.
         """
         if self._process != os.getpid():
             return
@@ -293,7 +307,7 @@ class LocalIndex:
             publisher, self._publisher = self._publisher, None
         if publisher is not None:
             publisher.shutdown()
-        if self._path is not None:
+        if publish and self._path is not None:
             for index in datasets:
                 if index.pending >= PUBLISH_AT_CLOSE:
                     index.publish()

@@ -14,7 +14,7 @@ from .feed import Rows
 from .ranking import Found, Part
 from .segment import IntArray
 from .select import best, lowest_of_best
-from .vectors import Approximate, Cores, approximate, exact
+from .vectors import Approximate, Cores, Probe, approximate, exact
 
 # Exact scores are asked for all whose rounding to int8 may hide that they are among the best:
 # so many standard deviations of it, for what is in and for what is out. At most so many rows.
@@ -23,6 +23,7 @@ MOST = 4_096
 # Chunks of one document whose exact scores are compared for its maximum.
 ROWS_A_DOCUMENT = 8
 
+EMPTY_PLACES: NDArray[np.int64] = np.empty(0, np.int64)
 Vectors = Callable[[str, Sequence[int]], Rows]
 Scan = tuple[Part, Approximate]
 
@@ -63,7 +64,8 @@ def nearest(
 
     Raises VanishedError, but on the `last_try`: then what has vanished is left out.
     """
-    scans = [(part, approximate(part.view, query, part.allowed, cores, limit)) for part in parts]
+    probe = Probe.of(query)
+    scans = [(part, approximate(part.view, probe, part.allowed, cores, limit)) for part in parts]
     floor = _floor([scan.scores for _, scan in scans], limit, query, parts)
     chosen = [(part, scan, _above(scan.scores, floor)) for part, scan in scans]
     return _rescored(chosen, query, vectors, last_try)
@@ -83,8 +85,9 @@ def nearest_documents(
     A document's score is the maximum over all its chunks. Raises VanishedError as `nearest` does.
     """
     scans: list[Scan] = []
+    probe = Probe.of(query)
     for part in parts:
-        scan = approximate(part.view, query, part.allowed, cores)
+        scan = approximate(part.view, probe, part.allowed, cores)
         if len(scan.units):
             scans.append((part, scan))
     grouped = []
@@ -115,12 +118,14 @@ def _floor(
     parts: Sequence[Part],
 ) -> float:
     """What an approximate score must reach for the exact one to be among the `limit` best."""
-    tops = [one[best(one, limit)] for one in scores]
+    tops = [one if len(one) <= limit else one[best(one, limit)] for one in scores]
     return lowest_of_best(tops, limit) - _margin(query, parts)
 
 
 def _above(scores: NDArray[np.float32], floor: float) -> NDArray[np.int64]:
     """Places of the scores that reach `floor`, the dead ones left out; the best if too many."""
+    if not len(scores) or scores.max() < floor:
+        return EMPTY_PLACES
     places = np.flatnonzero((scores >= floor) & (scores > -np.inf))
     return places if len(places) <= MOST else best(scores, MOST)
 
@@ -152,6 +157,7 @@ def _rescored(
 ) -> list[Found]:
     """The chosen rows with exact scores."""
     wanted: dict[str, list[int]] = {}
+    chosen = [one for one in chosen if len(one[2])]
     for part, scan, rows in chosen:
         wanted.setdefault(part.dataset, []).extend(scan.keys[rows].tolist())
     scores: dict[int, float] = {}

@@ -66,9 +66,11 @@ def rank(found: Sequence[Found], limit: int) -> list[Scored]:
     hits: list[tuple[float, str, int, str, int, int]] = []
     for one, scores in zip(found, rounded, strict=True):
         segment, dataset, units = one.part.view.segment, one.part.dataset, one.units
-        if len(scores) > limit:
-            kept = scores >= bar
+        kept = scores >= bar
+        if not kept.all():
             units, scores = units[kept], scores[kept]
+            if not len(units):
+                continue
         groups = segment.group_numbers(units)
         names = segment.names()
         hits += [

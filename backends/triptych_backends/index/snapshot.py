@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from attrs import evolve, field, frozen
 
-from .feed import Field
+from .feed import Field, Head
 from .segment import View
 
 
@@ -14,16 +14,31 @@ from .segment import View
 class Snapshot:
     """A dataset's index after all changes up to `seq` of the change log `nonce`.
 
+    It may have units of changes up to `horizon`, which were committed while it was made;
+    `epoch` is the one that `horizon` is in. The snapshot is of use while the log has that
+    number in that epoch (see `ChangeFeed.epoch`).
+
     `analyzer` is the analyzer's signature, `language` what it was made from, `space` the
     embedding space. In each field an owner is live in one view at most.
     """
 
     nonce: str
     seq: int
+    horizon: int
+    epoch: str
     analyzer: str
     language: str
     space: str
     fields: Mapping[Field, tuple[View, ...]] = field(factory=dict)
+
+    def is_at(self, head: Head) -> bool:
+        """True when it is the very state that `head` names."""
+        return (
+            self.seq == head.seq
+            and self.horizon == head.seq
+            and self.epoch == head.epoch
+            and self.nonce == head.nonce
+        )
 
     def views(self, name: Field) -> tuple[View, ...]:
         """The segments of a field, without what is dead."""

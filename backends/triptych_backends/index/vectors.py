@@ -18,6 +18,8 @@ from .signs import shortlist
 
 # Below this a second thread costs more than it saves.
 SPLIT_BYTES = 8 << 20
+# Below this waiting for a core costs more than the scan.
+UNGATED_BYTES = 1 << 16
 
 
 class Cores:
@@ -40,6 +42,8 @@ class Cores:
 
     def dot(self, codes: NDArray[np.int8], query: NDArray[np.int8]) -> NDArray[np.float32]:
         """The dot product of each row of `codes` with `query`, shape (rows,)."""
+        if codes.nbytes < UNGATED_BYTES:
+            return dot(codes, query)
         with self._free:
             if codes.nbytes < SPLIT_BYTES or not self._free.acquire(blocking=False):
                 return dot(codes, query)
@@ -70,9 +74,23 @@ class Approximate(NamedTuple):
     keys: NDArray[np.int64]
 
 
+class Probe(NamedTuple):
+    """A query vector, and its rounding to int8."""
+
+    vector: NDArray[np.float32]
+    codes: NDArray[np.int8]
+    scale: np.float32
+
+    @classmethod
+    def of(cls, vector: NDArray[np.float32]) -> Probe:
+        """Round the vector once for all segments."""
+        codes, scales = quantise(vector[None])
+        return cls(vector, codes[0], scales[0])
+
+
 def approximate(
     view: View,
-    query: NDArray[np.float32],
+    query: Probe,
     allowed: IntArray | None,
     cores: Cores,
     limit: int | None = None,
@@ -85,7 +103,6 @@ def approximate(
     segment = view.segment
     if not segment.dimension:
         return Approximate(np.empty(0, np.float32), EMPTY_ORDINALS, np.empty(0, np.int64))
-    codes, scale = quantise(query[None])
     row_codes, scales = segment.codes, segment.scales
     units, keys = segment.row_units, segment.row_keys
     if allowed is not None:
@@ -95,12 +112,12 @@ def approximate(
             return Approximate(np.empty(0, np.float32), units, keys)
     elif limit is not None and segment.signs:
         with cores.one():
-            rows = shortlist(segment.signs, query, limit, view.dead_rows())
+            rows = shortlist(segment.signs, query.vector, limit, view.dead_rows())
             row_codes, scales = row_codes.take(rows, axis=0), scales[rows]
         units, keys = units[rows], keys[rows]
-    scores = cores.dot(row_codes, codes[0])
+    scores = cores.dot(row_codes, query.codes)
     scores *= scales
-    scores *= scale[0]
+    scores *= query.scale
     if units is segment.row_units and len(view.dead):
         scores[view.dead_rows()] = -np.inf
     return Approximate(scores, units, keys)

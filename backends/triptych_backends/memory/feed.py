@@ -23,7 +23,7 @@ class MemoryFeed:
 
     def head(self) -> Head:
         with self._truth as truth:
-            return Head(nonce=truth.nonce, seq=truth.seq)
+            return Head(nonce=truth.nonce, seq=truth.seq, epoch=truth.nonce)
 
     def changes(self, dataset: str, after: int) -> Sequence[Change]:
         with self._truth as truth:
@@ -33,6 +33,12 @@ class MemoryFeed:
                     break
                 newest_first.append(Change(seq=seq, field=field, owner=owner))
             return newest_first[::-1]
+
+    def owners(self, dataset: str, field: Field, after: int, limit: int) -> Sequence[int]:
+        with self._truth as truth:
+            log = truth.read(dataset).log
+            found = sorted(owner for of, owner in log if of == field and owner > after)
+        return found[:limit]
 
     def units(self, dataset: str, field: Field, owners: Sequence[int]) -> Iterator[Unit]:
         with self._truth as truth:

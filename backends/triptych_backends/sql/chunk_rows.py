@@ -10,6 +10,7 @@ from typing import Any
 from triptych.records import DerivedChunk, DerivedSig, Vector
 
 from . import tables as t
+from .checksums import text_checksum
 
 __all__ = ["COLUMNS", "SIG_COLUMNS", "chunk_of", "headings_of", "headings_text", "row_of", "sig_of"]
 
@@ -26,6 +27,8 @@ COLUMNS = (
     _c.heading_path,
     _c.input_sig,
     _c.content,
+    _c.checksum,
+    _c.occurrence,
 )
 """What `chunk_of` takes, in its order."""
 
@@ -57,8 +60,11 @@ def sig_of(row: Sequence[Any]) -> DerivedSig:
     )
 
 
-def row_of(pk: int, document: int, chunk: DerivedChunk, vector: int | None) -> tuple[Any, ...]:
+def row_of(
+    pk: int, document: int, name: str, chunk: DerivedChunk, vector: int | None
+) -> tuple[Any, ...]:
     """A row of `chunk`, in the table's order."""
+    content, headings = chunk.content.encode(), headings_text(chunk.heading_path)
     return (
         pk,
         document,
@@ -70,10 +76,12 @@ def row_of(pk: int, document: int, chunk: DerivedChunk, vector: int | None) -> t
         chunk.window_start,
         chunk.window_end,
         chunk.locator,
-        headings_text(chunk.heading_path),
+        headings,
         chunk.sig.input_sig,
         vector,
-        chunk.content.encode(),
+        content,
+        text_checksum(content, name, chunk.index, headings),
+        chunk.occurrence,
     )
 
 
@@ -83,13 +91,14 @@ def chunk_of(
     row: Sequence[Any],
     sig: DerivedSig,
     vector: Vector | None = None,
-    occurrence: int = 0,
 ) -> DerivedChunk:
     """The chunk in the columns `COLUMNS`, of the set with signature ``sig``.
 
     Raises:
         ValueError: the row is damaged.
     """
+    if row[11] != text_checksum(row[10], name, row[0], row[8]):
+        raise ValueError("its text fails its checksum")
     return DerivedChunk(
         dataset_id=dataset,
         doc_name=name,
@@ -111,5 +120,5 @@ def chunk_of(
         window_start=row[5],
         window_end=row[6],
         locator=row[7],
-        occurrence=occurrence,
+        occurrence=row[12],
     )

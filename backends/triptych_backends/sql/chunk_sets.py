@@ -63,6 +63,7 @@ class _Pending:
     """A set that is to be written, its vectors by digest."""
 
     document: int
+    name: str
     chunks: Sequence[DerivedChunk]
     sig: DerivedSig
     vectors: dict[str, Vector]
@@ -92,7 +93,7 @@ def replace_sets(
         answers.append(done)
         if done:
             vectors = {_digest(c): c.vector for c in chunks if c.vector is not None}
-            pending[document] = _Pending(document, chunks, sig, vectors)
+            pending[document] = _Pending(document, name, chunks, sig, vectors)
     if pending:
         _write(tx, dataset, list(pending.values()))
     return answers
@@ -115,7 +116,7 @@ def _write(tx: Transaction, dataset: Dataset, pending: Sequence[_Pending]) -> No
     for one in pending:
         for chunk in one.chunks:
             vector = None if chunk.vector is None else ids[_digest(chunk)]
-            chunk_rows.append(row_of(pk, one.document, chunk, vector))
+            chunk_rows.append(row_of(pk, one.document, one.name, chunk, vector))
             pk += 1
         sig = one.sig
         set_rows.append(

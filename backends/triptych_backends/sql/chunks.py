@@ -36,7 +36,7 @@ from .removal import remove_chunk_set, remove_chunk_sets
 from .repository import Repository
 from .sqlite import among, as_list
 from .stats import read_stats
-from .transaction import find_dataset
+from .transaction import find_dataset, find_datasets
 from .vectors import known_vectors
 
 if TYPE_CHECKING:
@@ -65,7 +65,8 @@ _DOCUMENT = (
 
 
 class SqlChunks(Repository):
-    """`ChunkRepo` over a `SqlStore`, with the powers `BulkChunkRepo`, `VectorReader`,
+    """`ChunkRepo` over a `SqlStore`, with the powers `BulkChunkRepo`, `BulkConfigReader`,
+    `VectorReader`,
     `DocLevelSearcher`, `DocVectorSearcher`, `StatsReader`, `HealthReader` and `Examiner`.
 
     A chunk's key is its row's id, a document's the revision of its content.
@@ -91,6 +92,12 @@ class SqlChunks(Repository):
         with self.store.reading() as session:
             found = find_dataset(session, dataset_id)
         return found.config if found else None
+
+    def configs(self, dataset_ids: Sequence[str]) -> Mapping[str, DatasetConfig]:
+        """See `BulkConfigReader.configs`."""
+        with self.store.reading() as session:
+            found = find_datasets(session, dataset_ids)
+        return {each.name: each.config for each in found if each.config is not None}
 
     def configure(
         self, dataset_id: str, config: DatasetConfig, *, expected: DatasetConfig | None

@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 from sqlalchemy import bindparam, delete, insert, select, update
 
+from triptych.errors import CorruptStoreError
 from triptych.records import DocumentInfo, SourceDocument
 from triptych.signatures import document_input_sig
 
@@ -274,4 +275,10 @@ def _micros(time: datetime) -> int:
 
 
 def _time(micros: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=micros)
+    try:
+        return _EPOCH + timedelta(microseconds=micros)
+    except (OverflowError, TypeError) as error:
+        raise CorruptStoreError(
+            f"the store is damaged: {micros!r} is no time that a document was put. Restore it from "
+            "a backup; what can still be read can be copied into a new store"
+        ) from error

@@ -10,7 +10,15 @@ from sqlalchemy.exc import DBAPIError, ResourceClosedError, TimeoutError as Pool
 
 from triptych.errors import CorruptStoreError, StoreError, StoreLockedError
 
-__all__ = ["closed_error", "corrupt", "driver_errors", "store_error"]
+__all__ = [
+    "closed_error",
+    "corrupt",
+    "damaged_chunk",
+    "driver_errors",
+    "gone_error",
+    "replaced_error",
+    "store_error",
+]
 
 # SQLite's primary result codes (sqlite.org/rescode.html): the low byte of the extended code.
 _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
@@ -36,6 +44,14 @@ _ADVICE = {
 }
 
 
+def damaged_chunk(where: str, reason: object) -> CorruptStoreError:
+    """The error for a chunk that fails its check: its document has it still."""
+    return CorruptStoreError(
+        f"the store {where} is damaged: {reason}. Run `triptych doctor --repair`, or "
+        "`Service.doctor(repair=True)`: chunks are derived again from their documents"
+    )
+
+
 def corrupt(where: str, reason: object) -> CorruptStoreError:
     """The error for stored bytes that fail their check."""
     return CorruptStoreError(
@@ -47,6 +63,23 @@ def corrupt(where: str, reason: object) -> CorruptStoreError:
 def closed_error(where: str) -> StoreError:
     """The error of every call after `close`."""
     return StoreError(f"the store {where} is closed: open it again")
+
+
+def replaced_error(where: str) -> StoreError:
+    """The error of every call once another file was found in the place of the store's."""
+    return StoreError(
+        f"the store {where} was replaced by another file while it was open here, and has been "
+        "closed: open it again, and put again what was written meanwhile. To restore a backup "
+        "beneath open stores, use SQLite's own backup"
+    )
+
+
+def gone_error(where: str) -> StoreError:
+    """The error of every call once the store's file was found gone."""
+    return StoreError(
+        f"the store {where} was deleted or moved while it was open here, and has been closed: put "
+        "its file back, or restore it from a backup, and open it again"
+    )
 
 
 def store_error(error: BaseException, where: str) -> StoreError:

@@ -26,7 +26,8 @@ __all__ = ["SqlFeed"]
 _OWNERS_AT_ONCE = 64
 _LAYER_OF_FIELD = {field: str(layer) for layer, field in FIELD_OF_LAYER.items()}
 
-_HEAD = select(t.clock.c.nonce, t.clock.c.tick)
+_NEWEST = select(t.epoch.c.mark).order_by(t.epoch.c.first.desc()).limit(1).scalar_subquery()
+_HEAD = select(t.clock.c.nonce, t.clock.c.tick, _NEWEST)
 _EPOCH = (
     select(t.epoch.c.mark)
     .where(t.epoch.c.first <= bindparam("seq"))
@@ -39,6 +40,13 @@ _CHANGES = (
     .join(t.dataset, t.dataset.c.id == t.change.c.dataset_id)
     .where(_OF_DATASET, t.change.c.seq > bindparam("after"))
     .order_by(t.change.c.seq)
+)
+_OWNERS = (
+    select(t.change.c.owner)
+    .join(t.dataset, t.dataset.c.id == t.change.c.dataset_id)
+    .where(_OF_DATASET, t.change.c.field == bindparam("of"), t.change.c.owner > bindparam("after"))
+    .order_by(t.change.c.owner)
+    .limit(bindparam("most"))
 )
 # Ids are unique over all datasets, so that none of these statements names one: a condition on the
 # dataset's name makes SQLite begin there and walk through all of it.
@@ -97,18 +105,24 @@ class SqlFeed:
         self._store = store
 
     def head(self) -> Head:
-        """The log's name and the greatest number that was ever given out."""
+        """The log's name, the greatest number that was ever given out, and its epoch."""
         with self._store.reading() as session:
             row = session.one(_HEAD)
         if row is None:
             raise corrupt(self._store.where, "the clock is missing")
-        return Head(nonce=row[0], seq=row[1])
+        return Head(nonce=row[0], seq=row[1], epoch=row[2] or "")
 
     def changes(self, dataset: str, after: int) -> Sequence[Change]:
         """See `ChangeFeed.changes`."""
         with self._store.reading() as session:
             rows = session.all(_CHANGES, dataset=dataset, after=after)
         return [Change(seq=seq, field=field or None, owner=owner) for seq, field, owner in rows]
+
+    def owners(self, dataset: str, field: Field, after: int, limit: int) -> Sequence[int]:
+        """See `ChangeFeed.owners`."""
+        with self._store.reading() as session:
+            rows = session.all(_OWNERS, dataset=dataset, of=field, after=after, most=limit)
+        return [row[0] for row in rows]
 
     def units(self, dataset: str, field: Field, owners: Sequence[int]) -> Iterator[Unit]:
         """See `ChangeFeed.units`. No snapshot stays open between two batches."""

@@ -12,6 +12,7 @@ from triptych.records import Candidate, DerivedLayer, DerivedSig, Found, Layer, 
 from triptych.signatures import embedding_input_sig
 
 from . import document_rows, tables as t
+from .checksums import text_checksum
 from .chunk_rows import sig_of
 from .chunks import candidates, find, integers
 from .document_rows import DocumentRow, info_of
@@ -39,6 +40,7 @@ _COLUMNS = (
     _l.doc_name,
     _l.layer,
     _l.content,
+    _l.checksum,
 )
 _ALL = (
     select(*_COLUMNS)
@@ -205,6 +207,8 @@ class SqlLayers(SqlLayerJournal):
     def _layer(self, dataset: str, row: Sequence[Any]) -> DerivedLayer:
         sig: DerivedSig = sig_of(row)
         try:
+            if row[8] != text_checksum(row[7], row[5], row[6]):
+                raise ValueError("it fails its checksum: write it again, or build it")
             return DerivedLayer(
                 dataset_id=dataset, doc_name=row[5], layer=row[6], content=row[7].decode(), sig=sig
             )
@@ -223,7 +227,7 @@ def write_layer(tx: Transaction, dataset: int, layer: DerivedLayer) -> None:
         vector = stored[digest]
     owner = old[0] if old else tx.ticks(1)
     revision = tx.log(pk, FIELD_OF_LAYER[layer.layer], owner)
-    sig = layer.sig
+    sig, content = layer.sig, layer.content.encode()
     row = (
         owner,
         pk,
@@ -236,7 +240,8 @@ def write_layer(tx: Transaction, dataset: int, layer: DerivedLayer) -> None:
         sig.embed_sig,
         sig.input_sig,
         vector,
-        layer.content.encode(),
+        content,
+        text_checksum(content, name, kind),
     )
     tx.run_many(_PUT, [row])
     if old and old[1] is not None and old[1] != vector:

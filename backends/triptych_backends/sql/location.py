@@ -9,7 +9,7 @@ from pathlib import Path
 from triptych.errors import StoreError, ValidationError
 from triptych.redaction import shown_url
 
-__all__ = ["database_path", "filesystem_type", "refuse_unusable"]
+__all__ = ["FileIdentity", "database_path", "filesystem_type", "identity_of", "refuse_unusable"]
 
 _NETWORK = {
     "9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "gpfs", "lustre", "ncpfs", "nfs",
@@ -49,6 +49,16 @@ def database_path(url: str | os.PathLike[str]) -> Path:
             f"{os.fspath(url)!r} names no file: a store in memory alone is memory://"
         )
     return Path(os.path.abspath(Path(text).expanduser()))
+
+
+FileIdentity = tuple[int, int]
+"""Device and inode."""
+
+
+def identity_of(path: Path) -> FileIdentity:
+    """What tells the file at ``path`` from every other. Raises OSError."""
+    found = os.stat(path)
+    return found.st_dev, found.st_ino
 
 
 def filesystem_type(path: Path, mounts: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ from triptych.records import OPENING, DerivedChunk, DerivedSig, DocumentInfo, Fo
 from . import chunk_rows, document_rows, tables as t
 from .chunk_rows import chunk_of, sig_of
 from .document_rows import DocumentRow, info_in, info_of
-from .errors import corrupt
+from .errors import damaged_chunk
 from .sqlite import Session, among, as_list
 from .vectors import decode_vector
 
@@ -23,28 +22,13 @@ if TYPE_CHECKING:
 __all__ = ["fetch_chunks", "fetch_documents", "iter_chunks", "revisions"]
 
 _DOCUMENTS_AT_ONCE = 32
-_input_sig = len(chunk_rows.SIG_COLUMNS) + [c.name for c in chunk_rows.COLUMNS].index("input_sig")
 _document = len(document_rows.COLUMNS)
 _sig = _document + len(chunk_rows.SIG_COLUMNS)
-# No column holds it: it is counted among the few chunks of a document.
-_earlier = t.chunk.alias("earlier")
-_occurrence = (
-    select(func.count())
-    .select_from(_earlier)
-    .where(
-        _earlier.c.document_id == t.chunk.c.document_id,
-        _earlier.c.position < t.chunk.c.position,
-        _earlier.c.input_sig == t.chunk.c.input_sig,
-    )
-    .correlate(t.chunk)
-    .scalar_subquery()
-)
 _CHUNKS = (
     select(
         *document_rows.COLUMNS,
         *chunk_rows.SIG_COLUMNS,
         *chunk_rows.COLUMNS,
-        _occurrence,
         t.chunk.c.id,
         t.dataset.c.name,
     )
@@ -102,16 +86,17 @@ def fetch_chunks(session: Session, keys: Sequence[int], where: str) -> Mapping[H
     found: dict[Hashable, Found] = {}
     sets: dict[int, tuple[DocumentInfo, DerivedSig]] = {}
     for row in session.all(_CHUNKS, keys=as_list(keys)):
-        occurrence, key, dataset = row[-3:]
+        key, dataset = row[-2:]
         try:
             known = sets.get(row[0])
             if known is None:
                 info = info_in(row, dataset, where)
                 known = sets[row[0]] = (info, sig_of(row[_document:_sig]))
             info, sig = known
-            chunk = chunk_of(dataset, info.name, row[_sig:], sig, occurrence=occurrence)
+            chunk = chunk_of(dataset, info.name, row[_sig:], sig)
         except ValueError as error:
-            raise corrupt(where, f"chunk {key} of document {row[1]!r}: {error}") from error
+            place = f"chunk {row[_sig]} of document {row[1]!r} of dataset {dataset!r}"
+            raise damaged_chunk(where, f"{place}: {error}") from error
         found[key] = Found(key=key, sig=sig, document=info, chunk=chunk)
     return found
 
@@ -148,23 +133,20 @@ def iter_chunks(
                 rows = session.all(_SETS_OF_PAGE, dataset=dataset, after=after)
             else:
                 rows = session.all(_SETS_OF_ONE, dataset=dataset, name=name)
-        met: Counter[tuple[str, str]] = Counter()
         for document, *row in rows:
             after = document
             if row[5] is None:
                 continue
             width, data = row[-2:]
-            place = document, row[_input_sig]
             try:
                 vector = (
                     decode_vector(data, width, store.where)
                     if vectors and data is not None
                     else None
                 )
-                chunk = chunk_of(dataset, document, row[5:], sig_of(row), vector, met[place])
+                yield chunk_of(dataset, document, row[5:], sig_of(row), vector)
             except ValueError as error:
-                raise corrupt(store.where, f"a chunk of {document!r}: {error}") from error
-            met[place] += 1
-            yield chunk
+                place = f"chunk {row[5]} of document {document!r} of dataset {dataset!r}"
+                raise damaged_chunk(store.where, f"{place}: {error}") from error
         if name is not None or not rows:
             return

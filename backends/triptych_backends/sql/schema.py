@@ -25,7 +25,7 @@ from .sqlite import DIALECT, PAGE_SIZE, Connections, Session, busy_error
 
 __all__ = ["SCHEMA_VERSION", "initial_rows", "migrate", "prepare", "require_current"]
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """What `PRAGMA user_version` says of a store of this version of Triptych."""
 
 APPLICATION_ID = 0x54726970

@@ -16,7 +16,7 @@ import os
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -31,7 +31,8 @@ from sqlalchemy.sql.base import Executable
 
 from triptych.errors import StoreError
 
-from .errors import closed_error
+from .errors import closed_error, gone_error, replaced_error
+from .location import FileIdentity, identity_of
 
 __all__ = [
     "DIALECT",
@@ -135,6 +136,8 @@ class Connections:
         self._opened: list[sqlite3.Connection] = []
         self._readers: deque[sqlite3.Connection] = deque()
         self._closed = False
+        self._file: FileIdentity | None = None
+        self._lost: Callable[[str], StoreError] | None = None
         self._gate = threading.Condition()
         self._busy = 0
         self._forking = False
@@ -142,8 +145,33 @@ class Connections:
         self._engine = self._new_engine()
 
     def require_file(self) -> None:
-        """From now on, never make the file: one that is gone is an error, not an empty store."""
+        """From now on, the file must be the one that is there now.
+
+        One that is gone is an error, not an empty store; so is another one at its path, beneath
+        which this one would be read and written by nobody else.
+        """
         self._uri = self._uri.replace("?mode=rwc", "?mode=rw")
+        self._file = identity_of(self._path)
+
+    @property
+    def lost(self) -> bool:
+        """True when the path no longer leads to the file: it can be read and written no more."""
+        if self._file is not None and self._lost is None:
+            try:
+                if identity_of(self._path) != self._file:
+                    self._lost = replaced_error
+            except (FileNotFoundError, NotADirectoryError):
+                self._lost = gone_error
+            except OSError:
+                return False  # SQLite will say what it is
+        return self._lost is not None
+
+    def _require_same_file(self) -> None:
+        """Raise StoreError, and close for good, when the file is another or gone."""
+        if self.lost:
+            self.close()
+            assert self._lost is not None
+            raise self._lost(self.where)
 
     def _new_engine(self) -> Engine:
         engine = create_engine(
@@ -169,6 +197,8 @@ class Connections:
                 driver.execute(pragma)
             if self._read_only:
                 driver.execute("PRAGMA query_only=ON")
+            # Another file may have come since the caller looked.
+            self._require_same_file()
         except BaseException:
             self.release(driver)
             raise
@@ -210,6 +240,8 @@ class Connections:
         with self._gate:
             while self._forking:
                 self._gate.wait()
+            if self._lost is not None:
+                raise self._lost(self.where)
             if self._closed:
                 raise closed_error(self.where)
             if self._torn:
@@ -218,6 +250,11 @@ class Connections:
                     "cannot be used across that: open the store in the child, in a fresh process"
                 )
             self._busy += 1
+        try:
+            self._require_same_file()
+        except BaseException:
+            self._leave()
+            raise
 
     def _leave(self) -> None:
         with self._gate:
@@ -241,6 +278,8 @@ class Connections:
         not a power cut, which takes the last such commits away whole and in order: right for
         what is derived, since its signatures then tell that it is stale, and it is made again.
         The next durable commit settles all that came before it.
+
+        Raises StoreError, also after the commit, when it went into a file that was replaced.
         """
         self._enter()
         try:
@@ -254,6 +293,7 @@ class Connections:
                         yield connection
                 finally:
                     self._drop_if_closed(connection)
+            self._require_same_file()
         finally:
             self._leave()
 

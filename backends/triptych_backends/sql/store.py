@@ -30,7 +30,7 @@ from .transaction import Transaction
 
 __all__ = ["SqlStore"]
 
-_BEGUN = "epoch begun"
+_POSITION = "position in the log"
 _DATASETS = select(t.dataset.c.id)
 _RENEW = update(t.clock).values(nonce=bindparam("fresh"))
 
@@ -101,7 +101,7 @@ class SqlStore:
                     require_current(connections)
                 else:
                     prepare(connections, lock_timeout=lock_timeout)
-                    connections.require_file()
+                connections.require_file()
         except BaseException:
             connections.close()
             raise
@@ -160,11 +160,12 @@ class SqlStore:
                 self._connections.writing(durable=durable) as connection,
             ):
                 known = connection.info
-                transaction = Transaction(Connections.driver_of(connection), begun=_BEGUN in known)
+                # Forgotten where the transaction fails: whether it was committed is not known.
+                position = known.pop(_POSITION, None)
+                transaction = Transaction(Connections.driver_of(connection), position=position)
                 yield transaction
                 transaction.finish()
-            if transaction.begun:
-                known[_BEGUN] = True
+            known[_POSITION] = transaction.position
         finally:
             self._write_lock.release()
 
@@ -199,7 +200,7 @@ class SqlStore:
             index, self._index = self._index, None
         try:
             if index is not None:
-                index.close()
+                index.close(publish=not self._connections.lost)
         finally:
             self._connections.close()
 

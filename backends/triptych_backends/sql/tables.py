@@ -46,7 +46,7 @@ __all__ = [
     "vector",
 ]
 
-ALEMBIC_REVISION = "0003"
+ALEMBIC_REVISION = "0004"
 """The revision of the migrations that makes exactly these tables."""
 
 METADATA = MetaData()
@@ -78,10 +78,12 @@ epoch = Table(
     Column("first", _ID, primary_key=True, autoincrement=False),
     Column("mark", Text, nullable=False),
 )
-"""Begun by the first write on each connection: its first tick, and a random name.
+"""Each row begins an epoch: its first tick, and a random name.
 
-Nobody writes to two copies of a store through one connection. Where copies part, by a backup
-that is restored or commits that a power cut undoes, the same ticks are of different epochs."""
+The ticks of one epoch are those that one connection gave out without any other write in between.
+A connection that finds the log elsewhere than it left it begins a new epoch. Where copies of a
+store part, by a backup that is restored (also beneath a live connection) or by commits that a
+power cut undoes, the same ticks are therefore of different epochs."""
 
 dataset = Table(
     "dataset",
@@ -202,6 +204,8 @@ chunk = Table(
     Column("input_sig", Text, nullable=False),
     Column("vector_id", ForeignKey("vector.id")),
     Column("content", LargeBinary, nullable=False),
+    Column("checksum", BigInteger),
+    Column("occurrence", BigInteger),
     UniqueConstraint("document_id", "position"),
     Index("chunk_vector", "vector_id"),
 )
@@ -221,9 +225,13 @@ layer = Table(
     Column("input_sig", Text, nullable=False),
     Column("vector_id", ForeignKey("vector.id")),
     Column("content", LargeBinary, nullable=False),
+    Column("checksum", BigInteger),
     UniqueConstraint("dataset_id", "doc_name", "layer"),
     Index("layer_vector", "vector_id"),
 )
+"""`checksum`, here and in `chunk`: see `text_checksum`. Every row has one.
+
+`chunk.occurrence` is how many chunks before it in its document have its `input_sig`."""
 
 layer_parked = Table(
     "layer_parked",

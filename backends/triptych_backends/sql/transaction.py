@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import attrs
 from sqlalchemy import bindparam, delete, insert, literal, select, union_all, update
@@ -13,19 +13,22 @@ from triptych.records import DatasetConfig, Layer
 from triptych_backends.index import Field
 
 from . import tables as t
-from .sqlite import Session, corrupt_error, upsert
+from .sqlite import Session, among, as_list, corrupt_error, upsert
 
-__all__ = ["FIELD_OF_LAYER", "Dataset", "Transaction", "find_dataset"]
+__all__ = ["FIELD_OF_LAYER", "Dataset", "Position", "Transaction", "find_dataset", "find_datasets"]
 
 FIELD_OF_LAYER: dict[Layer, Field] = {Layer.ABSTRACT: "abstract", Layer.OVERVIEW: "overview"}
 """The index's field of each kind of layer that is stored."""
 
 _ALL = ""
 _CLOCK = select(t.clock.c.tick)
+_EPOCH = select(t.epoch.c.first, t.epoch.c.mark).order_by(t.epoch.c.first.desc()).limit(1)
 _SET_CLOCK = update(t.clock).values(tick=bindparam("now"))
 _ADD_EPOCH = insert(t.epoch).values(first=bindparam("since"), mark=bindparam("name"))
-_KEPT_EPOCHS = 1_000
-"""An index that was published longer ago is made anew."""
+_KEPT_EPOCHS = 10_000
+"""An index of an older epoch is built again."""
+_FORGET_EVERY = 1_024
+"""Epochs are counted, and old ones forgotten, once in so many ticks: it reads all that are kept."""
 _FORGET_EPOCHS = delete(t.epoch).where(
     t.epoch.c.first
     <= select(t.epoch.c.first)
@@ -34,7 +37,7 @@ _FORGET_EPOCHS = delete(t.epoch).where(
     .limit(1)
     .scalar_subquery()
 )
-_DATASET = select(
+_COLUMNS = (
     t.dataset.c.id,
     t.dataset.c.name,
     t.dataset.c.live,
@@ -42,7 +45,9 @@ _DATASET = select(
     t.dataset.c.chunker_sig,
     t.dataset.c.embed_sig,
     t.dataset.c.language,
-).where(t.dataset.c.name == bindparam("name"))
+)
+_DATASET = select(*_COLUMNS).where(t.dataset.c.name == bindparam("name"))
+_DATASETS = select(*_COLUMNS).where(among(t.dataset.c.name, "names"))
 _ADD_DATASET = insert(t.dataset).values(
     id=bindparam("id"), name=bindparam("name"), live=False, deleted_version=0
 )
@@ -93,18 +98,32 @@ def find_dataset(session: Session, name: str) -> Dataset | None:
     return None if row is None else Dataset(row[0], row[1], bool(row[2]), *row[3:])
 
 
+def find_datasets(session: Session, names: Sequence[str]) -> list[Dataset]:
+    """Those of ``names`` that exist, live or not."""
+    rows = session.all(_DATASETS, names=as_list(names))
+    return [Dataset(row[0], row[1], bool(row[2]), *row[3:]) for row in rows]
+
+
+class Position(NamedTuple):
+    """A place in the change log: the greatest tick, and the mark of the epoch that it is in."""
+
+    tick: int
+    mark: str
+
+
 class Transaction(Session):
     """A session that writes. Rows in `clock` and `change` are written at its end.
 
-    ``begun`` says that an epoch of the driver's connection has begun, in this transaction or
-    an earlier one.
+    ``position`` is where the connection's last transaction left the log, None before the first,
+    and after the end where this one leaves it. Where the log is elsewhere, somebody else wrote
+    to it or a copy was restored, and a new epoch begins.
     """
 
-    __slots__ = ("_changes", "_started", "_tick", "begun")
+    __slots__ = ("_changes", "_started", "_tick", "position")
 
-    def __init__(self, driver: Any, *, begun: bool) -> None:
+    def __init__(self, driver: Any, *, position: Position | None) -> None:
         super().__init__(driver)
-        self.begun = begun
+        self.position = position
         self._tick = -1
         self._started = -1
         self._changes: dict[tuple[int, str, int], int] = {}
@@ -151,15 +170,19 @@ class Transaction(Session):
         return found
 
     def finish(self) -> None:
-        """Write the change log, the clock and, on a connection's first write, its epoch."""
+        """Write the change log, the clock and, where one begins, the epoch."""
         self.run_many(_LOG, [(seq, *key) for key, seq in self._changes.items()])
         if self._tick == self._started:
             return
         self.run(_SET_CLOCK, now=self._tick)
-        if not self.begun:
-            self.run(_ADD_EPOCH, since=self._started + 1, name=secrets.token_hex(16))
-            self.run(_FORGET_EPOCHS)
-            self.begun = True
+        newest = self.one(_EPOCH)
+        mark = newest[1] if newest else ""
+        if self.position != Position(self._started, mark):
+            first, mark = self._started + 1, secrets.token_hex(8)
+            self.run(_ADD_EPOCH, since=first, name=mark)
+            if newest is None or newest[0] // _FORGET_EVERY != first // _FORGET_EVERY:
+                self.run(_FORGET_EPOCHS)
+        self.position = Position(self._tick, mark)
 
     def log_all(self, dataset: int, field: str, owners: Iterable[int]) -> None:
         """`log` for each of ``owners``."""

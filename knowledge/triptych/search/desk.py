@@ -8,7 +8,13 @@ from contextlib import suppress
 import attrs
 
 from triptych import deadlines
-from triptych.contracts import ChunkRepo, DocLevelSearcher, DocumentRepo, LayerRepo
+from triptych.contracts import (
+    BulkConfigReader,
+    ChunkRepo,
+    DocLevelSearcher,
+    DocumentRepo,
+    LayerRepo,
+)
 from triptych.derivation import Deriver
 from triptych.embedding import embed
 from triptych.errors import (
@@ -22,6 +28,7 @@ from triptych.layering import Inputs, inputs_of, layer_stale_reason
 from triptych.records import (
     NO_CHUNK,
     Candidate,
+    DatasetConfig,
     DerivedSig,
     Found,
     Hit,
@@ -78,6 +85,7 @@ class SearchDesk:
     ) -> None:
         self._documents = documents
         self._chunks = chunks
+        self._bulk_configs = chunks if isinstance(chunks, BulkConfigReader) else None
         self._documents_whole = chunks if isinstance(chunks, DocLevelSearcher) else None
         self._layers = layers
         self._engine = engine
@@ -159,6 +167,12 @@ class SearchDesk:
             return self._answer("chunk", asked, self._chunks.fetch, self._chunk_hit)
         return self._answer("layer", asked, self._layers.fetch, self._layer_hit)
 
+    def _configs(self, dataset_ids: Sequence[str]) -> Mapping[str, DatasetConfig | None]:
+        if self._bulk_configs is None or len(dataset_ids) == 1:
+            return {dataset_id: self._chunks.config(dataset_id) for dataset_id in dataset_ids}
+        found = self._bulk_configs.configs(dataset_ids)
+        return {dataset_id: found.get(dataset_id) for dataset_id in dataset_ids}
+
     def _ask(self, query: Query) -> _Asked:
         query, filter_ = judge(query)
         assert isinstance(query.layer, Layer)  # judged
@@ -170,7 +184,7 @@ class SearchDesk:
         else:
             dataset_ids = (query.dataset_id,)
         with_vectors, others = [], []
-        configs = {dataset_id: self._chunks.config(dataset_id) for dataset_id in dataset_ids}
+        configs = self._configs(dataset_ids)
         for dataset_id, config in configs.items():
             if config is None and query.scope is Scope.SINGLE:
                 self._require(dataset_id)

@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 import pytest
 
-from triptych.contracts import BulkChunkRepo, StatsReader, VectorReader
+from triptych.contracts import BulkChunkRepo, BulkConfigReader, StatsReader, VectorReader
 from triptych.errors import ModelMismatchError
 from triptych.records import DatasetConfig, DerivedChunk, DerivedSig
 from triptych.signatures import embedding_input_sig
@@ -38,7 +38,8 @@ TEXT = "# Top\n\none fish 🐟\n\n~two fish\n\nred fish"
 
 
 class ChunkTests(HarnessTests):
-    """Every sentence of `ChunkRepo`, `BulkChunkRepo`, `VectorReader` and `StatsReader`."""
+    """Every sentence of `ChunkRepo`, `BulkChunkRepo`, `BulkConfigReader`, `VectorReader` and
+    `StatsReader`."""
 
     def test_configure_sets_what_is_expected_only(self, store: Store) -> None:
         other = DatasetConfig(chunker_sig="c", embed_sig="", language="german")
@@ -261,6 +262,15 @@ class ChunkTests(HarnessTests):
         reader.join()
         assert torn == []
         assert reads[0] >= 5
+
+    def test_configurations_are_read_many_at_once(self, store: Store) -> None:
+        reader = power(store, BulkConfigReader)
+        fill(store, "d", {"a": "one"})
+        fill(store, "e'\"\n", {"a": "one"})
+        put(store, "bare", "a", "text")
+        found = reader.configs(["d", "bare", "none", "e'\"\n"])
+        assert dict(found) == {"d": CONFIG, "e'\"\n": CONFIG}
+        assert dict(reader.configs([])) == {}
 
     def test_known_vectors_are_by_dataset_space_and_digest(self, store: Store) -> None:
         reader = power(store, VectorReader)

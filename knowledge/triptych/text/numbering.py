@@ -20,7 +20,8 @@ _ITEM: Final = np.dtype((np.void, _KEY))
 _EMPTY: Final = -1
 # What is below it stands for several terms.
 _MANY: Final = -2
-_LEAST_SLOTS: Final = 1 << 12
+# There is a table for each small dataset: it begins small, and grows by what it holds.
+_LEAST_SLOTS: Final = 1 << 6
 _LEARNT_AT_ONCE: Final = 1 << 11
 # Odd, and as good as random: the golden ratio's digits, and those of the square root of two.
 _MULTIPLIERS: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0x6A09E667F3BCC909))

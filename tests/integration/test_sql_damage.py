@@ -1,0 +1,198 @@
+"""Damage that SQLite does not see: no text is served that is not the document's."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+import triptych
+from triptych.errors import CorruptStoreError, TriptychError
+from triptych.service import Service
+
+# Damaged numbers of a vector overflow; they change the order of hits, and the doctor finds them.
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+ROUNDS = 60
+MANY_ROUNDS = 1_000
+WORDS = "apple banana cherry damson elder fig grape hazel".split()  # noqa: SIM905 - read at a glance
+
+
+def fill(kb: Service) -> None:
+    for number in range(12):
+        said = "\n\n".join(f"{word} and {number} {word * 20}." for word in WORDS)
+        kb.put_document("d", f"note {number}.md", f"# Title {number}\n\n## Part\n\n{said}\n")
+        kb.put_document_layer("d", f"note {number}.md", "L0", f"Abstract {number} of apples.")
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("filled") / "kb.db"
+    with triptych.open(path, embedder="hash") as kb:
+        fill(kb)
+        kb.documents.store.index.publish("d")  # type: ignore[attr-defined]  # SqlDocuments
+    with closing(sqlite3.connect(path)) as driver:
+        driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return path
+
+
+@pytest.fixture(scope="module")
+def truth(filled: Path) -> dict[str, str]:
+    with triptych.open(filled, embedder="hash") as kb:
+        return {
+            info.name: kb.get_document("d", info.name).content for info in kb.list_documents("d")
+        }
+
+
+def served(path: Path) -> list[tuple[str, str, str]]:
+    """(kind, document, text) of all that is served as fresh."""
+    texts: list[tuple[str, str, str]] = []
+    try:
+        kb = triptych.open(path, embedder="hash")
+    except TriptychError:
+        return []
+    with kb:
+        for word in WORDS:
+            with suppress(TriptychError):
+                hits = kb.search(word, dataset_id="d", top_k=40, mode="bm25").hits
+                texts += [("chunk", h.doc_name, h.content) for h in hits if h.stale is None]
+        with suppress(TriptychError):
+            hits = kb.search("apples", dataset_id="d", layer="L0", top_k=40, mode="bm25").hits
+            texts += [("layer", h.doc_name, h.content) for h in hits if h.stale is None]
+        with suppress(TriptychError):
+            texts += [("chunk", c.doc_name, c.content) for c in kb.chunks.iter_chunks("d")]
+        for number in range(12):
+            name = f"note {number}.md"
+            with suppress(TriptychError):
+                texts.append(("document", name, kb.get_document("d", name).content))
+    return texts
+
+
+def mutate(filled: Path, folder: Path, truth: dict[str, str], seed: int) -> None:
+    rng = random.Random(seed)
+    path = folder / "kb.db"
+    data = bytearray(filled.read_bytes())
+    # Past the first page, which says what the file is; most of it is text.
+    at = rng.randrange(8192, len(data))
+    if rng.random() < 0.5:
+        data[at] ^= 1 << rng.randrange(8)
+    else:
+        data[at : at + 8] = rng.randbytes(len(data[at : at + 8]))
+    path.write_bytes(bytes(data))
+    if rng.random() < 0.5:
+        shutil.copytree(filled.with_name("kb.db.index"), folder / "kb.db.index", dirs_exist_ok=True)
+    for kind, name, text in served(path):
+        assert name in truth, (seed, at, kind, name)
+        if kind == "document":
+            assert text == truth[name], (seed, at, name)
+        elif kind == "chunk":
+            assert text in truth[name], (seed, at, name, text)
+        else:
+            assert text == f"Abstract {name[5:-3]} of apples.", (seed, at, name, text)
+
+
+def test_no_mutation_makes_another_text_the_documents(
+    filled: Path, truth: dict[str, str], tmp_path: Path
+) -> None:
+    for seed in range(ROUNDS):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        mutate(filled, folder, truth, seed)
+        shutil.rmtree(folder)
+
+
+@pytest.mark.slow
+def test_no_mutation_of_many_makes_another_text_the_documents(
+    filled: Path, truth: dict[str, str], tmp_path: Path
+) -> None:
+    for seed in range(ROUNDS, ROUNDS + MANY_ROUNDS):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        mutate(filled, folder, truth, seed)
+        shutil.rmtree(folder)
+
+
+def change(path: Path, statement: str) -> None:
+    with closing(sqlite3.connect(path)) as driver, driver:
+        assert driver.execute(statement).rowcount >= 1
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE chunk SET content = CAST(replace(content, 'apple', 'ample') AS BLOB)",
+        "UPDATE chunk SET heading_path = '[\"Other\"]'",
+        "UPDATE chunk SET checksum = NULL",
+        "UPDATE chunk SET document_id = (SELECT max(id) FROM document) WHERE position > 2",
+        "UPDATE document SET name = 'Note 1.md' WHERE name = 'note 1.md'",
+    ],
+)
+def test_damaged_chunk_is_not_served_and_the_doctor_derives_it_again(
+    filled: Path, tmp_path: Path, statement: str
+) -> None:
+    path = tmp_path / "kb.db"
+    shutil.copy(filled, path)
+    if "document_id" in statement:
+        with closing(sqlite3.connect(path)) as driver:
+            (first,) = driver.execute("SELECT min(document_id) FROM chunk").fetchone()
+            (last,) = driver.execute("SELECT max(id) FROM document").fetchone()
+        statement = (
+            f"UPDATE chunk SET document_id = {last}, position = 99 "
+            f"WHERE document_id = {first} AND position = 0"
+        )
+    change(path, statement)
+    with triptych.open(path, embedder="hash") as kb:
+        with pytest.raises(CorruptStoreError, match=r"checksum.*doctor --repair"):
+            kb.search("banana apple", dataset_id="d", top_k=40, mode="bm25")
+        with pytest.raises(CorruptStoreError, match="checksum"):
+            list(kb.chunks.iter_chunks("d"))
+        assert "chunks.unreadable" in {each.check for each in kb.doctor().findings}
+        report = kb.doctor(repair=True)
+        assert report.clean, [str(each) for each in report.findings]
+        assert kb.search("banana apple", dataset_id="d", top_k=40, mode="bm25").hits
+
+
+def test_time_out_of_range_is_damage(filled: Path, tmp_path: Path) -> None:
+    path = tmp_path / "kb.db"
+    shutil.copy(filled, path)
+    change(path, "UPDATE document SET updated_at = 2307638367505622367")
+    with triptych.open(path, embedder="hash") as kb:
+        with pytest.raises(CorruptStoreError, match="is no time"):
+            kb.search("apple", dataset_id="d", mode="bm25")
+        with pytest.raises(CorruptStoreError, match="is no time"):
+            kb.get_document("d", "note 1.md")
+
+
+def test_damaged_layer_is_not_served(filled: Path, tmp_path: Path) -> None:
+    path = tmp_path / "kb.db"
+    shutil.copy(filled, path)
+    change(path, "UPDATE layer SET content = CAST('Another of apples.' AS BLOB)")
+    with triptych.open(path, embedder="hash") as kb:
+        with pytest.raises(CorruptStoreError, match="checksum"):
+            kb.search("apples", dataset_id="d", layer="L0", mode="bm25")
+        with pytest.raises(CorruptStoreError, match="checksum"):
+            kb.layer("d", "note 1.md", "L0")
+
+
+def test_store_without_checksums_gets_them_when_it_is_opened(filled: Path, tmp_path: Path) -> None:
+    path = tmp_path / "kb.db"
+    shutil.copy(filled, path)
+    with triptych.open(path, embedder="hash") as kb:
+        kb.put_document("d", "repeated.md", "Again.\n\n" + "Once more. " * 60 + "\n\n" * 2)
+        kb.put_document("d", "twice.txt", ("The same line of a text. " * 40 + "\n\n") * 3)
+        before = [chunk.chunk_id for chunk in kb.chunks.iter_chunks("d")]
+    with closing(sqlite3.connect(path)) as driver, driver:
+        driver.execute("ALTER TABLE chunk DROP COLUMN occurrence")
+        driver.execute("ALTER TABLE chunk DROP COLUMN checksum")
+        driver.execute("ALTER TABLE layer DROP COLUMN checksum")
+        driver.execute("UPDATE alembic_version SET version_num = '0003'")
+        driver.execute("PRAGMA user_version=3")
+    with triptych.open(path, embedder="hash") as kb:
+        assert kb.search("banana apple", dataset_id="d", top_k=40, mode="bm25").hits
+        assert kb.search("apples", dataset_id="d", layer="L0", mode="bm25").hits
+        assert kb.doctor().clean
+        assert [chunk.chunk_id for chunk in kb.chunks.iter_chunks("d")] == before
+        assert len(set(before)) == len(before)
