@@ -63,7 +63,9 @@ _ANNOUNCED: Final = regex.compile(
 
 _NOTHING: Final = frozenset({"", "null", "n a", "na", "none", "nil", "undefined", "empty"})
 _INVISIBLE: Final = regex.compile(r"[\p{C}\p{Z}\u115F\u1160\u2800\u3164\uFFA0]+", regex.V1)
-_FENCE: Final = regex.compile(r"^\s*(?:```|~~~)[\w+-]*\s*$", regex.V1 | regex.MULTILINE)
+_FENCE: Final = regex.compile(
+    r"^[^\S\n]*+(?:```|~~~)[\w+-]*+[^\S\n]*+$", regex.V1 | regex.MULTILINE
+)
 _THOUGHT: Final = regex.compile(
     r"^\s*<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", regex.V1 | regex.DOTALL | regex.IGNORECASE
 )
