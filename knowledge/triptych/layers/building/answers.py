@@ -17,7 +17,7 @@ __all__ = ["BadAnswerError", "checked"]
 # Each begins an answer. What also begins descriptions ("Apologies to Anna", "As an AI company")
 # is left out: a refusal that is stored can be seen, a description that is parked is missing.
 _REFUSAL: Final = regex.compile(
-    r"""^\W*(?:
+    r"""^\W*+(?:
         (?:(?:unfortunately|regrettably|(?:i(?:['’]m|\s+am)\s+(?:very\s+|so\s+|really\s+)?)?sorry
              |(?:my\s+|sincere\s+)*apologies|i\s+(?:sincerely\s+)?apologi[sz]e)
             \W+(?:but\s+|however\W+|that\s+)?
