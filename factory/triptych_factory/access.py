@@ -1,12 +1,16 @@
-"""How the providers are reached: keys, addresses and proxies, given or from the environment."""
+"""How the providers are reached: keys, addresses and proxies, given or from the environment.
+
+A key of the user's is sent only where the user wants it to go: see `access_arguments`.
+"""
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 import attrs
@@ -17,7 +21,13 @@ from triptych.redaction import shown_url
 if TYPE_CHECKING:
     from triptych_backends.providers.connection import Connection
 
-__all__ = ["Access", "access_arguments", "named_model"]
+__all__ = ["TRUSTED_HOSTS", "Access", "Origin", "access_arguments", "named_model"]
+
+TRUSTED_HOSTS = "TRIPTYCH_TRUSTED_HOSTS"
+"""The variable in which users name hosts, with or without a port, that may get their keys."""
+
+Origin = Literal["argument", "environment", "file"]
+"""Where a value comes from; a "file" is a ``triptych.toml``, which anybody may have written."""
 
 # For each provider, the variables of its key and of its address: its own tools' names.
 _VARIABLES: Mapping[str, tuple[str, str]] = {
@@ -26,6 +36,9 @@ _VARIABLES: Mapping[str, tuple[str, str]] = {
     "openai": ("OPENAI_API_KEY", "OPENAI_BASE_URL"),
     "voyage": ("VOYAGE_API_KEY", "VOYAGE_BASE_URL"),
 }
+# What these names may mean is a server that wants no key.
+_KEYLESS = frozenset({"ollama", "openai"})
+_PORTS = {"http": 80, "https": 443}
 _OLLAMA_PORT = 11434
 _AT_A_TIME = 4
 
@@ -36,10 +49,18 @@ def _url_repr(url: str | None) -> str:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Access:
-    """A provider's key and address; None for what the environment or the provider says."""
+    """A provider's key and address; None for what the environment or the provider says.
+
+    Attributes:
+        api_key_origin, base_url_origin: where each comes from.
+        base_url_source: how a message names the origin of the address, such as the file's path.
+    """
 
     api_key: str | None = attrs.field(default=None, repr=False)
     base_url: str | None = attrs.field(default=None, repr=_url_repr)
+    api_key_origin: Origin = "argument"
+    base_url_origin: Origin = "argument"
+    base_url_source: str = "the argument base_url"
 
 
 def named_model(name: str) -> tuple[str, str] | None:
@@ -70,6 +91,14 @@ def access_arguments(
     the same ``concurrency`` shares, and with it that limit of requests under way (None: 4).
 
     What is ``given`` comes first, then the environment (``environ``, None for the process's).
+
+    A key goes to the provider's own address, to an address of the same origin, and to a host
+    that ``TRIPTYCH_TRUSTED_HOSTS`` names. To an address in the environment goes a key given as
+    an argument, too: both are the user's. To this machine, any other key is left out where the
+    provider works without one.
+
+    Raises:
+        ValidationError: the key may not go to the address. The message says what to do.
     """
     environ = os.environ if environ is None else environ
     key_name, url_name = _VARIABLES[provider]
@@ -77,15 +106,74 @@ def access_arguments(
     base_url = given.base_url or environ.get(url_name, "").strip() or None
     if base_url is not None and provider == "ollama":
         base_url = _ollama_url(base_url)
+    api_key = given.api_key or environ.get(key_name, "").strip() or None
+    if api_key and given.base_url and base_url and not _may_go(provider, given, base_url, environ):
+        host = _host(base_url)
+        if provider not in _KEYLESS or not _is_loopback(host[0]):
+            raise _withheld(given, base_url, host[0], key_name)
+        api_key = None
     proxy = _proxy(base_url or _own_url(provider), environ)
     at_a_time = _AT_A_TIME if concurrency is None else concurrency
     arguments: dict[str, Any] = {
-        "api_key": given.api_key or environ.get(key_name, "").strip() or None,
+        "api_key": api_key,
         "connection": _connection(provider, base_url, proxy, at_a_time),
     }
     if base_url is not None:
         arguments["base_url"] = base_url
     return arguments
+
+
+def _may_go(provider: str, given: Access, base_url: str, environ: Mapping[str, str]) -> bool:
+    """Whether the key in force may be sent to ``base_url``, which was given."""
+    origin = given.api_key_origin if given.api_key else "environment"
+    user = ("argument", "environment")
+    if origin in ("file", given.base_url_origin):  # a file's key is none of the user's
+        return True
+    if origin == "argument" and given.base_url_origin in user:
+        return True
+    if _origin_of(base_url) == _origin_of(_own_url(provider)):
+        return True
+    host, port = _host(base_url)
+    named = {name.strip().lower() for name in environ.get(TRUSTED_HOSTS, "").split(",")}
+    shown = f"[{host}]" if ":" in host else host
+    return bool(host) and not named.isdisjoint({host, shown, f"{shown}:{port}"})
+
+
+def _withheld(given: Access, base_url: str, host: str, key_name: str) -> ValidationError:
+    key = "the key that was given" if given.api_key else f"the key in {key_name}"
+    if given.api_key and given.api_key_origin == "environment":
+        key = "the key in TRIPTYCH_LLM_API_KEY"
+    beside = "llm_api_key in that file" if given.base_url_origin == "file" else "api_key"
+    return ValidationError(
+        f"{key} is not sent to {shown_url(base_url)[:200]!r}, which {given.base_url_source} names: "
+        f"if you trust that address with it, set {TRUSTED_HOSTS}={host}, or set the address "
+        f"where the key is set; if the address has a key of its own, give that as {beside}"
+    )
+
+
+def _origin_of(url: str) -> tuple[str, str, int | None]:
+    host, port = _host(url)
+    return urlsplit(url).scheme.lower() if host else url, host, port
+
+
+def _host(url: str) -> tuple[str, int | None]:
+    """The host, in lower case, and the port; "" for an address that is none, or has a user."""
+    # Readers of URLs differ over these: what one takes for the host may not be asked.
+    if not all("!" <= char <= "~" for char in url) or "\\" in url or "@" in url:
+        return "", None
+    try:
+        parts = urlsplit(url)
+        port = parts.port or _PORTS.get(parts.scheme.lower())
+        return (parts.hostname or "").lower().rstrip("."), port
+    except ValueError:
+        return "", None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 @lru_cache(maxsize=64)

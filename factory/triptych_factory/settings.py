@@ -16,6 +16,7 @@ import attrs
 
 from triptych.errors import ValidationError
 from triptych.redaction import shown_url
+from triptych_factory.access import TRUSTED_HOSTS, Origin
 from triptych_factory.locations import relative_to, shown_location
 
 __all__ = ["FILE_NAME", "PREFIX", "Setting", "Settings", "debug_requested"]
@@ -25,7 +26,7 @@ PREFIX = "TRIPTYCH_"
 
 _SECRET = "llm_api_key"
 _UNQUOTED = frozenset({_SECRET, "llm_base_url"})
-_NOT_A_SETTING = frozenset({"TRIPTYCH_DEBUG"})
+_NOT_A_SETTING = frozenset({"TRIPTYCH_DEBUG", TRUSTED_HOSTS})
 
 
 def _text(value: Any) -> str:
@@ -185,6 +186,13 @@ class Settings:
         settings = cls(**values, sources=sources)
         settings._check_together()
         return settings
+
+    def origin(self, name: str) -> Origin:
+        """Where a setting comes from; a default is as good as an argument."""
+        source = self.sources.get(name, "argument")
+        if source == "argument":
+            return "argument"
+        return "environment" if source == PREFIX + name.upper() else "file"
 
     def explain(self) -> tuple[Setting, ...]:
         """Every setting with its value and source, in the order of the fields.

@@ -111,7 +111,13 @@ def _embedder(settings: Settings) -> Embedder | None:
 
 def _llm(settings: Settings) -> LLM | None:
     provider = settings.llm.partition(":")[0]
-    given = Access(api_key=settings.llm_api_key, base_url=settings.llm_base_url)
+    given = Access(
+        api_key=settings.llm_api_key,
+        base_url=settings.llm_base_url,
+        api_key_origin=settings.origin("llm_api_key"),
+        base_url_origin=settings.origin("llm_base_url"),
+        base_url_source=f"llm_base_url ({settings.sources.get('llm_base_url', 'argument')})",
+    )
     return build_llm(
         settings.llm,
         access={provider: given},

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import socket
 import threading
+import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -859,3 +862,45 @@ def test_a_missing_key_says_what_to_set(missing: str | None) -> None:
         OpenAILLM("small", api_key=missing)
     with pytest.raises(ValidationError, match="ANTHROPIC_API_KEY"):
         AnthropicLLM("small", api_key=missing)
+
+
+@MAKERS
+@pytest.mark.parametrize("status", [200, 400, 429])
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_packed_bomb_is_refused_while_it_is_unpacked(
+    make: Make, status: int, nested: bool
+) -> None:
+    body = gzip.compress(bytes(1 << 28))
+    headers = {"content-encoding": "gzip"}
+    if nested:
+        body, headers = gzip.compress(body), {"content-encoding": "gzip, gzip"}
+    reply = Reply(body=body, status=status, headers={**headers, "retry-after": "0"})
+    tracemalloc.start()
+    try:
+        with pytest.raises(ProviderError) as caught:
+            run(make, reply, max_answer_bytes=1 << 20, retries=Retries(attempts=1))
+        assert tracemalloc.get_traced_memory()[1] < 24 << 20
+    finally:
+        tracemalloc.stop()
+    if status == 429:
+        assert isinstance(caught.value, RateLimitedError)
+    elif status == 400:
+        assert "HTTP 400" in str(caught.value)
+    else:
+        match = "are packed as 'gzip, gzip'" if nested else "more than 1048576 bytes"
+        assert match in str(caught.value)
+
+
+@PROVIDERS
+def test_a_packed_answer_is_read(make: Make, whole: Whole, stream: Stream) -> None:
+    for packings in ("gzip", "identity"):
+        data = json.dumps(whole("Grüße " * 99)).encode()
+        body = gzip.compress(data) if packings == "gzip" else data
+        reply = Reply(body=body, headers={"content-encoding": packings})
+        with serving(in_turn(reply)) as server:
+            assert make(server).generate(ASK, max_tokens=9).text == "Grüße " * 99
+            assert server.asked[0].headers["accept-encoding"] == "gzip"
+        data = stream(["Grü", "ße"]).whole
+        body = gzip.compress(data) if packings == "gzip" else data
+        with serving(in_turn(Reply(body=body, headers=reply.headers))) as server:
+            assert list(make(server).stream(ASK, max_tokens=9)) == ["Grü", "ße"]

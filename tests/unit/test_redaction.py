@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from triptych.redaction import shown_url, without_secrets
+from triptych_backends.providers.faults import shown
 
 KEY = "sk-SeCrEt0123456789abcdefXYZ"
 
@@ -63,3 +64,14 @@ def test_a_masked_key_is_not_left(mask: str) -> None:
 
 def test_a_short_key_is_replaced_whole() -> None:
     assert without_secrets("abc and ab", ["abc", ""]) == "[key] and ab"
+
+
+def test_a_long_refusal_is_cut_before_it_is_read() -> None:
+    said = f"bad key {KEY} " + "x" * 2_000_000
+    assert shown(said, [KEY]) == f"bad key [key] {'x' * 286}…"
+    # A part of a key at the cut is not left, nor is a masked one.
+    for at in range(1 << 14, (1 << 14) - len(KEY), -1):
+        for key in (KEY, f"{KEY[:6]}****"):
+            said = f"{KEY} " * 500
+            said += " " * (at - len(said)) + key + " " + "x" * 99
+            assert KEY[:4] not in shown(said, [KEY], most=1 << 14)

@@ -17,6 +17,7 @@ __all__ = [
     "at",
     "by_index",
     "count_at",
+    "numbers",
     "rows_of",
     "text_at",
 ]
@@ -106,19 +107,40 @@ def rows_of(vectors: Sequence[Any], count: int) -> NDArray[np.float64]:
     if len(vectors) != count:
         raise MalformedAnswerError(f"has {len(vectors)} vectors for {count} texts")
     try:
-        rows = np.array([_row(vector) for vector in vectors], dtype=np.float64)
-    except (ValueError, TypeError, binascii.Error) as error:
+        with np.errstate(all="ignore"):  # what is not finite is named below
+            rows = np.array([_row(vector) for vector in vectors], dtype=np.float64)
+    except (ValueError, TypeError, OverflowError, binascii.Error) as error:
         raise MalformedAnswerError(
             "has vectors that are no numbers, or of several widths"
         ) from error
     if rows.ndim != 2 or rows.shape[1] == 0:
         raise MalformedAnswerError("has empty vectors")
-    norms = np.linalg.norm(rows, axis=1)
-    bad = np.flatnonzero(~np.isfinite(norms) | (norms == 0))
+    # By its largest value first: the square of a large or small number is none.
+    largest = np.abs(rows).max(axis=1)
+    bad = np.flatnonzero(~np.isfinite(largest) | (largest == 0))
     if bad.size:
         raise MalformedAnswerError(f"has a zero or infinite vector, at {bad[0]}")
-    unit: NDArray[np.float64] = rows / norms[:, np.newaxis]
+    rows /= largest[:, np.newaxis]
+    unit: NDArray[np.float64] = rows / np.linalg.norm(rows, axis=1)[:, np.newaxis]
     return unit
+
+
+def numbers(values: Sequence[Any]) -> NDArray[np.float32]:
+    """``values`` as float32.
+
+    Raises:
+        MalformedAnswerError: one is no number, or not finite.
+    """
+    if not all(type(value) in (int, float) for value in values):
+        raise MalformedAnswerError("has scores that are no numbers")
+    try:
+        with np.errstate(all="ignore"):
+            found = np.array(values, dtype=np.float64).astype(np.float32)
+    except OverflowError as error:
+        raise MalformedAnswerError("has scores that are not finite") from error
+    if not np.all(np.isfinite(found)):
+        raise MalformedAnswerError("has scores that are not finite")
+    return found
 
 
 def _row(vector: Any) -> Any:

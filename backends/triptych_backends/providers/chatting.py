@@ -52,8 +52,10 @@ class _Gathered:
         self.ended = False
         self.length = 0
         self.visible = False
+        self._half = ""
 
     def take(self, piece: Piece) -> str:
+        """The text to give on: a character that two pieces share comes with the second."""
         old = self.usage
         self.usage = Usage(
             input_tokens=old.input_tokens if piece.input_tokens is None else piece.input_tokens,
@@ -61,9 +63,30 @@ class _Gathered:
         )
         self.finish = piece.finish or self.finish
         self.ended = self.ended or piece.ended
-        self.length += len(piece.text)
-        self.visible = self.visible or bool(piece.text.strip())
-        return piece.text
+        text, self._half = self._half + piece.text, ""
+        if not self.ended and "\ud800" <= text[-1:] <= "\udbff":
+            text, self._half = text[:-1], text[-1]
+        return self._given(text)
+
+    def rest(self) -> str:
+        """What is left of the text when nothing follows."""
+        text, self._half = self._half, ""
+        return self._given(text)
+
+    def _given(self, text: str) -> str:
+        text = _without_surrogates(text)
+        self.length += len(text)
+        self.visible = self.visible or bool(text.strip())
+        return text
+
+
+def _without_surrogates(text: str) -> str:
+    """``text`` with halves of a character joined, and U+FFFD for a half without its other."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
 
 
 class TextStream(Iterator[str]):
@@ -128,6 +151,8 @@ class RemoteLLM(ABC):
     def generate(self, messages: Sequence[Message], *, max_tokens: int) -> Generation:
         """The answer, with what it cost; ``truncated`` when it stopped at ``max_tokens``.
 
+        Half of a surrogate pair in the answer, which no encoding can store, becomes U+FFFD.
+
         Raises:
             ValidationError: there is no message of a user, or ``max_tokens`` is below 1.
             RateLimitedError: the provider refused for now, also after the retries.
@@ -170,6 +195,8 @@ class RemoteLLM(ABC):
             for piece in self._events(lines):
                 if text := gathered.take(piece):
                     yield text
+            if text := gathered.rest():
+                yield text
         except MalformedAnswerError as error:
             raise self._unusable(error) from error
         finally:

@@ -25,7 +25,7 @@ _TOO_LONG = re.compile(
     re.IGNORECASE,
 )
 _NO_MODEL = re.compile(
-    r"model\S* .{0,120}?(not found|not exist|does not exist|unknown|not supported)"
+    r"model\S{0,80}+ .{0,120}?(not found|not exist|does not exist|unknown|not supported)"
     r"|(unknown|invalid|no such) model|model_not_found|not_found_error",
     re.IGNORECASE | re.DOTALL,
 )
@@ -35,6 +35,9 @@ _AGAIN = frozenset({408, 409, 425, 500, 502, 503, 504})
 _LIMITED = frozenset({429, 529})  # 529: Anthropic's "overloaded"
 _MOST_SHOWN = 300
 _MOST_KEPT = 2000
+_MOST_REDACTED = 1 << 14
+_LONGEST_WORD = 1000
+_DEEPEST = 8  # levels of a refusal's JSON at which a message is looked for
 
 
 class InputTooLongError(ProviderError):
@@ -97,28 +100,44 @@ class Refusal:
         return _message(found)
 
 
-def _message(found: Any) -> str:
+def _message(found: Any, depth: int = 0) -> str:
     if isinstance(found, str):
         return found
+    if depth == _DEEPEST:
+        return ""
     if isinstance(found, dict):
         for key in ("error", "detail", "message"):
-            text = _message(found[key]) if found.get(key) else ""
+            text = _message(found[key], depth + 1) if found.get(key) else ""
             if text:
                 return text
     if isinstance(found, list) and found:  # a list of validation errors
-        return _message(found[0]) or _message(found[0].get("msg") if _is_dict(found[0]) else None)
+        first = found[0]
+        said = first.get("msg") if isinstance(first, dict) else None
+        return _message(first, depth + 1) or _message(said, depth + 1)
     return ""
 
 
-def _is_dict(value: object) -> bool:
-    return isinstance(value, dict)
-
-
 def shown(text: str, secrets: Sequence[str], *, most: int = _MOST_SHOWN) -> str:
-    """``text`` in one line of at most ``most`` characters, without a secret or a part of one."""
-    text = without_secrets(text, secrets)
+    """``text`` in one line of at most ``most`` characters, without a secret or a part of one.
+
+    Only the first 16,384 characters of ``text`` are read.
+    """
+    text = without_secrets(_beginning(text), secrets)
     text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return text if len(text) <= most else text[:most] + "…"
+
+
+def _beginning(text: str) -> str:
+    """The first `_MOST_REDACTED` characters, less a word that the cut would split.
+
+    A part of a secret that the cut leaves at the end might not be recognised as one.
+    """
+    if len(text) <= _MOST_REDACTED:
+        return text
+    text = text[:_MOST_REDACTED]
+    word = text[-_LONGEST_WORD:].split()[-1:]
+    split = bool(word) and len(word[0]) < _LONGEST_WORD and not text[-1].isspace()
+    return text[: -len(word[0])] if split else text
 
 
 def fault(refusal: Refusal, profile: Profile, secrets: Sequence[str]) -> Retryable | ProviderError:

@@ -1,4 +1,4 @@
-"""The one place that imports httpx: requests, retries, streams, and errors by name."""
+"""Requests, retries, streams, and errors by name, over httpx."""
 
 from __future__ import annotations
 
@@ -22,9 +22,12 @@ from triptych_backends.embedders.lazy import Lazy
 from triptych_backends.providers.connection import Connection
 from triptych_backends.providers.faults import Profile, Refusal, Retryable, fault, shown
 from triptych_backends.providers.retrying import CallClock, retry_after_seconds
+from triptych_backends.providers.unpacking import ACCEPTED, PackedAnswerError, unpacked
 
 try:
     import httpx
+
+    from triptych_backends.providers.network import BoundedTransport, bounds
 except ImportError as error:
     raise NotAvailableError(
         "model providers need the package httpx, which is not installed: "
@@ -84,6 +87,10 @@ def checked_base_url(base_url: str) -> str:
             "http://localhost:8000/v1, without query or fragment"
         )
     return base_url.rstrip("/")
+
+
+class _UnreadableError(ProviderError):
+    """The bytes of an answer cannot be unpacked."""
 
 
 class _Borrowed(httpx.BaseTransport):
@@ -225,12 +232,11 @@ class HttpClient:
             client = self._client.get()
             if self._closed.is_set():  # while this one waited for its place
                 self._client.close()
-            limits, left = self._connection.timeouts, max(clock.left, 0.001)
-            timeout = httpx.Timeout(
-                min(limits.read, left), connect=min(limits.connect, left), pool=left
-            )
+            timeout = bounds(self._connection.timeouts, clock)
             with self._mapped(clock):
-                request = client.build_request("POST", path, content=body, timeout=timeout)
+                request = client.build_request(
+                    "POST", path, content=body, extensions={"timeout": timeout}
+                )
                 response = client.send(request, stream=True)
             try:
                 if response.status_code != 200:
@@ -251,11 +257,14 @@ class HttpClient:
                 "not sent: set base_url to the right address (https, the version at its end)"
             )
         body, size = [], 0
-        for chunk in self._chunks(response, clock):
-            body.append(chunk)
-            size += len(chunk)
-            if size > _MOST_OF_A_REFUSAL:
-                break
+        try:
+            for chunk in self._chunks(response, clock):
+                body.append(chunk)
+                size += len(chunk)
+                if size > _MOST_OF_A_REFUSAL:
+                    break
+        except _UnreadableError:  # the status says enough
+            body = []
         raise fault(
             Refusal(
                 status=status,
@@ -268,8 +277,12 @@ class HttpClient:
 
     def _chunks(self, response: httpx.Response, clock: CallClock) -> Iterator[bytes]:
         most, size = self._connection.max_answer_bytes, 0
+        # A transport may have read the answer already, and unpacked it.
+        whole = response.is_stream_consumed
+        pieces = iter((response.content,)) if whole else response.iter_raw()
+        encoding = "" if whole else response.headers.get("content-encoding", "")
         with self._mapped(clock):
-            for chunk in response.iter_bytes():
+            for chunk in unpacked(pieces, encoding):
                 clock.check()
                 size += len(chunk)
                 if size > most:
@@ -307,10 +320,11 @@ class HttpClient:
                     f"({shown(str(error), self._secrets)}): {self._profile.start_advice}"
                 )
             ) from error
-        except httpx.DecodingError as error:
-            raise self.failed(
-                "was answered with bytes that do not unpack as their header says: check what "
-                "stands between you and the provider"
+        except PackedAnswerError as error:
+            said = shown(str(error), self._secrets)
+            raise _UnreadableError(
+                f"{who} was answered with bytes that {said}: check what stands between you and "
+                "the provider"
             ) from error
         except RuntimeError as error:
             if not self._closed.is_set():
@@ -329,15 +343,20 @@ class HttpClient:
         given = self._connection.transport
         return httpx.Client(
             base_url=self._base_url,
-            headers={**self._headers, "content-type": "application/json"},
-            transport=None if given is None else _Borrowed(given),
-            proxy=self._connection.proxy if given is None else None,
-            # Without TLS there is nothing to verify, and reading the authorities takes 20 ms.
-            verify=self._base_url.startswith("https:"),
+            headers={
+                **self._headers,
+                "content-type": "application/json",
+                "accept-encoding": ACCEPTED,
+            },
+            transport=BoundedTransport(
+                # Without TLS there is nothing to verify, and reading the authorities takes 20 ms.
+                verify=self._base_url.startswith("https:"),
+                proxy=self._connection.proxy,
+            )
+            if given is None
+            else _Borrowed(given),
             follow_redirects=False,
             trust_env=False,
-            # The gate limits; a second limit in the pool would only add a second error.
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=16),
         )
 
 

@@ -31,6 +31,10 @@ __all__ = ["OPENAI_URL", "OpenAIEmbedder", "OpenAILLM"]
 OPENAI_URL = "https://api.openai.com/v1"
 
 _KEY_ADVICE = "set OPENAI_API_KEY, or give api_key"
+_OTHERS_KEY_ADVICE = (
+    "give the key where the address is given: as api_key, or in the environment (a key of the "
+    "environment goes to no address from elsewhere, unless TRIPTYCH_TRUSTED_HOSTS names its host)"
+)
 _FINISHES: Mapping[str, Finish] = {
     "stop": "stop",
     "length": "length",
@@ -46,7 +50,7 @@ def _client(
     profile = Profile(
         name="OpenAI" if own else "the OpenAI-compatible server",
         model=checked_model(model),
-        key_advice=_KEY_ADVICE,
+        key_advice=_KEY_ADVICE if own else _OTHERS_KEY_ADVICE,
         model_advice="check the name, and that your account may use it"
         if own
         else "load it there first, or use a name that its /models lists",

@@ -41,8 +41,11 @@ class Timeouts:
         connect: until the connection stands.
         read: between two pieces of the answer, and before the first.
         call: for the whole: waiting for a free place, every attempt, the pauses between them
-            and the last byte of a stream. Looked at between two pieces of the answer: one
-            piece that is waited for may pass it by what was left when the request was sent.
+            and the last byte of a stream. It ends then, as it does at a deadline around it,
+            whatever the server does. Two things are left to others: a lookup of the server's
+            name goes on, on a thread of its own, until the resolver gives up; and over a
+            ``Connection.transport`` of your own one wait may take what was left when the
+            request was sent.
     """
 
     connect: float = attrs.field(default=10.0, validator=_positive)

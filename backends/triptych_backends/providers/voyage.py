@@ -15,6 +15,7 @@ from triptych_backends.providers.answers import (
     at,
     by_index,
     count_at,
+    numbers,
     rows_of,
 )
 from triptych_backends.providers.batching import BatchLimits
@@ -182,13 +183,7 @@ class VoyageReranker:
 
     def _read(self, answer: dict[str, Any], count: int) -> NDArray[np.float32]:
         items = by_index(at(answer, "data", of=list), count)
-        found = [at(item, "relevance_score", of=object) for item in items]
-        if not all(type(score) in (int, float) for score in found):
-            raise MalformedAnswerError("has scores that are no numbers")
-        scores = np.array(found, dtype=np.float32)
-        if not np.all(np.isfinite(scores)):
-            raise MalformedAnswerError("has scores that are not finite")
-        return scores
+        return numbers([at(item, "relevance_score", of=object) for item in items])
 
     def _unusable(self, error: MalformedAnswerError) -> ProviderError:
         return self._client.failed(

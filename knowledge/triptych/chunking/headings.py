@@ -9,7 +9,7 @@ from triptych.chunking.normalize import unify_line_ends
 _HEAD = 16_384
 
 _CLOSING_HASHES = re.compile(r"(?:^|[ \t])#+$")
-_ATTRIBUTES = re.compile(r"\s*\{\s*[#.:][^{}\n]*\}$")
+_ATTRIBUTES = re.compile(r"(?<!\s)\s*+\{\s*+[#.:][^{}\n]*+\}$")
 _LINK = re.compile(r"!?\[([^\[\]]*)\](?:\([^()\n]*\)|\[[^\[\]\n]*\])")
 
 

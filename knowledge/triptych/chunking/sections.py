@@ -8,7 +8,7 @@ import attrs
 from triptych.chunking.blocks import FRONT_MATTER, HEADINGS, Block, scan
 from triptych.chunking.headings import heading_text
 
-_TABLE = re.compile(r"[^\n]*\n[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\||$)", re.MULTILINE)
+_TABLE = re.compile(r"[^\n]*+\n[ \t]*+(?:\|[ \t]*+)?:?-++:?[ \t]*+(?:\||$)", re.MULTILINE)
 
 
 @attrs.define

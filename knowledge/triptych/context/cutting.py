@@ -11,7 +11,7 @@ from triptych.text.sentences import sentence_spans
 
 __all__ = ["cut_to_fit", "ends"]
 
-_BLANK_LINE: Final = regex.compile(r"\s*\n[^\S\n]*\n\s*|\s*\r\n[^\S\n]*\r\n\s*")
+_BLANK_LINE: Final = regex.compile(r"(?<!\s)[^\S\n]*+\n[^\S\n]*+\n\s*+")
 _LINE: Final = regex.compile(r"[^\r\n]+")
 _FENCE: Final = regex.compile(r"[^\S\n]{0,3}(?:```|~~~)")
 # What begins something new, so that the line before it is at an end.

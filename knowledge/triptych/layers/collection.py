@@ -17,8 +17,7 @@ __all__ = ["dataset_abstract", "dataset_overview"]
 
 # What people name the document that introduces the others.
 _INTRODUCTION: Final = regex.compile(
-    r"(?:.*[\W_\d])?(?:readme|index|introduction|intro|overview|home)"
-    r"(?:[\W_].*)?",
+    r"(?<![^\W_\d])(?:readme|index|introduction|intro|overview|home)(?![^\W_])",
     regex.V1 | regex.IGNORECASE,
 )
 _INTRODUCTION_BONUS: Final = 0.75
@@ -107,7 +106,7 @@ def _entries(
     for summary, rank in zip(ordered, ranked, strict=True):
         path = summary.name[len(shared) :].split("/")
         worth = rank.centrality
-        if _INTRODUCTION.fullmatch(path[-1]):
+        if _INTRODUCTION.search(path[-1]):
             worth += _INTRODUCTION_BONUS / len(path)
         entries.append(
             _Entry(

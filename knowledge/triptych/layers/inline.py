@@ -74,7 +74,9 @@ def visible_text(markdown: str) -> str:
     if "`" in text or "\\" in text:
         text = _LITERAL.sub(keep, text)
     if "<!--" in text:
-        text = _COMMENT.sub(" ", text)
+        # Behind the last end no comment is whole: each that begins there would read the rest.
+        last = text.rfind("-->") + 3
+        text = _COMMENT.sub(" ", text[:last]) + text[last:]
     if "[" in text:
         text = _IMAGE.sub(" ", text)
         text = _LINK.sub(r"\1", text)

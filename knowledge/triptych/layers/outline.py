@@ -51,7 +51,7 @@ class Section:
 
 _HEADING: Final = regex.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$", regex.V1)
 _CLOSING_MARKS: Final = regex.compile(
-    r"[ \t]+#+[ \t]*$|[ \t]*\{[ \t]*[:.#][^{}]*\}[ \t]*$", regex.V1
+    r"(?<![ \t])(?:[ \t]++#++|[ \t]*+\{[ \t]*+[:.#][^{}]*+\})[ \t]*+$", regex.V1
 )
 _UNDERLINE: Final = regex.compile(r" {0,3}(=+|-+)[ \t]*$", regex.V1)
 _FENCE: Final = regex.compile(r"[ \t]*(`{3,}|~{3,})([^`]*)$", regex.V1)

@@ -17,7 +17,7 @@ __all__ = ["BadAnswerError", "checked"]
 # Each begins an answer. What also begins descriptions ("Apologies to Anna", "As an AI company")
 # is left out: a refusal that is stored can be seen, a description that is parked is missing.
 _REFUSAL: Final = regex.compile(
-    r"""^\W*(?:
+    r"""^\W*+(?:
         (?:(?:unfortunately|regrettably|(?:i(?:['’]m|\s+am)\s+(?:very\s+|so\s+|really\s+)?)?sorry
              |(?:my\s+|sincere\s+)*apologies|i\s+(?:sincerely\s+)?apologi[sz]e)
             \W+(?:but\s+|however\W+|that\s+)?
@@ -63,7 +63,9 @@ _ANNOUNCED: Final = regex.compile(
 
 _NOTHING: Final = frozenset({"", "null", "n a", "na", "none", "nil", "undefined", "empty"})
 _INVISIBLE: Final = regex.compile(r"[\p{C}\p{Z}\u115F\u1160\u2800\u3164\uFFA0]+", regex.V1)
-_FENCE: Final = regex.compile(r"^\s*(?:```|~~~)[\w+-]*\s*$", regex.V1 | regex.MULTILINE)
+_FENCE: Final = regex.compile(
+    r"^[^\S\n]*+(?:```|~~~)[\w+-]*+[^\S\n]*+$", regex.V1 | regex.MULTILINE
+)
 _THOUGHT: Final = regex.compile(
     r"^\s*<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", regex.V1 | regex.DOTALL | regex.IGNORECASE
 )
