@@ -39,6 +39,7 @@ from triptych.parsing.building import drop_contents_lines, fit, markdown_safe
 from triptych.redaction import shown_url, without_secrets
 from triptych.sync import front_matter
 from triptych.sync.encodings import decode_text
+from triptych.sync.patterns import parse_pattern
 from triptych.testing.fakes import fenced_text
 from triptych.text.analyzer import get_analyzer
 from triptych.text.sentences import split_sentences
@@ -153,6 +154,7 @@ CALLS: Mapping[str, Callable[[str], object]] = {
     "evaluation.find_passage": lambda text: find_passage(text[:100], text),
     "parsing.building": lambda text: [drop_contents_lines(text), fit(text), markdown_safe(text)],
     "sync.front_matter": front_matter,
+    "sync.parse_pattern": lambda text: parse_pattern(text.encode()),
     "sync.decode_text": lambda text: [
         decode_text(text.encode()),
         decode_text(b"\x81" + text.encode()),

@@ -13,6 +13,9 @@ NOT_FED = {
     "triptych.evaluation.targets: '\\\\s+'.join(words)": "fed by the call evaluation.find_passage",
     "triptych.layers.inline._COMMENT": "fed by layers.visible_text, which cuts the text first",
     "triptych.parsing.html_tokens: f'</{re.escape(name)}(?=[\\\\s/>])'": "fed by parsing.html",
+    "triptych.sync.patterns: source + b'\\\\Z'": (
+        "one for each pattern of an ignore file: test_sync_patterns feeds them names and paths"
+    ),
 }
 """Patterns that are not fed by themselves, and why."""
 
