@@ -25,9 +25,9 @@ from pathlib import Path
 import attrs
 
 import triptych
-from triptych.context.counting import ESTIMATE, TokenCounter, default_counter
 from triptych.context.records import Citation, Piece
 from triptych.context.rendering import FORMATS, render_piece
+from triptych.context.token_counter import ESTIMATE, TokenCounter, default_counter
 from triptych.evaluation import bootstrap, randomisation_test
 from triptych.layers import fill_layers
 from triptych.records import Hit

@@ -19,7 +19,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from harness.corpus import VOCABULARY, Given, ZipfText, key_of
-from index_model import MemoryFeed, WordAnalyzer
+from index_model import MemoryChangeLog, WordAnalyzer
 from triptych_backends.index import LocalIndex
 
 LENGTH = 80
@@ -40,7 +40,7 @@ class Corpus:
     def vectors(self, texts: Sequence[str]) -> np.ndarray:
         return self.given.rows([key_of(text) for text in texts])
 
-    def document(self, feed: MemoryFeed, owner: int, extra: str = "") -> None:
+    def document(self, feed: MemoryChangeLog, owner: int, extra: str = "") -> None:
         texts = [f"{text} {extra}" for text in self.texts(DOCUMENT)]
         headings = [(f"Part {at % 3}",) for at in range(DOCUMENT)]
         vectors = list(self.vectors(texts))
@@ -64,7 +64,7 @@ def show(name: str, times: Sequence[float]) -> None:
 
 
 def main(chunks: int, folder: Path) -> None:
-    corpus, feed = Corpus(), MemoryFeed()
+    corpus, feed = Corpus(), MemoryChangeLog()
     for owner in range(chunks // DOCUMENT):
         corpus.document(feed, owner)
     print(f"{chunks} chunks; ms: minimum, median, 95th percentile")

@@ -20,7 +20,7 @@ from typing import Any
 
 import triptych
 from harness.corpus import SECTIONS, Given, ZipfText
-from triptych_backends.index import bm25, local, nearest
+from triptych_backends.index import bm25, local, vector_search as nearest
 
 Clock = defaultdict[str, float]
 

@@ -43,7 +43,7 @@ def change(folder: Path, chance: random.Random) -> str:
     if what in ("edit", "append"):
         paragraphs = file.read_text(encoding="utf-8", errors="replace").split("\n\n")
         at = chance.randrange(len(paragraphs)) if what == "edit" else len(paragraphs)
-        paragraphs[at : at + 1] = [f"Paragraph {chance.random()} written anew."]
+        paragraphs[at : at + 1] = [f"Paragraph {chance.random()} written again."]
         file.write_text("\n\n".join(paragraphs), encoding="utf-8")
     elif what == "rename":
         file.rename(file.with_name(f"renamed{chance.randrange(10**6)}{file.suffix}"))

@@ -1,6 +1,6 @@
 """A whole storage backend in one JSON file: an example to copy, for some thousand chunks.
 
-All of it is held in memory, and written anew at each change. Readers take no lock: what they
+All of it is held in memory, and written again at each change. Readers take no lock: what they
 read is never altered, a change puts another in its place. The reads are `triptych.reading`'s,
 the decisions `triptych.rules`'; here is what keeps and changes. POSIX only, for its file lock.
 """
@@ -20,8 +20,8 @@ import attrs
 
 from triptych import contracts, errors, records as r, rules
 from triptych.kept import Kept, KeptLayer, KeptSet
-from triptych.plain import from_plain, to_plain
 from triptych.reading import ReadChunks, ReadDocuments, ReadLayers
+from triptych.records.serialization import from_dict, to_dict
 
 ChunkSet = tuple[str, Sequence[r.DerivedChunk], r.DerivedSig]  # the document's name first
 
@@ -47,7 +47,7 @@ class JsonStore:
             self._guard = undo.enter_context(open(f"{path}.lock", "wb"))
             fcntl.flock(self._guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
             stored = json.loads(self._path.read_bytes()) if self._path.exists() else {}
-            self._datasets = {name: from_plain(Dataset, data) for name, data in stored.items()}
+            self._datasets = {name: from_dict(Dataset, data) for name, data in stored.items()}
             undo.pop_all()
         self.documents: contracts.DocumentRepo = _Documents(self)
         self.chunks: contracts.ChunkRepo = _Chunks(self)
@@ -74,7 +74,7 @@ class JsonStore:
     def _store(self, dataset_id: str, data: Dataset, **changes: Any) -> None:
         datasets = {**self._datasets, dataset_id: attrs.evolve(data, **changes)}
         with self._mapped_errors(), open(f"{self._path}.new", "w") as file:
-            file.write(json.dumps(to_plain(datasets)))
+            file.write(json.dumps(to_dict(datasets)))
             file.flush()
             os.fsync(file.fileno())
             os.replace(file.name, self._path)
@@ -114,8 +114,8 @@ class _Documents(ReadDocuments[JsonStore]):
 
     def load(self, document: r.SourceDocument) -> None:
         with self.store.writing(document.dataset_id) as (data, store):
-            stored, new = data.documents.get(document.name), rules.own_copy(document)
-            if rules.must_load(new, stored, data.used):
+            stored, new = data.documents.get(document.name), rules.copy_document(document)
+            if rules.check_loadable(new, stored, data.used):
                 store(exists=True, documents={**data.documents, new.name: new})
 
     def create_dataset(self, dataset_id: str) -> bool:
@@ -163,18 +163,18 @@ class _Chunks(ReadChunks[JsonStore]):
     def replace_many(self, dataset_id: str, sets: Sequence[ChunkSet]) -> list[bool]:
         with self.store.writing(dataset_id) as (data, store):
             new, widths = dict(data.sets), data.widths
-            done = [rules.may_replace(data.config, data.version(it[0]), it[2]) for it in sets]
+            done = [rules.can_replace(data.config, data.version(it[0]), it[2]) for it in sets]
             for name, chunks, sig in itertools.compress(sets, done):
                 widths = rules.check_widths(widths, [(sig.embed_sig, it.vector) for it in chunks])
-                new[name] = KeptSet(sig=sig, chunks=tuple(map(rules.own_unit, chunks)))
+                new[name] = KeptSet(sig=sig, chunks=tuple(map(rules.copy_vector, chunks)))
             if any(done):
                 store(sets=new, widths=widths)
             return done
 
-    def restamp(self, dataset_id: str, doc_name: str, sig: r.DerivedSig) -> bool:
+    def update_source_version(self, dataset_id: str, doc_name: str, sig: r.DerivedSig) -> bool:
         with self.store.writing(dataset_id) as (data, store):
             old = self.get_doc_sig(dataset_id, doc_name)
-            done = rules.may_restamp(old, data.version(doc_name), sig)
+            done = rules.can_update_source_version(old, data.version(doc_name), sig)
             if done:
                 new = attrs.evolve(data.sets[doc_name], sig=sig)
                 store(sets={**data.sets, doc_name: new})
@@ -197,7 +197,7 @@ class _Layers(ReadLayers[JsonStore]):
             if not rules.may_put_layer(layer, data.version(name)):
                 return False
             vectors = [(layer.sig.embed_sig, layer.vector)]
-            new = {layer.layer: KeptLayer(layer=rules.own_unit(layer))}
+            new = {layer.layer: KeptLayer(layer=rules.copy_vector(layer))}
             layers = {**data.layers, name: {**data.layers.get(name, {}), **new}}
             store(layers=layers, widths=rules.check_widths(data.widths, vectors))
             return True

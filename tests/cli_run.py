@@ -51,7 +51,7 @@ def ran(
 ) -> Ran:
     """Run ``triptych`` with ``arguments``; what it raises comes out.
 
-    As `CliRunner.invoke` does, which makes the commands' tree anew for each run.
+    As `CliRunner.invoke` does, which makes the commands' tree again for each run.
     """
     ended: object = 0
     with CliRunner().isolation(input=stdin, env=env) as (out, err, both):

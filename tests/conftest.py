@@ -34,7 +34,7 @@ def _is_good(folder: Path) -> bool:
 
 if "TMPDIR" not in os.environ and _is_good(MEMORY):
     os.environ["TMPDIR"] = str(MEMORY)
-    tempfile.tempdir = None  # asked for anew, by pytest as well
+    tempfile.tempdir = None  # asked for again, by pytest as well
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 

@@ -16,7 +16,7 @@ import attrs
 import regex
 
 from triptych import Message
-from triptych.categories import category
+from triptych._internal.redaction import shown_url, without_secrets
 from triptych.chunking import (
     ChunkConfig,
     FixedWindowChunker,
@@ -25,18 +25,18 @@ from triptych.chunking import (
     chunk_text,
     first_heading,
 )
-from triptych.context.counting import default_counter
-from triptych.context.cutting import ends
 from triptych.context.duplicates import shingles
+from triptych.context.token_counter import default_counter
+from triptych.context.truncation import ends
 from triptych.errors import TriptychError
 from triptych.evaluation.targets import find_passage
 from triptych.layers import ExtractiveSummarizer, estimate_tokens
-from triptych.layers.building.answers import gives_away, is_blank, is_obeyed, is_refusal
+from triptych.layers.builder.output_validation import gives_away, is_blank, is_obeyed, is_refusal
 from triptych.layers.inline import visible_text
 from triptych.layers.outline import read_outline
 from triptych.layers.sentences import clip
-from triptych.parsing.building import drop_contents_lines, fit, markdown_safe
-from triptych.redaction import shown_url, without_secrets
+from triptych.parsing.builder import drop_contents_lines, fit, markdown_safe
+from triptych.parsing.categories import category
 from triptych.sync import front_matter
 from triptych.sync.encodings import decode_text
 from triptych.sync.patterns import parse_pattern
@@ -47,10 +47,10 @@ from triptych.text.tokenizers import detect_tokenizer, extract_keywords
 from triptych_adapters.cli.output import visible
 from triptych_backends.embedders.hashing import HashEmbedder
 from triptych_backends.parsing import default_parser
-from triptych_backends.providers.answers import text_at
 from triptych_backends.providers.batching import shortened
-from triptych_backends.providers.faults import Profile, Refusal, fault, shown
-from triptych_backends.providers.retrying import retry_after_seconds
+from triptych_backends.providers.errors import ProviderErrorRules, Refusal, fault, shown
+from triptych_backends.providers.response_parsing import text_at
+from triptych_backends.providers.retries import retry_after_seconds
 
 __all__ = ["CALLS", "UNITS", "Found", "found_patterns", "growth_fault", "hostile", "own_units"]
 
@@ -100,7 +100,9 @@ def _parse(name: str) -> Callable[[str], object]:
 
 
 def _refusal(text: str) -> object:
-    profile = Profile(name="X", model="m", key_advice="", model_advice="", start_advice="")
+    profile = ProviderErrorRules(
+        name="X", model="m", key_advice="", model_advice="", start_advice=""
+    )
     found = [
         fault(Refusal(status=status, body=body), profile, [KEY])
         for status in (400, 429)

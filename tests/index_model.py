@@ -11,7 +11,7 @@ import numpy as np
 from attrs import define, evolve, field
 from numpy.typing import NDArray
 
-from triptych_backends.index import Change, Field, Head, Profile, Rows, Scored, Unit
+from triptych_backends.index import Change, Field, IndexConfig, LogPosition, Rows, Scored, Unit
 
 
 class WordAnalyzer:
@@ -45,7 +45,7 @@ class Owner:
     units: list[Unit] = field(factory=list)
 
 
-class MemoryFeed:
+class MemoryChangeLog:
     """The truth of many datasets. `calls` counts what the index asked for."""
 
     def __init__(self, nonce: str = "first") -> None:
@@ -53,7 +53,7 @@ class MemoryFeed:
         self.seq = 0
         self.owners: dict[tuple[str, Field], dict[int, Owner]] = {}
         self.log: dict[str, dict[tuple[Field | None, int], int]] = {}
-        self.profiles: dict[str, Profile] = {}
+        self.profiles: dict[str, IndexConfig] = {}
         self.by_key: dict[int, Unit] = {}
         self.epochs: list[tuple[int, str]] = [(0, "first")]
         self.calls: Counter[str] = Counter()
@@ -106,7 +106,7 @@ class MemoryFeed:
 
     def set_profile(self, dataset: str, *, language: str = "english", space: str = "") -> None:
         with self._lock:
-            self.profiles[dataset] = Profile(language=language, space=space)
+            self.profiles[dataset] = IndexConfig(language=language, space=space)
             self.reset(dataset)
 
     def _forget(self, dataset: str, field: Field, owner: int) -> None:
@@ -125,9 +125,9 @@ class MemoryFeed:
             owners = self.owners.get((dataset, field), {})
             return [unit for owner in owners.values() for unit in owner.units]
 
-    def copy(self) -> MemoryFeed:
+    def copy(self) -> MemoryChangeLog:
         """The same truth as of now."""
-        other = MemoryFeed(self.nonce)
+        other = MemoryChangeLog(self.nonce)
         other.seq, other._next = self.seq, self._next
         other.owners = {
             place: {number: evolve(owner) for number, owner in owners.items()}
@@ -139,7 +139,7 @@ class MemoryFeed:
         other.epochs = list(self.epochs)
         return other
 
-    def restore(self, copy: MemoryFeed) -> None:
+    def restore(self, copy: MemoryChangeLog) -> None:
         """Become `copy`, beneath whoever reads."""
         with self._lock:
             vars(self).update({**vars(copy.copy()), "_lock": self._lock, "calls": self.calls})
@@ -150,9 +150,9 @@ class MemoryFeed:
 
     # What the index calls.
 
-    def head(self) -> Head:
+    def head(self) -> LogPosition:
         with self._lock:
-            return Head(nonce=self.nonce, seq=self.seq, epoch=self.epoch(self.seq) or "")
+            return LogPosition(nonce=self.nonce, seq=self.seq, epoch=self.epoch(self.seq) or "")
 
     def changes(self, dataset: str, after: int) -> list[Change]:
         with self._lock:
@@ -179,13 +179,13 @@ class MemoryFeed:
         rows = np.stack([row for _, row in kept]) if kept else np.empty((0, 0), np.float32)
         return Rows([key for key, _ in kept], rows)
 
-    def profile(self, dataset: str) -> Profile:
-        return self.profiles.get(dataset, Profile(language="english", space=""))
+    def profile(self, dataset: str) -> IndexConfig:
+        return self.profiles.get(dataset, IndexConfig(language="english", space=""))
 
     def epoch(self, seq: int) -> str | None:
         return next(mark for first, mark in reversed(self.epochs) if first <= seq)
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         self.calls["settle"] += 1
 
 

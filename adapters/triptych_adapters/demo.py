@@ -22,7 +22,7 @@ from rich.text import Text
 
 import triptych
 from triptych.errors import NotFoundError, TriptychError
-from triptych.files import read_text
+from triptych.parsing.files import read_text
 from triptych_adapters.cli.exits import Exit, exit_for
 from triptych_adapters.cli.files import find_files
 from triptych_adapters.cli.output import visible

@@ -14,7 +14,6 @@ import attrs
 
 from triptych import deadlines
 from triptych.errors import CancelledError, TriptychError, ValidationError
-from triptych.formats import format_xml, hit_json
 from triptych.records import (
     Hit,
     Layer,
@@ -26,7 +25,8 @@ from triptych.records import (
     check_text,
     to_scope,
 )
-from triptych.search.resolution import judge
+from triptych.search.query import validate
+from triptych.search.result_formats import format_xml, hit_json
 from triptych.service import Service
 from triptych_adapters.services import check_service
 
@@ -116,7 +116,7 @@ def knowledge_node(
         "where": {} if where is None else where,
         "fresh_only": fresh_only,
     }
-    prototype, _ = judge(Query(text="any", dataset_id="any", **fields))
+    prototype, _ = validate(Query(text="any", dataset_id="any", **fields))
     fields["where"] = copy.deepcopy(dict(prototype.where))  # the caller's may change
     own = {each.dataset_id: each for each in datasets or ()}
     _check_own(own.values(), prototype, {*_ADDED, query_key, dataset_key})
@@ -226,7 +226,7 @@ def _check_own(datasets: Iterable[NodeDataset], prototype: Query, taken: set[str
     for each in datasets:
         if each.top_k is not None:
             try:
-                judge(attrs.evolve(prototype, top_k=each.top_k))
+                validate(attrs.evolve(prototype, top_k=each.top_k))
             except ValidationError as error:
                 raise ValidationError(f"the dataset {each.dataset_id!r}: {error}") from None
         if each.state_key is not None:

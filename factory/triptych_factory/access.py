@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 import attrs
 
+from triptych._internal.redaction import shown_url
 from triptych.errors import ValidationError
-from triptych.redaction import shown_url
 
 if TYPE_CHECKING:
     from triptych_backends.providers.connection import Connection

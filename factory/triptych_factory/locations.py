@@ -9,9 +9,9 @@ from pathlib import Path
 
 import attrs
 
+from triptych._internal.redaction import shown_url
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import check_text
-from triptych.redaction import shown_url
 
 __all__ = ["Location", "parse_location", "relative_to", "shown_location"]
 
@@ -40,7 +40,7 @@ def parse_location(url: str) -> Location:
     """What ``url`` names: a URL, or a path for SQLite.
 
     Raises:
-        ValidationError: it cannot be meant, or its scheme is unknown.
+        ValidationError: it is invalid, or its scheme is unknown.
         NotAvailableError: its scheme is not in this version.
     """
     check_text(url, "the store's URL or path")

@@ -14,8 +14,8 @@ from typing import Any
 
 import attrs
 
+from triptych._internal.redaction import shown_url
 from triptych.errors import ValidationError
-from triptych.redaction import shown_url
 from triptych_factory.access import TRUSTED_HOSTS, Origin
 from triptych_factory.locations import relative_to, shown_location
 
@@ -160,7 +160,7 @@ class Settings:
                 current directory. The nearest file counts, alone.
 
         Raises:
-            ValidationError: a key of the file is unknown, or a value cannot be meant. The
+            ValidationError: a key of the file is unknown, or a value is invalid. The
                 message names the file, variable or argument.
         """
         environ = os.environ if environ is None else environ

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import attrs
 
-from triptych.doctor import Check, Tally
+from triptych.diagnostics import Check, FindingCollector
 from triptych.records import DoctorReport
 from triptych.service import Service
 from triptych.sync import DirectorySync, SyncOptions, SyncParser, SyncRoot
@@ -22,7 +22,7 @@ SYNC_STATE = Check(
     "sync.state",
     "what syncs remember of files is damaged, of another version, or was left half written",
     "the next sync of that folder reads every file again; what is stored is not concerned",
-    repair="it is removed, and the next sync makes it anew",
+    repair="it is removed, and the next sync makes it again",
 )
 
 _BESIDE = ("-wal", "-shm", "-journal", ".index")
@@ -74,7 +74,7 @@ def examined_syncs(report: DoctorReport, settings: Settings, *, repair: bool) ->
     folder = state_folder(parse_location(settings.url))
     if folder is None or not folder.is_dir():
         return report
-    broken, tally = broken_states(folder), Tally()
+    broken, tally = broken_states(folder), FindingCollector()
     for file in broken:
         tally.add(SYNC_STATE, f"the syncs in {folder}", file.name)
     if not broken:

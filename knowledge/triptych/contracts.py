@@ -45,7 +45,6 @@ from triptych.records import (
     DerivedSig,
     DocumentInfo,
     Finding,
-    Found,
     Generation,
     HealthCheck,
     Layer,
@@ -53,12 +52,13 @@ from triptych.records import (
     Message,
     ModelUsage,
     NewDocument,
-    ParkedLayer,
     PutOutcome,
+    QuarantinedLayer,
     RebuildReport,
     RebuildScope,
     ResolvedQuery,
     SourceDocument,
+    StoredUnit,
     Vector,
 )
 
@@ -77,11 +77,10 @@ __all__ = [
     "DocVectorSearcher",
     "DocumentRepo",
     "Embedder",
-    "Eraser",
     "EventNotifier",
-    "Examiner",
     "HealthReader",
     "InProcess",
+    "IntegrityChecker",
     "LayerJournal",
     "LayerPager",
     "LayerRepo",
@@ -89,6 +88,7 @@ __all__ = [
     "Ranker",
     "Rebuilder",
     "Retriever",
+    "SecureEraser",
     "StatsReader",
     "VectorReader",
     "VersionReader",
@@ -306,7 +306,7 @@ class ChunkRepo(ChunkSigReader, Protocol):
         """
         ...
 
-    def restamp(self, dataset_id: str, doc_name: str, sig: DerivedSig) -> bool:
+    def update_source_version(self, dataset_id: str, doc_name: str, sig: DerivedSig) -> bool:
         """Move a set that is fresh under ``sig`` to ``sig.source_version``; whether it was done.
 
         Done only if the set's input, chunker and embedder signatures equal those of ``sig``
@@ -336,7 +336,7 @@ class ChunkRepo(ChunkSigReader, Protocol):
         """
         ...
 
-    def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, Found]:
+    def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
         """What the candidates' keys stand for, all read in one snapshot.
 
         Keys whose unit has been replaced or deleted since are left out; after a restamp they
@@ -406,7 +406,7 @@ class DocLevelSearcher(Protocol):
         """
         ...
 
-    def fetch_docs(self, keys: Sequence[Hashable]) -> Mapping[Hashable, Found]:
+    def fetch_docs(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
         """What document keys stand for, in one snapshot.
 
         ``opening`` is the first `OPENING` code points of the content, ``sig`` the chunk set's,
@@ -470,7 +470,7 @@ class LayerRepo(Protocol):
         """
         ...
 
-    def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, Found]:
+    def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
         """What layer keys stand for; the rules of `ChunkRepo.fetch`."""
         ...
 
@@ -504,19 +504,19 @@ class LayerJournal(Protocol):
     `LayerRepo.delete_by_dataset`, and everything with the dataset.
     """
 
-    def park(self, parked: ParkedLayer) -> None:
-        """Remember it in place of what was parked for this name and kind."""
+    def quarantine(self, quarantined: QuarantinedLayer) -> None:
+        """Remember it in place of what was quarantined for this name and kind."""
         ...
 
-    def unpark(self, dataset_id: str, doc_name: str, layer: Layer) -> None:
-        """Forget what was parked. Idempotent."""
+    def release_quarantined(self, dataset_id: str, doc_name: str, layer: Layer) -> None:
+        """Forget what was quarantined. Idempotent."""
         ...
 
-    def parked(self, dataset_id: str) -> Sequence[ParkedLayer]:
-        """All that is parked, by name and kind."""
+    def quarantined(self, dataset_id: str) -> Sequence[QuarantinedLayer]:
+        """All that is quarantined, by name and kind."""
         ...
 
-    def charge(self, dataset_id: str, usage: ModelUsage) -> None:
+    def record_usage(self, dataset_id: str, usage: ModelUsage) -> None:
         """Add ``usage`` to what the model cost so far."""
         ...
 
@@ -524,15 +524,15 @@ class LayerJournal(Protocol):
         """What each model cost in this dataset, ordered by model."""
         ...
 
-    def put_note(self, dataset_id: str, doc_name: str, key: str, content: str) -> None:
+    def put_checkpoint(self, dataset_id: str, doc_name: str, key: str, content: str) -> None:
         """Keep an intermediate result under a name, in place of one of the same key."""
         ...
 
-    def notes(self, dataset_id: str, doc_name: str) -> Mapping[str, str]:
+    def checkpoints(self, dataset_id: str, doc_name: str) -> Mapping[str, str]:
         """The intermediate results under this name, by key."""
         ...
 
-    def keep_notes(self, dataset_id: str, doc_name: str, keys: Collection[str]) -> None:
+    def prune_checkpoints(self, dataset_id: str, doc_name: str, keys: Collection[str]) -> None:
         """Forget the intermediate results under this name, but for those of ``keys``."""
         ...
 
@@ -549,10 +549,10 @@ class StatsReader(Protocol):
 
 
 @runtime_checkable
-class Eraser(Protocol):
+class SecureEraser(Protocol):
     """Power: make what was deleted unrecoverable from the store's own files."""
 
-    def erase(self) -> None:
+    def scrub(self) -> None:
         """Overwrite free pages, logs and index files. May take long; idempotent."""
         ...
 
@@ -562,28 +562,28 @@ class HealthReader(Protocol):
     """Power: a store that can tell what is wrong with it, its index included."""
 
     def check_health(self) -> Sequence[HealthCheck]:
-        """What was looked at. Quick, whatever the size; mends nothing, and writes nothing."""
+        """What was looked at. Quick, whatever the size; repairs nothing, and writes nothing."""
         ...
 
 
 @runtime_checkable
-class Examiner(Protocol):
-    """Power: a store that can check what only itself sees, and mend it.
+class IntegrityChecker(Protocol):
+    """Power: a store that can check what only itself sees, and fix it.
 
     What any store can be asked through its three repositories the Service checks by itself.
     """
 
-    def examine(self, dataset_ids: Collection[str]) -> Iterator[Finding]:
+    def check_integrity(self, dataset_ids: Collection[str]) -> Iterator[Finding]:
         """What is wrong in these datasets, and in the store as a whole. Writes nothing.
 
         ``dataset_ids`` are all there are, or those that were asked for. Reads all there is, in
-        bounded memory. At most one finding a check and place, with a count; those that `mend`
-        mends have a ``repair``. Any number of writers may be at work meanwhile.
+        bounded memory. At most one finding a check and place, with a count; those that `repair`
+        repairs have a ``repair``. Any number of writers may be at work meanwhile.
         """
         ...
 
-    def mend(self, checks: Collection[str], dataset_ids: Collection[str]) -> Sequence[str]:
-        """Mend what the ``checks`` of these names find now; what was done, in words.
+    def repair(self, checks: Collection[str], dataset_ids: Collection[str]) -> Sequence[str]:
+        """Repair what the ``checks`` of these names find now; what was done, in words.
 
         From the truth alone: what is derived is dropped, to be made again by the Service, and
         no source document is removed or altered. Names of other checks are passed over.

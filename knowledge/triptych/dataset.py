@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from triptych._internal.progress import ProgressCallback
 from triptych.errors import ValidationError
-from triptych.progress import ProgressCallback
 from triptych.records import (
     DatasetStats,
     DerivedLayer,

@@ -1,7 +1,7 @@
 """The errors of Triptych: one root, one tree.
 
     TriptychError
-    ├── ValidationError         what was asked for cannot be meant (also a ValueError)
+    ├── ValidationError         what was asked for is invalid (also a ValueError)
     │   └── ParseError          a file cannot be read as what it is
     ├── NotFoundError           the named thing is not there (also a LookupError)
     ├── ConflictError           somebody else changed it first
@@ -60,7 +60,7 @@ class TriptychError(Exception):
 
 
 class ValidationError(TriptychError, ValueError):
-    """An argument cannot be meant; nothing was read or written."""
+    """An argument is invalid; nothing was read or written."""
 
 
 class ParseError(ValidationError):

@@ -34,9 +34,9 @@ def _new_state() -> str:
 
 @attrs.frozen(kw_only=True, slots=True)
 class KeptSet:
-    """One state of a document's chunk set; its chunks are those of `triptych.rules.own_unit`.
+    """One state of a document's chunk set; its chunks are those of `triptych.rules.copy_vector`.
 
-    ``state`` names it in the keys of its chunks. A set that replaces this one is made anew and
+    ``state`` names it in the keys of its chunks. A set that replaces this one is made again and
     so has another; one that is restamped (`attrs.evolve`) keeps it, for its chunks are the same.
     """
 
@@ -47,7 +47,7 @@ class KeptSet:
 
 @attrs.frozen(kw_only=True, slots=True)
 class KeptLayer:
-    """One state of a layer, of `triptych.rules.own_unit`; ``state`` names it in its key."""
+    """One state of a layer, of `triptych.rules.copy_vector`; ``state`` names it in its key."""
 
     layer: DerivedLayer
     state: str = attrs.field(factory=_new_state)

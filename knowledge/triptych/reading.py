@@ -20,13 +20,13 @@ from triptych.records import (
     DerivedLayer,
     DerivedSig,
     DocumentInfo,
-    Found,
     Layer,
     LayerQuery,
     SourceDocument,
+    StoredUnit,
     Vector,
 )
-from triptych.rules import own_copy, page_of_names, read_chunk
+from triptych.rules import copy_document, page_of_names, read_chunk
 from triptych.search import exhaustive
 
 __all__ = ["InMemory", "ReadChunks", "ReadDocuments", "ReadLayers"]
@@ -61,7 +61,7 @@ class ReadDocuments(_Reads[S]):
     def get(self, dataset_id: str, name: str) -> SourceDocument | None:
         """See `DocumentRepo.get`."""
         document = self._dataset(dataset_id).documents.get(name)
-        return own_copy(document) if document else None
+        return copy_document(document) if document else None
 
     def get_info(self, dataset_id: str, name: str) -> DocumentInfo | None:
         """See `DocumentRepo.get_info`."""
@@ -129,7 +129,7 @@ class ReadChunks(_Reads[S]):
         """See `ChunkRepo.search`."""
         return exhaustive.search_chunks(query, self.store.datasets())
 
-    def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, Found]:
+    def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
         """See `ChunkRepo.fetch`."""
         return exhaustive.fetch(keys, self.store.datasets())
 
@@ -155,6 +155,6 @@ class ReadLayers(_Reads[S]):
         """See `LayerRepo.search`."""
         return exhaustive.search_layers(query, self.store.datasets())
 
-    def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, Found]:
+    def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
         """See `LayerRepo.fetch`."""
         return exhaustive.fetch(keys, self.store.datasets())

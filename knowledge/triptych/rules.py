@@ -30,25 +30,25 @@ from triptych.records import (
 )
 
 __all__ = [
-    "after_put",
     "after_puts",
+    "can_replace",
+    "can_update_source_version",
     "check_delete",
     "check_if_version",
+    "check_loadable",
     "check_unused",
     "check_widths",
+    "copy_document",
+    "copy_vector",
     "document_of",
     "embedding_spaces",
     "has_source",
     "is_of_document",
     "may_put_layer",
-    "may_replace",
-    "may_restamp",
     "metadata_after",
-    "must_load",
     "next_version",
-    "own_copy",
-    "own_unit",
     "page_of_names",
+    "plan_put",
     "read_chunk",
 ]
 
@@ -59,7 +59,7 @@ _Unit = TypeVar("_Unit", DerivedChunk, DerivedLayer)
 # Documents
 
 
-def after_put(
+def plan_put(
     dataset_id: str, new: NewDocument, stored: SourceDocument | None, used: int
 ) -> SourceDocument:
     """What `DocumentRepo.put` leaves behind: ``stored`` itself when nothing has to be written.
@@ -108,7 +108,7 @@ def after_puts(
 ) -> tuple[list[PutOutcome], dict[str, SourceDocument]]:
     """What `BulkDocumentRepo.put_many` answers, and by name the documents it has to write.
 
-    Each is `after_put` over those before it. The two share no metadata: the answer is the
+    Each is `plan_put` over those before it. The two share no metadata: the answer is the
     caller's to change.
 
     Args:
@@ -120,7 +120,7 @@ def after_puts(
     for new in documents:
         old = changed.get(new.name) or stored.get(new.name)
         try:
-            document = after_put(dataset_id, new, old, used)
+            document = plan_put(dataset_id, new, old, used)
         except ConflictError as error:
             outcomes.append(PutOutcome(name=new.name, change="failed", error=error))
             continue
@@ -128,7 +128,7 @@ def after_puts(
         if document is not old:
             changed[new.name] = document
             change = "updated" if old else "added"
-        outcomes.append(PutOutcome(name=new.name, change=change, document=own_copy(document)))
+        outcomes.append(PutOutcome(name=new.name, change=change, document=copy_document(document)))
     return outcomes, changed
 
 
@@ -177,7 +177,7 @@ def next_version(version: int, used: int) -> int:
     return max(version, used) + 1
 
 
-def must_load(document: SourceDocument, stored: SourceDocument | None, used: int) -> bool:
+def check_loadable(document: SourceDocument, stored: SourceDocument | None, used: int) -> bool:
     """Whether `DocumentRepo.load` has anything to write: not where ``document`` is stored.
 
     Args:
@@ -217,7 +217,7 @@ def page_of_names(
     return found[: None if limit is None else max(limit, 0)]
 
 
-def own_copy(document: _Document) -> _Document:
+def copy_document(document: _Document) -> _Document:
     """The document with metadata of its own, which its receiver may change."""
     return attrs.evolve(document, metadata=dict(document.metadata))
 
@@ -225,7 +225,7 @@ def own_copy(document: _Document) -> _Document:
 # Chunk sets and layers
 
 
-def may_replace(config: DatasetConfig | None, version: int, sig: DerivedSig) -> bool:
+def can_replace(config: DatasetConfig | None, version: int, sig: DerivedSig) -> bool:
     """Whether `ChunkRepo.replace` may be done for a document at ``version``."""
     return (
         config is not None
@@ -234,8 +234,8 @@ def may_replace(config: DatasetConfig | None, version: int, sig: DerivedSig) -> 
     )
 
 
-def may_restamp(stored: DerivedSig | None, version: int, sig: DerivedSig) -> bool:
-    """Whether `ChunkRepo.restamp` may be done: ``stored`` is the set's signature as it is."""
+def can_update_source_version(stored: DerivedSig | None, version: int, sig: DerivedSig) -> bool:
+    """Whether `ChunkRepo.update_source_version` may be done; ``stored`` is the set's signature."""
     return (
         stored is not None
         and (stored.input_sig, stored.chunker_sig, stored.embed_sig)
@@ -293,7 +293,7 @@ def embedding_spaces(vectors: Iterable[tuple[str, Vector | None]]) -> tuple[Embe
     )
 
 
-def own_unit(unit: _Unit) -> _Unit:
+def copy_vector(unit: _Unit) -> _Unit:
     """The chunk or layer as it is kept: its vector a read-only copy, its staleness untold."""
     vector = unit.vector
     if vector is not None:

@@ -10,12 +10,12 @@ from typing import Any
 
 import attrs
 
-from triptych.bulk import check_progress
+from triptych._internal.progress import ProgressCallback
 from triptych.chunking import ChunkerSet, default_chunkers
-from triptych.context.counting import TokenCounter
-from triptych.context.desk import ContextDesk
+from triptych.context.builder import ContextBuilder
+from triptych.context.citation_check import verify
 from triptych.context.records import Citation, ContextPack, Verification
-from triptych.context.verifying import verify
+from triptych.context.token_counter import TokenCounter
 from triptych.contracts import (
     LLM,
     ChunkRepo,
@@ -24,27 +24,28 @@ from triptych.contracts import (
     DocumentRepo,
     DocVectorSearcher,
     Embedder,
-    Eraser,
     LayerRepo,
     Ranker,
     Retriever,
+    SecureEraser,
     StatsReader,
 )
 from triptych.dataset import Dataset
-from triptych.derivation import Deriver
-from triptych.doctor import DoctorDesk
-from triptych.embedding import check_embedder
+from triptych.diagnostics import Doctor
+from triptych.diagnostics.health import check_health
 from triptych.errors import (
     CancelledError,
     NotFoundError,
     StoreError,
     ValidationError,
 )
-from triptych.health import check_health
-from triptych.history import HistoryDesk, restored, unified_diff
-from triptych.layering import LayerDesk
-from triptych.progress import ProgressCallback
-from triptych.rebuilding import RebuildDesk
+from triptych.ingestion.batches import check_progress
+from triptych.ingestion.derivation import DerivationPipeline
+from triptych.ingestion.embedding import check_embedder
+from triptych.ingestion.layers import LayerService
+from triptych.ingestion.rebuild import RebuildRunner
+from triptych.ingestion.versions import VersionHistory, restored, unified_diff
+from triptych.ingestion.writer import Writer
 from triptych.records import (
     DatasetConfig,
     DatasetStats,
@@ -67,8 +68,8 @@ from triptych.records import (
     check_whole,
 )
 from triptych.rules import embedding_spaces
-from triptych.search.desk import SearchDesk
 from triptych.search.engine import SearchEngine
+from triptych.search.pipeline import SearchPipeline
 from triptych.search.retrievers import (
     BM25Retriever,
     DocumentBM25Retriever,
@@ -77,7 +78,6 @@ from triptych.search.retrievers import (
     VectorRetriever,
 )
 from triptych.text import get_analyzer
-from triptych.writing import Writer
 
 __all__ = ["Service", "ServiceOptions"]
 
@@ -152,22 +152,22 @@ class Service:
         self.documents = documents
         self.chunks = chunks
         self.layer_repo = layers
-        self._deriver = Deriver(
+        self._deriver = DerivationPipeline(
             chunks,
             self.options.chunkers,
             self.options.embedder,
             self.options.embed_concurrency,
         )
         self._engine = engine or build_engine(chunks, layers, self.options)
-        self._searches = SearchDesk(documents, chunks, layers, self._engine, self._deriver)
+        self._searches = SearchPipeline(documents, chunks, layers, self._engine, self._deriver)
         self._writer = Writer(documents, chunks, self._deriver, self.options.language)
-        self._layers = LayerDesk(documents, layers, self._deriver, self._writer.check_config)
-        self._history = HistoryDesk(documents)
-        self._contexts = ContextDesk(self._searches, documents, chunks)
-        self._rebuilds = RebuildDesk(
+        self._layers = LayerService(documents, layers, self._deriver, self._writer.check_config)
+        self._history = VersionHistory(documents)
+        self._contexts = ContextBuilder(self._searches, documents, chunks)
+        self._rebuilds = RebuildRunner(
             documents, chunks, layers, self._deriver, self._writer, self._layers
         )
-        self._doctors = DoctorDesk(
+        self._doctors = Doctor(
             documents,
             chunks,
             layers,
@@ -373,7 +373,7 @@ class Service:
     def configure_dataset(self, dataset_id: str, *, language: str) -> DatasetConfig:
         """Set the language a dataset is analysed in, before or after its first document.
 
-        The index of an existing dataset is built anew at the next search.
+        The index of an existing dataset is built again at the next search.
 
         Raises:
             ValidationError: the analyzer knows no such language; the message lists those it does.
@@ -448,8 +448,8 @@ class Service:
             if name is None
             else self.delete_document(dataset_id, name)
         )
-        erasers = [repo for repo in self._repos() if isinstance(repo, Eraser)]
-        self._all("erasing", *(eraser.erase for eraser in erasers))
+        erasers = [repo for repo in self._repos() if isinstance(repo, SecureEraser)]
+        self._all("erasing", *(eraser.scrub for eraser in erasers))
         return existed
 
     # Search
@@ -461,7 +461,7 @@ class Service:
         hits are read in one snapshot.
 
         Raises:
-            ValidationError: a field of the query cannot be meant.
+            ValidationError: a field of the query is invalid.
             NotFoundError: there is no such dataset.
             NotAvailableError: the mode cannot be served (in hybrid mode a warning).
             ModelMismatchError: vector mode over vectors of another model.
@@ -516,7 +516,7 @@ class Service:
         A budget too small for anything gives an empty pack with a warning.
 
         Raises:
-            ValidationError: budget, format, layers or counter cannot be meant, or the counter
+            ValidationError: budget, format, layers or counter is invalid, or the counter
                 answers no number.
             TriptychError: as `search`.
         """
@@ -652,7 +652,7 @@ class Service:
         taken on: the dataset's configuration becomes this Service's. ``scope`` can name several
         documents, which ``doc_name`` cannot; no ``progress`` is told then. One's failure
         is in the report and holds up no other. Layers are not made here, but those of another
-        embedder are embedded anew, as they are. What has lost its source is removed.
+        embedder are embedded again, as they are. What has lost its source is removed.
 
         What is stale is embedded by up to ``options.embed_concurrency`` calls at a time, and
         committed page by page: a rebuild that was cut off goes on where it stopped.
@@ -673,7 +673,7 @@ class Service:
             raise ValidationError("give rebuild a scope or a dataset_id, not both")
         scope = scope or RebuildScope(dataset_id=dataset_id, doc_name=doc_name)
         if scope.dataset_id and scope.dataset_id not in self.documents.list_datasets():
-            report = self._rebuilds.leftovers(scope.dataset_id)
+            report = self._rebuilds.remove_orphans(scope.dataset_id)
             if not report.removed:
                 raise self._missing(scope.dataset_id)
             return report
@@ -723,7 +723,7 @@ class Service:
         That takes time in proportion to the store; `health` is the quick look. Others may write
         meanwhile.
 
-        ``repair`` mends what can be made again from the truth, and examines once more: the
+        ``repair`` repairs what can be made again from the truth, and examines once more: the
         report then tells what is left. It never removes or alters a source document.
         ``dataset_id`` names the one dataset to look at, beside the store as a whole.
 
@@ -806,7 +806,8 @@ class Service:
             vectors=sum(chunk.vector is not None for chunk in chunks),
             layers=len(self.layer_repo.list(dataset_id)),
             stale=sum(
-                info.name not in sigs or sigs[info.name].is_stale(self._deriver.want(info))
+                info.name not in sigs
+                or sigs[info.name].is_stale(self._deriver.expected_signature(info))
                 for info in infos
             ),
             size=sum(info.size for info in infos),
@@ -832,7 +833,7 @@ class Service:
             alike = kinds.pop() if len(kinds) == 1 else StoreError
             kind = alike if issubclass(alike, StoreError) else StoreError
             raise kind(
-                f"{doing}: {len(errors)} of {len(steps)} steps failed ({said}): mend the cause "
+                f"{doing}: {len(errors)} of {len(steps)} steps failed ({said}): fix the cause "
                 "and call again",
                 errors=errors,
             ) from errors[0]

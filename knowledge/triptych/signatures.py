@@ -7,19 +7,16 @@ each preceded by its length, so that no two lists of parts run together.
 from __future__ import annotations
 
 import hashlib
-import uuid
 from collections.abc import Iterable, Mapping
-from typing import Final
 
+from triptych._internal.digests import digest
 from triptych.chunking.kinds import kind_of
 from triptych.chunking.outline import OUTLINE_KEY
 from triptych.records import DocumentInfo, DocumentSummary, SourceDocument
 
 __all__ = [
     "SummariesDigest",
-    "chunk_id",
     "content_sha256",
-    "digest",
     "document_info",
     "document_input_sig",
     "embedding_input_sig",
@@ -28,23 +25,9 @@ __all__ = [
 ]
 
 
-_CHUNKS: Final = uuid.UUID("b6482900-31b6-52d6-af5d-00d5479f083c")
-"""The namespace of chunk ids; never to be changed."""
-
-
 def content_sha256(content: str) -> str:
     """The hex SHA-256 of ``content`` in UTF-8: a document's fingerprint."""
     return hashlib.sha256(content.encode("utf-8")).hexdigest()
-
-
-def digest(*parts: str) -> str:
-    """128 bits of SHA-256 over ``parts``, as hex."""
-    state = hashlib.sha256()
-    for part in parts:
-        data = part.encode("utf-8")
-        state.update(b"%d:" % len(data))
-        state.update(data)
-    return state.hexdigest()[:32]
 
 
 def document_input_sig(name: str, content_digest: str, metadata: Mapping[str, str]) -> str:
@@ -79,17 +62,6 @@ def document_info(document: SourceDocument) -> DocumentInfo:
 def embedding_input_sig(text: str) -> str:
     """The digest of one text as it goes to the embedder: what its vector is stored under."""
     return hashlib.sha256(text.encode("utf-8")).hexdigest()[:32]
-
-
-def chunk_id(dataset_id: str, doc_name: str, input_sig: str, occurrence: int) -> str:
-    """The stable id of a chunk: a UUID of version 5, unique among all chunks of a store.
-
-    It is made of what the chunk's vector is made of (`embedding_input_sig` of title, headings and
-    text) and of its document, so it changes if and only if one of these does. ``occurrence`` is
-    the number of chunks before it in the document that have the same ``input_sig``.
-    """
-    name = digest("chunk", dataset_id, doc_name, input_sig, str(occurrence))
-    return str(uuid.uuid5(_CHUNKS, name))
 
 
 def prompt_sig(prompt: str, model: str) -> str:

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from triptych.contracts import BulkDocumentRepo, CoverageEmbedder, Eraser
+from triptych.contracts import BulkDocumentRepo, CoverageEmbedder, SecureEraser
 from triptych.errors import ProviderError, StoreError
 from triptych.testing import (
     CoveringEmbedder,
@@ -17,11 +17,11 @@ from triptych.testing import (
     ScriptedLLM,
     failing_store,
 )
+from triptych.testing.builders import fill
 from triptych.testing.chunks import ChunkTests
 from triptych.testing.documents import DocumentTests
 from triptych.testing.fakes import Message
 from triptych.testing.layers import LayerTests
-from triptych.testing.making import fill
 from triptych_backends.memory import MemoryStore
 
 
@@ -101,8 +101,8 @@ def test_failing_store_fails_in_the_named_method_and_nowhere_else() -> None:
 def test_wrapper_has_the_powers_of_what_it_wraps() -> None:
     store = MemoryStore()
     assert isinstance(Failing(store.documents), BulkDocumentRepo)
-    assert not isinstance(Failing(store.documents), Eraser)
-    assert isinstance(Failing(store), Eraser)
+    assert not isinstance(Failing(store.documents), SecureEraser)
+    assert isinstance(Failing(store), SecureEraser)
     store.close()
 
 

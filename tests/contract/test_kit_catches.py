@@ -16,7 +16,8 @@ from hypothesis import Phase, settings
 from json_files import full_disk
 from json_store import JsonStore
 from triptych import rules
-from triptych.rebuilding import RebuildDesk
+from triptych.ingestion.rebuild import RebuildRunner
+from triptych.ingestion.writer import Writer
 from triptych.records import NO_CHUNK, Filter, Finding, RebuildReport
 from triptych.search.exhaustive import Unit, rank
 from triptych.service import Service
@@ -27,7 +28,7 @@ from triptych.testing.corpus import DATASETS
 from triptych.testing.crash import CrashTests
 from triptych.testing.deletes import DeleteTests
 from triptych.testing.documents import CONTENTS, DocumentTests
-from triptych.testing.failing import WRITES, FailingTests
+from triptych.testing.failures import WRITES, FailingTests
 from triptych.testing.fakes import FailingStore
 from triptych.testing.filters import FILTERS, FilterTests
 from triptych.testing.harness import HarnessTests
@@ -35,14 +36,13 @@ from triptych.testing.history import HistoryTests
 from triptych.testing.layers import LayerTests
 from triptych.testing.races import DELETES, PUTS, REBUILDS, RaceTests
 from triptych.testing.search import SearchTests
-from triptych.writing import Writer
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sql import SqlStore
 
 Around = Callable[..., Any]
 
 
-def finds_itself_wrong(examine: Any, store: Any, dataset_ids: Any) -> Any:
+def finds_itself_wrong(check_integrity: Any, store: Any, dataset_ids: Any) -> Any:
     for dataset in dataset_ids:
         yield Finding(check="index.missing", place=dataset, detail="a chunk", why="it is not found")
 
@@ -236,9 +236,11 @@ def names_only_what_has_chunks(doc_names: Any, store: Any, dataset_id: str) -> A
     return [name for name in doc_names(dataset_id) if sets[name].chunks]
 
 
-def restamps_anything(restamp: Any, store: Any, dataset_id: str, name: str, sig: Any) -> Any:
+def restamps_anything(
+    update_source_version: Any, store: Any, dataset_id: str, name: str, sig: Any
+) -> Any:
     if name in store._truth.read(dataset_id).sets:
-        store._truth.restamp(dataset_id, name, sig)
+        store._truth.update_source_version(dataset_id, name, sig)
         return True
     return False
 
@@ -313,7 +315,7 @@ def checks_no_width(
     replace: Any, store: Any, dataset_id: str, name: str, chunks: Any, *, sig: Any
 ) -> Any:
     dataset = store._truth.read(dataset_id)
-    if rules.may_replace(dataset.config, dataset.version(name), sig):
+    if rules.can_replace(dataset.config, dataset.version(name), sig):
         store._truth.store_set(dataset_id, name, chunks, sig)
         return True
     return False
@@ -382,9 +384,11 @@ def compares_layers_of_any_space(search: Any, store: Any, query: Any) -> Any:
     )
 
 
-def restamps_by_replacing(restamp: Any, store: Any, dataset_id: str, name: str, sig: Any) -> Any:
+def restamps_by_replacing(
+    update_source_version: Any, store: Any, dataset_id: str, name: str, sig: Any
+) -> Any:
     chunks = list(store.chunks.iter_chunks(dataset_id, name, vectors=True))
-    done = restamp(dataset_id, name, sig)
+    done = update_source_version(dataset_id, name, sig)
     return store.chunks.replace(dataset_id, name, chunks, sig=sig) if done else done
 
 
@@ -482,7 +486,12 @@ CASES: list[tuple[str, Around, Any, dict[str, Any]]] = [
         {},
     ),
     ("chunks.replace", drops_empty_sets, ChunkTests.test_set_of_no_chunks_is_a_set, {}),
-    ("chunks.restamp", restamps_anything, ChunkTests.test_restamp_of_anything_else_is_refused, {}),
+    (
+        "chunks.update_source_version",
+        restamps_anything,
+        ChunkTests.test_restamp_of_anything_else_is_refused,
+        {},
+    ),
     (
         "chunks.delete_by_doc",
         keeps_vectors,
@@ -580,7 +589,7 @@ CASES: list[tuple[str, Around, Any, dict[str, Any]]] = [
         {},
     ),
     (
-        "chunks.restamp",
+        "chunks.update_source_version",
         restamps_by_replacing,
         ChunkTests.test_keys_stay_over_a_restamp,
         {},
@@ -686,7 +695,7 @@ def delete_dataset_in_steps(kb: Service, dataset_id: str) -> bool:
     return existed
 
 
-def remove_orphans_in_steps(desk: RebuildDesk, dataset_id: str, names: Any) -> RebuildReport:
+def remove_orphans_in_steps(desk: RebuildRunner, dataset_id: str, names: Any) -> RebuildReport:
     for name in names:
         desk._chunks.delete_by_doc(dataset_id, name)
         desk._layers.delete_by_doc(dataset_id, name)
@@ -709,7 +718,7 @@ def test_kit_sees_a_service_that_deletes_in_steps(
 def test_kit_sees_a_rebuild_that_removes_orphans_in_steps(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(RebuildDesk, "_without_source", remove_orphans_in_steps)
+    monkeypatch.setattr(RebuildRunner, "_remove_orphans", remove_orphans_in_steps)
     with pytest.raises(AssertionError):
         RaceTests().test_what_is_put_while_orphans_are_removed_stays(MemoryStore(), REBUILDS[name])
 
@@ -802,10 +811,10 @@ def without_shrinking() -> Iterator[None]:
         ("documents.delete", reuses_versions),
         ("chunks.replace", replaces_blindly),
         ("chunks.replace", drops_empty_sets),
-        ("chunks.restamp", restamps_anything),
+        ("chunks.update_source_version", restamps_anything),
         ("layers.put", stores_any_layer),
         ("documents.put", keeps_equal_puts),
-        ("chunks.examine", finds_itself_wrong),
+        ("chunks.check_integrity", finds_itself_wrong),
     ],
 )
 def test_state_machine_sees_a_store_that(place: str, around: Around) -> None:

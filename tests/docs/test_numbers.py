@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from triptych.search.resolution import over_fetch
+from triptych.search.query import over_fetch
 
 DOCS = Path(__file__).parents[2] / "docs"
 

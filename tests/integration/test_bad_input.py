@@ -1,4 +1,4 @@
-"""What cannot be meant is refused by name, by every method alike, and nothing is lost by it."""
+"""What is invalid is refused by name, by every method alike, and nothing is lost by it."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cli_run import Shell, fresh_shell
-from triptych.context import counting
-from triptych.context.counting import ESTIMATE
+from triptych.context import token_counter as counting
+from triptych.context.token_counter import ESTIMATE
 from triptych.errors import ValidationError
 from triptych.layers import estimate_tokens
 from triptych.service import Service

@@ -54,7 +54,7 @@ def test_plan_build_show_and_ledger(shell: Shell, server: ProviderServer) -> Non
     assert plan["counts"] == {
         "artifacts": 10,
         "conditional": 0,
-        "parked": 0,
+        "quarantined": 0,
         "gone": 0,
         "kept": 0,
     }
@@ -111,17 +111,17 @@ def test_document_that_breaks_the_model_is_named(shell: Shell) -> None:
     shell("put", "docs")
     built = shell("layers", "build", "--json")
     assert built.code == 8
-    assert {each["name"] for each in built.json["parked"]} == {"broken.md"}
+    assert {each["name"] for each in built.json["quarantined"]} == {"broken.md"}
     assert built.json["counts"]["made"] == 10
-    assert "broken.md: its L0 is parked (refusal)" in built.err
+    assert "broken.md: its L0 is quarantined (refusal)" in built.err
     plan = shell("layers", "plan")
-    assert "2 parked" in plan.err
-    rows = shell("layers", "ledger", "--parked").rows
+    assert "2 quarantined" in plan.err
+    rows = shell("layers", "ledger", "--quarantined").rows
     assert [row[:3] for row in rows] == [
         ["broken.md", "L0", "refusal"],
         ["broken.md", "L1", "refusal"],
     ]
-    assert shell("layers", "build", "--retry-parked").code == 6
+    assert shell("layers", "build", "--retry-quarantined").code == 6
 
 
 def test_wrong_key_ends_a_build_after_one_call_of_each_worker(

@@ -12,7 +12,7 @@ import pytest
 
 from cli_run import Shell, fresh_shell
 from triptych import errors
-from triptych.health import dataset_checks
+from triptych.diagnostics.health import dataset_checks
 from triptych.records import DatasetConfig, DatasetStats
 from triptych_adapters.cli.exits import Exit, exit_for
 from triptych_backends.embedders.hashing import HashEmbedder

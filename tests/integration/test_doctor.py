@@ -1,4 +1,4 @@
-"""A store is broken in each way that the doctor claims to see: it is told by name, and mended."""
+"""A store is broken in each way that the doctor claims to see: it is told by name, and repaired."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import triptych
 from cli_run import Shell, fresh_shell
 from triptych.contracts import DocumentRepo
 from triptych.errors import NotAvailableError, NotFoundError
-from triptych.records import DoctorReport, NewDocument, ParkedLayer, SourceDocument
+from triptych.records import DoctorReport, NewDocument, QuarantinedLayer, SourceDocument
 from triptych.service import Service
 from triptych.testing import FakeEmbedder
 from triptych_backends.memory import MemoryStore
@@ -111,7 +111,7 @@ def stored(path: Path) -> dict[tuple[int, int], bytes]:
 
 @attrs.frozen
 class Break:
-    """Statements that break a store, the checks that see it, and whether it can be mended."""
+    """Statements that break a store, the checks that see it, and whether it can be repaired."""
 
     statements: tuple[str, ...]
     checks: frozenset[str]
@@ -204,7 +204,7 @@ BREAKS = {
         f"DELETE FROM document WHERE id = {A}",
         "orphans.chunk.document_id", "orphans.derivation.document_id",
         "orphans.document_meta.document_id", "layers.nameless"),
-    "parked": broken(
+    "quarantined": broken(
         "INSERT INTO layer_parked SELECT id, 'gone.md', 'L0', '', '', 'empty', x'', 0 FROM dataset "
         "WHERE name = 'd'", "layers.nameless", "journal.orphans"),
     "note": broken(
@@ -259,14 +259,14 @@ def test_what_is_broken_is_found_and_mended(path: Path, name: str) -> None:
         found = kb.doctor()
         assert names(found) >= case.checks, [str(each) for each in found.findings]
         assert all(each.why and (each.repair or each.remedy) for each in found.findings)
-        mended = kb.doctor(repair=True)
-        left = [str(each) for each in mended.findings]
+        repaired = kb.doctor(repair=True)
+        left = [str(each) for each in repaired.findings]
         if case.beyond:
-            assert names(mended) & case.checks, left
-            assert all(not each.mendable for each in mended.findings), left
+            assert names(repaired) & case.checks, left
+            assert all(not each.mendable for each in repaired.findings), left
         else:
-            assert mended.findings == (), (left, mended.actions)
-            assert {each.check for each in mended.repaired} >= case.checks
+            assert repaired.findings == (), (left, repaired.actions)
+            assert {each.check for each in repaired.repaired} >= case.checks
             assert kb.search("another", dataset_id=kb.list_datasets()[-1], mode="bm25").hits
             kb.put_document("d", "later.md", "Written later.")
             assert kb.search("later", dataset_id="d", mode="bm25").hits
@@ -356,7 +356,7 @@ def test_a_damaged_index_is_found_and_made_anew(
     harm(path)
     with opened(path) as kb:
         assert names(kb.doctor()) == {check}
-        assert names(kb.doctor()) == {check}, "an examination mends nothing"
+        assert names(kb.doctor()) == {check}, "an examination repairs nothing"
         assert kb.doctor(repair=True).clean
         assert kb.search("first", dataset_id="d", mode="bm25").hits
     with opened(path) as kb:
@@ -454,7 +454,8 @@ def test_a_backend_without_the_power_is_told_as_such() -> None:
 
         def __init__(self, chunks: object) -> None:
             for name in (
-                "config", "configure", "replace", "restamp", "delete_by_doc", "delete_by_dataset",
+                "config", "configure", "replace", "update_source_version", "delete_by_doc",
+                "delete_by_dataset",
                 "search", "fetch", "iter_chunks", "get_doc_sig", "get_doc_sigs", "doc_names",
             ):  # fmt: skip
                 setattr(self, name, getattr(chunks, name))
@@ -492,10 +493,10 @@ def test_parked_notes_of_nobody_are_forgotten(tmp_path: Path) -> None:
 
     with opened("memory://") as kb:
         kb.put_document("d", "a", "text")
-        kb.layer_repo.park(  # type: ignore[attr-defined]  # a LayerJournal
-            ParkedLayer(
+        kb.layer_repo.quarantine(  # type: ignore[attr-defined]  # a LayerJournal
+            QuarantinedLayer(
                 dataset_id="d", doc_name="gone", layer="L0", input_sig="", prompt_sig="",
-                reason="empty", message="", parked_at=datetime.now(UTC),
+                reason="empty", message="", quarantined_at=datetime.now(UTC),
             )
         )  # fmt: skip
         assert names(kb.doctor()) == {"journal.orphans"}
@@ -654,7 +655,7 @@ def test_the_command_tells_and_mends(shell: Shell) -> None:
     assert ran.code == 5
     assert "chunks.spans" in ran.text
     assert "why: hits quote" in ran.text
-    assert "--repair mends it" in ran.text
+    assert "--repair repairs it" in ran.text
     ran = shell("doctor", "--repair", "--json")
     assert ran.code == 0
     assert [each["check"] for each in ran.json["repaired"]] == ["chunks.spans"]

@@ -14,7 +14,7 @@ import pytest
 
 import triptych
 from triptych import NotFoundError, Service, StoreLockedError, ValidationError
-from triptych.helpers import ingest_directory, ingest_file, query, query_context
+from triptych.shortcuts import ingest_directory, ingest_file, query, query_context
 
 
 @pytest.fixture

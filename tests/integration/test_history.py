@@ -348,7 +348,7 @@ def test_versions_of_what_was_deleted_unseen_are_nobodys(tmp_path: Path) -> None
         (root / "d" / name).unlink()
         (root / ".triptych" / "datasets" / "d" / "sidecars" / f"{name}.json").unlink()
     with FilesStore.open(root) as store, service(store) as kb:
-        kb.put_document("d", "a", "anew")
+        kb.put_document("d", "a", "again")
         assert len(kb.history("d", "a")) == 1
         kb.purge("d", "b")
         assert list((root / ".triptych" / "history").rglob("*.gz")) == []

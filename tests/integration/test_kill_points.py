@@ -149,7 +149,7 @@ def after(done: list[Step]) -> Model:
 
 
 def survives(path: Path, models: list[Model], size: int, *, rebuilding: bool) -> None:
-    """The store at `path` is as one of `models` says, mends itself, and takes new writes."""
+    """The store at `path` is as one of `models` says, repairs itself, and takes new writes."""
     check_rows(path)
     with opened(path, size) as kb:
         model = check(kb, models, rebuilding=rebuilding)

@@ -30,7 +30,7 @@ from triptych.chunking import default_chunkers
 from triptych.errors import CancelledError, NotAvailableError, ParseError
 from triptych.parsing import ParsedFile, ParseLimits
 from triptych_backends.parsing import default_parser
-from triptych_backends.parsing.isolated import run_isolated
+from triptych_backends.parsing.worker_process import run_isolated
 
 TIGHT = ParseLimits(seconds=20, memory=512 << 20)
 

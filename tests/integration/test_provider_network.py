@@ -15,7 +15,7 @@ import pytest
 
 from triptych_backends.providers import Timeouts
 from triptych_backends.providers.network import _Network, bounds
-from triptych_backends.providers.retrying import CallClock
+from triptych_backends.providers.retries import CallClock
 
 # A key of no worth, for servers on this machine alone.
 PEM = Path(__file__).parents[1] / "loopback.pem"

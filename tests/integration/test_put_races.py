@@ -64,9 +64,9 @@ def test_a_dataset_deleted_again_and_again_ends_in_an_error_with_the_document(st
     assert (report.updated, report.added, report.chunks) == (0, 0, 0)
     assert [each.name for each in report.failed] == ["a", "b"]
     assert all(isinstance(each.error, DerivationError) for each in report.failed)
-    mended = serve(store)
-    assert mended.rebuild().rebuilt == 2
-    assert len(mended.search("bird", dataset_id="d").hits) == 2
+    repaired = serve(store)
+    assert repaired.rebuild().rebuilt == 2
+    assert len(repaired.search("bird", dataset_id="d").hits) == 2
 
 
 @pytest.mark.parametrize("bulk", [False, True])

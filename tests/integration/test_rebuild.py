@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from triptych import RebuildScope, Service, ServiceOptions, deadline
+from triptych._internal.progress import Progress
 from triptych.contracts import EmbedKind
 from triptych.errors import (
     CancelledError,
@@ -19,7 +20,6 @@ from triptych.errors import (
     ProviderError,
     ValidationError,
 )
-from triptych.progress import Progress
 from triptych.records import DerivedLayer, Layer, NewDocument
 from triptych.testing import FakeEmbedder
 from triptych_backends.memory import MemoryStore

@@ -177,7 +177,7 @@ def test_metadata_alone_and_identical_puts_are_no_change(store: SqlStore) -> Non
 
 
 MODULES = (
-    "vectors documents document_rows removal chunk_sets feed filters chunks stats reading "
+    "vectors documents document_rows deletes chunk_sets change_log filters chunks stats reads "
     "layers transaction"
 )
 

@@ -74,7 +74,7 @@ def test_store_of_the_first_schema_is_migrated_with_what_it_holds(path: Path) ->
         document = store.documents.get("d", "a")
         assert document is not None
         assert document.content == "one\ntwo\n"
-        store.layers.charge("d", ModelUsage(model="m", calls=1))
+        store.layers.record_usage("d", ModelUsage(model="m", calls=1))
         assert store.layers.usage("d") == [ModelUsage(model="m", calls=1)]
 
 
@@ -186,7 +186,7 @@ def test_read_only_store_reads_and_searches_and_refuses_writes(path: Path) -> No
         with pytest.raises(StoreError, match="read-only"):
             store.documents.put("d", NewDocument(name="b", content=""))
         with pytest.raises(StoreError, match="read-only"):
-            store.erase()
+            store.scrub()
 
 
 def test_empty_file_is_no_store_to_read(path: Path) -> None:
@@ -257,7 +257,7 @@ def test_every_call_after_close_says_so(path: Path) -> None:
         lambda: list(store.chunks.iter_chunks("d")),
         lambda: store.layers.list("d"),
         lambda: store.feed.head(),
-        lambda: store.erase(),
+        lambda: store.scrub(),
     ):
         with pytest.raises(StoreError, match="is closed"):
             call()
@@ -272,7 +272,7 @@ def test_erased_text_is_in_none_of_the_files(path: Path) -> None:
         assert store.chunks.search(query)
         store.index.publish()
         store.documents.delete("d", "s")
-        store.erase()
+        store.scrub()
         assert store.chunks.search(query) == []
         two = ChunkQuery(dataset_ids=("d",), mode=Mode.BM25, text="two")
         assert [found.index for found in store.chunks.search(two)] == [1]

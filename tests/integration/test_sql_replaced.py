@@ -62,7 +62,7 @@ USES: dict[str, Callable[[SqlStore], object]] = {
     "fetch": lambda store: store.chunks.fetch([1]),
     "iterate": lambda store: list(store.chunks.iter_chunks("d")),
     "write": lambda store: put(store, "cherry", "cherry\n"),
-    "erase": lambda store: store.erase(),
+    "erase": lambda store: store.scrub(),
 }
 
 

@@ -58,5 +58,5 @@ def test_an_unchanged_folder_is_not_parsed_again_and_a_mended_file_is(shell: She
     again = shell("sync", "docs", "--json").json["counts"]
     assert (again["unchanged"], again["added"], again["failed"], again["embedded"]) == (5, 0, 1, 0)
     shell.write("docs/broken.ipynb", json.dumps(NOTEBOOK).replace("Teapots", "Strainers"))
-    mended = shell("sync", "docs", "--json").json["counts"]
-    assert (mended["added"], mended["failed"]) == (1, 0)
+    repaired = shell("sync", "docs", "--json").json["counts"]
+    assert (repaired["added"], repaired["failed"]) == (1, 0)

@@ -12,9 +12,9 @@ import triptych
 from cli_run import Shell, fresh_shell
 from sync_folder import Desk, desk as made_desk
 from triptych import ValidationError
-from triptych.generated import GENERATED
-from triptych.helpers import ingest_directory
+from triptych.parsing.generated_folders import GENERATED
 from triptych.records import EventKind
+from triptych.shortcuts import ingest_directory
 from triptych.sync import SyncOptions
 
 OWN = [

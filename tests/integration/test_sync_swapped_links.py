@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from sync_folder import contents, desk as made_desk
-from triptych.sync import SyncOptions, reading, tree
-from triptych.sync.reading import read_file
-from triptych.sync.scanning import Scan, Scanner
+from triptych.sync import SyncOptions, file_bytes as reading, tree
+from triptych.sync.file_bytes import read_file
+from triptych.sync.scanner import Scan, Scanner
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
 
@@ -30,7 +30,7 @@ class Swap:
     def __init__(self, path: Path, name: str, to: str) -> None:
         self.root = path / "root"
         self.entry = self.root / name
-        self.link, self.parked = path / "link", path / "parked"
+        self.link, self.quarantined = path / "link", path / "quarantined"
         for file, text in {
             "root/d/a.md": "text",
             "root/d/deep/b.md": "text",
@@ -50,12 +50,12 @@ class Swap:
         self.link.symlink_to(path / to)
 
     def there(self) -> None:
-        os.rename(self.entry, self.parked)
+        os.rename(self.entry, self.quarantined)
         os.rename(self.link, self.entry)
 
     def back(self) -> None:
         os.rename(self.entry, self.link)
-        os.rename(self.parked, self.entry)
+        os.rename(self.quarantined, self.entry)
 
 
 SWAPS = [

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import triptych
-from triptych.context.aligning import matching_blocks, unified_diff
+from triptych._internal.sequence_diff import matching_blocks, unified_diff
 from triptych.errors import CancelledError
 
 WORDS = st.lists(st.sampled_from(["a", "b", "c", "d", "e f"]), max_size=30)

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 from hypothesis import given, settings, strategies as st
 
 from triptych.chunking import ChunkerSet, MarkdownChunker
-from triptych.context.counting import ESTIMATE
+from triptych.context.token_counter import ESTIMATE
 from triptych.layers import fill_layers
 from triptych.service import Service, ServiceOptions
 from triptych_backends.memory import MemoryStore

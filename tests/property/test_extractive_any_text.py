@@ -7,8 +7,8 @@ import re
 from hypothesis import example, given, settings, strategies as st
 
 from triptych.layers.extractive import ExtractiveSummarizer
-from triptych.layers.tokens import estimate_tokens
 from triptych.records import DocumentSummary
+from triptych.text.tokens import estimate_tokens
 
 SUMMARIZER = ExtractiveSummarizer(abstract_tokens=20, overview_tokens=80)
 

@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 from hypothesis import given, settings, strategies as st
 
 from triptych import Hit, Layer, Result
-from triptych.formats import format_json, format_text, format_xml
 from triptych.records import DerivedSig
+from triptych.search.result_formats import format_json, format_text, format_xml
 
 SPECIAL = "\0\x0b\x1b\r\n\t\x85\u2028\ufffe\uffff\U0010ffff<>&\"']/-!;#0"
 TEXT = st.text(st.sampled_from(SPECIAL) | st.characters(exclude_categories=["Cs"]), max_size=10)

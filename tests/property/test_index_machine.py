@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from index_model import MemoryFeed, WordAnalyzer, assert_ranked_as, bm25_scores
+from index_model import MemoryChangeLog, WordAnalyzer, assert_ranked_as, bm25_scores
 from triptych_backends.index import LocalIndex, compact
 
 WORDS = ["a", "b", "c", "dd", "täg", "標題", "abcdefghi", "abcdefghj"]
@@ -58,7 +58,7 @@ class IndexMachine(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.folder = Path(tempfile.mkdtemp())
-        self.feed = MemoryFeed()
+        self.feed = MemoryChangeLog()
         self.backup = self.feed.copy()
         self.restored = 0
         # Small classes: merges happen after a few publications.

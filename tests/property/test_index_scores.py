@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from index_model import MemoryFeed, WordAnalyzer, assert_ranked_as, bm25_scores
+from index_model import MemoryChangeLog, WordAnalyzer, assert_ranked_as, bm25_scores
 from triptych_backends.index import LocalIndex, bm25
 
 WORDS = ["a", "b", "c", "dd", "täg", "標題", "a\u0000", "abcdefgh", "abcdefghi", "abcdefghj"]
@@ -19,7 +19,7 @@ changes = st.lists(
 @settings(deadline=None, max_examples=80)
 @given(changes, st.lists(st.sampled_from(WORDS), min_size=1, max_size=6), st.integers(1, 12))
 def test_bm25_equals_the_oracle_after_any_changes(steps, query, limit):
-    feed, text = MemoryFeed(), " ".join(query)
+    feed, text = MemoryChangeLog(), " ".join(query)
     with LocalIndex(feed, analyzers=WordAnalyzer) as index:
         for dataset, owner, contents, search in steps:
             if contents:
@@ -38,7 +38,7 @@ def test_bm25_equals_the_oracle_after_any_changes(steps, query, limit):
 @settings(deadline=None, max_examples=50)
 @given(changes)
 def test_raw_scores_agree_to_nine_decimals(steps):
-    feed = MemoryFeed()
+    feed = MemoryChangeLog()
     index = LocalIndex(feed, analyzers=WordAnalyzer)
     for _, owner, contents, search in steps:
         feed.put("x", owner, str(owner), contents)
@@ -72,7 +72,7 @@ def test_pruning_does_not_change_an_answer(seed, rare, common, limit, filtered, 
     generator = np.random.default_rng(seed)
     shares = 1 / np.arange(1, 62) ** 1.5
     drawn = generator.choice(61, size=(60, 3, 12), p=shares / shares.sum())
-    feed = MemoryFeed()
+    feed = MemoryChangeLog()
     for owner, document in enumerate(drawn.tolist()):
         texts = [" ".join(map(str, text)) for text in document]
         feed.put("x", owner, f"{owner % 7}-{owner}", texts)
@@ -91,5 +91,5 @@ def test_pruning_does_not_change_an_answer(seed, rare, common, limit, filtered, 
     assert [(hit.owner, hit.name, hit.index, hit.score) for hit in pruned] == places
 
 
-def feed_texts(feed: MemoryFeed, owner: int) -> list[str]:
+def feed_texts(feed: MemoryChangeLog, owner: int) -> list[str]:
     return [unit.text for unit in feed.owners["x", "chunk"][owner].units]

@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 
 from triptych import Hit, Layer
 from triptych.records import DerivedSig
-from triptych.search.boost import boosted, query_keywords
+from triptych.search.postprocessing import boosted, query_keywords
 
 WORDS = st.lists(
     st.sampled_from(["kettle", "lid", "of", "茶壶", "カタカナ", "C++", "É"]), max_size=6

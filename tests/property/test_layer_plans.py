@@ -8,7 +8,8 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 import triptych
-from triptych.folders import (
+from triptych._internal.digests import digest
+from triptych.ingestion.folder_tree import (
     FolderWalk,
     children,
     children_of,
@@ -17,9 +18,9 @@ from triptych.folders import (
     pages_of,
 )
 from triptych.layers import LayerBuilder
-from triptych.layers.building.pieces import lines_in_parts, text_in_parts
+from triptych.layers.builder.pieces import lines_in_parts, text_in_parts
 from triptych.records import DocumentSummary, Layer
-from triptych.signatures import SummariesDigest, digest, summaries_input_sig
+from triptych.signatures import SummariesDigest, summaries_input_sig
 from triptych.testing import FakeLLM
 
 NAMES = ("a", "a!", "a/b", "a/b/c", "a/b0", "a/c/d", "b/x", "b/y/z", "é/ä", "/r", "q//s")
@@ -129,7 +130,7 @@ def test_digests_of_one_walk_are_those_of_each_folder_by_itself(
     page: int, texts: dict[str, str | None], folders: dict[str, str]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch, triptych.open("memory://", embedder=None) as kb:
-        patch.setattr("triptych.folders._NEAR_PAGE", page)
+        patch.setattr("triptych.ingestion.folder_tree._NEAR_PAGE", page)
         kb.put_documents("d", dict.fromkeys(texts, "text"))
         told = {name: text for name, text in texts.items() if text is not None}
         for name, text in told.items():

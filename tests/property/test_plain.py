@@ -15,7 +15,6 @@ from hypothesis.extra import numpy as arrays
 
 from triptych.errors import ValidationError
 from triptych.kept import Kept, KeptLayer, KeptSet
-from triptych.plain import from_plain, to_plain
 from triptych.records import (
     DatasetConfig,
     DerivedChunk,
@@ -29,6 +28,7 @@ from triptych.records import (
     Result,
     SourceDocument,
 )
+from triptych.records.serialization import from_dict, to_dict
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 WHOLE = st.integers(0, 2**40)
@@ -98,19 +98,19 @@ KEPT = st.builds(
 
 @given(st.one_of(DOCUMENTS, LAYERS, chunks(), KEPT))
 def test_records_come_back_from_json_as_they_were(record: Any) -> None:
-    text = json.dumps(to_plain(record), allow_nan=False)
-    back = from_plain(type(record), json.loads(text))
+    text = json.dumps(to_dict(record), allow_nan=False)
+    back = from_dict(type(record), json.loads(text))
     assert back == record
-    assert json.dumps(to_plain(back)) == text
+    assert json.dumps(to_dict(back)) == text
 
 
 def test_vectors_come_back_bit_for_bit_and_read_only() -> None:
     vector = np.array([0.1, -0.0, np.inf, 1e-45], np.float32)
     sig = DerivedSig()
     made = DerivedLayer(dataset_id="d", doc_name="", layer="L0", content="", sig=sig, vector=vector)
-    plain = to_plain(made)
+    plain = to_dict(made)
     assert plain["vector"] == "zczMPQAAAIAAAIB/AQAAAA=="
-    back = from_plain(DerivedLayer, plain).vector
+    back = from_dict(DerivedLayer, plain).vector
     assert back is not None
     assert (back.dtype, back.tobytes()) == (np.float32, vector.tobytes())
     assert not back.flags.writeable
@@ -118,10 +118,10 @@ def test_vectors_come_back_bit_for_bit_and_read_only() -> None:
 
 def test_what_a_record_holds_stays_its_own() -> None:
     document = NewDocument(name="a", content="", metadata={"k": "v"})
-    plain = to_plain(document)
+    plain = to_dict(document)
     plain["metadata"]["k"] = "other"
     assert document.metadata == {"k": "v"}
-    back = from_plain(NewDocument, plain)
+    back = from_dict(NewDocument, plain)
     plain["metadata"]["k"] = "third"
     assert back.metadata == {"k": "other"}
 
@@ -129,12 +129,12 @@ def test_what_a_record_holds_stays_its_own() -> None:
 def test_nested_records_of_results_are_taken() -> None:
     hit = Hit(dataset_id="d", doc_name="a", layer=None, content="x", score=1, sig=DerivedSig())
     result = Result(hits=(attrs.evolve(hit, scores={"bm25": 0.5}, terms=("x",)),), warnings=("w",))
-    assert from_plain(Result, to_plain(result)) == result
+    assert from_dict(Result, to_dict(result)) == result
 
 
 def test_missing_fields_get_their_defaults() -> None:
-    assert from_plain(DatasetConfig, {"chunker_sig": "c"}) == DatasetConfig(chunker_sig="c")
-    assert from_plain(Kept, {}) == Kept()
+    assert from_dict(DatasetConfig, {"chunker_sig": "c"}) == DatasetConfig(chunker_sig="c")
+    assert from_dict(Kept, {}) == Kept()
 
 
 GOOD: dict[str, Any] = {
@@ -164,15 +164,15 @@ GOOD: dict[str, Any] = {
     ],
 )
 def test_damage_is_named(change: Mapping[str, Any], message: str) -> None:
-    assert from_plain(DocumentInfo, GOOD).version == 1
+    assert from_dict(DocumentInfo, GOOD).version == 1
     with pytest.raises(ValidationError, match=f"^{message}$"):
-        from_plain(DocumentInfo, {**GOOD, **change})
+        from_dict(DocumentInfo, {**GOOD, **change})
 
 
 def test_damage_deep_inside_is_named() -> None:
     def refused(plain: object, message: str) -> None:
         with pytest.raises(ValidationError, match=message):
-            from_plain(Kept, plain)
+            from_dict(Kept, plain)
 
     chunk = {"dataset_id": "d", "doc_name": "a", "index": 0, "start": 0, "end": 1, "offset": 0}
     chunk |= {"start_line": 1, "content": "x", "sig": {}}
@@ -193,8 +193,8 @@ def test_damage_deep_inside_is_named() -> None:
 
 def test_what_has_no_plain_form_is_refused() -> None:
     with pytest.raises(TypeError, match="a set has no plain form"):
-        to_plain({"a": {1}})
+        to_dict({"a": {1}})
     with pytest.raises(TypeError, match="a ndarray has no plain form"):
-        to_plain(np.zeros(3))
+        to_dict(np.zeros(3))
     with pytest.raises(TypeError, match="no plain form"):
-        from_plain(PutReport, {})
+        from_dict(PutReport, {})

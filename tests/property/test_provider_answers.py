@@ -24,7 +24,7 @@ from triptych_backends.providers import (
     VoyageEmbedder,
     VoyageReranker,
 )
-from triptych_backends.providers.answers import rows_of
+from triptych_backends.providers.response_parsing import rows_of
 
 ASK = [Message(role="user", content="?")]
 HUGE = 10**400

@@ -18,7 +18,7 @@ import triptych
 from triptych.errors import CancelledError, ValidationError
 from triptych.sync import SyncOptions
 from triptych.sync.patterns import Patterns, compile_patterns, parse_pattern
-from triptych.sync.scanning import Scanner
+from triptych.sync.scanner import Scanner
 
 ODD = [b"c", b"A", b"1", b"-", b"_", b" ", b"*", b"?", b"[", b"]", b"\\", b"!", b"#", b"^", b"~"]
 ODD += [b":", b"\t", b"\x0b", b"\x7f", "é".encode(), b"\xff"]

@@ -16,7 +16,7 @@ from triptych.text import (
     score_text,
     snippet,
 )
-from triptych.text.unspaced import index_terms, query_terms
+from triptych.text.cjk import index_terms, query_terms
 from triptych.text.words import MAX_WORD_LENGTH, fold, normalize
 
 WORD = regex.compile(WORD_CHARACTER)

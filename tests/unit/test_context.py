@@ -15,16 +15,16 @@ import pytest
 
 import triptych
 from triptych.chunking import ChunkerSet, MarkdownChunker, SentenceWindowChunker
-from triptych.context import counting
-from triptych.context.counting import ESTIMATE, TokenCounter, as_counter
-from triptych.context.cutting import cut_to_fit, ends
-from triptych.context.duplicates import Seen
-from triptych.context.gathering import gather
-from triptych.context.packing import Packer
-from triptych.context.recipe import Recipe
+from triptych.context import token_counter as counting
+from triptych.context.duplicates import ShingleFilter
+from triptych.context.packer import Packer
+from triptych.context.parameters import ContextParameters
 from triptych.context.records import Citation, ContextPack
 from triptych.context.rendering import in_reading_order
+from triptych.context.retrieval import retrieve
 from triptych.context.sources import Sources
+from triptych.context.token_counter import ESTIMATE, TokenCounter, as_counter
+from triptych.context.truncation import cut_to_fit, ends
 from triptych.errors import (
     CancelledError,
     DerivationError,
@@ -34,8 +34,8 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.layers import fill_layers
-from triptych.plain import from_plain, to_plain
 from triptych.records import Layer, Query
+from triptych.records.serialization import from_dict, to_dict
 from triptych.service import Service
 from triptych.testing import Failing, FakeEmbedder
 from triptych_backends.memory import MemoryStore
@@ -289,10 +289,10 @@ def test_a_stale_passage_says_so_and_keeps_its_own_version(tmp_path: Path) -> No
 def test_a_document_that_changes_after_the_search_is_shown_as_it_was(kb: Service) -> None:
     kb.put_document("d", "a.md", "The kettle boils.")
     query = Query(text="kettle", dataset_id="d")
-    gathered = gather(kb._searches, query, set(Layer), Recipe())
+    gathered = retrieve(kb._searches, query, set(Layer), ContextParameters())
     kb.put_document("d", "a.md", "Something else.")
     sources = Sources(kb.documents, kb.chunks)
-    (piece,) = Packer(sources, ESTIMATE, "text", 100, Recipe()).pack(gathered)
+    (piece,) = Packer(sources, ESTIMATE, "text", 100, ContextParameters()).pack(gathered)
     cited = piece.citation
     assert (cited.text, cited.stale, cited.version) == ("The kettle boils.", "source", 1)
 
@@ -507,7 +507,7 @@ def cited(kb: Service, query: str = "kettle") -> Citation:
 def test_a_citation_is_fresh_while_its_text_stands(kb: Service) -> None:
     kb.put_document("d", "a.md", "The kettle boils.")
     citation = cited(kb)
-    assert from_plain(Citation, json.loads(json.dumps(to_plain(citation)))) == citation
+    assert from_dict(Citation, json.loads(json.dumps(to_dict(citation)))) == citation
     kb.put_document("d", "a.md", "The kettle boils.", {"lang": "en"})
     found = kb.verify(citation)
     assert (found.status, found.moved, found.version, found.diff) == ("fresh", False, 2, "")
@@ -696,7 +696,7 @@ def test_as_much_is_kept_as_fits() -> None:
 
 
 def test_repetition_is_containment_in_all_that_was_seen() -> None:
-    seen = Seen(0.8)
+    seen = ShingleFilter(0.8)
     seen.add("one two three four five six seven")
     seen.add("eight nine ten eleven twelve")
     assert seen.repeats("ONE, two; three four five six")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import triptych
 from triptych.errors import CancelledError, ProviderError, ValidationError
 from triptych.evaluation import Collection, JudgedQuery, answers_json
-from triptych.evaluation.judging import Judge, MalformedJudgementError, fence
+from triptych.evaluation.judge import Judge, MalformedJudgementError, fence
 from triptych.evaluation.rag import (
     RagSample,
     answer_relevance,

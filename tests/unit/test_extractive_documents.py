@@ -8,8 +8,8 @@ from triptych.errors import ValidationError
 from triptych.layers.extractive import SIGNATURE_PREFIX, ExtractiveSummarizer
 from triptych.layers.inline import visible_text
 from triptych.layers.sentences import clip
-from triptych.layers.tokens import estimate_tokens
 from triptych.text.sentences import split_sentences
+from triptych.text.tokens import estimate_tokens
 
 PAGE = """---
 title: hidden

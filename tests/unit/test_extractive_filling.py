@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 import triptych.deadlines
+from triptych._internal.progress import Progress
 from triptych.errors import CancelledError, NotFoundError, StoreError
 from triptych.layers.extractive import ExtractiveSummarizer
 from triptych.layers.filling import fill_layers
-from triptych.progress import Progress
 from triptych.records import DocumentContext
 from triptych.service import Service
 from triptych_backends.memory import MemoryStore

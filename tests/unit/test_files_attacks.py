@@ -16,7 +16,7 @@ import pytest
 import triptych
 from triptych.errors import CorruptStoreError, StoreError, ValidationError
 from triptych.records import DerivedLayer, DerivedSig, Layer, NewDocument
-from triptych_backends.filesystem import FilesStore, looks, scanning
+from triptych_backends.filesystem import FilesStore, reconcile as scanning, stat_cache as looks
 from triptych_backends.filesystem.disk import LinkError
 
 SIDECARS = ".triptych/datasets/docs/sidecars"

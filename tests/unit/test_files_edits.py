@@ -13,7 +13,7 @@ import pytest
 from triptych.errors import ConflictError, CorruptStoreError, StoreError
 from triptych.records import DatasetConfig, DerivedLayer, DerivedSig, Layer, NewDocument
 from triptych.service import Service
-from triptych_backends.filesystem import FilesStore, looks, scanning
+from triptych_backends.filesystem import FilesStore, reconcile as scanning, stat_cache as looks
 
 CONFIG = DatasetConfig(chunker_sig="c", embed_sig="")
 

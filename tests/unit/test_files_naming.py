@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from triptych_backends.filesystem.naming import (
+from triptych_backends.filesystem.names import (
+    case_folded_path,
     decode,
     fallback,
     folder_of,
@@ -12,7 +13,6 @@ from triptych_backends.filesystem.naming import (
     is_ignored,
     name_of,
     path_of,
-    shadow,
 )
 
 
@@ -108,8 +108,8 @@ def test_what_tools_drop_is_ignored(name: str) -> None:
 
 
 def test_no_folder_beside_sidecars_is_named_like_one() -> None:
-    assert shadow("a", ".json") == "a.json"
-    assert shadow("a.json/b", ".json") == "a.json%/b.json"
-    assert shadow("a.JSON%/b", ".json") == "a.JSON%%/b.json"
-    assert shadow("a.L0.md/b", ".L1.md") == "a.L0.md%/b.L1.md"
-    assert len(shadow("x" * 255, ".json").encode()) < 60
+    assert case_folded_path("a", ".json") == "a.json"
+    assert case_folded_path("a.json/b", ".json") == "a.json%/b.json"
+    assert case_folded_path("a.JSON%/b", ".json") == "a.JSON%%/b.json"
+    assert case_folded_path("a.L0.md/b", ".L1.md") == "a.L0.md%/b.L1.md"
+    assert len(case_folded_path("x" * 255, ".json").encode()) < 60

@@ -10,8 +10,8 @@ import attrs
 import pytest
 
 from triptych import Hit, Layer, Result, ValidationError
-from triptych.formats import FORMATS, format_json, format_text, format_xml
 from triptych.records import DerivedSig
+from triptych.search.result_formats import FORMATS, format_json, format_text, format_xml
 
 CHUNK = Hit(
     dataset_id="docs",

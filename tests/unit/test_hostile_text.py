@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hostile_text import CALLS, UNITS, Found, found_patterns, growth_fault, own_units
+from hostile_text import CALLS, UNITS, StoredUnit, found_patterns, growth_fault, own_units
 
 PATTERNS = found_patterns()
 MODULES = sorted({each.name.rpartition(".")[0].partition(":")[0] for each in PATTERNS})
@@ -20,7 +20,7 @@ NOT_FED = {
 """Patterns that are not fed by themselves, and why."""
 
 
-def of(module: str) -> list[Found]:
+def of(module: str) -> list[StoredUnit]:
     return [
         each
         for each in PATTERNS
@@ -56,6 +56,6 @@ def test_every_pattern_is_fed_or_has_a_reason_not_to_be() -> None:
 
 
 def test_what_takes_more_is_seen() -> None:
-    slow = Found("a", __import__("re").compile(r"\s*b"), frozenset({"search"}))
+    slow = StoredUnit("a", __import__("re").compile(r"\s*b"), frozenset({"search"}))
     (call,) = slow.calls()
     assert "characters" in (growth_fault(call, ("", " ", "")) or "")

@@ -15,20 +15,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index_model import MemoryFeed, WordAnalyzer, assert_ranked_as, bm25_scores
+from index_model import MemoryChangeLog, WordAnalyzer, assert_ranked_as, bm25_scores
 from triptych_backends.index import LocalIndex, dataset
 from triptych_backends.index.storage import try_lock
 
 
-def filled(count: int = 40, *, seed: int = 0) -> MemoryFeed:
+def filled(count: int = 40, *, seed: int = 0) -> MemoryChangeLog:
     generator = np.random.default_rng(seed)
-    feed = MemoryFeed()
+    feed = MemoryChangeLog()
     for owner in range(count):
         change(feed, owner, generator)
     return feed
 
 
-def change(feed: MemoryFeed, owner: int, generator: np.random.Generator) -> None:
+def change(feed: MemoryChangeLog, owner: int, generator: np.random.Generator) -> None:
     texts = [" ".join(generator.choice(list("abcdefgh"), 6)) for _ in range(3)]
     rows = generator.normal(size=(3, 8)).astype(np.float32)
     feed.put(
@@ -41,7 +41,7 @@ def change(feed: MemoryFeed, owner: int, generator: np.random.Generator) -> None
     )
 
 
-def assert_right(index: LocalIndex, feed: MemoryFeed) -> None:
+def assert_right(index: LocalIndex, feed: MemoryChangeLog) -> None:
     corpora = {"x": feed.live("x")}
     expected = bm25_scores(corpora, "a b", WordAnalyzer())
     assert_ranked_as(index.bm25(["x"], "chunk", "a b", limit=17), expected, corpora, 17)
@@ -54,7 +54,7 @@ def assert_right(index: LocalIndex, feed: MemoryFeed) -> None:
     assert_ranked_as(index.vector(["x"], "chunk", query, limit=17), near, corpora, 17)
 
 
-def opened(feed: MemoryFeed, folder: Path) -> LocalIndex:
+def opened(feed: MemoryChangeLog, folder: Path) -> LocalIndex:
     return LocalIndex(feed, folder, analyzers=WordAnalyzer)
 
 
@@ -406,7 +406,7 @@ def test_a_process_killed_while_publishing_harms_nothing(tmp_path, caplog):
 
 
 def test_language_set_after_a_search_in_an_empty_truth(tmp_path):
-    feed = MemoryFeed()
+    feed = MemoryChangeLog()
     with opened(feed, tmp_path) as index:
         assert index.bm25(["x"], "chunk", "a", limit=3) == []
         feed.set_profile("x", language="german")

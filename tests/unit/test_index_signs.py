@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from index_model import MemoryFeed, WordAnalyzer
-from triptych_backends.index import LocalIndex, signs
-from triptych_backends.index.int8 import quantise
+from index_model import MemoryChangeLog, WordAnalyzer
+from triptych_backends.index import LocalIndex, binary_quantization as signs
+from triptych_backends.index.scalar_quantization import quantise
 from triptych_backends.index.segment import NO_SIGNS
 
 WIDTH = 72  # not a multiple of 64
@@ -73,7 +73,7 @@ def test_few_rows_and_rows_without_a_pattern_are_scanned(monkeypatch: pytest.Mon
 
 @pytest.mark.usefixtures("small")
 def test_rows_that_are_all_alike_are_found(tmp_path) -> None:
-    feed = MemoryFeed()
+    feed = MemoryChangeLog()
     row = embeddings(np.random.default_rng(3), 1)[0]
     for owner in range(700):
         feed.put("x", owner, f"{owner:03}", ["w"], vectors=[row])
@@ -88,7 +88,7 @@ def test_updates_lose_nothing(tmp_path) -> None:
     """Replaced, new and deleted rows beside a segment with signs, before and after publishing."""
     generator = np.random.default_rng(4)
     rows = embeddings(generator, 1_500)
-    feed = MemoryFeed()
+    feed = MemoryChangeLog()
     for owner in range(1_500):
         feed.put("x", owner, f"{owner:04}", ["w"], vectors=[rows[owner]])
     with LocalIndex(feed, tmp_path, analyzers=WordAnalyzer) as index:

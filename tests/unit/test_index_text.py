@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from index_model import MemoryFeed
+from index_model import MemoryChangeLog
 from triptych_backends.index import LocalIndex
 
 
 def test_stems_case_and_chinese_words_are_found():
-    feed = MemoryFeed()
+    feed = MemoryChangeLog()
     feed.put("x", 1, "one", ["The runners were running", "userName and HTTPServer"])
     feed.put("x", 2, "two", ["中文信息检索系统", "nothing"])
     with LocalIndex(feed) as index:
@@ -23,7 +23,7 @@ def test_stems_case_and_chinese_words_are_found():
 
 
 def test_datasets_of_two_languages_are_searched_together_by_their_own_terms():
-    feed = MemoryFeed()
+    feed = MemoryChangeLog()
     feed.set_profile("german", language="german")
     feed.put("german", 1, "a", ["Häuser am Fluss"])
     feed.put("english", 2, "b", ["houses, Häuser"])
@@ -33,14 +33,14 @@ def test_datasets_of_two_languages_are_searched_together_by_their_own_terms():
 
 
 def test_an_empty_or_unknown_dataset_has_no_hits():
-    with LocalIndex(MemoryFeed()) as index:
+    with LocalIndex(MemoryChangeLog()) as index:
         assert index.bm25(["none"], "overview", "word", limit=5) == []
         assert index.stats("none").units == {}
         index.drop("none")
 
 
 def test_a_field_has_statistics_of_its_own():
-    feed = MemoryFeed()
+    feed = MemoryChangeLog()
     feed.put("x", 1, "one", ["word other", "word"])
     feed.put("x", 1, "one", ["word other word"], field="document")
     with LocalIndex(feed) as index:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from index_model import MemoryFeed, WordAnalyzer
+from index_model import MemoryChangeLog, WordAnalyzer
 from triptych.errors import ModelMismatchError, ValidationError
 from triptych_backends.index import LocalIndex
-from triptych_backends.index.vectors import Cores, dot, quantise
+from triptych_backends.index.vector_scan import CpuGate, dot, quantise
 
 WIDTH = 48
 
@@ -21,10 +21,10 @@ def unit_rows(generator: np.random.Generator, count: int) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def corpus() -> tuple[MemoryFeed, np.ndarray]:
+def corpus() -> tuple[MemoryChangeLog, np.ndarray]:
     generator = np.random.default_rng(7)
     rows = unit_rows(generator, 3_000)
-    feed = MemoryFeed()
+    feed = MemoryChangeLog()
     for owner in range(300):
         own = rows[owner * 10 : owner * 10 + 10]
         vectors = [None if (owner + at) % 11 == 0 else row for at, row in enumerate(own)]
@@ -33,7 +33,7 @@ def corpus() -> tuple[MemoryFeed, np.ndarray]:
     return feed, unit_rows(generator, 40)
 
 
-def expected(feed: MemoryFeed, query: np.ndarray, keep=lambda unit: True):
+def expected(feed: MemoryChangeLog, query: np.ndarray, keep=lambda unit: True):
     scored = [
         (-round(float(unit.vector.astype(np.float64) @ query), 6), unit.name, unit.index)
         for unit in feed.live("x")
@@ -95,7 +95,7 @@ def test_a_document_scores_by_the_best_of_all_its_chunks(corpus):
 
 
 def test_equal_vectors_rank_by_name_and_index_at_the_cut_too():
-    feed = MemoryFeed()
+    feed = MemoryChangeLog()
     row = np.zeros(WIDTH, np.float32)
     row[3] = 1
     for owner in range(300):
@@ -130,7 +130,7 @@ def test_vectors_that_cannot_be_meant_are_refused(corpus):
 
 
 def test_vectors_of_two_widths_are_refused_when_the_index_is_built():
-    feed = MemoryFeed()
+    feed = MemoryChangeLog()
     rows = [np.ones(4, np.float32) / 2, np.ones(9, np.float32) / 3]
     feed.put("x", 1, "one", ["w", "w"], vectors=rows)
     with (
@@ -138,7 +138,7 @@ def test_vectors_of_two_widths_are_refused_when_the_index_is_built():
         pytest.raises(ModelMismatchError, match="one"),
     ):
         index.bm25(["x"], "chunk", "w", limit=1)
-    feed = MemoryFeed()
+    feed = MemoryChangeLog()
     feed.put("x", 1, "one", ["w"], vectors=rows[:1])
     with LocalIndex(feed, analyzers=WordAnalyzer) as index:
         index.bm25(["x"], "chunk", "w", limit=1)
@@ -148,7 +148,7 @@ def test_vectors_of_two_widths_are_refused_when_the_index_is_built():
 
 
 def test_a_vector_that_vanished_between_scan_and_rescoring_is_not_returned():
-    feed = MemoryFeed()
+    feed = MemoryChangeLog()
     row = np.eye(WIDTH, dtype=np.float32)
     for owner in range(20):
         feed.put("x", owner, f"{owner:02}", ["w"], vectors=[row[owner]])
@@ -170,7 +170,7 @@ def test_a_split_scan_equals_a_whole_one():
     generator = np.random.default_rng(3)
     codes = generator.integers(-127, 128, (200_001, 48), np.int8)
     query = codes[5]
-    cores = Cores(2)
+    cores = CpuGate(2)
     assert np.array_equal(cores.dot(codes, query), dot(codes, query))
     assert np.array_equal(dot(codes, query), codes.astype(np.int32) @ query.astype(np.int32))
 
@@ -182,7 +182,7 @@ def test_a_zero_row_survives_quantisation():
 
 
 def test_filter_that_leaves_units_without_vectors_alone_finds_nothing() -> None:
-    feed = MemoryFeed()
+    feed = MemoryChangeLog()
     vector = np.eye(1, 8, dtype=np.float32)[0]
     feed.put("x", 1, "doc", ["", ""], vectors=[vector, None], headings=[(), ("Intro",)])
     with LocalIndex(feed, analyzers=WordAnalyzer) as index:

@@ -119,8 +119,8 @@ def test_keys_stand_for_one_state() -> None:
     restamped = {**before.sets, "a": attrs.evolve(before.sets["a"], sig=later)}
     after = fetch(keys, {"d": attrs.evolve(before, sets=restamped)})
     assert [item.sig.source_version for item in after.values()] == [2, 2, 1, 1, 1]
-    anew = kept({"a": ["", ""], "b": [""]})
-    assert fetch(keys, {"d": anew}) == {}
+    again = kept({"a": ["", ""], "b": [""]})
+    assert fetch(keys, {"d": again}) == {}
     assert fetch(keys, {}) == {}
 
 

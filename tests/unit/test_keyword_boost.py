@@ -10,7 +10,7 @@ import pytest
 import triptych
 from triptych import Hit, Layer, Service, ValidationError
 from triptych.records import DerivedSig
-from triptych.search.boost import boosted, query_keywords
+from triptych.search.postprocessing import boosted, query_keywords
 
 
 def hit(content: str, score: float, name: str = "a", index: int = 0, dataset: str = "d") -> Hit:

@@ -12,6 +12,7 @@ import pytest
 
 import triptych
 from json_store import JsonStore
+from triptych._internal.progress import Progress
 from triptych.contracts import LayerJournal
 from triptych.errors import (
     BudgetExceededError,
@@ -28,7 +29,6 @@ from triptych.errors import (
 )
 from triptych.layers import ExtractiveSummarizer, LayerBuilder, LayerPlan, LayerPrompts, Prices
 from triptych.layers.prompts import FRAME
-from triptych.progress import Progress
 from triptych.records import DocumentSummary, Generation, Layer, ModelUsage, Usage
 from triptych.service import Service
 from triptych.testing import FakeLLM
@@ -66,7 +66,7 @@ def built(kb: Service, llm: FakeLLM | None = None, **how: Any) -> LayerBuilder:
     builder = LayerBuilder(kb, llm, retry_base=0.0, **how)
     report = builder.apply(builder.plan("d"))
     assert report.stopped is None
-    assert report.failed == report.parked == ()
+    assert report.failed == report.quarantined == ()
     return builder
 
 
@@ -367,23 +367,23 @@ def test_document_that_breaks_the_model_is_parked_and_its_neighbours_finished(
     builder = LayerBuilder(kb, llm, retries=1, retry_base=0.0)
     report = builder.apply(builder.plan("d"))
     assert report.stopped is None
-    assert {(each.doc_name, str(each.layer)) for each in report.parked} == both(BROKEN)
-    assert {each.reason for each in report.parked} == {reason}
-    assert all(each.message for each in report.parked)
+    assert {(each.doc_name, str(each.layer)) for each in report.quarantined} == both(BROKEN)
+    assert {each.reason for each in report.quarantined} == {reason}
+    assert all(each.message for each in report.quarantined)
     assert {each.doc_name for each in kb.layers("d")} == {*NAMES, *FOLDERS}
     assert stale(kb) == []
 
     plan = builder.plan("d")
-    assert told(plan) == dict.fromkeys(both(BROKEN), ("parked", False))
+    assert told(plan) == dict.fromkeys(both(BROKEN), ("quarantined", False))
     assert plan.is_empty
-    assert (plan.parked, plan.artifacts, plan.cost.calls) == (2, 0, 0)
+    assert (plan.quarantined, plan.artifacts, plan.cost.calls) == (2, 0, 0)
     asked = len(llm.requests)
     assert builder.apply(plan).calls == 0
-    assert sorted(builder.parked("d"), key=str) == sorted(report.parked, key=str)
+    assert sorted(builder.quarantined("d"), key=str) == sorted(report.quarantined, key=str)
 
-    plan = builder.plan("d", retry_parked=True)
-    assert (plan.artifacts, plan.reasons["parked"]) == (2, 2)
-    assert len(builder.apply(plan).parked) == 2
+    plan = builder.plan("d", retry_quarantined=True)
+    assert (plan.artifacts, plan.reasons["quarantined"]) == (2, 2)
+    assert len(builder.apply(plan).quarantined) == 2
     assert len(llm.requests) > asked
 
     # Another model, another prompt or another text is another attempt.
@@ -392,13 +392,13 @@ def test_document_that_breaks_the_model_is_parked_and_its_neighbours_finished(
     prompts = LayerPrompts(abstract="Say it otherwise.")
     reworded = told(LayerBuilder(kb, llm, prompts=prompts).plan("d"))
     assert reworded[BROKEN, "L0"] == ("new", False)
-    assert reworded[BROKEN, "L1"] == ("parked", False)
+    assert reworded[BROKEN, "L1"] == ("quarantined", False)
     kb.put_document("d", BROKEN, "Harmless.")
     plan = builder.plan("d")
     assert told(plan)[BROKEN, "L0"] == ("new", False)
-    assert builder.apply(plan).parked == ()
+    assert builder.apply(plan).quarantined == ()
     assert not builder.plan("d")
-    assert list(builder.parked("d")) == []
+    assert list(builder.quarantined("d")) == []
     assert stale(kb) == []
 
 
@@ -406,7 +406,7 @@ def test_parked_document_keeps_its_old_layers(small: Service) -> None:
     builder = built(small, breaking("", "broken"))
     small.put_document("d", "five.md", "broken")
     report = builder.apply(builder.plan("d"))
-    assert len(report.parked) == 2
+    assert len(report.quarantined) == 2
     layer = small.layer("d", "five.md", "L0")
     assert layer is not None
     assert (layer.content, layer.stale) == ("It says: # five.md", "source")
@@ -437,11 +437,11 @@ def test_marks_that_a_model_repeats_are_taken_off(small: Service) -> None:
 def test_model_that_gives_the_prompt_away_is_parked(small: Service) -> None:
     builder = LayerBuilder(small, FakeLLM(lambda prompt, _: f"My orders: {prompt}"))
     report = builder.apply(builder.plan("d"))
-    assert {(each.reason, str(each.layer)) for each in report.parked} == {
+    assert {(each.reason, str(each.layer)) for each in report.quarantined} == {
         ("instructions", "L0"),
         ("instructions", "L1"),
     }
-    assert len(report.parked) == 10
+    assert len(report.quarantined) == 10
 
 
 def test_document_text_is_fenced_as_data_in_every_prompt(small: Service) -> None:
@@ -465,7 +465,7 @@ def test_failed_calls_are_tried_again_a_few_times(small: Service) -> None:
     llm = FakeLLM(lambda prompt, text: next(failures, None) or first_line(prompt, text))
     builder = LayerBuilder(small, llm, retries=2, retry_base=0.0)
     report = builder.apply(builder.plan("d"), concurrency=1)
-    assert (report.made, report.calls, report.parked) == (18, 20, ())
+    assert (report.made, report.calls, report.quarantined) == (18, 20, ())
     assert builder.ledger("d")[0].failures == 2
     assert builder.ledger("d")[0].calls == 20
 
@@ -476,8 +476,8 @@ def test_provider_that_is_down_ends_the_run_and_parks_nothing(small: Service) ->
     builder = LayerBuilder(small, llm, retries=1, retry_base=0.0, patience=6)
     report = builder.apply(builder.plan("d"), concurrency=2)
     assert report.stopped == "provider"
-    assert report.parked == ()
-    assert list(builder.parked("d")) == []
+    assert report.quarantined == ()
+    assert list(builder.quarantined("d")) == []
     assert 6 <= len(report.failed) <= 8
     assert "connection refused" in str(report.failed[0].error)
     assert len(llm.requests) <= 16
@@ -489,7 +489,7 @@ def test_what_a_model_raises_that_is_no_provider_error_is_told(small: Service) -
     llm = breaking(RuntimeError("a bug"), "bug")
     builder = LayerBuilder(small, llm, retries=5, retry_base=0.0)
     report = builder.apply(builder.plan("d"))
-    assert report.parked == ()
+    assert report.quarantined == ()
     assert [each.name for each in report.failed] == ["zz.md", "zz.md"]
     assert "RuntimeError: a bug" in str(report.failed[0].error)
     assert llm.texts.count("bug") == 2  # a bug is not tried again
@@ -504,8 +504,8 @@ def test_answer_that_the_provider_calls_unusable_is_parked_at_once(
     builder = LayerBuilder(kb, llm, retries=5, retry_base=0.0, patience=1)
     report = builder.apply(builder.plan("d"))
     assert (report.stopped, report.failed) == (None, ())
-    assert {(each.doc_name, str(each.layer)) for each in report.parked} == both(BROKEN)
-    assert {each.reason for each in report.parked} == {reason}
+    assert {(each.doc_name, str(each.layer)) for each in report.quarantined} == both(BROKEN)
+    assert {each.reason for each in report.quarantined} == {reason}
     assert llm.texts.count("broken") == 2
     assert {each.doc_name for each in kb.layers("d")} == {*NAMES, *FOLDERS}
     assert builder.plan("d").is_empty
@@ -518,7 +518,7 @@ def test_reason_that_nobody_knows_is_parked_as_unusable(small: Service) -> None:
     llm = breaking(UnusableAnswerError("what is this", reason="odd"), "broken")
     builder = LayerBuilder(small, llm)
     report = builder.apply(builder.plan("d"))
-    assert {each.reason for each in report.parked} == {"unusable"}
+    assert {each.reason for each in report.quarantined} == {"unusable"}
 
 
 @pytest.mark.parametrize(
@@ -540,10 +540,10 @@ def test_failure_of_the_provider_parks_nothing_and_is_tried_by_the_next_plan(
     builder = LayerBuilder(kb, llm, retries=1, retry_base=0.0)
     for _ in range(2):  # also when it has failed before
         report = builder.apply(builder.plan("d"))
-        assert (report.stopped, report.parked) == (None, ())
+        assert (report.stopped, report.quarantined) == (None, ())
         assert [each.name for each in report.failed] == [BROKEN, BROKEN]
         assert report.failed[0].error is error
-        assert list(builder.parked("d")) == []
+        assert list(builder.quarantined("d")) == []
         plan = builder.plan("d")
         assert {key for key, (_, sure) in told(plan).items() if not sure} == both(BROKEN)
     down[0] = False
@@ -562,9 +562,9 @@ def test_outage_in_the_middle_of_a_run_parks_nothing() -> None:
         )
         builder = LayerBuilder(kb, llm, retries=0, patience=3)
         report = builder.apply(builder.plan("d"), concurrency=1)
-        assert (report.made, report.parked, report.stopped) == (3, (), "provider")
+        assert (report.made, report.quarantined, report.stopped) == (3, (), "provider")
         assert len(report.failed) == 3
-        assert LayerBuilder(kb, FakeLLM(first_line)).plan("d").parked == 0
+        assert LayerBuilder(kb, FakeLLM(first_line)).plan("d").quarantined == 0
 
 
 @pytest.mark.parametrize("kind", [ProviderSetupError, NotAvailableError])
@@ -575,7 +575,7 @@ def test_error_that_concerns_every_call_ends_the_run_at_once(
     builder = LayerBuilder(small, llm)
     report = builder.apply(builder.plan("d"), concurrency=1)
     assert len(llm.requests) == 1
-    assert (report.stopped, report.made, report.parked) == ("provider", 0, ())
+    assert (report.stopped, report.made, report.quarantined) == ("provider", 0, ())
     assert [str(each.error) for each in report.failed] == ["its key is wrong"]
     assert builder.plan("d").artifacts == 18
 
@@ -587,12 +587,12 @@ def test_what_an_earlier_version_parked_for_a_failing_provider_is_tried_again(
     small.put_document("d", BROKEN, "broken")
     journal = small.layer_repo
     assert isinstance(journal, LayerJournal)
-    for parked in builder.apply(builder.plan("d")).parked:
-        journal.park(attrs.evolve(parked, reason="provider"))
+    for quarantined in builder.apply(builder.plan("d")).quarantined:
+        journal.quarantine(attrs.evolve(quarantined, reason="provider"))
     again = LayerBuilder(small, FakeLLM(first_line, signature="fake-llm/1"))
-    assert again.plan("d").parked == 0
+    assert again.plan("d").quarantined == 0
     again.apply(again.plan("d"))
-    assert list(again.parked("d")) == []
+    assert list(again.quarantined("d")) == []
 
 
 # Ceilings
@@ -740,7 +740,7 @@ def test_ledger_refuses_counts_beyond_64_bits(tmp_path: Path) -> None:
         assert isinstance(journal, LayerJournal)
         for count in (2**63, -1):
             with pytest.raises(ValidationError, match="64 bits"):
-                journal.charge("d", ModelUsage(model="m", input_tokens=count))
+                journal.record_usage("d", ModelUsage(model="m", input_tokens=count))
 
 
 # Long inputs
@@ -780,10 +780,10 @@ def test_notes_on_what_a_document_said_once_are_forgotten(kb: Service) -> None:
     kb.put_document("d", "long.md", long_text(10))
     builder = built(kb, FakeLLM(), input_tokens=400)
     assert isinstance(kb.layer_repo, LayerJournal)
-    assert kb.layer_repo.notes("d", "long.md")
+    assert kb.layer_repo.checkpoints("d", "long.md")
     kb.put_document("d", "long.md", "Short.")
     builder.apply(builder.plan("d"))
-    assert not kb.layer_repo.notes("d", "long.md")
+    assert not kb.layer_repo.checkpoints("d", "long.md")
 
 
 def test_notes_that_are_too_long_are_noted_again() -> None:
@@ -800,7 +800,7 @@ def test_notes_that_get_no_shorter_are_parked() -> None:
         llm = FakeLLM(lambda _, text: text)
         builder = LayerBuilder(kb, llm, input_tokens=100)
         report = builder.apply(builder.plan("d"))
-        assert {each.reason for each in report.parked} == {"endless"}
+        assert {each.reason for each in report.quarantined} == {"endless"}
         assert len(llm.requests) < 200
 
 
@@ -809,8 +809,8 @@ def test_part_that_breaks_the_model_is_named(small: Service) -> None:
     llm = FakeLLM(lambda _, text: "" if "word13x0 " in text else "Fine.")
     builder = LayerBuilder(small, llm, input_tokens=400)
     report = builder.apply(builder.plan("d"))
-    assert len(report.parked) == 2
-    assert report.parked[0].message.startswith("part ")
+    assert len(report.quarantined) == 2
+    assert report.quarantined[0].message.startswith("part ")
     assert sum("word13x0 " in text for text in llm.texts) == 1
 
 
@@ -884,7 +884,7 @@ def test_document_that_is_deleted_meanwhile_is_passed_over(small: Service) -> No
 
     builder = LayerBuilder(small, FakeLLM(answer))
     report = builder.apply(builder.plan("d"))
-    assert report.failed == report.parked == ()
+    assert report.failed == report.quarantined == ()
     assert small.layer("d", "five.md", "L0") is None
     assert not builder.plan("d")
 
@@ -942,7 +942,7 @@ def test_store_without_the_powers_is_read_whole_and_says_what_it_forgets(tmp_pat
         assert "forgotten" in plan.warnings[0]
         report = builder.apply(plan)
         assert report.warnings == plan.warnings
-        assert len(report.parked) == 2
+        assert len(report.quarantined) == 2
         assert builder.plan("d").is_empty
         assert builder.ledger("d")[0].calls == 20
         assert LayerBuilder(kb, breaking("", "broken")).plan("d").artifacts == 2

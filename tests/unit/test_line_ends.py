@@ -1,4 +1,4 @@
-"""Line numbers of chunks: right for every line end, and found without reading the text anew."""
+"""Line numbers of chunks: right for every line end, and found without reading the text again."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from triptych.parsing import (
     TextParser,
     base_parsers,
 )
-from triptych.parsing.building import CONTENTS_SHARE, contents_lines
+from triptych.parsing.builder import CONTENTS_SHARE, contents_lines
 from triptych.records import shown_metadata
 
 

@@ -13,17 +13,17 @@ from hypothesis import given, strategies as st
 import triptych
 from triptych.errors import CancelledError, ProviderError, ProviderTimeoutError, ValidationError
 from triptych_backends.providers import BatchLimits, Connection, Retries, Timeouts
-from triptych_backends.providers.answers import MalformedAnswerError, at, by_index, rows_of
 from triptych_backends.providers.batching import batches, estimated_tokens, shortened
-from triptych_backends.providers.faults import (
+from triptych_backends.providers.errors import (
     InputTooLongError,
-    Profile,
+    ProviderErrorRules,
     Refusal,
     Retryable,
     fault,
     shown,
 )
-from triptych_backends.providers.retrying import CallClock, retry_after_seconds
+from triptych_backends.providers.response_parsing import MalformedAnswerError, at, by_index, rows_of
+from triptych_backends.providers.retries import CallClock, retry_after_seconds
 from triptych_backends.providers.streams import json_lines, server_sent
 
 NOW = datetime(2030, 1, 1, 12, 0, 0, tzinfo=UTC)
@@ -151,7 +151,9 @@ def test_a_cut_goes_by_the_numbers_of_the_refusal() -> None:
     assert len(shortened(text, "index 0 of 3; code 400")) == 750
 
 
-PROFILE = Profile(name="P", model="m", key_advice="K", model_advice="M", start_advice="S")
+PROFILE = ProviderErrorRules(
+    name="P", model="m", key_advice="K", model_advice="M", start_advice="S"
+)
 
 
 def faulted(status: int, body: Any) -> Exception:

@@ -11,7 +11,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import given, strategies as st
 
-from triptych_backends.providers.unpacking import PackedAnswerError, unpacked
+from triptych_backends.providers.decompression import PackedAnswerError, unpacked
 
 
 def cut(data: bytes, size: int) -> Iterator[bytes]:

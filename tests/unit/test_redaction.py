@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from triptych.redaction import shown_url, without_secrets
-from triptych_backends.providers.faults import shown
+from triptych._internal.redaction import shown_url, without_secrets
+from triptych_backends.providers.errors import shown
 
 KEY = "sk-SeCrEt0123456789abcdefXYZ"
 

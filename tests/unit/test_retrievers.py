@@ -17,7 +17,7 @@ from triptych import (
     resolve_mode,
 )
 from triptych.testing import FakeEmbedder
-from triptych.testing.making import CONFIG, fill, layer_of, set_config
+from triptych.testing.builders import CONFIG, fill, layer_of, set_config
 from triptych_backends.memory import MemoryStore
 
 

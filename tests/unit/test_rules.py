@@ -63,24 +63,24 @@ def test_a_change_takes_a_version_above_all_that_were(
     stored: SourceDocument | None, used: int, version: int
 ) -> None:
     before = datetime.now(UTC)
-    document = rules.after_put("d", new("other", parser_sig="p"), stored, used)
+    document = rules.plan_put("d", new("other", parser_sig="p"), stored, used)
     assert (document.version, document.content, document.parser_sig) == (version, "other", "p")
     assert before <= document.updated_at <= before + timedelta(minutes=1)
 
 
 def test_no_change_is_the_stored_document_itself() -> None:
-    assert rules.after_put("d", new(), STORED, 9) is STORED
-    assert rules.after_put("d", new(if_version=3), STORED, 9) is STORED
-    assert rules.after_put("d", new(original_sha256="x", parser_sig="y"), STORED, 9) is STORED
-    assert rules.after_put("d", new(metadata={}), STORED, 0).metadata == {}
-    assert rules.after_put("d", new(metadata=None), STORED, 9) is STORED
+    assert rules.plan_put("d", new(), STORED, 9) is STORED
+    assert rules.plan_put("d", new(if_version=3), STORED, 9) is STORED
+    assert rules.plan_put("d", new(original_sha256="x", parser_sig="y"), STORED, 9) is STORED
+    assert rules.plan_put("d", new(metadata={}), STORED, 0).metadata == {}
+    assert rules.plan_put("d", new(metadata=None), STORED, 9) is STORED
 
 
 def test_metadata_that_is_not_given_is_kept_and_copied() -> None:
-    kept = rules.after_put("d", new("other", metadata=None), STORED, 0).metadata
+    kept = rules.plan_put("d", new("other", metadata=None), STORED, 0).metadata
     assert kept == STORED.metadata
     assert kept is not STORED.metadata
-    assert rules.after_put("d", new(metadata=None), None, 0).metadata == {}
+    assert rules.plan_put("d", new(metadata=None), None, 0).metadata == {}
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_another_version_is_a_conflict_even_without_a_change(
     stored: SourceDocument | None, wanted: int
 ) -> None:
     with pytest.raises(ConflictError) as caught:
-        rules.after_put("d", new(if_version=wanted), stored, 0)
+        rules.plan_put("d", new(if_version=wanted), stored, 0)
     assert (caught.value.expected, caught.value.actual) == (wanted, stored.version if stored else 0)
 
 
@@ -135,12 +135,12 @@ def test_puts_see_those_before_them_and_hand_out_copies() -> None:
 
 def test_a_load_writes_only_what_is_new_and_above() -> None:
     later = attrs.evolve(STORED, version=8)
-    assert not rules.must_load(STORED, STORED, 9)
-    assert rules.must_load(later, STORED, 7)
-    assert rules.must_load(STORED, None, 2)
+    assert not rules.check_loadable(STORED, STORED, 9)
+    assert rules.check_loadable(later, STORED, 7)
+    assert rules.check_loadable(STORED, None, 2)
     for document, stored, used in ((later, STORED, 8), (STORED, later, 0), (STORED, None, 3)):
         with pytest.raises(ConflictError) as caught:
-            rules.must_load(document, stored, used)
+            rules.check_loadable(document, stored, used)
         assert caught.value.expected == document.version
         assert caught.value.actual == (stored.version if stored else 0)
 
@@ -154,20 +154,20 @@ def test_pages_are_by_code_point() -> None:
 
 
 def test_a_set_is_replaced_at_its_version_under_its_configuration() -> None:
-    assert rules.may_replace(CONFIG, 3, SIG)
-    assert not rules.may_replace(None, 3, SIG)
-    assert not rules.may_replace(CONFIG, 4, SIG)
-    assert not rules.may_replace(CONFIG, 0, attrs.evolve(SIG, source_version=0))
+    assert rules.can_replace(CONFIG, 3, SIG)
+    assert not rules.can_replace(None, 3, SIG)
+    assert not rules.can_replace(CONFIG, 4, SIG)
+    assert not rules.can_replace(CONFIG, 0, attrs.evolve(SIG, source_version=0))
     for field in ("chunker_sig", "embed_sig"):
-        assert not rules.may_replace(CONFIG, 3, attrs.evolve(SIG, **{field: "other"}))
+        assert not rules.can_replace(CONFIG, 3, attrs.evolve(SIG, **{field: "other"}))
 
 
 def test_a_set_is_restamped_when_all_but_the_version_is_the_same() -> None:
-    assert rules.may_restamp(attrs.evolve(SIG, source_version=1), 3, SIG)
-    assert not rules.may_restamp(None, 3, SIG)
-    assert not rules.may_restamp(SIG, 4, SIG)
+    assert rules.can_update_source_version(attrs.evolve(SIG, source_version=1), 3, SIG)
+    assert not rules.can_update_source_version(None, 3, SIG)
+    assert not rules.can_update_source_version(SIG, 4, SIG)
     for field in ("input_sig", "chunker_sig", "embed_sig"):
-        assert not rules.may_restamp(attrs.evolve(SIG, **{field: "other"}), 3, SIG)
+        assert not rules.can_update_source_version(attrs.evolve(SIG, **{field: "other"}), 3, SIG)
 
 
 def test_layers_of_documents_alone_need_their_version() -> None:
@@ -190,7 +190,7 @@ def test_widths_are_by_space_and_never_mutated() -> None:
 
 def test_a_kept_unit_is_safe_and_reads_under_its_sets_signature() -> None:
     given = chunk()
-    kept = rules.own_unit(given)
+    kept = rules.copy_vector(given)
     assert kept == given
     assert given.vector is not None
     given.vector[:] = 9
@@ -201,5 +201,5 @@ def test_a_kept_unit_is_safe_and_reads_under_its_sets_signature() -> None:
     read = rules.read_chunk(kept, set_sig)
     assert (read.sig, read.vector) == (attrs.evolve(set_sig, input_sig="own"), None)
     assert rules.read_chunk(kept, set_sig, vectors=True).vector is kept.vector
-    assert rules.own_unit(chunk(vector=None)) == chunk(vector=None)
-    assert rules.own_unit(attrs.evolve(layer("a", 1), stale="source")) == layer("a", 1)
+    assert rules.copy_vector(chunk(vector=None)) == chunk(vector=None)
+    assert rules.copy_vector(attrs.evolve(layer("a", 1), stale="source")) == layer("a", 1)

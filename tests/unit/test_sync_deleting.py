@@ -12,7 +12,7 @@ import triptych
 from sync_folder import Desk, desk as made_desk
 from triptych.errors import StoreError
 from triptych.service import Service
-from triptych.sync.deleting import DELETED_AT_ONCE, delete_documents
+from triptych.sync.deletes import DELETED_AT_ONCE, delete_documents
 from triptych.testing import Failing
 
 

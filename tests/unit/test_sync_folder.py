@@ -35,7 +35,7 @@ from triptych.sync import (
     SyncReport,
     SyncRoot,
     TextFileParser,
-    reading,
+    file_bytes as reading,
 )
 from triptych.testing.fakes import FakeEmbedder
 
@@ -209,7 +209,7 @@ def test_a_rename_keeps_vectors_and_layers(desk: Desk) -> None:
     assert desk.kb.layer("d", "old/a.md", "L0") is None
     (hit,) = desk.kb.search("About alpha.", dataset_id="d", layer="L0", mode="vector").hits
     assert hit.doc_name == "new/a.md"
-    # A store without a way to give a layer's vector embeds the layer's text anew, and that alone.
+    # A store without a way to give a layer's vector embeds the layer's text again, and that alone.
     assert set(desk.embedder.texts[len(texts) :]) <= {"About alpha."}
 
 
@@ -369,9 +369,9 @@ def test_a_failing_file_stops_no_other_and_its_last_good_version_serves(desk: De
         assert failure.name == "a.md"
         assert "RuntimeError: this cannot be parsed" in str(failure.error)
         assert contents(desk.kb) == {"a.md": "good\nv1\n", "b.md": "better\nv1\n"}
-    desk.write("a.md", "mended")
+    desk.write("a.md", "repaired")
     assert desk.syncing(parser=parser).sync().failed == ()
-    assert desk.text("a.md") == "mended\nv1\n"
+    assert desk.text("a.md") == "repaired\nv1\n"
 
 
 def test_another_parser_parses_anew(desk: Desk) -> None:

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, example, given, settings, strategies as st
 from triptych.errors import ValidationError
 from triptych.sync import SyncOptions
 from triptych.sync.patterns import compile_patterns
-from triptych.sync.scanning import Scanner
+from triptych.sync.scanner import Scanner
 
 
 def make(root: Path, *names: str, **contents: str) -> None:

@@ -252,7 +252,7 @@ def test_numbering_numbers_terms_in_order_of_appearance() -> None:
 
 
 def test_numbering_looks_up_more_runs_than_it_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("triptych.text.numbering.CACHE_RUNS", 5000)
+    monkeypatch.setattr("triptych.text.term_ids.CACHE_RUNS", 5000)
     vocabulary: dict[str, int] = {}
     numbering = Analyzer("none").numbering(vocabulary)
     for start in range(0, 20_000, 1_500):

@@ -40,7 +40,7 @@ def doctor(
         ),
     ] = None,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Mend what can be made again from the documents.")
+        bool, typer.Option("--repair", help="Repair what can be made again from the documents.")
     ] = False,
 ) -> Exit:
     """Check everything that is stored, and say what is wrong and why it matters.
@@ -80,7 +80,7 @@ def doctor(
 
 def _show(output: Output, report: DoctorReport, *, repair: bool) -> None:
     for finding in report.repaired:
-        output.say(f"mended {finding}")
+        output.say(f"repaired {finding}")
     for finding in report.findings:
         output.say(str(finding))
         output.say(f"  why: {finding.why}")
@@ -96,7 +96,7 @@ def _show(output: Output, report: DoctorReport, *, repair: bool) -> None:
 
 def _advice(finding: Finding, *, repair: bool) -> str:
     if finding.mendable:
-        return f"{'not mended' if repair else '--repair mends it'}: {finding.repair}"
+        return f"{'not repaired' if repair else '--repair repairs it'}: {finding.repair}"
     return f"beyond repair: {finding.remedy}"
 
 

@@ -27,7 +27,7 @@ class Exit(IntEnum):
 MEANINGS = {
     Exit.OK: "done; a search without hits is done, too",
     Exit.FAILED: "declined at a prompt, or an unforeseen failure",
-    Exit.USAGE: "the command line, a setting or a file name cannot be meant",
+    Exit.USAGE: "the command line, a setting or a file name is invalid",
     Exit.NOT_FOUND: "no such store, dataset, document or layer",
     Exit.CONFLICT: "the document changed meanwhile (--if-version)",
     Exit.STORE: "the store is locked, damaged, or of another version",
@@ -86,7 +86,7 @@ _HINTS = {
     Exit.STORE: "`triptych status` shows which store is meant; TRIPTYCH_LOCK_TIMEOUT says how "
     "long to wait for another writer",
     Exit.MODEL: "documents that were stored stay; `triptych status` names the embedder a dataset "
-    "was filled with, `triptych rebuild` derives it anew with the one in use",
+    "was filled with, `triptych rebuild` derives it again with the one in use",
     Exit.NOT_AVAILABLE: "`triptych status` shows what is in use",
 }
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 
 from triptych.errors import NotFoundError, ValidationError
-from triptych.files import ENDINGS, Skipped, name_of, text_files
+from triptych.parsing.files import ENDINGS, Skipped, name_of, text_files
 
 __all__ = ["FileToPut", "find_files"]
 

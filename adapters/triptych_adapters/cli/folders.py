@@ -13,7 +13,7 @@ import typer
 from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
-    from triptych.files import Skipped
+    from triptych.parsing.files import Skipped
     from triptych.sync import DirectorySync
     from triptych_adapters.cli.output import Output
 
@@ -144,7 +144,7 @@ class Folders:
 
 def tell_generated(output: Output, skipped: Iterable[Skipped]) -> None:
     """A remark that names the folders of installed or generated files that were left out."""
-    from triptych.generated import GENERATED
+    from triptych.parsing.generated_folders import GENERATED
 
     found = [f"{each.name} ({each.reason})" for each in skipped if each.reason in GENERATED]
     if found:

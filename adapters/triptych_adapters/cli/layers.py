@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from triptych_adapters.cli import building
+from triptych_adapters.cli import layer_builder as building
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.search import LayerChoice
 from triptych_adapters.cli.session import Session, command, examples

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from triptych_adapters.cli.output import Output
 
 if TYPE_CHECKING:
-    from triptych.progress import Progress, ProgressCallback
+    from triptych._internal.progress import Progress, ProgressCallback
 
 __all__ = ["shown"]
 

@@ -14,8 +14,8 @@ from triptych_adapters.cli.folders import AllFolders, tell_generated
 from triptych_adapters.cli.session import Session, command, examples, pairs
 
 if TYPE_CHECKING:
-    from triptych.files import Skipped
     from triptych.parsing import ParsedFile
+    from triptych.parsing.files import Skipped
     from triptych.records import Failure, NewDocument, PutReport
     from triptych_adapters.cli.files import FileToPut
 
@@ -155,7 +155,7 @@ def _tell(
     skipped: list[Skipped],
     notes: list[str],
 ) -> None:
-    from triptych.generated import GENERATED
+    from triptych.parsing.generated_folders import GENERATED
     from triptych_adapters.cli.schema import failure_json
 
     output = session.output

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
         Finding,
         HealthCheck,
         ModelUsage,
-        ParkedLayer,
+        QuarantinedLayer,
         SourceDocument,
     )
 
@@ -23,7 +23,7 @@ __all__ = [
     "finding_json",
     "health_json",
     "layer_json",
-    "parked_json",
+    "quarantined_json",
     "stats_json",
     "usage_json",
 ]
@@ -57,15 +57,15 @@ def layer_json(layer: DerivedLayer) -> dict[str, Any]:
     }
 
 
-def parked_json(parked: ParkedLayer) -> dict[str, Any]:
+def quarantined_json(quarantined: QuarantinedLayer) -> dict[str, Any]:
     """A layer that broke the model; ``name`` is "" for the dataset's own."""
     return {
-        "dataset": parked.dataset_id,
-        "name": parked.doc_name,
-        "layer": str(parked.layer),
-        "reason": parked.reason,
-        "message": parked.message,
-        "parked_at": parked.parked_at.isoformat(),
+        "dataset": quarantined.dataset_id,
+        "name": quarantined.doc_name,
+        "layer": str(quarantined.layer),
+        "reason": quarantined.reason,
+        "message": quarantined.message,
+        "quarantined_at": quarantined.quarantined_at.isoformat(),
     }
 
 

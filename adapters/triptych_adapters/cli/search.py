@@ -89,8 +89,8 @@ def search(
     Each hit shows its document, line, section and scores, and whether it is stale. No hits
     is an answer: the exit code is 0.
     """
-    from triptych.formats import hit_json
     from triptych.records import Query, Scope
+    from triptych.search.result_formats import hit_json
 
     conditions = pairs(where or [], "--where")
     asked = Query(

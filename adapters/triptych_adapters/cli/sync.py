@@ -25,7 +25,7 @@ from triptych_adapters.cli.folders import (
 from triptych_adapters.cli.session import Session, command, examples
 
 if TYPE_CHECKING:
-    from triptych.files import Skipped
+    from triptych.parsing.files import Skipped
     from triptych.sync import SyncPlan, SyncReport
 
 _NOT_TOLD = ("hidden", "ignored", "excluded", "the store itself")
@@ -158,7 +158,7 @@ def _lines(plan: SyncPlan) -> list[str]:
 
 
 def _tell_skipped(session: Session, skipped: tuple[Skipped, ...]) -> None:
-    from triptych.generated import GENERATED
+    from triptych.parsing.generated_folders import GENERATED
 
     not_told = GENERATED.union(_NOT_TOLD)
     reasons = Counter(each.reason for each in skipped if each.reason not in not_told)

@@ -35,7 +35,7 @@ from triptych_adapters.cli.session import Session, command, examples
 if TYPE_CHECKING:
     from triptych.contracts import EventNotifier
     from triptych.events import RebuildRecord
-    from triptych.files import Skipped
+    from triptych.parsing.files import Skipped
     from triptych.sync import DirectorySync
 
 _GRACE = 0.8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from triptych.context.counting import TokenCounter
+from triptych.context.token_counter import TokenCounter
 from triptych.errors import NotFoundError
 from triptych.records import Query, Scope, check_identifier, check_whole
 from triptych.service import Service

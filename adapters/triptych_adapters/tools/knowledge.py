@@ -8,8 +8,8 @@ from typing import Any, Final
 import attrs
 
 from triptych.errors import ConflictError, NotFoundError
-from triptych.formats import hit_json
 from triptych.records import Layer, Mode, Query, Scope, check_identifier, check_whole
+from triptych.search.result_formats import hit_json
 from triptych.service import Service
 from triptych_adapters.services import check_service
 from triptych_adapters.tools.paging import (

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import attrs
 
+from triptych._internal.digests import digest
 from triptych.chunking.boundaries import align_left
 from triptych.errors import BudgetExceededError, ConflictError, ValidationError
-from triptych.signatures import digest
 from triptych_adapters.tools.rendering import tokens
 
 __all__ = ["Place", "check_cursor", "next_cursor", "paginate", "read_cursor"]

@@ -6,12 +6,11 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from triptych.records import DatasetConfig, Finding, HealthCheck
+from triptych_backends.filesystem.checks import examine_files, mend_files
 from triptych_backends.sql.chunks import SqlChunks
 
-from .examining import examine_files, mend_files
-
 if TYPE_CHECKING:
-    from .store import FilesStore
+    from triptych_backends.filesystem.store import FilesStore
 
 __all__ = ["FilesChunks"]
 
@@ -37,15 +36,15 @@ class FilesChunks(SqlChunks):
         ]
         return [*super().check_health(), *unadopted]
 
-    def examine(self, dataset_ids: Collection[str]) -> Iterator[Finding]:
-        """See `Examiner.examine`: the files, then the derived database."""
+    def check_integrity(self, dataset_ids: Collection[str]) -> Iterator[Finding]:
+        """See `IntegrityChecker.check_integrity`: the files, then the derived database."""
         yield from examine_files(self._files, dataset_ids)
-        yield from super().examine(dataset_ids)
+        yield from super().check_integrity(dataset_ids)
 
-    def mend(self, checks: Collection[str], dataset_ids: Collection[str]) -> Sequence[str]:
-        """See `Examiner.mend`."""
+    def repair(self, checks: Collection[str], dataset_ids: Collection[str]) -> Sequence[str]:
+        """See `IntegrityChecker.repair`."""
         # What is taken over from the files needs a database whose rows fit each other.
-        done = super().mend(checks, dataset_ids)
+        done = super().repair(checks, dataset_ids)
         return [*done, *mend_files(self._files, checks, dataset_ids)]
 
     def close(self) -> None:

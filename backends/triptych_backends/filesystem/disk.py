@@ -18,10 +18,9 @@ from typing import Literal
 import attrs
 
 from triptych.errors import StoreError
+from triptych_backends.filesystem.names import is_ignored
 
-from .naming import is_ignored
-
-__all__ = ["Disk", "Entry", "LinkError", "Seen", "disk_errors"]
+__all__ = ["Disk", "Entry", "FileStat", "LinkError", "disk_errors"]
 
 Kind = Literal["file", "folder", "link", "other"]
 
@@ -51,7 +50,7 @@ class LinkError(StoreError):
 
 
 @attrs.frozen
-class Seen:
+class FileStat:
     """What changes when a file does: time in ns, size in bytes, inode.
 
     The time is that of modification, or of the inode's last change where that is later.
@@ -67,7 +66,7 @@ class Entry:
     """Something on the disk."""
 
     kind: Kind
-    seen: Seen
+    seen: FileStat
 
 
 class Disk:
@@ -118,7 +117,7 @@ class Disk:
             "follows: put the file or folder itself there, or remove the link"
         )
 
-    def read(self, path: str) -> tuple[bytes, Seen]:
+    def read(self, path: str) -> tuple[bytes, FileStat]:
         """A plain file's bytes, and what it looked like before they were read.
 
         Raises FileNotFoundError where there is none, OSError (EFBIG) beyond `MAX_SIZE`.
@@ -293,7 +292,7 @@ def _entry(found: os.stat_result) -> Entry:
     # Windows st_ctime is that of creation), it cannot set that.
     changed = found.st_mtime_ns if os.name == "nt" else max(found.st_mtime_ns, found.st_ctime_ns)
     # SQLite's integers have 63 bits; some systems' inodes more.
-    return Entry(kind, Seen(changed, found.st_size, found.st_ino & (1 << 63) - 1))
+    return Entry(kind, FileStat(changed, found.st_size, found.st_ino & (1 << 63) - 1))
 
 
 _LINK_TAGS = {0xA000000C, 0xA0000003}

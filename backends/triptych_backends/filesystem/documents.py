@@ -11,18 +11,21 @@ from triptych import rules
 from triptych.errors import ConflictError
 from triptych.records import DocumentInfo, NewDocument, PutOutcome, SourceDocument
 from triptych.signatures import document_info
+from triptych_backends.filesystem import (
+    change_detection as noticing,
+    history,
+    reconcile as scanning,
+)
+from triptych_backends.filesystem.disk import disk_errors
+from triptych_backends.filesystem.formats import Sidecar
+from triptych_backends.filesystem.layout import INTENT
+from triptych_backends.filesystem.problems import RejectedFile
+from triptych_backends.sql.deletes import sourceless
 from triptych_backends.sql.documents import SqlDocuments
-from triptych_backends.sql.removal import sourceless
 from triptych_backends.sql.transaction import find_dataset
 
-from . import history, noticing, scanning
-from .disk import disk_errors
-from .formats import Sidecar
-from .layout import INTENT
-from .problems import Problem
-
 if TYPE_CHECKING:
-    from .store import FilesStore
+    from triptych_backends.filesystem.store import FilesStore
 
 __all__ = ["FilesDocuments"]
 
@@ -42,11 +45,11 @@ class FilesDocuments(SqlDocuments):
         """Close the store, for its other repositories too. Idempotent."""
         self._files.close()
 
-    def erase(self) -> None:
-        """See `FilesStore.erase`."""
-        self._files.erase()
+    def scrub(self) -> None:
+        """See `FilesStore.scrub`."""
+        self._files.scrub()
 
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[RejectedFile, ...]:
         """See `FilesStore.problems`."""
         return self._files.problems()
 
@@ -56,7 +59,7 @@ class FilesDocuments(SqlDocuments):
         Raises:
             CorruptStoreError: a file that is not UTF-8 stands where this one goes.
         """
-        problem = noticing.notice_document(self._keeper, dataset_id, document.name)
+        problem = noticing.refresh_document(self._keeper, dataset_id, document.name)
         if problem is not None:
             raise problem.error(self._keeper.where)
         return super().put(dataset_id, document)
@@ -166,14 +169,14 @@ class FilesDocuments(SqlDocuments):
         Raises:
             CorruptStoreError: its file is no text any more; the message says what to do.
         """
-        problem = noticing.notice_document(self._keeper, dataset_id, name)
+        problem = noticing.refresh_document(self._keeper, dataset_id, name)
         if problem is not None:
             raise problem.error(self._keeper.where)
         return super().get(dataset_id, name)
 
     def get_info(self, dataset_id: str, name: str) -> DocumentInfo | None:
         """See `DocumentRepo.get_info`. A file that is no text any more is told as it was last."""
-        noticing.notice_document(self._keeper, dataset_id, name)
+        noticing.refresh_document(self._keeper, dataset_id, name)
         return super().get_info(dataset_id, name)
 
     def list(
@@ -181,12 +184,12 @@ class FilesDocuments(SqlDocuments):
     ) -> Sequence[DocumentInfo]:
         """See `DocumentRepo.list`. Folders are looked through for a first page alone."""
         if not after:
-            noticing.notice_dataset(self._keeper, dataset_id)
+            noticing.refresh_dataset(self._keeper, dataset_id)
         return super().list(dataset_id, prefix=prefix, after=after, limit=limit)
 
     def list_datasets(self) -> Sequence[str]:
         """See `DocumentRepo.list_datasets`. Folders that came or went are seen."""
-        noticing.notice_datasets(self._keeper)
+        noticing.refresh_datasets(self._keeper)
         return super().list_datasets()
 
     def versions(self, dataset_id: str, name: str) -> Sequence[DocumentInfo]:
@@ -224,7 +227,7 @@ class FilesDocuments(SqlDocuments):
         keeper = self._keeper
         with keeper.locked():
             if keeper.folder(dataset_id) is not None:
-                scanning.catch_up(keeper, dataset_id)
+                scanning.reconcile(keeper, dataset_id)
             change = keeper.change(dataset_id)
             if change.home.live:
                 return False
@@ -269,7 +272,7 @@ class FilesDocuments(SqlDocuments):
         with keeper.locked():
             if keeper.folder(dataset_id) is None:
                 return super().delete_orphans(dataset_id, names)
-            scanning.catch_up(keeper, dataset_id)
+            scanning.reconcile(keeper, dataset_id)
             change = keeper.change(dataset_id)
             with keeper.sql.reading() as session:
                 dataset = find_dataset(session, dataset_id)

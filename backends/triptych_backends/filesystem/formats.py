@@ -20,14 +20,13 @@ from triptych.records import (
     SourceDocument,
     check_metadata,
 )
-
-from .naming import decode, fallback, fold, folder_fallback, folder_of
+from triptych_backends.filesystem.names import decode, fallback, fold, folder_fallback, folder_of
 
 __all__ = [
     "MOST_VERSION",
+    "CaseMismatchError",
+    "DatasetManifest",
     "FormatError",
-    "Home",
-    "OtherSpellingError",
     "Sidecar",
     "dump",
     "parse",
@@ -49,7 +48,7 @@ class FormatError(Exception):
     """A file is not what the store writes there; the message says why."""
 
 
-class OtherSpellingError(FormatError):
+class CaseMismatchError(FormatError):
     """On a disk that ignores case the file was found under a name that differs in case."""
 
 
@@ -85,7 +84,7 @@ class Sidecar:
 
 
 @attrs.frozen(kw_only=True)
-class Home:
+class DatasetManifest:
     """A dataset: its folder, whether it exists, the greatest version ever deleted in it."""
 
     id: str
@@ -143,7 +142,7 @@ def read_sidecar(data: bytes, path: str) -> Sidecar:
     return sidecar
 
 
-def write_home(home: Home) -> bytes:
+def write_home(home: DatasetManifest) -> bytes:
     """The file of a dataset."""
     config = home.config
     return dump(
@@ -157,7 +156,7 @@ def write_home(home: Home) -> bytes:
     )
 
 
-def read_home(data: bytes, folder: str) -> Home:
+def read_home(data: bytes, folder: str) -> DatasetManifest:
     """The dataset of ``folder``.
 
     Raises:
@@ -173,7 +172,7 @@ def read_home(data: bytes, folder: str) -> Home:
             embed_sig=_text(config, "embed_sig", ""),
             language=_text(config, "language", "english"),
         )
-    home = Home(
+    home = DatasetManifest(
         id=_text(value, "id"),
         folder=_text(value, "folder"),
         live=value.get("live") is True,
@@ -253,7 +252,7 @@ def read_layer(data: bytes) -> DerivedLayer:
 
 
 def _other(said: str, path: str) -> type[FormatError]:
-    return OtherSpellingError if said != path and fold(said) == fold(path) else FormatError
+    return CaseMismatchError if said != path and fold(said) == fold(path) else FormatError
 
 
 def _end_of(text: str, line: str, begin: int) -> int:

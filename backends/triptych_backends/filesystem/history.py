@@ -14,16 +14,20 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from triptych.errors import CorruptStoreError
-from triptych.plain import from_plain, to_plain
 from triptych.records import SourceDocument
-
-from .disk import MAX_SIZE, Disk, LinkError
-from .formats import FormatError, dump, parse
-from .journal import Plan
-from .layout import HISTORY, history_folder, version_file, versions_folder
+from triptych.records.serialization import from_dict, to_dict
+from triptych_backends.filesystem.disk import MAX_SIZE, Disk, LinkError
+from triptych_backends.filesystem.formats import FormatError, dump, parse
+from triptych_backends.filesystem.journal import Intent
+from triptych_backends.filesystem.layout import (
+    HISTORY,
+    history_folder,
+    version_file,
+    versions_folder,
+)
 
 if TYPE_CHECKING:
-    from .keeper import Keeper
+    from triptych_backends.filesystem.workspace import Workspace
 
 __all__ = [
     "forget_dataset",
@@ -40,7 +44,7 @@ _SUFFIX = ".json.gz"
 
 def keep(
     disk: Disk,
-    plan: Plan,
+    plan: Intent,
     folder: str,
     current: tuple[str, int],
     replaced: Sequence[SourceDocument],
@@ -62,13 +66,13 @@ def keep(
         plan.removals[version_file(folder, name, each)] = None
 
 
-def forget_document(disk: Disk, plan: Plan, folder: str, name: str) -> None:
+def forget_document(disk: Disk, plan: Intent, folder: str, name: str) -> None:
     """Let ``plan`` remove all versions of a document."""
     for version in kept(disk, folder, name):
         plan.removals[version_file(folder, name, version)] = None
 
 
-def forget_dataset(disk: Disk, plan: Plan, folder: str) -> None:
+def forget_dataset(disk: Disk, plan: Intent, folder: str) -> None:
     """Let ``plan`` remove all versions of all documents of a dataset."""
     for path, _ in disk.walk(history_folder(folder)):
         plan.removals[path] = None
@@ -103,7 +107,7 @@ def read_version(
         return None
     try:
         value: dict[str, Any] = parse(_unpacked(data))
-        document = from_plain(SourceDocument, value)
+        document = from_dict(SourceDocument, value)
         found = (document.dataset_id, document.name, document.version)
         if found != (dataset, name, version):
             raise FormatError(f"it is version {document.version} of {document.name!r}")
@@ -115,7 +119,7 @@ def read_version(
     return document
 
 
-def sweep(keeper: Keeper) -> int:
+def sweep(keeper: Workspace) -> int:
     """Remove versions of documents that are gone, should their files have outlived them; of how
     many documents. For who holds the lock."""
     disk = keeper.disk
@@ -128,7 +132,7 @@ def sweep(keeper: Keeper) -> int:
     return len(dead)
 
 
-def orphans(keeper: Keeper) -> dict[str, list[str]]:
+def orphans(keeper: Workspace) -> dict[str, list[str]]:
     """The files of versions of documents that are gone, by folder."""
     disk = keeper.disk
     living = set(_living(keeper))
@@ -140,14 +144,14 @@ def orphans(keeper: Keeper) -> dict[str, list[str]]:
     return {folder: paths for folder, paths in dead.items() if not _may_come(keeper, paths[0])}
 
 
-def _may_come(keeper: Keeper, path: str) -> bool:
+def _may_come(keeper: Workspace, path: str) -> bool:
     """Whether a file that cannot be taken now may become the document of this version again."""
     of_dataset, _, _ = path.removeprefix(f"{HISTORY}/").partition("/")
     name = _name_in(keeper.disk, path)
     return name is not None and keeper.find_path(of_dataset, name) is not None
 
 
-def _living(keeper: Keeper) -> Iterator[str]:
+def _living(keeper: Workspace) -> Iterator[str]:
     for dataset in keeper.sql.documents.list_datasets():
         folder = keeper.folder(dataset)
         if folder is not None:
@@ -164,7 +168,7 @@ def _name_in(disk: Disk, path: str) -> str | None:
 
 def _written(document: SourceDocument) -> bytes:
     # Without a time of its own, so that the same version is the same file.
-    return gzip.compress(dump(to_plain(document)), mtime=0)
+    return gzip.compress(dump(to_dict(document)), mtime=0)
 
 
 def _unpacked(data: bytes) -> bytes:

@@ -15,19 +15,18 @@ from collections.abc import Iterable, Mapping, Sequence
 import attrs
 
 from triptych.errors import CorruptStoreError, StoreError
+from triptych_backends.filesystem.disk import Disk
+from triptych_backends.filesystem.formats import FormatError, dump, parse
+from triptych_backends.filesystem.layout import DATASETS, HISTORY, INTENT, JOURNAL
+from triptych_backends.filesystem.names import fold
 
-from .disk import Disk
-from .formats import FormatError, dump, parse
-from .layout import DATASETS, HISTORY, INTENT, JOURNAL
-from .naming import fold
-
-__all__ = ["Journal", "Plan"]
+__all__ = ["Intent", "Journal"]
 
 _DRAFT = f"{INTENT}.new"
 
 
 @attrs.define
-class Plan:
+class Intent:
     """Files to write and files to remove, of ``datasets`` (ids).
 
     ``removals`` maps to the SHA-256 that a file must have when it is removed late, after a crash:
@@ -45,7 +44,7 @@ class Journal:
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
 
-    def carry_out(self, plan: Plan) -> None:
+    def apply(self, plan: Intent) -> None:
         """Bring the files into the planned state, durably. `finish` ends it.
 
         Raises OSError, StoreError: nothing has changed; or, if it fails after the intent was

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from triptych.records import DerivedLayer, Layer
+from triptych_backends.filesystem import change_detection as noticing, stat_cache as looks
+from triptych_backends.filesystem.contents import FileLayer, find_layer
 from triptych_backends.sql.layers import SqlLayers
 
-from . import looks, noticing
-from .reading import FoundLayer, find_layer
-
 if TYPE_CHECKING:
-    from .store import FilesStore
+    from triptych_backends.filesystem.store import FilesStore
 
 __all__ = ["FilesLayers"]
 
@@ -21,7 +20,7 @@ class FilesLayers(SqlLayers):
     """`LayerRepo`, `LayerPager` and `LayerJournal` over a `FilesStore`.
 
     The journal lies in the derived database: deleting that forgets what layers cost, and lets
-    what was parked be tried again.
+    what was quarantined be tried again.
     """
 
     def __init__(self, files: FilesStore) -> None:
@@ -50,19 +49,19 @@ class FilesLayers(SqlLayers):
                 change = keeper.change(layer.dataset_id)
             path = keeper.layer_place(change, name, kind)
             found = find_layer(keeper.disk, path)
-            stored = found.file.data if isinstance(found, FoundLayer) else None
+            stored = found.file.data if isinstance(found, FileLayer) else None
             change.put_layer(layer, path, stored)
             change.commit()
             return True
 
     def get(self, dataset_id: str, doc_name: str, layer: Layer) -> DerivedLayer | None:
         """See `LayerRepo.get`."""
-        noticing.notice_layers(self._keeper, dataset_id, doc_name)
+        noticing.refresh_layers(self._keeper, dataset_id, doc_name)
         return super().get(dataset_id, doc_name, layer)
 
     def list(self, dataset_id: str, *, layer: Layer | None = None) -> Sequence[DerivedLayer]:
         """See `LayerRepo.list`."""
-        noticing.notice_dataset(self._keeper, dataset_id)
+        noticing.refresh_dataset(self._keeper, dataset_id)
         return super().list(dataset_id, layer=layer)
 
     def page(
@@ -76,7 +75,7 @@ class FilesLayers(SqlLayers):
     ) -> Sequence[DerivedLayer]:
         """See `LayerPager.page`. Folders are looked through for a first page alone."""
         if after is None:
-            noticing.notice_dataset(self._keeper, dataset_id)
+            noticing.refresh_dataset(self._keeper, dataset_id)
         return super().page(dataset_id, layer, prefix=prefix, after=after, limit=limit)
 
     def delete_by_doc(self, dataset_id: str, doc_name: str) -> None:

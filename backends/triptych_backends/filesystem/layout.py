@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import hashlib
 
-from .naming import FALLBACK, LAYERS, fallback, is_path, path_of, shadow
+from triptych_backends.filesystem.names import (
+    FALLBACK,
+    LAYERS,
+    case_folded_path,
+    fallback,
+    is_path,
+    path_of,
+)
 
 __all__ = [
     "DATASETS",
@@ -54,7 +61,7 @@ def sidecars_folder(folder: str) -> str:
 
 def sidecar_file(folder: str, path: str) -> str:
     """The sidecar of the document at ``path``."""
-    return f"{sidecars_folder(folder)}/{shadow(path, '.json')}"
+    return f"{sidecars_folder(folder)}/{case_folded_path(path, '.json')}"
 
 
 def history_folder(folder: str) -> str:
@@ -79,7 +86,7 @@ def layers_folder(folder: str) -> str:
 
 def layer_file(folder: str, path: str, layer: str) -> str:
     """A layer of the document at ``path``; or of a folder, whose path is `path_of` its name."""
-    return f"{layers_folder(folder)}/{shadow(path, f'.{layer}.md')}"
+    return f"{layers_folder(folder)}/{case_folded_path(path, f'.{layer}.md')}"
 
 
 def layer_paths(folder: str, name: str, layer: str, path: str | None = None) -> list[str]:

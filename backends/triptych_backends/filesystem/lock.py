@@ -74,7 +74,7 @@ class WritersLock:
             self._threads.release()
 
     def after_fork_in_child(self) -> None:
-        """Begin anew. What a thread of the parent holds stays the parent's."""
+        """Begin again. What a thread of the parent holds stays the parent's."""
         self._threads = threading.Lock()
         if self._handle >= 0:
             with suppress(OSError):

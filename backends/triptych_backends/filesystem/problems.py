@@ -6,11 +6,11 @@ import attrs
 
 from triptych.errors import CorruptStoreError
 
-__all__ = ["Problem"]
+__all__ = ["RejectedFile"]
 
 
 @attrs.frozen(kw_only=True)
-class Problem:
+class RejectedFile:
     """A file that is not adopted: its ``path`` in the store, why not, and what helps."""
 
     path: str

@@ -17,21 +17,24 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.records import check_whole
+from triptych_backends.filesystem import (
+    change_detection as noticing,
+    history as old_versions,
+    stat_cache as looks,
+)
+from triptych_backends.filesystem.chunks import FilesChunks
+from triptych_backends.filesystem.diagnostics import list_problems
+from triptych_backends.filesystem.disk import Disk, disk_errors
+from triptych_backends.filesystem.documents import FilesDocuments
+from triptych_backends.filesystem.formats import FormatError, dump, parse
+from triptych_backends.filesystem.layers import FilesLayers
+from triptych_backends.filesystem.layout import DATASETS, DERIVED, JOURNAL, OWN, STORE
+from triptych_backends.filesystem.lock import WritersLock
+from triptych_backends.filesystem.problems import RejectedFile
+from triptych_backends.filesystem.workspace import Workspace
 from triptych_backends.sql import SqlStore
 from triptych_backends.sql.location import refuse_unusable
 from triptych_backends.sql.sqlite import FORK_WAIT
-
-from . import history as old_versions, looks, noticing
-from .chunks import FilesChunks
-from .disk import Disk, disk_errors
-from .documents import FilesDocuments
-from .formats import FormatError, dump, parse
-from .keeper import Keeper
-from .layers import FilesLayers
-from .layout import DATASETS, DERIVED, JOURNAL, OWN, STORE
-from .lock import WritersLock
-from .problems import Problem
-from .surveying import survey
 
 __all__ = ["FilesStore"]
 
@@ -56,7 +59,7 @@ class FilesStore:
     def __init__(self, disk: Disk, sql: SqlStore, *, wait: float, history: int) -> None:
         self.path = Path(disk.root)
         self.sql = sql
-        self.keeper = Keeper(disk, sql, wait=wait, history=history)
+        self.keeper = Workspace(disk, sql, wait=wait, history=history)
         self.documents = FilesDocuments(self)
         self.chunks = FilesChunks(self)
         self.layers = FilesLayers(self)
@@ -122,14 +125,14 @@ class FilesStore:
                 looks.create_tables(tx)
         with keeper.locked():
             keeper.journal.clear()
-        noticing.notice_all(keeper)
+        noticing.refresh_all(keeper)
 
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[RejectedFile, ...]:
         """The files in the store's folder that were not adopted, by path: why, and what helps."""
-        return survey(self.keeper)
+        return list_problems(self.keeper)
 
-    def erase(self) -> None:
-        """See `Eraser.erase`: rewrite the derived database and its index.
+    def scrub(self) -> None:
+        """See `SecureEraser.scrub`: rewrite the derived database and its index.
 
         Files that were deleted are unlinked; the disk may keep what was in them, and so does
         Git.
@@ -137,7 +140,7 @@ class FilesStore:
         with self.keeper.locked():
             self.keeper.journal.clear()
             old_versions.sweep(self.keeper)
-            self.sql.erase()
+            self.sql.scrub()
 
     def close(self) -> None:
         """Close the derived database and its index. Idempotent."""

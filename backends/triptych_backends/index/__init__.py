@@ -7,17 +7,27 @@ in memory. A search takes a snapshot, a tuple of segments each with its dead uni
 lock; a change swaps in a new one. Nothing here is the truth: the folder can be deleted at any time.
 """
 
-from .feed import Change, ChangeFeed, Field, Head, Profile, Rows, Scored, TextAnalyzer, Unit
-from .local import LocalIndex, Owners
+from triptych_backends.index.change_log import (
+    Change,
+    ChangeLog,
+    Field,
+    IndexConfig,
+    LogPosition,
+    Rows,
+    Scored,
+    TextAnalyzer,
+    Unit,
+)
+from triptych_backends.index.local import LocalIndex, Owners
 
 __all__ = [
     "Change",
-    "ChangeFeed",
+    "ChangeLog",
     "Field",
-    "Head",
+    "IndexConfig",
     "LocalIndex",
+    "LogPosition",
     "Owners",
-    "Profile",
     "Rows",
     "Scored",
     "TextAnalyzer",

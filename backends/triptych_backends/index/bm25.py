@@ -17,8 +17,8 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from .segment import IntArray, Inverted, Segment, View
-from .select import SLACK, best
+from triptych_backends.index.segment import IntArray, PostingsLists, Segment, SegmentReader
+from triptych_backends.index.top_k import SLACK, top_k
 
 K1 = 1.2
 B = 0.75
@@ -52,7 +52,7 @@ class Weights:
     base: float
 
 
-def find(views: Sequence[View], terms: Sequence[str]) -> list[dict[str, int]]:
+def find(views: Sequence[SegmentReader], terms: Sequence[str]) -> list[dict[str, int]]:
     """For each view the numbers of those terms that its segment has."""
     return [
         {
@@ -64,7 +64,7 @@ def find(views: Sequence[View], terms: Sequence[str]) -> list[dict[str, int]]:
     ]
 
 
-def statistics(views: Sequence[View], numbers: Sequence[Mapping[str, int]]) -> Statistics:
+def statistics(views: Sequence[SegmentReader], numbers: Sequence[Mapping[str, int]]) -> Statistics:
     """The statistics of all live units of `views` together; `numbers` as from `find`."""
     frequencies: Counter[str] = Counter()
     for view, found in zip(views, numbers, strict=True):
@@ -97,7 +97,7 @@ def most(numbers: Mapping[str, int], weights: Weights) -> float:
 
 
 def top(
-    view: View,
+    view: SegmentReader,
     numbers: Mapping[str, int],
     weights: Weights,
     limit: int,
@@ -133,7 +133,7 @@ def top(
     if rest and split:
         units, sums = _seen(scores)
         _look_up(view.segment, norms, rest, units, sums)
-        chosen = best(sums, limit)
+        chosen = top_k(sums, limit)
         if len(chosen) == limit:
             bar = max(bar, float(sums[chosen[-1]]))
         if bar - SLACK >= _weight(rest):
@@ -148,9 +148,9 @@ def top(
             units = np.flatnonzero(scores >= bar - SLACK - _weight(left))
             sums = scores.take(units)
             _look_up(view.segment, norms, left, units, sums)
-            chosen = best(sums, limit)
+            chosen = top_k(sums, limit)
             return units[chosen], sums[chosen]
-    units = best(scores, limit, floor=0.0)
+    units = top_k(scores, limit, floor=0.0)
     return units, scores[units]
 
 
@@ -172,7 +172,7 @@ def _look_up(
 
 
 def _walked(
-    text: Inverted, norms: NDArray[np.float64], lists: Sequence[List]
+    text: PostingsLists, norms: NDArray[np.float64], lists: Sequence[List]
 ) -> NDArray[np.float64]:
     """The sums of the parts of all postings of the lists, shape (units,)."""
     if not lists:
@@ -196,7 +196,9 @@ def _joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
-def _leave_out(scores: NDArray[np.float64], view: View, allowed: NDArray[np.int32] | None) -> None:
+def _leave_out(
+    scores: NDArray[np.float64], view: SegmentReader, allowed: NDArray[np.int32] | None
+) -> None:
     """Make the scores of units that do not count -inf: there they stay."""
     if allowed is not None:
         kept = scores[allowed]

@@ -10,21 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych.errors import ModelMismatchError
-
-from .feed import TextAnalyzer, Unit
-from .int8 import quantise
-from .segment import (
+from triptych_backends.index.binary_quantization import make_signs
+from triptych_backends.index.change_log import TextAnalyzer, Unit
+from triptych_backends.index.scalar_quantization import quantise
+from triptych_backends.index.segment import (
     EMPTY_ORDINALS,
     NO_SIGNS,
     IntArray,
-    Inverted,
+    PostingsLists,
     Segment,
     SharedVocabulary,
     SortedVocabulary,
     Vocabulary,
     pack,
 )
-from .signs import make_signs
 
 # A batch ends at whichever comes first; together they bound the memory of building to ~350 MB.
 MAX_UNITS = 131_072
@@ -33,7 +32,7 @@ VECTOR_BATCH = 2_048
 BLOCK = 1 << 18
 
 
-class Words:
+class TermDictionary:
     """The dictionaries that segments are built with: of terms and of folded headings."""
 
     __slots__ = ("encode_all", "headings", "terms")
@@ -51,7 +50,7 @@ class SegmentBuilder:
     vocabularies of its own. Not thread-safe.
     """
 
-    def __init__(self, words: Words, *, shared: bool) -> None:
+    def __init__(self, words: TermDictionary, *, shared: bool) -> None:
         self._words = words
         self._shared = shared
         self._tokens = array("i")
@@ -82,7 +81,7 @@ class SegmentBuilder:
     def add(
         self, units: Sequence[Unit], numbers: NDArray[np.int32], sizes: NDArray[np.int64]
     ) -> None:
-        """Add units with the numbers of their terms, as `Words.encode_all` gives them.
+        """Add units with the numbers of their terms, as `TermDictionary.encode_all` gives them.
 
         An owner's units come one after the other. Raises ModelMismatchError when a vector is not
         as wide as the others.
@@ -209,7 +208,7 @@ class SegmentBuilder:
         units: Callable[[], IntArray],
         count: int,
         most: int,
-    ) -> Inverted:
+    ) -> PostingsLists:
         """Postings of the one array in `numbers`, which is taken out, and the units beside it.
 
         Nothing of either is kept while the keys are sorted: that is where memory peaks.
@@ -218,14 +217,14 @@ class SegmentBuilder:
         flat = np.frombuffer(tokens, np.int32) if tokens else np.empty(0, np.int32)
         if self._shared:
             key = keys_of(flat, units(), count)
-            return inverted(key, count, most, lambda kept: SharedVocabulary(words, kept))
+            return postings_lists(key, count, most, lambda kept: SharedVocabulary(words, kept))
         ordered = sorted(words)
         ranks = np.empty(len(ordered), np.int64)
         ranks[[words[word] for word in ordered]] = np.arange(len(ordered))
         key = ranks[flat]
         del flat, tokens
         join_keys(key, units(), count)
-        return inverted(
+        return postings_lists(
             key,
             count,
             most,
@@ -246,12 +245,12 @@ def keys_of(terms: IntArray, units: IntArray, unit_count: int) -> NDArray[np.int
     return key
 
 
-def inverted(
+def postings_lists(
     key: NDArray[np.int64],
     unit_count: int,
     most: int,
     vocabulary: Callable[[NDArray[np.int32]], Vocabulary],
-) -> Inverted:
+) -> PostingsLists:
     """Postings of occurrences in any order, as `keys_of` makes them; `key` is overwritten.
 
     `most` is how often one term can be in one unit, at most. A plain sort of
@@ -286,7 +285,7 @@ def inverted(
         counts[at - 1] = len(key) - last
     kept = np.concatenate([*terms, np.empty(0, np.int64)]).astype(np.int32)
     offsets = np.concatenate([*starts, np.array([total])])
-    return Inverted(vocabulary(kept), offsets, ids, _narrow(counts))
+    return PostingsLists(vocabulary(kept), offsets, ids, _narrow(counts))
 
 
 def invert(
@@ -295,7 +294,7 @@ def invert(
     counts: NDArray[np.unsignedinteger[Any]],
     unit_count: int,
     vocabulary: Callable[[NDArray[np.int32]], Vocabulary],
-) -> Inverted:
+) -> PostingsLists:
     """Postings of (term, unit, count) triples in any order, each (term, unit) once.
 
     The count shares the number that is sorted.
@@ -315,14 +314,16 @@ def _postings(
     counts: NDArray[np.unsignedinteger[Any]],
     unit_count: int,
     vocabulary: Callable[[NDArray[np.int32]], Vocabulary],
-) -> Inverted:
+) -> PostingsLists:
     bits = _bits(unit_count)
     ids = np.empty(len(key), np.int32)
     np.bitwise_and(key, (1 << bits) - 1, out=ids, casting="unsafe")
     key >>= bits
     starts = np.flatnonzero(_changes(key))
     kept = key[starts].astype(np.int32)
-    return Inverted(vocabulary(kept), np.append(starts, len(key)).astype(np.int64), ids, counts)
+    return PostingsLists(
+        vocabulary(kept), np.append(starts, len(key)).astype(np.int64), ids, counts
+    )
 
 
 def _narrow(counts: IntArray) -> NDArray[np.unsignedinteger[Any]]:

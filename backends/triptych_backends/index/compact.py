@@ -8,8 +8,8 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from .merge import merge
-from .segment import SortedVocabulary, View
+from triptych_backends.index.merge import merge
+from triptych_backends.index.segment import SegmentReader, SortedVocabulary
 
 # More units than this are never merged into one segment: it bounds the memory of a merge.
 MAX_MERGED = 200_000
@@ -22,26 +22,26 @@ SMALL = 4_096
 class Replacement:
     """`before`, views of one snapshot, hold the same live units as `after`."""
 
-    before: tuple[View, ...]
-    after: View
+    before: tuple[SegmentReader, ...]
+    after: SegmentReader
 
 
-def compact(views: Sequence[View]) -> list[Replacement]:
+def compact(views: Sequence[SegmentReader]) -> list[Replacement]:
     """Replace a field's delta by one segment, and size classes that are full by a larger one.
 
     What needs no change is in no replacement.
     """
     return [
-        Replacement(group, View(merge(group)))
+        Replacement(group, SegmentReader(merge(group)))
         for group in plan(views)
         if len(group) > 1 or not _settled(group[0])
     ]
 
 
-def plan(views: Sequence[View]) -> list[tuple[View, ...]]:
+def plan(views: Sequence[SegmentReader]) -> list[tuple[SegmentReader, ...]]:
     """The groups of views that are to be one segment each."""
     loose = [view for view in views if not _settled(view)]
-    groups: list[tuple[View, ...]] = [(view,) for view in views if _settled(view)]
+    groups: list[tuple[SegmentReader, ...]] = [(view,) for view in views if _settled(view)]
     groups += _packed(loose)
     while True:
         merged = _merge_a_class(groups)
@@ -50,14 +50,14 @@ def plan(views: Sequence[View]) -> list[tuple[View, ...]]:
         groups = merged
 
 
-def _settled(view: View) -> bool:
+def _settled(view: SegmentReader) -> bool:
     """True for a segment that stays as it is: with its own words, and not mostly dead."""
     own = isinstance(view.segment.text.vocabulary, SortedVocabulary)
     return own and len(view.dead) <= view.live_count
 
 
-def _packed(views: Sequence[View]) -> list[tuple[View, ...]]:
-    groups: list[tuple[View, ...]] = []
+def _packed(views: Sequence[SegmentReader]) -> list[tuple[SegmentReader, ...]]:
+    groups: list[tuple[SegmentReader, ...]] = []
     for view in sorted(views, key=lambda view: view.live_count):
         if groups and _size(groups[-1]) + view.live_count <= MAX_MERGED:
             groups[-1] = (*groups[-1], view)
@@ -66,8 +66,10 @@ def _packed(views: Sequence[View]) -> list[tuple[View, ...]]:
     return groups
 
 
-def _merge_a_class(groups: Sequence[tuple[View, ...]]) -> list[tuple[View, ...]] | None:
-    classes: dict[int, list[tuple[View, ...]]] = {}
+def _merge_a_class(
+    groups: Sequence[tuple[SegmentReader, ...]],
+) -> list[tuple[SegmentReader, ...]] | None:
+    classes: dict[int, list[tuple[SegmentReader, ...]]] = {}
     for group in sorted(groups, key=_size):
         classes.setdefault(_size_class(_size(group)), []).append(group)
     for members in classes.values():
@@ -80,7 +82,7 @@ def _merge_a_class(groups: Sequence[tuple[View, ...]]) -> list[tuple[View, ...]]
     return None
 
 
-def _size(group: Sequence[View]) -> int:
+def _size(group: Sequence[SegmentReader]) -> int:
     return sum(view.live_count for view in group)
 
 
@@ -92,7 +94,9 @@ def _size_class(size: int) -> int:
     return size_class
 
 
-def carried_over(replacements: Sequence[Replacement], views: Sequence[View]) -> tuple[View, ...]:
+def carried_over(
+    replacements: Sequence[Replacement], views: Sequence[SegmentReader]
+) -> tuple[SegmentReader, ...]:
     """`views`, a later state of a field, with the replacements made in an earlier one.
 
     Owners that died in between are dead in what replaces their segments as well.
@@ -111,7 +115,7 @@ def carried_over(replacements: Sequence[Replacement], views: Sequence[View]) -> 
     return (*(view for view in views if id(view.segment) not in replaced), *result)
 
 
-def _died_since(before: View, now: View | None) -> NDArray[np.int64]:
+def _died_since(before: SegmentReader, now: SegmentReader | None) -> NDArray[np.int64]:
     """Owners that were live in a segment before and are not now."""
     if now is before:
         return np.empty(0, np.int64)

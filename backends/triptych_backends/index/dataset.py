@@ -8,14 +8,21 @@ from threading import Lock, RLock
 
 from attrs import evolve
 
-from .build import Words
-from .compact import Replacement, carried_over, compact
-from .feed import FIELDS, Change, ChangeFeed, Field, Head, TextAnalyzer
-from .folder import Folder, Stamp
-from .replay import replay
-from .segment import SortedVocabulary, View
-from .snapshot import Snapshot
-from .storage import DamagedError
+from triptych_backends.index.build import TermDictionary
+from triptych_backends.index.change_log import (
+    FIELDS,
+    Change,
+    ChangeLog,
+    Field,
+    LogPosition,
+    TextAnalyzer,
+)
+from triptych_backends.index.compact import Replacement, carried_over, compact
+from triptych_backends.index.folder import Folder, Stamp
+from triptych_backends.index.replay import replay
+from triptych_backends.index.segment import SegmentReader, SortedVocabulary
+from triptych_backends.index.snapshot import Snapshot
+from triptych_backends.index.storage import DamagedError
 
 logger = logging.getLogger("triptych.index")
 
@@ -33,7 +40,7 @@ class DatasetIndex:
     def __init__(
         self,
         dataset: str,
-        feed: ChangeFeed,
+        feed: ChangeLog,
         analyzers: Callable[[str], TextAnalyzer],
         folder: Folder | None,
     ) -> None:
@@ -44,7 +51,7 @@ class DatasetIndex:
         self._analyzers = analyzers
         self._replaying = RLock()
         self._publishing = Lock()
-        self._words: Words | None = None
+        self._words: TermDictionary | None = None
         # Manifest that the snapshot's files come from, and the one that was looked at last.
         self._base: Stamp | None = None
         self._seen: Stamp | None = None
@@ -55,7 +62,7 @@ class DatasetIndex:
         self._warned = False
         self._dropped = False
 
-    def fresh(self, head: Head) -> Snapshot:
+    def fresh(self, head: LogPosition) -> Snapshot:
         """A snapshot that has all changes up to `head`. Takes a lock only to replay."""
         snapshot = self.snapshot
         if snapshot is None or not snapshot.is_at(head):
@@ -75,16 +82,16 @@ class DatasetIndex:
         return max(sum(view.live_count for view in loose), self._changed)
 
     @property
-    def due(self) -> bool:
+    def commit_due(self) -> bool:
         """True when the delta ought to be published."""
         return self._damaged or self.pending >= self._publish_at
 
-    def _is_kept(self, view: View) -> bool:
+    def _is_kept(self, view: SegmentReader) -> bool:
         if self.folder is not None:
             return view.segment.file is not None
         return isinstance(view.segment.text.vocabulary, SortedVocabulary)
 
-    def _caught_up(self, head: Head) -> Snapshot:
+    def _caught_up(self, head: LogPosition) -> Snapshot:
         snapshot = self.snapshot
         if snapshot is not None:
             if snapshot.horizon > head.seq:
@@ -98,7 +105,7 @@ class DatasetIndex:
         self.snapshot = snapshot = self._advanced(snapshot or self._empty(head), head)
         return snapshot
 
-    def _advanced(self, snapshot: Snapshot, head: Head) -> Snapshot:
+    def _advanced(self, snapshot: Snapshot, head: LogPosition) -> Snapshot:
         """`snapshot`, which is of the log at `head`, with all changes up to `head`.
 
         Where the truth went back in time meanwhile, what was read is of both times, and all is
@@ -113,7 +120,7 @@ class DatasetIndex:
             head = now
             snapshot = self._empty(head)
 
-    def _empty(self, head: Head) -> Snapshot:
+    def _empty(self, head: LogPosition) -> Snapshot:
         self._generation += 1
         self._words = None
         self._changed = 0
@@ -121,7 +128,7 @@ class DatasetIndex:
             nonce=head.nonce, seq=0, horizon=0, epoch="", analyzer="", language="", space=""
         )
 
-    def _adopted(self, snapshot: Snapshot | None, head: Head) -> Snapshot | None:
+    def _adopted(self, snapshot: Snapshot | None, head: LogPosition) -> Snapshot | None:
         """The published snapshot, should it be ahead of `snapshot`; else `snapshot`.
 
         Both are of the log at `head`.
@@ -145,7 +152,7 @@ class DatasetIndex:
         self._base = self._seen = stamp
         return published
 
-    def _published(self, snapshot: Snapshot | None, head: Head) -> Snapshot | None:
+    def _published(self, snapshot: Snapshot | None, head: LogPosition) -> Snapshot | None:
         """The published snapshot; None when there is none that is of use."""
         assert self.folder is not None
         views = [] if snapshot is None else [v for some in snapshot.fields.values() for v in some]
@@ -169,7 +176,7 @@ class DatasetIndex:
         made_as = (self._analyzers(profile.language).signature, profile.space)
         return published if (published.analyzer, published.space) == made_as else None
 
-    def _replayed(self, snapshot: Snapshot, head: Head) -> Snapshot:
+    def _replayed(self, snapshot: Snapshot, head: LogPosition) -> Snapshot:
         changes = self._feed.changes(self.dataset, snapshot.seq)
         # Read after the changes: should it be newer than they are, all is read again.
         profile = self._feed.profile(self.dataset)
@@ -182,7 +189,7 @@ class DatasetIndex:
             # A snapshot of nothing too: its dictionaries are of the analyzer of then.
             snapshot = self._empty(head)
         if self._words is None:
-            self._words = Words(analyzer)
+            self._words = TermDictionary(analyzer)
         fields = replay(
             self._feed,
             self.dataset,
@@ -258,7 +265,7 @@ class DatasetIndex:
         if not is_of_log(self._feed, snapshot, self._feed.head()):
             return None
         # A power cut must not take from the truth what the manifest says that it has.
-        self._feed.settle()
+        self._feed.flush()
         return folder.publish(snapshot)
 
     def _is_published(self, folder: Folder | None) -> bool:
@@ -293,7 +300,7 @@ class DatasetIndex:
                 self.folder.remove()
 
 
-def is_of_log(feed: ChangeFeed, snapshot: Snapshot, head: Head) -> bool:
+def is_of_log(feed: ChangeLog, snapshot: Snapshot, head: LogPosition) -> bool:
     """Whether the log, whose newest entry is `head`, has all that the snapshot was made of.
 
     It has not when the truth went back in time, however far it has grown since.
@@ -314,7 +321,7 @@ def _by_field(changes: Sequence[Change]) -> dict[Field, list[int]]:
 
 
 def _written(
-    folder: Folder, field: Field, views: Sequence[View], made: Sequence[Replacement]
+    folder: Folder, field: Field, views: Sequence[SegmentReader], made: Sequence[Replacement]
 ) -> list[Replacement]:
     """The replacements, and one for each view that has none, all as files of the folder."""
     merged = {id(view.segment) for replacement in made for view in replacement.before}
@@ -324,7 +331,7 @@ def _written(
         after = replacement.after
         segment = folder.keep(after.segment, field)
         if segment is not after.segment:
-            after = View(segment, after.dead)
+            after = SegmentReader(segment, after.dead)
         written.append(Replacement(replacement.before, after))
     return written
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from .feed import FIELDS, Field
-from .segment import Segment, View
-from .snapshot import Snapshot
-from .storage import (
+from triptych_backends.index.change_log import FIELDS, Field
+from triptych_backends.index.segment import Segment, SegmentReader
+from triptych_backends.index.snapshot import Snapshot
+from triptych_backends.index.storage import (
     DamagedError,
     read_arrays,
     read_segment,
@@ -91,10 +91,10 @@ class Folder:
         tombstones = read_arrays(self.path / str(manifest["tombstones"]))
         files = manifest["fields"]
         assert isinstance(files, dict)
-        fields: dict[Field, tuple[View, ...]] = {}
+        fields: dict[Field, tuple[SegmentReader, ...]] = {}
         for name in FIELDS:
             fields[name] = tuple(
-                View(
+                SegmentReader(
                     known[file] if file in known else read_segment(self.path / file),
                     tombstones[file].astype(np.int32),
                 )

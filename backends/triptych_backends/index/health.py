@@ -1,4 +1,4 @@
-"""Whether a dataset's published index is of use, seen without a search and without mending."""
+"""Whether a dataset's published index is of use, seen without a search and without repairing."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import os
 from collections.abc import Callable
 
 from triptych.records import HealthCheck
-
-from .dataset import PUBLISH_AT, is_of_log
-from .feed import ChangeFeed, TextAnalyzer
-from .folder import Folder
-from .storage import DamagedError
+from triptych_backends.index.change_log import ChangeLog, TextAnalyzer
+from triptych_backends.index.dataset import PUBLISH_AT, is_of_log
+from triptych_backends.index.folder import Folder
+from triptych_backends.index.storage import DamagedError
 
 __all__ = ["check_index"]
 
@@ -20,7 +19,7 @@ _ANEW = "the next search builds it from the documents"
 def check_index(
     dataset: str,
     folder: Folder,
-    feed: ChangeFeed,
+    feed: ChangeLog,
     analyzers: Callable[[str], TextAnalyzer],
     *,
     writes: bool,

@@ -17,18 +17,17 @@ from numpy.typing import NDArray
 
 from triptych.records import HealthCheck
 from triptych.text import get_analyzer
-
-from . import bm25
-from .dataset import DatasetIndex
-from .feed import ChangeFeed, Field, Scored, TextAnalyzer
-from .folder import Folder
-from .health import check_index
-from .nearest import VanishedError, checked, nearest, nearest_documents
-from .ranking import Found, parts_of, rank
-from .segment import View
-from .select import SLACK, Bar
-from .snapshot import Snapshot, Stats, stats
-from .vectors import Cores
+from triptych_backends.index import bm25
+from triptych_backends.index.change_log import ChangeLog, Field, Scored, TextAnalyzer
+from triptych_backends.index.dataset import DatasetIndex
+from triptych_backends.index.folder import Folder
+from triptych_backends.index.health import check_index
+from triptych_backends.index.ranking import RankedUnits, parts_of, rank
+from triptych_backends.index.segment import SegmentReader
+from triptych_backends.index.snapshot import Snapshot, Stats, stats
+from triptych_backends.index.top_k import SLACK, Bar
+from triptych_backends.index.vector_scan import CpuGate
+from triptych_backends.index.vector_search import VanishedError, checked, nearest, nearest_documents
 
 Owners = Mapping[str, NDArray[np.int64]]
 TRIES = 4
@@ -49,7 +48,7 @@ class LocalIndex:
 
     def __init__(
         self,
-        feed: ChangeFeed,
+        feed: ChangeLog,
         path: Path | None = None,
         *,
         analyzers: Callable[[str], TextAnalyzer] = get_analyzer,
@@ -99,7 +98,7 @@ class LocalIndex:
             ]
             # First where the most can be found: many of the others then cannot reach it.
             parts.sort(key=itemgetter(0), reverse=True)
-            found: list[Found] = []
+            found: list[RankedUnits] = []
             bar = Bar(limit)
             for most, dataset, view in parts:
                 if most <= max(bar.value - SLACK, 0.0):
@@ -113,7 +112,7 @@ class LocalIndex:
                         allowed=part.allowed,
                         bar=bar.value,
                     )
-                    found.append(Found(part, units, scores))
+                    found.append(RankedUnits(part, units, scores))
                     bar.add(scores)
             return rank(found, limit)
 
@@ -159,7 +158,7 @@ class LocalIndex:
 
     def _nearest(
         self,
-        lane: Callable[..., list[Found]],
+        lane: Callable[..., list[RankedUnits]],
         datasets: Sequence[str],
         field: Field,
         vector: NDArray[np.float32],
@@ -215,7 +214,7 @@ class LocalIndex:
         return check_index(dataset, folder, self._feed, self._analyzers, writes=writes)
 
     @property
-    def feed(self) -> ChangeFeed:
+    def feed(self) -> ChangeLog:
         """The truth that this index follows."""
         return self._feed
 
@@ -223,7 +222,7 @@ class LocalIndex:
         """What texts of this language are indexed with."""
         return self._analyzers(language)
 
-    def views(self, dataset: str, field: Field) -> Sequence[View]:
+    def views(self, dataset: str, field: Field) -> Sequence[SegmentReader]:
         """The segments of one field as a search that starts now sees them."""
         return self._fresh([dataset])[dataset].views(field)
 
@@ -248,13 +247,13 @@ class LocalIndex:
             index = self._dataset(name)
             before = index.snapshot
             found[name] = index.fresh(head)
-            if found[name] is not before and index.due:
+            if found[name] is not before and index.commit_due:
                 self._publish_soon(index)
         return found
 
     def _dataset(self, name: str) -> DatasetIndex:
         if self._process != os.getpid():
-            # Locks may be held by threads that the fork left behind: start anew.
+            # Locks may be held by threads that the fork left behind: start again.
             self._begin()
         index = self._datasets.get(name)
         if index is None:
@@ -268,7 +267,7 @@ class LocalIndex:
         self._process = os.getpid()
         self._lock = Lock()
         self._datasets: dict[str, DatasetIndex] = {}
-        self._cores = Cores()
+        self._cores = CpuGate()
         self._publisher: ThreadPoolExecutor | None = None
         self._waiting: set[str] = set()
 

@@ -8,23 +8,23 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .build import concatenated, invert
-from .segment import (
+from triptych_backends.index.binary_quantization import make_signs
+from triptych_backends.index.build import concatenated, invert
+from triptych_backends.index.segment import (
     NO_SIGNS,
     IntArray,
-    Inverted,
+    PostingsLists,
     Segment,
+    SegmentReader,
     SharedVocabulary,
     SortedVocabulary,
-    View,
     Vocabulary,
     pack,
     ranges,
 )
-from .signs import make_signs
 
 
-def merge(views: Sequence[View], *, shared: bool = False) -> Segment:
+def merge(views: Sequence[SegmentReader], *, shared: bool = False) -> Segment:
     """One segment of the live units of all views, among which every owner is live once at most.
 
     With `shared` the views' segments share one dictionary, and so does the result; else it gets
@@ -61,7 +61,7 @@ def merge(views: Sequence[View], *, shared: bool = False) -> Segment:
     )
 
 
-def _live_groups(at: int, view: View) -> list[tuple[str, int, int, int]]:
+def _live_groups(at: int, view: SegmentReader) -> list[tuple[str, int, int, int]]:
     """(name, owner, `at`, group) of the groups that are live: a group lives or dies as a whole."""
     segment = view.segment
     live = np.ones(len(segment.owners), np.bool_)
@@ -71,8 +71,8 @@ def _live_groups(at: int, view: View) -> list[tuple[str, int, int, int]]:
 
 
 def _postings(
-    parts: Sequence[Inverted], remaps: Sequence[NDArray[np.int64]], count: int, shared: bool
-) -> Inverted:
+    parts: Sequence[PostingsLists], remaps: Sequence[NDArray[np.int64]], count: int, shared: bool
+) -> PostingsLists:
     numberings, words = _number(parts, shared)
     terms: list[IntArray] = []
     units: list[IntArray] = []
@@ -95,7 +95,7 @@ def _postings(
 
 
 def _number(
-    parts: Sequence[Inverted], shared: bool
+    parts: Sequence[PostingsLists], shared: bool
 ) -> tuple[list[NDArray[np.int32]], dict[str, int] | list[str]]:
     """One numbering of all words: for each part the numbers of its words; and the words."""
     if shared:

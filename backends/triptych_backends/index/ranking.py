@@ -8,9 +8,9 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from .feed import Scored
-from .segment import IntArray, View
-from .select import DECIMALS
+from triptych_backends.index.change_log import Scored
+from triptych_backends.index.segment import IntArray, SegmentReader
+from triptych_backends.index.top_k import DECIMALS
 
 
 @frozen(eq=False)
@@ -18,12 +18,12 @@ class Part:
     """One segment as a query sees it. `allowed`: the only ordinals that count, ascending."""
 
     dataset: str
-    view: View
+    view: SegmentReader
     allowed: NDArray[np.int32] | None
 
 
 @frozen(eq=False)
-class Found:
+class RankedUnits:
     """Units of one part, by ordinal, with their scores."""
 
     part: Part
@@ -33,7 +33,7 @@ class Found:
 
 def parts_of(
     dataset: str,
-    views: Sequence[View],
+    views: Sequence[SegmentReader],
     owners: Mapping[str, NDArray[np.int64]] | None,
     headings: Sequence[str] | None,
 ) -> list[Part]:
@@ -52,7 +52,7 @@ def parts_of(
     return found
 
 
-def rank(found: Sequence[Found], limit: int) -> list[Scored]:
+def rank(found: Sequence[RankedUnits], limit: int) -> list[Scored]:
     """The `limit` best: by score rounded to 1e-6, name, index, dataset."""
     found = [one for one in found if len(one.units)]
     if not found:

@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych.errors import ModelMismatchError
-
-from .build import SegmentBuilder, Words
-from .feed import ChangeFeed, Field, TextAnalyzer, Unit
-from .merge import merge
-from .segment import Segment, SharedVocabulary, View
+from triptych_backends.index.build import SegmentBuilder, TermDictionary
+from triptych_backends.index.change_log import ChangeLog, Field, TextAnalyzer, Unit
+from triptych_backends.index.merge import merge
+from triptych_backends.index.segment import Segment, SegmentReader, SharedVocabulary
 
 OWNERS_AT_ONCE = 512
 # So much text is turned to numbers at once.
@@ -25,13 +24,13 @@ GROWTH = 4
 
 
 def replay(
-    feed: ChangeFeed,
+    feed: ChangeLog,
     dataset: str,
     changed: Mapping[Field, Sequence[int]],
-    fields: Mapping[Field, tuple[View, ...]],
+    fields: Mapping[Field, tuple[SegmentReader, ...]],
     analyzer: TextAnalyzer,
-    words: Words,
-) -> dict[Field, tuple[View, ...]]:
+    words: TermDictionary,
+) -> dict[Field, tuple[SegmentReader, ...]]:
     """The views of each field after the owners in `changed` changed.
 
     `words` are the dictionaries of the current delta. Raises ModelMismatchError when a vector is
@@ -39,7 +38,9 @@ def replay(
     """
     bulk = max(map(len, changed.values()), default=0) >= BULK_OWNERS
     builders = {
-        field: _Building(feed, dataset, field, Words(analyzer) if bulk else words, shared=not bulk)
+        field: _Building(
+            feed, dataset, field, TermDictionary(analyzer) if bulk else words, shared=not bulk
+        )
         for field in changed
     }
     if bulk and "chunk" in builders and "document" in builders:
@@ -57,7 +58,7 @@ def replay(
         kept = [view for view in kept if view.live_count]
         for segment in building.segments():
             _require_width(segment, kept, dataset, field)
-            kept = _absorb(kept, View(segment), words)
+            kept = _absorb(kept, SegmentReader(segment), words)
         after[field] = tuple(kept)
     return after
 
@@ -104,7 +105,7 @@ class _Building:
     """The segments of one field that a replay makes."""
 
     def __init__(
-        self, feed: ChangeFeed, dataset: str, field: Field, words: Words, *, shared: bool
+        self, feed: ChangeLog, dataset: str, field: Field, words: TermDictionary, *, shared: bool
     ) -> None:
         self._feed = feed
         self._dataset = dataset
@@ -162,7 +163,9 @@ class _Building:
         return self._done
 
 
-def _absorb(views: list[View], added: View, words: Words) -> list[View]:
+def _absorb(
+    views: list[SegmentReader], added: SegmentReader, words: TermDictionary
+) -> list[SegmentReader]:
     """`views` and `added`, merged with those delta segments that it is not small beside.
 
     The sizes of the delta segments then grow by more than `GROWTH` from one to the next, so that
@@ -177,21 +180,23 @@ def _absorb(views: list[View], added: View, words: Words) -> list[View]:
         total += deltas[0].live_count
         absorbed.append(deltas.pop(0))
     if len(absorbed) > 1:
-        added = View(merge(absorbed, shared=True))
+        added = SegmentReader(merge(absorbed, shared=True))
     return [*others, *deltas, added]
 
 
-def is_delta(view: View, words: Words) -> bool:
+def is_delta(view: SegmentReader, words: TermDictionary) -> bool:
     """True for a segment that shares the dictionaries of the current delta."""
     vocabulary = view.segment.text.vocabulary
     return isinstance(vocabulary, SharedVocabulary) and vocabulary.shared is words.terms
 
 
-def _live_count(view: View) -> int:
+def _live_count(view: SegmentReader) -> int:
     return view.live_count
 
 
-def _require_width(segment: Segment, views: Sequence[View], dataset: str, field: Field) -> None:
+def _require_width(
+    segment: Segment, views: Sequence[SegmentReader], dataset: str, field: Field
+) -> None:
     widths = {view.segment.dimension for view in views} | {segment.dimension}
     if len(widths - {0}) > 1:
         raise ModelMismatchError(

@@ -130,7 +130,7 @@ def unpack(blob: NDArray[np.uint8], offsets: NDArray[np.int64]) -> list[str]:
 
 
 @frozen(eq=False)
-class Inverted:
+class PostingsLists:
     """Postings: for each word of the vocabulary the ordinals of the units that have it.
 
     Word i's postings are `ids[offsets[i]:offsets[i + 1]]`, ascending; `counts` beside them are
@@ -187,8 +187,8 @@ class Segment:
     keys: NDArray[np.int64]
     indexes: NDArray[np.int32]
     lengths: NDArray[np.uint32]
-    text: Inverted
-    headings: Inverted
+    text: PostingsLists
+    headings: PostingsLists
     row_units: NDArray[np.int32]
     row_keys: NDArray[np.int64]
     codes: NDArray[np.int8]
@@ -309,7 +309,7 @@ def ranges(starts: IntArray, ends: IntArray) -> NDArray[np.int32]:
 
 
 @define(eq=False)
-class View:
+class SegmentReader:
     """A segment as one snapshot sees it: without the units that have died since.
 
     `dead` are the ordinals of the dead units, ascending.
@@ -329,13 +329,13 @@ class View:
         if len(self.dead):
             self.live_length -= int(segment.lengths[self.dead].sum(dtype=np.int64))
 
-    def without(self, owners: NDArray[np.int64]) -> View:
+    def without(self, owners: NDArray[np.int64]) -> SegmentReader:
         """This view with the units of `owners` (sorted, unique) dead as well; self if none are."""
         gone = self.segment.units_of(owners)
         if not len(gone):
             return self
         dead = gone if not len(self.dead) else union(self.dead, gone)
-        return self if len(dead) == len(self.dead) else View(self.segment, dead)
+        return self if len(dead) == len(self.dead) else SegmentReader(self.segment, dead)
 
     def document_frequency(self, word: int) -> int:
         """How many live units have the word of this number."""

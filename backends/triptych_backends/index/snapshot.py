@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from attrs import evolve, field, frozen
 
-from .feed import Field, Head
-from .segment import View
+from triptych_backends.index.change_log import Field, LogPosition
+from triptych_backends.index.segment import SegmentReader
 
 
 @frozen(kw_only=True, eq=False)
@@ -16,7 +16,7 @@ class Snapshot:
 
     It may have units of changes up to `horizon`, which were committed while it was made;
     `epoch` is the one that `horizon` is in. The snapshot is of use while the log has that
-    number in that epoch (see `ChangeFeed.epoch`).
+    number in that epoch (see `ChangeLog.epoch`).
 
     `analyzer` is the analyzer's signature, `language` what it was made from, `space` the
     embedding space. In each field an owner is live in one view at most.
@@ -29,9 +29,9 @@ class Snapshot:
     analyzer: str
     language: str
     space: str
-    fields: Mapping[Field, tuple[View, ...]] = field(factory=dict)
+    fields: Mapping[Field, tuple[SegmentReader, ...]] = field(factory=dict)
 
-    def is_at(self, head: Head) -> bool:
+    def is_at(self, head: LogPosition) -> bool:
         """True when it is the very state that `head` names."""
         return (
             self.seq == head.seq
@@ -40,11 +40,11 @@ class Snapshot:
             and self.nonce == head.nonce
         )
 
-    def views(self, name: Field) -> tuple[View, ...]:
+    def views(self, name: Field) -> tuple[SegmentReader, ...]:
         """The segments of a field, without what is dead."""
         return self.fields.get(name, ())
 
-    def with_fields(self, fields: Mapping[Field, tuple[View, ...]]) -> Snapshot:
+    def with_fields(self, fields: Mapping[Field, tuple[SegmentReader, ...]]) -> Snapshot:
         """The same moment with other segments."""
         return evolve(self, fields={name: views for name, views in fields.items() if views})
 

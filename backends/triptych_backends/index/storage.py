@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .segment import Inverted, Segment, Signs, SortedVocabulary
+from triptych_backends.index.segment import PostingsLists, Segment, Signs, SortedVocabulary
 
 MAGIC = b"TRIPTYCH"
 VERSION = 1
@@ -138,16 +138,16 @@ def write_segment(path: Path, segment: Segment) -> None:
     arrays: dict[str, Array] = {name: getattr(segment, name) for name in PLAIN}
     arrays |= {f"signs.{name}": getattr(segment.signs, name) for name in SIGNS}
     for name in ("text", "headings"):
-        inverted: Inverted = getattr(segment, name)
-        vocabulary = inverted.vocabulary
+        postings_lists: PostingsLists = getattr(segment, name)
+        vocabulary = postings_lists.vocabulary
         assert isinstance(vocabulary, SortedVocabulary), "a delta is merged before it is written"
         arrays |= {
             f"{name}.words": vocabulary.blob,
             f"{name}.word_offsets": vocabulary.offsets,
             f"{name}.prefixes": vocabulary.prefixes,
-            f"{name}.offsets": inverted.offsets,
-            f"{name}.ids": inverted.ids,
-            f"{name}.counts": inverted.counts,
+            f"{name}.offsets": postings_lists.offsets,
+            f"{name}.ids": postings_lists.ids,
+            f"{name}.counts": postings_lists.counts,
         }
     write_arrays(path, arrays)
 
@@ -157,7 +157,7 @@ def read_segment(path: Path, *, verify: bool = True) -> Segment:
     arrays = read_arrays(path, verify=verify)
     try:
         parts: dict[str, Any] = {
-            name: Inverted(
+            name: PostingsLists(
                 SortedVocabulary(
                     arrays[f"{name}.words"],
                     arrays[f"{name}.word_offsets"],

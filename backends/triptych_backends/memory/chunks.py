@@ -16,11 +16,11 @@ from triptych.records import (
     DerivedChunk,
     DerivedSig,
     Finding,
-    Found,
     Layer,
+    StoredUnit,
     Vector,
 )
-from triptych_backends.memory.searching import Searching, fresh_sig
+from triptych_backends.memory.search import Searching, fresh_sig
 from triptych_backends.memory.truth import Truth
 
 __all__ = ["MemoryChunks"]
@@ -35,13 +35,13 @@ class MemoryChunks:
         self._truth = truth
         self._searching = searching
 
-    def examine(self, dataset_ids: Collection[str]) -> Iterator[Finding]:
-        """See `Examiner.examine`: the index alone, for the rest is the Service's to look at."""
+    def check_integrity(self, dataset_ids: Collection[str]) -> Iterator[Finding]:
+        """See `IntegrityChecker`; only the index: the Service checks the rest."""
         for dataset in dataset_ids:
-            yield from self._searching.examine(dataset)
+            yield from self._searching.check_integrity(dataset)
 
-    def mend(self, checks: Collection[str], dataset_ids: Collection[str]) -> Sequence[str]:
-        """See `Examiner.mend`."""
+    def repair(self, checks: Collection[str], dataset_ids: Collection[str]) -> Sequence[str]:
+        """See `IntegrityChecker.repair`."""
         if not any(name.startswith("index.") for name in checks):
             return []
         with self._truth:
@@ -87,7 +87,7 @@ class MemoryChunks:
         with self._truth as truth:
             dataset = truth.read(dataset_id)
             done = [
-                rules.may_replace(dataset.config, dataset.version(name), sig)
+                rules.can_replace(dataset.config, dataset.version(name), sig)
                 for name, _, sig in sets
             ]
             allowed = list(itertools.compress(sets, done))
@@ -100,13 +100,15 @@ class MemoryChunks:
                 truth.store_set(dataset_id, name, chunks, sig)
             return done
 
-    def restamp(self, dataset_id: str, doc_name: str, sig: DerivedSig) -> bool:
+    def update_source_version(self, dataset_id: str, doc_name: str, sig: DerivedSig) -> bool:
         with self._truth as truth:
             dataset = truth.read(dataset_id)
             old = dataset.sets.get(doc_name)
-            if not rules.may_restamp(old.sig if old else None, dataset.version(doc_name), sig):
+            if not rules.can_update_source_version(
+                old.sig if old else None, dataset.version(doc_name), sig
+            ):
                 return False
-            truth.restamp(dataset_id, doc_name, sig)
+            truth.update_source_version(dataset_id, doc_name, sig)
             return True
 
     def delete_by_doc(self, dataset_id: str, doc_name: str) -> None:
@@ -124,7 +126,7 @@ class MemoryChunks:
     def search(self, query: ChunkQuery) -> Sequence[Candidate]:
         return self._searching.search(query, "chunk")
 
-    def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, Found]:
+    def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
         with self._truth as truth:
             found = {}
             for key in keys:
@@ -133,10 +135,10 @@ class MemoryChunks:
                     continue
                 dataset = truth.read(dataset_id)
                 chunks = dataset.sets[name]
-                found[key] = Found(
+                found[key] = StoredUnit(
                     key=key,
                     sig=chunks.sig,
-                    document=rules.own_copy(dataset.documents[name].info),
+                    document=rules.copy_document(dataset.documents[name].info),
                     chunk=chunks.chunk(what),
                 )
             return found
@@ -147,7 +149,7 @@ class MemoryChunks:
     def search_docs_by_vector(self, query: ChunkQuery) -> Sequence[Candidate]:
         return self._searching.search(query, "document")
 
-    def fetch_docs(self, keys: Sequence[Hashable]) -> Mapping[Hashable, Found]:
+    def fetch_docs(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
         with self._truth as truth:
             found = {}
             for key in keys:
@@ -155,11 +157,13 @@ class MemoryChunks:
                 dataset = truth.read(dataset_id)
                 if what != NO_CHUNK or name not in dataset.documents:
                     continue
-                document = rules.own_copy(dataset.documents[name].info)
+                document = rules.copy_document(dataset.documents[name].info)
                 content = dataset.documents[name].document.content
                 chunks = dataset.sets.get(name)
                 sig = chunks.sig if chunks else DerivedSig()
-                found[key] = Found(key=key, sig=sig, document=document, opening=content[:OPENING])
+                found[key] = StoredUnit(
+                    key=key, sig=sig, document=document, opening=content[:OPENING]
+                )
             return found
 
     def iter_chunks(

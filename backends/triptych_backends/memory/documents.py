@@ -41,18 +41,18 @@ class MemoryDocuments:
         with self._truth as truth:
             dataset = truth.read(document.dataset_id)
             stored = dataset.documents.get(document.name)
-            if rules.must_load(document, stored.document if stored else None, dataset.floor):
+            if rules.check_loadable(document, stored.document if stored else None, dataset.floor):
                 truth.store_document(document)
 
     def get(self, dataset_id: str, name: str) -> SourceDocument | None:
         with self._truth as truth:
             stored = truth.read(dataset_id).documents.get(name)
-            return rules.own_copy(stored.document) if stored else None
+            return rules.copy_document(stored.document) if stored else None
 
     def get_info(self, dataset_id: str, name: str) -> DocumentInfo | None:
         with self._truth as truth:
             stored = truth.read(dataset_id).documents.get(name)
-            return rules.own_copy(stored.info) if stored else None
+            return rules.copy_document(stored.info) if stored else None
 
     def list(
         self,
@@ -65,7 +65,7 @@ class MemoryDocuments:
         with self._truth as truth:
             documents = truth.read(dataset_id).documents
             names = rules.page_of_names(documents, prefix, after, limit)
-            return [rules.own_copy(documents[name].info) for name in names]
+            return [rules.copy_document(documents[name].info) for name in names]
 
     def list_datasets(self) -> Sequence[str]:
         with self._truth as truth:
@@ -73,13 +73,15 @@ class MemoryDocuments:
 
     def versions(self, dataset_id: str, name: str) -> Sequence[DocumentInfo]:
         with self._truth as truth:
-            return [rules.own_copy(stored.info) for stored in _versions(truth, dataset_id, name)]
+            return [
+                rules.copy_document(stored.info) for stored in _versions(truth, dataset_id, name)
+            ]
 
     def get_version(self, dataset_id: str, name: str, version: int) -> SourceDocument | None:
         with self._truth as truth:
             for stored in _versions(truth, dataset_id, name):
                 if stored.document.version == version:
-                    return rules.own_copy(stored.document)
+                    return rules.copy_document(stored.document)
             return None
 
     def create_dataset(self, dataset_id: str) -> bool:

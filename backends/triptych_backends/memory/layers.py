@@ -12,13 +12,13 @@ from triptych.records import (
     NO_CHUNK,
     Candidate,
     DerivedLayer,
-    Found,
     Layer,
     LayerQuery,
     ModelUsage,
-    ParkedLayer,
+    QuarantinedLayer,
+    StoredUnit,
 )
-from triptych_backends.memory.searching import Searching
+from triptych_backends.memory.search import Searching
 from triptych_backends.memory.truth import FIELDS, Truth
 
 __all__ = ["MemoryLayers"]
@@ -82,14 +82,14 @@ class MemoryLayers:
     def delete_by_dataset(self, dataset_id: str) -> None:
         with self._truth as truth:
             dataset = truth.read(dataset_id)
-            named = {name for name, _ in (*dataset.layers, *dataset.parked)}
-            for name in named | set(dataset.notes):
+            named = {name for name, _ in (*dataset.layers, *dataset.quarantined)}
+            for name in named | set(dataset.checkpoints):
                 truth.remove_layers(dataset_id, name)
 
     def search(self, query: LayerQuery) -> Sequence[Candidate]:
         return self._searching.search(query, FIELDS[query.layer])
 
-    def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, Found]:
+    def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
         with self._truth as truth:
             found = {}
             for key in keys:
@@ -99,30 +99,32 @@ class MemoryLayers:
                 dataset = truth.read(dataset_id)
                 layer = attrs.evolve(dataset.layers[name, kind].layer, vector=None)
                 stored = dataset.documents.get(name)
-                found[key] = Found(
+                found[key] = StoredUnit(
                     key=key,
                     sig=layer.sig,
-                    document=rules.own_copy(stored.info) if stored else None,
+                    document=rules.copy_document(stored.info) if stored else None,
                     layer=layer,
                 )
             return found
 
     # The journal
 
-    def park(self, parked: ParkedLayer) -> None:
+    def quarantine(self, quarantined: QuarantinedLayer) -> None:
         with self._truth as truth:
-            truth.write(parked.dataset_id).parked[parked.doc_name, parked.layer] = parked
+            truth.write(quarantined.dataset_id).quarantined[
+                quarantined.doc_name, quarantined.layer
+            ] = quarantined
 
-    def unpark(self, dataset_id: str, doc_name: str, layer: Layer) -> None:
+    def release_quarantined(self, dataset_id: str, doc_name: str, layer: Layer) -> None:
         with self._truth as truth:
-            truth.read(dataset_id).parked.pop((doc_name, Layer(layer)), None)
+            truth.read(dataset_id).quarantined.pop((doc_name, Layer(layer)), None)
 
-    def parked(self, dataset_id: str) -> Sequence[ParkedLayer]:
+    def quarantined(self, dataset_id: str) -> Sequence[QuarantinedLayer]:
         with self._truth as truth:
-            parked = truth.read(dataset_id).parked
-            return [parked[place] for place in sorted(parked)]
+            quarantined = truth.read(dataset_id).quarantined
+            return [quarantined[place] for place in sorted(quarantined)]
 
-    def charge(self, dataset_id: str, usage: ModelUsage) -> None:
+    def record_usage(self, dataset_id: str, usage: ModelUsage) -> None:
         with self._truth as truth:
             known = truth.write(dataset_id).usage
             old = known.get(usage.model)
@@ -133,19 +135,19 @@ class MemoryLayers:
             usage = truth.read(dataset_id).usage
             return [usage[model] for model in sorted(usage)]
 
-    def put_note(self, dataset_id: str, doc_name: str, key: str, content: str) -> None:
+    def put_checkpoint(self, dataset_id: str, doc_name: str, key: str, content: str) -> None:
         with self._truth as truth:
-            truth.write(dataset_id).notes.setdefault(doc_name, {})[key] = content
+            truth.write(dataset_id).checkpoints.setdefault(doc_name, {})[key] = content
 
-    def notes(self, dataset_id: str, doc_name: str) -> Mapping[str, str]:
+    def checkpoints(self, dataset_id: str, doc_name: str) -> Mapping[str, str]:
         with self._truth as truth:
-            return dict(truth.read(dataset_id).notes.get(doc_name, {}))
+            return dict(truth.read(dataset_id).checkpoints.get(doc_name, {}))
 
-    def keep_notes(self, dataset_id: str, doc_name: str, keys: Collection[str]) -> None:
+    def prune_checkpoints(self, dataset_id: str, doc_name: str, keys: Collection[str]) -> None:
         with self._truth as truth:
-            notes = truth.read(dataset_id).notes
-            kept = {key: note for key, note in notes.get(doc_name, {}).items() if key in keys}
+            checkpoints = truth.read(dataset_id).checkpoints
+            kept = {key: note for key, note in checkpoints.get(doc_name, {}).items() if key in keys}
             if kept:
-                notes[doc_name] = kept
+                checkpoints[doc_name] = kept
             else:
-                notes.pop(doc_name, None)
+                checkpoints.pop(doc_name, None)

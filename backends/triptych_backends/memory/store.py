@@ -6,7 +6,7 @@ from triptych.records import check_whole
 from triptych_backends.memory.chunks import MemoryChunks
 from triptych_backends.memory.documents import MemoryDocuments
 from triptych_backends.memory.layers import MemoryLayers
-from triptych_backends.memory.searching import Searching
+from triptych_backends.memory.search import Searching
 from triptych_backends.memory.truth import Truth
 
 __all__ = ["MemoryStore"]
@@ -15,7 +15,7 @@ __all__ = ["MemoryStore"]
 class MemoryStore:
     """Keeps everything in this process's memory, until it is closed.
 
-    Thread-safe. `Closeable` and `Eraser`; what a closed store is asked raises `StoreError`.
+    Thread-safe. `Closeable` and `SecureEraser`; what a closed store is asked raises `StoreError`.
     ``history`` is how many old versions of each document are kept.
     """
 
@@ -26,7 +26,7 @@ class MemoryStore:
         self.chunks = MemoryChunks(self._truth, self._searching)
         self.layers = MemoryLayers(self._truth, self._searching)
 
-    def erase(self) -> None:
+    def scrub(self) -> None:
         """Drop the index, which may still hold what was deleted; it is replayed when asked."""
         with self._truth:
             self._searching.renew()

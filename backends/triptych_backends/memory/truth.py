@@ -27,12 +27,12 @@ from triptych.records import (
     DocumentInfo,
     Layer,
     ModelUsage,
-    ParkedLayer,
+    QuarantinedLayer,
     SourceDocument,
     Vector,
 )
 from triptych.signatures import document_info
-from triptych_backends.index.feed import Field
+from triptych_backends.index.change_log import Field
 
 __all__ = ["FIELDS", "ChunkSet", "Dataset", "StoredDocument", "StoredLayer", "Truth"]
 
@@ -76,7 +76,7 @@ class Dataset:
     document that are kept, newest first. ``vectors`` are those of the chunks, by
     embedding space and digest of the embedded text, with ``references`` counting the chunks;
     ``widths`` holds the dimension of each space.
-    ``parked``, ``usage`` and ``notes`` (by name and key) are the journal of layers.
+    ``quarantined``, ``usage`` and ``checkpoints`` (by name and key) are the journal of layers.
     ``owners`` numbers the names that have anything indexed. ``log`` holds the latest
     sequence number of each field and owner, in the order of these numbers.
     """
@@ -91,9 +91,9 @@ class Dataset:
     vectors: dict[tuple[str, str], Vector] = attrs.field(factory=dict)
     references: Counter[tuple[str, str]] = attrs.field(factory=Counter)
     widths: dict[str, int] = attrs.field(factory=dict)
-    parked: dict[tuple[str, Layer], ParkedLayer] = attrs.field(factory=dict)
+    quarantined: dict[tuple[str, Layer], QuarantinedLayer] = attrs.field(factory=dict)
     usage: dict[str, ModelUsage] = attrs.field(factory=dict)
-    notes: dict[str, dict[str, str]] = attrs.field(factory=dict)
+    checkpoints: dict[str, dict[str, str]] = attrs.field(factory=dict)
     owners: dict[str, int] = attrs.field(factory=dict)
     names: dict[int, str] = attrs.field(factory=dict)
     log: dict[tuple[Field | None, int], int] = attrs.field(factory=dict)
@@ -149,7 +149,7 @@ class Truth:
 
     def store_document(self, document: SourceDocument) -> None:
         dataset = self.write(document.dataset_id)
-        document = rules.own_copy(document)
+        document = rules.copy_document(document)
         old = dataset.documents.get(document.name)
         key = self._place(document.dataset_id, document.name, NO_CHUNK)
         dataset.documents[document.name] = StoredDocument(key, document, document_info(document))
@@ -166,8 +166,10 @@ class Truth:
         if not (
             name in dataset.documents
             or name in dataset.sets
-            or name in dataset.notes
-            or any((name, it) in dataset.layers or (name, it) in dataset.parked for it in FIELDS)
+            or name in dataset.checkpoints
+            or any(
+                (name, it) in dataset.layers or (name, it) in dataset.quarantined for it in FIELDS
+            )
         ):
             return False
         if name in dataset.documents:
@@ -204,14 +206,14 @@ class Truth:
     ) -> None:
         dataset = self.write(dataset_id)
         old = dataset.sets.get(name)
-        own = tuple(self._shared(dataset, sig.embed_sig, rules.own_unit(it)) for it in chunks)
+        own = tuple(self._shared(dataset, sig.embed_sig, rules.copy_vector(it)) for it in chunks)
         keys = tuple(self._place(dataset_id, name, index) for index in range(len(own)))
         dataset.sets[name] = ChunkSet(sig, keys, own)
         if old is not None:
             self._forget(dataset, old)
         self._changed(dataset, "chunk", name)
 
-    def restamp(self, dataset_id: str, name: str, sig: DerivedSig) -> None:
+    def update_source_version(self, dataset_id: str, name: str, sig: DerivedSig) -> None:
         sets = self.write(dataset_id).sets
         sets[name] = attrs.evolve(sets[name], sig=sig)
 
@@ -247,16 +249,16 @@ class Truth:
         place = (layer.doc_name, layer.layer)
         old = dataset.layers.get(place)
         key = self._place(layer.dataset_id, *place)
-        dataset.layers[place] = StoredLayer(key, rules.own_unit(layer))
+        dataset.layers[place] = StoredLayer(key, rules.copy_vector(layer))
         if old is not None:
             del self.places[old.key]
         self._changed(dataset, FIELDS[layer.layer], layer.doc_name)
 
     def remove_layers(self, dataset_id: str, name: str) -> None:
         dataset = self.write(dataset_id)
-        dataset.notes.pop(name, None)
+        dataset.checkpoints.pop(name, None)
         for layer, field in FIELDS.items():
-            dataset.parked.pop((name, layer), None)
+            dataset.quarantined.pop((name, layer), None)
             old = dataset.layers.pop((name, layer), None)
             if old is not None:
                 del self.places[old.key]

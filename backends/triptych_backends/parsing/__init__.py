@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from triptych.errors import ValidationError
-from triptych.files import name_of
 from triptych.parsing import (
     Decode,
     FileParser,
@@ -16,6 +15,7 @@ from triptych.parsing import (
     base_parsers,
     decode_text,
 )
+from triptych.parsing.files import name_of
 from triptych_backends.parsing.code import CodeParser
 from triptych_backends.parsing.office import DocxParser, PptxParser, XlsxParser
 from triptych_backends.parsing.pdf import PdfParser
@@ -91,7 +91,7 @@ def _installed() -> list[FileParser]:
             parser = entry.load()()
         except Exception as error:
             raise ValidationError(
-                f"the parser {entry.name!r} ({entry.value}) cannot be loaded ({error}): mend or "
+                f"the parser {entry.name!r} ({entry.value}) cannot be loaded ({error}): repair or "
                 "uninstall its package"
             ) from error
         if not isinstance(parser, FileParser):

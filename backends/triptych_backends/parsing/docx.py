@@ -6,7 +6,7 @@ import io
 import re
 from typing import Any
 
-from triptych.parsing.building import is_contents_line, markdown_safe, one_line
+from triptych.parsing.builder import is_contents_line, markdown_safe, one_line
 from triptych_backends.parsing.office import check_package
 from triptych_backends.parsing.worker import Reading
 

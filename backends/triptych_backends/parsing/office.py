@@ -10,8 +10,8 @@ import attrs
 from triptych.errors import ParseError
 from triptych.parsing.limits import ParseLimits
 from triptych.parsing.parsed import ParsedFile
-from triptych_backends.parsing.isolated import run_isolated
 from triptych_backends.parsing.worker import Reading
+from triptych_backends.parsing.worker_process import run_isolated
 
 __all__ = ["DocxParser", "PptxParser", "XlsxParser", "check_package"]
 

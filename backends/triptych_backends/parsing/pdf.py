@@ -10,11 +10,11 @@ from typing import Any
 import attrs
 
 from triptych.errors import ParseError
-from triptych.parsing.building import drop_contents_lines, markdown_safe, one_line
+from triptych.parsing.builder import drop_contents_lines, markdown_safe, one_line
 from triptych.parsing.limits import ParseLimits
 from triptych.parsing.parsed import ParsedFile
-from triptych_backends.parsing.isolated import run_isolated
 from triptych_backends.parsing.worker import Reading
+from triptych_backends.parsing.worker_process import run_isolated
 
 __all__ = ["PdfParser"]
 

@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from triptych.errors import ParseError
-from triptych.parsing.building import ContentBuilder
+from triptych.parsing.builder import ContentBuilder
 from triptych.parsing.limits import ParseLimits
 
 __all__ = ["Reading", "main"]

@@ -9,7 +9,7 @@ from importlib import import_module
 from itertools import chain
 from typing import Any
 
-from triptych.parsing.building import one_line
+from triptych.parsing.builder import one_line
 from triptych.parsing.tables import add_rows
 from triptych_backends.parsing.office import check_package
 from triptych_backends.parsing.worker import Reading

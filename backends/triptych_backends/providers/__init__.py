@@ -6,11 +6,11 @@ No module here reads the environment: keys and addresses are arguments.
 
 from triptych_backends.providers.anthropic import AnthropicLLM
 from triptych_backends.providers.batching import BatchLimits
-from triptych_backends.providers.chatting import TextStream
+from triptych_backends.providers.chat import TextStream
 from triptych_backends.providers.connection import Connection
 from triptych_backends.providers.ollama import OllamaEmbedder, OllamaLLM
 from triptych_backends.providers.openai import OpenAIEmbedder, OpenAILLM
-from triptych_backends.providers.retrying import Retries, Timeouts
+from triptych_backends.providers.retries import Retries, Timeouts
 from triptych_backends.providers.voyage import VoyageEmbedder, VoyageReranker
 
 __all__ = [

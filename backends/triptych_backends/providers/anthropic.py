@@ -7,18 +7,18 @@ from typing import Any
 
 from triptych.errors import ValidationError
 from triptych.records import Message
-from triptych_backends.providers.answers import (
+from triptych_backends.providers.chat import Finish, Piece, RemoteLLM
+from triptych_backends.providers.connection import Connection
+from triptych_backends.providers.embedding import checked_model
+from triptych_backends.providers.errors import ProviderErrorRules
+from triptych_backends.providers.http import HttpClient, checked_key
+from triptych_backends.providers.response_parsing import (
     MOST_COUNTED,
     MalformedAnswerError,
     at,
     count_at,
     text_at,
 )
-from triptych_backends.providers.chatting import Finish, Piece, RemoteLLM
-from triptych_backends.providers.connection import Connection
-from triptych_backends.providers.embedding import checked_model
-from triptych_backends.providers.faults import Profile
-from triptych_backends.providers.http import HttpClient, checked_key
 from triptych_backends.providers.streams import server_sent
 
 __all__ = ["ANTHROPIC_URL", "AnthropicLLM"]
@@ -50,7 +50,7 @@ class AnthropicLLM(RemoteLLM):
         connection: how requests are sent.
 
     Raises:
-        ValidationError: an argument cannot be meant, or the key is missing.
+        ValidationError: an argument is invalid, or the key is missing.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class AnthropicLLM(RemoteLLM):
             base_url=base_url,
             headers={"x-api-key": key, "anthropic-version": _VERSION},
             key=key,
-            profile=Profile(
+            profile=ProviderErrorRules(
                 name="Anthropic",
                 model=checked_model(model),
                 key_advice=_KEY_ADVICE,

@@ -12,17 +12,17 @@ import attrs
 
 from triptych.errors import ValidationError
 from triptych_backends.embedders.lazy import Lazy
-from triptych_backends.providers.retrying import CallClock, Retries, Timeouts
+from triptych_backends.providers.retries import CallClock, Retries, Timeouts
 
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Connection", "Gate"]
+__all__ = ["ConcurrencyLimit", "Connection"]
 
 _SLICE = 0.05
 
 
-class Gate:
+class ConcurrencyLimit:
     """At most ``limit`` requests at a time; a forked child starts with all places free."""
 
     def __init__(self, limit: int) -> None:
@@ -84,8 +84,8 @@ class Connection:
     max_answer_bytes: int = attrs.field(default=1 << 26, validator=_size)
     proxy: str | None = attrs.field(default=None, repr=False, validator=_proxy)
     transport: httpx.BaseTransport | None = attrs.field(default=None, repr=False)
-    gate: Gate = attrs.field(
+    gate: ConcurrencyLimit = attrs.field(
         init=False,
         repr=False,
-        default=attrs.Factory(lambda self: Gate(self.concurrency), takes_self=True),
+        default=attrs.Factory(lambda self: ConcurrencyLimit(self.concurrency), takes_self=True),
     )

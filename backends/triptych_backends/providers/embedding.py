@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from triptych import deadlines
 from triptych.errors import ValidationError
 from triptych_backends.embedders.arguments import checked_texts
-from triptych_backends.providers.answers import MalformedAnswerError
 from triptych_backends.providers.batching import BatchLimits, batches, shortened
-from triptych_backends.providers.faults import InputTooLongError
+from triptych_backends.providers.errors import InputTooLongError
 from triptych_backends.providers.http import HttpClient
-from triptych_backends.providers.known import KnownModel
+from triptych_backends.providers.models import KnownModel
+from triptych_backends.providers.response_parsing import MalformedAnswerError
 
 if TYPE_CHECKING:
     from triptych.contracts import EmbedKind
@@ -140,7 +140,7 @@ class RemoteEmbedder(ABC):
             ValidationError: an argument is not what `Embedder.embed` takes.
             RateLimitedError: the provider refused for now, also after the retries.
             ProviderTimeoutError: it did not answer in time.
-            ProviderError: it refused, broke off, or answered what cannot be meant.
+            ProviderError: it refused, broke off, or gave an invalid answer.
             CancelledError: the deadline around the call passed; what was not asked for yet
                 is not.
         """

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
+from triptych._internal.redaction import shown_url
 from triptych.errors import (
     NotAvailableError,
     ProviderError,
@@ -17,12 +18,11 @@ from triptych.errors import (
     UnusableAnswerError,
     ValidationError,
 )
-from triptych.redaction import shown_url
 from triptych_backends.embedders.lazy import Lazy
 from triptych_backends.providers.connection import Connection
-from triptych_backends.providers.faults import Profile, Refusal, Retryable, fault, shown
-from triptych_backends.providers.retrying import CallClock, retry_after_seconds
-from triptych_backends.providers.unpacking import ACCEPTED, PackedAnswerError, unpacked
+from triptych_backends.providers.decompression import ACCEPTED, PackedAnswerError, unpacked
+from triptych_backends.providers.errors import ProviderErrorRules, Refusal, Retryable, fault, shown
+from triptych_backends.providers.retries import CallClock, retry_after_seconds
 
 try:
     import httpx
@@ -116,7 +116,7 @@ class HttpClient:
         base_url: str,
         headers: Mapping[str, str],
         key: str,
-        profile: Profile,
+        profile: ProviderErrorRules,
         connection: Connection,
     ) -> None:
         self._base_url = checked_base_url(base_url)
@@ -131,7 +131,7 @@ class HttpClient:
         return f"HttpClient({self._base_url!r})"
 
     @property
-    def profile(self) -> Profile:
+    def profile(self) -> ProviderErrorRules:
         """Whom errors speak of."""
         return self._profile
 
@@ -369,7 +369,7 @@ def _encoded(payload: Mapping[str, Any]) -> bytes:
     return json.dumps(payload, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _split(chunks: Iterator[bytes], profile: Profile) -> Iterator[str]:
+def _split(chunks: Iterator[bytes], profile: ProviderErrorRules) -> Iterator[str]:
     rest = b""
     for chunk in chunks:
         *whole, rest = (rest + chunk).split(b"\n")

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 from triptych.errors import ValidationError
 from triptych.records import Message
-from triptych_backends.providers.answers import (
+from triptych_backends.providers.batching import BatchLimits
+from triptych_backends.providers.chat import Finish, Piece, RemoteLLM
+from triptych_backends.providers.connection import Connection
+from triptych_backends.providers.embedding import Answered, RemoteEmbedder, checked_model
+from triptych_backends.providers.errors import ProviderErrorRules
+from triptych_backends.providers.http import HttpClient, checked_key
+from triptych_backends.providers.models import known_ollama
+from triptych_backends.providers.response_parsing import (
     MalformedAnswerError,
     at,
     count_at,
     rows_of,
     text_at,
 )
-from triptych_backends.providers.batching import BatchLimits
-from triptych_backends.providers.chatting import Finish, Piece, RemoteLLM
-from triptych_backends.providers.connection import Connection
-from triptych_backends.providers.embedding import Answered, RemoteEmbedder, checked_model
-from triptych_backends.providers.faults import Profile
-from triptych_backends.providers.http import HttpClient, checked_key
-from triptych_backends.providers.known import known_ollama
 from triptych_backends.providers.streams import json_lines
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def _client(
         base_url=base_url,
         headers={"authorization": f"Bearer {key}"} if key else {},
         key=key,
-        profile=Profile(
+        profile=ProviderErrorRules(
             name="Ollama",
             model=model,
             key_advice=_KEY_ADVICE,
@@ -77,7 +77,7 @@ class OllamaEmbedder(RemoteEmbedder):
         num_ctx: the context to load the model with; None leaves it to Ollama.
 
     Raises:
-        ValidationError: an argument cannot be meant.
+        ValidationError: an argument is invalid.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class OllamaLLM(RemoteLLM):
         connection: how requests are sent.
 
     Raises:
-        ValidationError: an argument cannot be meant.
+        ValidationError: an argument is invalid.
     """
 
     def __init__(

@@ -6,7 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from triptych.records import Message
-from triptych_backends.providers.answers import (
+from triptych_backends.providers.batching import BatchLimits
+from triptych_backends.providers.chat import Finish, Piece, RemoteLLM
+from triptych_backends.providers.connection import Connection
+from triptych_backends.providers.embedding import Answered, RemoteEmbedder, checked_model
+from triptych_backends.providers.errors import ProviderErrorRules, Refusal
+from triptych_backends.providers.http import HttpClient, checked_base_url, checked_key
+from triptych_backends.providers.models import OPENAI
+from triptych_backends.providers.response_parsing import (
     MalformedAnswerError,
     at,
     by_index,
@@ -14,13 +21,6 @@ from triptych_backends.providers.answers import (
     rows_of,
     text_at,
 )
-from triptych_backends.providers.batching import BatchLimits
-from triptych_backends.providers.chatting import Finish, Piece, RemoteLLM
-from triptych_backends.providers.connection import Connection
-from triptych_backends.providers.embedding import Answered, RemoteEmbedder, checked_model
-from triptych_backends.providers.faults import Profile, Refusal
-from triptych_backends.providers.http import HttpClient, checked_base_url, checked_key
-from triptych_backends.providers.known import OPENAI
 from triptych_backends.providers.streams import server_sent
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _client(
 ) -> HttpClient:
     own = checked_base_url(base_url) == OPENAI_URL
     key = checked_key(api_key, advice=_KEY_ADVICE, required=own)
-    profile = Profile(
+    profile = ProviderErrorRules(
         name="OpenAI" if own else "the OpenAI-compatible server",
         model=checked_model(model),
         key_advice=_KEY_ADVICE if own else _OTHERS_KEY_ADVICE,
@@ -84,7 +84,7 @@ class OpenAIEmbedder(RemoteEmbedder):
         connection: how requests are sent.
 
     Raises:
-        ValidationError: an argument cannot be meant, or the key is missing.
+        ValidationError: an argument is invalid, or the key is missing.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class OpenAILLM(RemoteLLM):
         connection: how requests are sent.
 
     Raises:
-        ValidationError: an argument cannot be meant, or the key is missing.
+        ValidationError: an argument is invalid, or the key is missing.
     """
 
     def __init__(

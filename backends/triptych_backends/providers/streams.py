@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from triptych_backends.providers.answers import MalformedAnswerError
+from triptych_backends.providers.response_parsing import MalformedAnswerError
 
 __all__ = ["json_lines", "server_sent"]
 

@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 
 from triptych.errors import ProviderError, ValidationError
 from triptych_backends.embedders.arguments import checked_texts
-from triptych_backends.providers.answers import (
+from triptych_backends.providers.batching import BatchLimits
+from triptych_backends.providers.connection import Connection
+from triptych_backends.providers.embedding import Answered, RemoteEmbedder, checked_model
+from triptych_backends.providers.errors import ProviderErrorRules
+from triptych_backends.providers.http import HttpClient, checked_key
+from triptych_backends.providers.models import VOYAGE
+from triptych_backends.providers.response_parsing import (
     MalformedAnswerError,
     at,
     by_index,
@@ -18,12 +24,6 @@ from triptych_backends.providers.answers import (
     numbers,
     rows_of,
 )
-from triptych_backends.providers.batching import BatchLimits
-from triptych_backends.providers.connection import Connection
-from triptych_backends.providers.embedding import Answered, RemoteEmbedder, checked_model
-from triptych_backends.providers.faults import Profile
-from triptych_backends.providers.http import HttpClient, checked_key
-from triptych_backends.providers.known import VOYAGE
 
 if TYPE_CHECKING:
     from triptych.contracts import EmbedKind
@@ -44,7 +44,7 @@ def _client(
         base_url=base_url,
         headers={"authorization": f"Bearer {key}"},
         key=key,
-        profile=Profile(
+        profile=ProviderErrorRules(
             name="Voyage",
             model=checked_model(model),
             key_advice=_KEY_ADVICE,
@@ -67,7 +67,7 @@ class VoyageEmbedder(RemoteEmbedder):
         dimension, batch, space, connection: as for `OpenAIEmbedder`.
 
     Raises:
-        ValidationError: an argument cannot be meant, or the key is missing.
+        ValidationError: an argument is invalid, or the key is missing.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class VoyageReranker:
         connection: how requests are sent.
 
     Raises:
-        ValidationError: an argument cannot be meant, or the key is missing.
+        ValidationError: an argument is invalid, or the key is missing.
     """
 
     def __init__(

@@ -10,25 +10,26 @@ from sqlalchemy import bindparam, insert, select, update
 from triptych import rules
 from triptych.records import DatasetConfig, DerivedChunk, DerivedSig, Vector
 from triptych.signatures import embedding_input_sig
+from triptych_backends.sql import tables as t
+from triptych_backends.sql.chunk_rows import row_of
+from triptych_backends.sql.sqlite import bind_list, in_list, upsert
+from triptych_backends.sql.transaction import Dataset, Transaction
+from triptych_backends.sql.vectors import delete_unreferenced_vectors, store_vectors
 
-from . import tables as t
-from .chunk_rows import row_of
-from .sqlite import among, as_list, upsert
-from .transaction import Dataset, Transaction
-from .vectors import collect, store_vectors
-
-__all__ = ["configure", "replace_sets", "restamp"]
+__all__ = ["configure", "replace_sets", "update_source_version"]
 
 _DOCUMENTS = select(t.document.c.name, t.document.c.id, t.document.c.version).where(
-    t.document.c.dataset_id == bindparam("dataset"), among(t.document.c.name, "names")
+    t.document.c.dataset_id == bindparam("dataset"), in_list(t.document.c.name, "names")
 )
-_OLD_SETS = select(t.derivation.c.document_id).where(among(t.derivation.c.document_id, "documents"))
+_OLD_SETS = select(t.derivation.c.document_id).where(
+    in_list(t.derivation.c.document_id, "documents")
+)
 _OLD_VECTORS = (
     select(t.chunk.c.vector_id)
-    .where(among(t.chunk.c.document_id, "documents"), t.chunk.c.vector_id.is_not(None))
+    .where(in_list(t.chunk.c.document_id, "documents"), t.chunk.c.vector_id.is_not(None))
     .distinct()
 )
-_DROP_OLD = t.chunk.delete().where(among(t.chunk.c.document_id, "documents"))
+_DROP_OLD = t.chunk.delete().where(in_list(t.chunk.c.document_id, "documents"))
 _ADD_CHUNK = insert(t.chunk)
 _set = upsert(t.derivation)
 _SET = _set.on_conflict_do_update(
@@ -81,7 +82,7 @@ def replace_sets(
     documents = {
         name: (pk, version)
         for name, pk, version in tx.all(
-            _DOCUMENTS, dataset=dataset.id, names=as_list({name for name, _, _ in sets})
+            _DOCUMENTS, dataset=dataset.id, names=bind_list({name for name, _, _ in sets})
         )
     }
     pending: dict[int, _Pending] = {}
@@ -89,7 +90,7 @@ def replace_sets(
     config = dataset.config
     for name, chunks, sig in sets:
         document, version = documents.get(name, (0, 0))
-        done = rules.may_replace(config, version, sig)
+        done = rules.can_replace(config, version, sig)
         answers.append(done)
         if done:
             vectors = {_digest(c): c.vector for c in chunks if c.vector is not None}
@@ -100,8 +101,8 @@ def replace_sets(
 
 
 def _write(tx: Transaction, dataset: Dataset, pending: Sequence[_Pending]) -> None:
-    old = as_list(
-        row[0] for row in tx.all(_OLD_SETS, documents=as_list(p.document for p in pending))
+    old = bind_list(
+        row[0] for row in tx.all(_OLD_SETS, documents=bind_list(p.document for p in pending))
     )
     before = [row[0] for row in tx.all(_OLD_VECTORS, documents=old)] if old != "[]" else []
     if old != "[]":
@@ -134,7 +135,7 @@ def _write(tx: Transaction, dataset: Dataset, pending: Sequence[_Pending]) -> No
         tx.log(dataset.id, "chunk", one.document)
     tx.run_many(_ADD_CHUNK, chunk_rows)
     tx.run_many(_SET, set_rows)
-    collect(tx, set(before) - set(ids.values()))
+    delete_unreferenced_vectors(tx, set(before) - set(ids.values()))
 
 
 def _digest(chunk: DerivedChunk) -> str:
@@ -142,9 +143,9 @@ def _digest(chunk: DerivedChunk) -> str:
     return chunk.sig.input_sig or embedding_input_sig(chunk.content)
 
 
-def restamp(tx: Transaction, dataset: Dataset, name: str, sig: DerivedSig) -> bool:
-    """See `ChunkRepo.restamp`."""
-    found = tx.all(_DOCUMENTS, dataset=dataset.id, names=as_list([name]))
+def update_source_version(tx: Transaction, dataset: Dataset, name: str, sig: DerivedSig) -> bool:
+    """See `ChunkRepo.update_source_version`."""
+    found = tx.all(_DOCUMENTS, dataset=dataset.id, names=bind_list([name]))
     if not found or found[0][2] != sig.source_version:
         return False
     touched = tx.run(
@@ -173,10 +174,10 @@ def configure(
             embed=config.embed_sig,
             speech=config.language,
         )
-        # The index is made for one language and one space: it starts anew with another.
+        # The index is made for one language and one space: it starts again with another.
         if expected is None or (config.language, config.embed_sig) != (
             expected.language,
             expected.embed_sig,
         ):
-            tx.void(dataset.id)
+            tx.reset_log(dataset.id)
     return True

@@ -17,30 +17,29 @@ from triptych.records import (
     DerivedChunk,
     DerivedSig,
     Finding,
-    Found,
     HealthCheck,
     Mode,
+    StoredUnit,
     Vector,
 )
 from triptych_backends.index import Field, LocalIndex, Owners, Scored
-
-from . import tables as t
-from .chunk_rows import SIG_COLUMNS, sig_of
-from .chunk_sets import configure, replace_sets, restamp
-from .examining import examine
-from .filters import document_owners, restricts_documents
-from .health import check_store
-from .mending import mend
-from .reading import fetch_chunks, fetch_documents, iter_chunks, revisions
-from .removal import remove_chunk_set, remove_chunk_sets
-from .repository import Repository
-from .sqlite import among, as_list
-from .stats import read_stats
-from .transaction import find_dataset, find_datasets
-from .vectors import known_vectors
+from triptych_backends.sql import tables as t
+from triptych_backends.sql.checks import check_integrity
+from triptych_backends.sql.chunk_rows import SIG_COLUMNS, sig_of
+from triptych_backends.sql.chunk_sets import configure, replace_sets, update_source_version
+from triptych_backends.sql.deletes import remove_chunk_set, remove_chunk_sets
+from triptych_backends.sql.filters import document_owners, restricts_documents
+from triptych_backends.sql.health import check_store
+from triptych_backends.sql.reads import fetch_chunks, fetch_documents, iter_chunks, revisions
+from triptych_backends.sql.repair import repair
+from triptych_backends.sql.repository import Repository
+from triptych_backends.sql.sqlite import bind_list, in_list
+from triptych_backends.sql.stats import read_stats
+from triptych_backends.sql.transaction import find_dataset, find_datasets
+from triptych_backends.sql.vectors import known_vectors
 
 if TYPE_CHECKING:
-    from .store import SqlStore
+    from triptych_backends.sql.store import SqlStore
 
 __all__ = ["SqlChunks", "candidates", "find", "integers"]
 
@@ -48,7 +47,7 @@ _SIGS = (
     select(t.document.c.name, *SIG_COLUMNS)
     .join(t.dataset, t.dataset.c.id == t.document.c.dataset_id)
     .join(t.derivation, t.derivation.c.document_id == t.document.c.id)
-    .where(t.dataset.c.name == bindparam("dataset"), among(t.document.c.name, "names"))
+    .where(t.dataset.c.name == bindparam("dataset"), in_list(t.document.c.name, "names"))
 )
 _NAMES = (
     select(t.document.c.name)
@@ -67,7 +66,7 @@ _DOCUMENT = (
 class SqlChunks(Repository):
     """`ChunkRepo` over a `SqlStore`, with the powers `BulkChunkRepo`, `BulkConfigReader`,
     `VectorReader`,
-    `DocLevelSearcher`, `DocVectorSearcher`, `StatsReader`, `HealthReader` and `Examiner`.
+    `DocLevelSearcher`, `DocVectorSearcher`, `StatsReader`, `HealthReader` and `IntegrityChecker`.
 
     A chunk's key is its row's id, a document's the revision of its content.
     """
@@ -79,13 +78,13 @@ class SqlChunks(Repository):
         """See `HealthReader.check_health`."""
         return check_store(self.store)
 
-    def examine(self, dataset_ids: Collection[str]) -> Iterator[Finding]:
-        """See `Examiner.examine`."""
-        return examine(self.store, dataset_ids)
+    def check_integrity(self, dataset_ids: Collection[str]) -> Iterator[Finding]:
+        """See `IntegrityChecker.check_integrity`."""
+        return check_integrity(self.store, dataset_ids)
 
-    def mend(self, checks: Collection[str], dataset_ids: Collection[str]) -> Sequence[str]:
-        """See `Examiner.mend`."""
-        return mend(self.store, checks, dataset_ids)
+    def repair(self, checks: Collection[str], dataset_ids: Collection[str]) -> Sequence[str]:
+        """See `IntegrityChecker.repair`."""
+        return repair(self.store, checks, dataset_ids)
 
     def config(self, dataset_id: str) -> DatasetConfig | None:
         """See `ChunkRepo.config`."""
@@ -113,7 +112,7 @@ class SqlChunks(Repository):
     def get_doc_sigs(self, dataset_id: str, doc_names: Sequence[str]) -> Mapping[str, DerivedSig]:
         """See `ChunkSigReader.get_doc_sigs`."""
         with self.store.reading() as session:
-            rows = session.all(_SIGS, dataset=dataset_id, names=as_list(doc_names))
+            rows = session.all(_SIGS, dataset=dataset_id, names=bind_list(doc_names))
         return {row[0]: sig_of(row[1:]) for row in rows}
 
     def doc_names(self, dataset_id: str) -> Sequence[str]:
@@ -139,11 +138,11 @@ class SqlChunks(Repository):
                 return [False] * len(sets)
             return replace_sets(tx, dataset, sets)
 
-    def restamp(self, dataset_id: str, doc_name: str, sig: DerivedSig) -> bool:
-        """See `ChunkRepo.restamp`."""
+    def update_source_version(self, dataset_id: str, doc_name: str, sig: DerivedSig) -> bool:
+        """See `ChunkRepo.update_source_version`."""
         with self.store.writing(durable=False) as tx:
             dataset = find_dataset(tx, dataset_id)
-            return dataset is not None and restamp(tx, dataset, doc_name, sig)
+            return dataset is not None and update_source_version(tx, dataset, doc_name, sig)
 
     def delete_by_doc(self, dataset_id: str, doc_name: str) -> None:
         """See `ChunkRepo.delete_by_doc`."""
@@ -190,12 +189,12 @@ class SqlChunks(Repository):
             keys = revisions(session, [scored.owner for scored in found])
         return candidates(found, query.mode, of_chunks=False, keys=keys)
 
-    def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, Found]:
+    def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
         """See `ChunkRepo.fetch`."""
         with self.store.reading() as session:
             return fetch_chunks(session, integers(keys), self.where)
 
-    def fetch_docs(self, keys: Sequence[Hashable]) -> Mapping[Hashable, Found]:
+    def fetch_docs(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
         """See `DocLevelSearcher.fetch_docs`. ``sig`` is the chunk set's, empty without one."""
         with self.store.reading() as session:
             return fetch_documents(session, integers(keys), self.where)

@@ -14,11 +14,10 @@ from sqlalchemy import bindparam, delete, insert, select, update
 from triptych.errors import CorruptStoreError
 from triptych.records import DocumentInfo, SourceDocument
 from triptych.signatures import document_input_sig
-
-from . import tables as t
-from .errors import corrupt
-from .sqlite import among, as_list
-from .transaction import Dataset, Transaction
+from triptych_backends.sql import tables as t
+from triptych_backends.sql.errors import corrupt
+from triptych_backends.sql.sqlite import bind_list, in_list
+from triptych_backends.sql.transaction import Dataset, Transaction
 
 __all__ = [
     "COLUMNS",
@@ -51,7 +50,7 @@ COLUMNS = (
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _BY_NAMES = select(*COLUMNS).where(
-    _d.dataset_id == bindparam("dataset"), among(t.document.c.name, "names")
+    _d.dataset_id == bindparam("dataset"), in_list(t.document.c.name, "names")
 )
 _ADD = insert(t.document)
 _UPDATE = (
@@ -186,7 +185,7 @@ def read_rows(
     """Those of ``names`` that exist."""
     if dataset is None:
         return {}
-    found = tx.all(_BY_NAMES, dataset=dataset.id, names=as_list(names))
+    found = tx.all(_BY_NAMES, dataset=dataset.id, names=bind_list(names))
     return {row[1]: DocumentRow.read(row, where) for row in found}
 
 

@@ -13,18 +13,22 @@ from sqlalchemy import bindparam, func, select
 from triptych import rules
 from triptych.errors import ConflictError
 from triptych.records import DocumentInfo, NewDocument, PutOutcome, SourceDocument
-
-from . import document_rows as rows, tables as t
-from .document_rows import DocumentRow, info_of, read_rows, source_of
-from .errors import corrupt
-from .history import read_version, read_versions, write_and_keep
-from .removal import remove_dataset, remove_document, remove_orphans, version_of
-from .repository import Repository
-from .sqlite import Session
-from .transaction import Dataset, Transaction, find_dataset
+from triptych_backends.sql import document_rows as rows, tables as t
+from triptych_backends.sql.deletes import (
+    remove_dataset,
+    remove_document,
+    remove_orphans,
+    version_of,
+)
+from triptych_backends.sql.document_rows import DocumentRow, info_of, read_rows, source_of
+from triptych_backends.sql.errors import corrupt
+from triptych_backends.sql.history import read_version, read_versions, write_and_keep
+from triptych_backends.sql.repository import Repository
+from triptych_backends.sql.sqlite import Session
+from triptych_backends.sql.transaction import Dataset, Transaction, find_dataset
 
 if TYPE_CHECKING:
-    from .store import SqlStore
+    from triptych_backends.sql.store import SqlStore
 
 __all__ = ["SqlDocuments"]
 
@@ -61,9 +65,9 @@ class SqlDocuments(Repository):
     def __init__(self, store: SqlStore) -> None:
         super().__init__(store)
 
-    def erase(self) -> None:
-        """See `SqlStore.erase`; one of the repositories has it, so that a purge does it once."""
-        self.store.erase()
+    def scrub(self) -> None:
+        """See `SqlStore.scrub`; one of the repositories has it, so that a purge does it once."""
+        self.store.scrub()
 
     def put(self, dataset_id: str, document: NewDocument) -> SourceDocument:
         """See `DocumentRepo.put`."""

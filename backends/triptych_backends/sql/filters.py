@@ -9,20 +9,19 @@ from numpy.typing import NDArray
 from sqlalchemy import Select, bindparam, case, or_, select
 
 from triptych.records import Filter, LayerQuery
-
-from . import tables as t
-from .chunk_rows import headings_of
-from .document_rows import pair_of
-from .documents import prefix_end
-from .sqlite import Session, among, as_list
-from .transaction import find_dataset
+from triptych_backends.sql import tables as t
+from triptych_backends.sql.chunk_rows import headings_of
+from triptych_backends.sql.document_rows import pair_of
+from triptych_backends.sql.documents import prefix_end
+from triptych_backends.sql.sqlite import Session, bind_list, in_list
+from triptych_backends.sql.transaction import find_dataset
 
 __all__ = ["document_owners", "layer_owners", "restricts_documents"]
 
 Ids = NDArray[np.int64]
 
 _OF_DATASET = t.document.c.dataset_id == bindparam("dataset")
-_NAMED = select(t.document.c.id).where(_OF_DATASET, among(t.document.c.name, "names"))
+_NAMED = select(t.document.c.id).where(_OF_DATASET, in_list(t.document.c.name, "names"))
 _TAGGED = select(t.document_meta.c.document_id).where(
     t.document_meta.c.dataset_id == bindparam("dataset"),
     t.document_meta.c.pair == bindparam("which"),
@@ -104,7 +103,7 @@ def document_owners(
 def _documents(session: Session, dataset: int, query: Filter, headings: bool) -> Ids:
     conditions = []
     if query.doc_names is not None:
-        conditions.append(_ids(session, _NAMED, dataset=dataset, names=as_list(query.doc_names)))
+        conditions.append(_ids(session, _NAMED, dataset=dataset, names=bind_list(query.doc_names)))
     if query.doc_prefixes is not None:
         conditions.append(
             _union(_prefixed(session, dataset, prefix) for prefix in query.doc_prefixes)

@@ -9,7 +9,7 @@ from triptych.errors import StoreError
 from triptych.records import HealthCheck
 
 if TYPE_CHECKING:
-    from .store import SqlStore
+    from triptych_backends.sql.store import SqlStore
 
 __all__ = ["check_store"]
 

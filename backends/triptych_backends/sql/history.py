@@ -10,11 +10,10 @@ from typing import Any
 from sqlalchemy import bindparam, delete, desc, insert, literal, select, union_all
 
 from triptych.records import DocumentInfo, SourceDocument
-
-from . import document_rows as rows, tables as t
-from .errors import corrupt
-from .sqlite import Session, among, as_list
-from .transaction import Transaction
+from triptych_backends.sql import document_rows as rows, tables as t
+from triptych_backends.sql.errors import corrupt
+from triptych_backends.sql.sqlite import Session, bind_list, in_list
+from triptych_backends.sql.transaction import Transaction
 
 __all__ = ["drop_versions", "read_version", "read_versions", "write_and_keep"]
 
@@ -51,7 +50,7 @@ _PACKED = (
     .limit(1)
 )
 _CONTENT = select(t.document.c.content).where(t.document.c.id == bindparam("document"))
-_CONTENTS = select(t.document.c.id, t.document.c.content).where(among(t.document.c.id, "ids"))
+_CONTENTS = select(t.document.c.id, t.document.c.content).where(in_list(t.document.c.id, "ids"))
 _ADD = insert(t.document_version)
 _CUT = delete(t.document_version).where(
     _v.document_id == bindparam("document"),
@@ -73,7 +72,7 @@ def write_and_keep(
     """`write_rows`, keeping the newest ``history`` versions of each document beside it."""
     needed = [row.id for row in changed if any(old.stored for old in _newest(row, history))]
     # Read before they are overwritten.
-    found = tx.all(_CONTENTS, ids=as_list(needed)) if needed else []
+    found = tx.all(_CONTENTS, ids=bind_list(needed)) if needed else []
     contents: dict[int, bytes] = {row[0]: row[1] for row in found}
     rows.write_rows(tx, dataset, changed)
     added: list[tuple[Any, ...]] = []

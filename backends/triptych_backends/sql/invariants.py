@@ -9,25 +9,24 @@ from __future__ import annotations
 import attrs
 from sqlalchemy import Table
 
-from triptych.doctor import Check
-
-from . import tables as t
+from triptych.diagnostics import Check
+from triptych_backends.sql import tables as t
 
 __all__ = ["INVARIANTS", "Invariant", "broken_references"]
 
 _REMOVED = "the rows are removed"
 _SETS = "the chunk sets are dropped and derived again from their documents"
-_LOGGED = "the change log is written anew, and the index is built from it"
+_LOGGED = "the change log is written again, and the index is built from it"
 
 
 @attrs.frozen
 class Invariant:
-    """``rows`` selects (dataset, label) of each row that breaks it; ``mend`` are statements that
+    """``rows`` selects (dataset, label) of each row that breaks it; ``repair`` are statements that
     leave none. Neither takes parameters."""
 
     check: Check
     rows: str
-    mend: tuple[str, ...] = ()
+    repair: tuple[str, ...] = ()
 
 
 def _labelled(table: Table, alias: str = "x") -> str:

@@ -8,13 +8,12 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import bindparam, delete, select
 
 from triptych.errors import ValidationError
-from triptych.records import Layer, ModelUsage, ParkedLayer
-
-from . import tables as t
-from .errors import corrupt
-from .repository import Repository
-from .sqlite import upsert
-from .transaction import find_dataset
+from triptych.records import Layer, ModelUsage, QuarantinedLayer
+from triptych_backends.sql import tables as t
+from triptych_backends.sql.errors import corrupt
+from triptych_backends.sql.repository import Repository
+from triptych_backends.sql.sqlite import upsert
+from triptych_backends.sql.transaction import find_dataset
 
 __all__ = ["SqlLayerJournal"]
 
@@ -78,36 +77,36 @@ _DROP_NOTE = delete(t.layer_note).where(
 class SqlLayerJournal(Repository):
     """`LayerJournal` over a `SqlStore`. Each write is durable: calls cost money."""
 
-    def park(self, parked: ParkedLayer) -> None:
-        """See `LayerJournal.park`."""
-        when = (parked.parked_at - _EPOCH) // _MICROSECOND
+    def quarantine(self, quarantined: QuarantinedLayer) -> None:
+        """See `LayerJournal.quarantine`."""
+        when = (quarantined.quarantined_at - _EPOCH) // _MICROSECOND
         with self.store.writing() as tx:
             row = (
-                tx.dataset(parked.dataset_id).id,
-                parked.doc_name,
-                str(parked.layer),
-                parked.input_sig,
-                parked.prompt_sig,
-                parked.reason,
-                parked.message.encode(),
+                tx.dataset(quarantined.dataset_id).id,
+                quarantined.doc_name,
+                str(quarantined.layer),
+                quarantined.input_sig,
+                quarantined.prompt_sig,
+                quarantined.reason,
+                quarantined.message.encode(),
                 when,
             )
             tx.run_many(_PARK, [row])
 
-    def unpark(self, dataset_id: str, doc_name: str, layer: Layer) -> None:
-        """See `LayerJournal.unpark`."""
+    def release_quarantined(self, dataset_id: str, doc_name: str, layer: Layer) -> None:
+        """See `LayerJournal.release_quarantined`."""
         with self.store.writing() as tx:
             dataset = find_dataset(tx, dataset_id)
             if dataset is not None:
                 tx.run(_UNPARK, dataset=dataset.id, name=doc_name, layer=str(layer))
 
-    def parked(self, dataset_id: str) -> Sequence[ParkedLayer]:
-        """See `LayerJournal.parked`."""
+    def quarantined(self, dataset_id: str) -> Sequence[QuarantinedLayer]:
+        """See `LayerJournal.quarantined`."""
         with self.store.reading() as session:
             rows = session.all(_PARKED, dataset=dataset_id)
         try:
             return [
-                ParkedLayer(
+                QuarantinedLayer(
                     dataset_id=dataset_id,
                     doc_name=name,
                     layer=layer,
@@ -115,15 +114,15 @@ class SqlLayerJournal(Repository):
                     prompt_sig=prompt_sig,
                     reason=reason,
                     message=message.decode(),
-                    parked_at=_EPOCH + when * _MICROSECOND,
+                    quarantined_at=_EPOCH + when * _MICROSECOND,
                 )
                 for name, layer, input_sig, prompt_sig, reason, message, when in rows
             ]
         except ValueError as error:
-            raise corrupt(self.where, f"what is parked of {dataset_id!r}: {error}") from error
+            raise corrupt(self.where, f"what is quarantined of {dataset_id!r}: {error}") from error
 
-    def charge(self, dataset_id: str, usage: ModelUsage) -> None:
-        """See `LayerJournal.charge`."""
+    def record_usage(self, dataset_id: str, usage: ModelUsage) -> None:
+        """See `LayerJournal.record_usage`."""
         for name in ("calls", "failures", "input_tokens", "output_tokens"):
             count = getattr(usage, name)
             if not 0 <= count < _COUNTS:
@@ -156,14 +155,14 @@ class SqlLayerJournal(Repository):
             for model, calls, failures, input_tokens, output_tokens, cost in rows
         ]
 
-    def put_note(self, dataset_id: str, doc_name: str, key: str, content: str) -> None:
-        """See `LayerJournal.put_note`."""
+    def put_checkpoint(self, dataset_id: str, doc_name: str, key: str, content: str) -> None:
+        """See `LayerJournal.put_checkpoint`."""
         with self.store.writing() as tx:
             row = (tx.dataset(dataset_id).id, doc_name, key, content.encode())
             tx.run_many(_PUT_NOTE, [row])
 
-    def notes(self, dataset_id: str, doc_name: str) -> Mapping[str, str]:
-        """See `LayerJournal.notes`."""
+    def checkpoints(self, dataset_id: str, doc_name: str) -> Mapping[str, str]:
+        """See `LayerJournal.checkpoints`."""
         with self.store.reading() as session:
             rows = session.all(_NOTES, dataset=dataset_id, name=doc_name)
         try:
@@ -171,9 +170,9 @@ class SqlLayerJournal(Repository):
         except ValueError as error:
             raise corrupt(self.where, f"a note on {doc_name!r}: {error}") from error
 
-    def keep_notes(self, dataset_id: str, doc_name: str, keys: Collection[str]) -> None:
-        """See `LayerJournal.keep_notes`."""
-        gone = [key for key in self.notes(dataset_id, doc_name) if key not in keys]
+    def prune_checkpoints(self, dataset_id: str, doc_name: str, keys: Collection[str]) -> None:
+        """See `LayerJournal.prune_checkpoints`."""
+        gone = [key for key in self.checkpoints(dataset_id, doc_name) if key not in keys]
         if not gone:
             return
         with self.store.writing() as tx:

@@ -8,25 +8,24 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import bindparam, func, select
 
 from triptych import rules
-from triptych.records import Candidate, DerivedLayer, DerivedSig, Found, Layer, LayerQuery
+from triptych.records import Candidate, DerivedLayer, DerivedSig, Layer, LayerQuery, StoredUnit
 from triptych.signatures import embedding_input_sig
-
-from . import document_rows, tables as t
-from .checksums import text_checksum
-from .chunk_rows import sig_of
-from .chunks import candidates, find, integers
-from .document_rows import DocumentRow, info_of
-from .documents import prefix_end
-from .errors import corrupt
-from .filters import layer_owners
-from .layer_journal import SqlLayerJournal
-from .removal import remove_layers
-from .sqlite import among, as_list, upsert
-from .transaction import FIELD_OF_LAYER, Transaction, find_dataset
-from .vectors import collect, store_vectors
+from triptych_backends.sql import document_rows, tables as t
+from triptych_backends.sql.checksums import text_checksum
+from triptych_backends.sql.chunk_rows import sig_of
+from triptych_backends.sql.chunks import candidates, find, integers
+from triptych_backends.sql.deletes import remove_layers
+from triptych_backends.sql.document_rows import DocumentRow, info_of
+from triptych_backends.sql.documents import prefix_end
+from triptych_backends.sql.errors import corrupt
+from triptych_backends.sql.filters import layer_owners
+from triptych_backends.sql.layer_journal import SqlLayerJournal
+from triptych_backends.sql.sqlite import bind_list, in_list, upsert
+from triptych_backends.sql.transaction import FIELD_OF_LAYER, Transaction, find_dataset
+from triptych_backends.sql.vectors import delete_unreferenced_vectors, store_vectors
 
 if TYPE_CHECKING:
-    from .store import SqlStore
+    from triptych_backends.sql.store import SqlStore
 
 __all__ = ["SqlLayers", "write_layer"]
 
@@ -82,7 +81,7 @@ _FETCH = (
         (t.document.c.dataset_id == _l.dataset_id) & (t.document.c.name == _l.doc_name),
         isouter=True,
     )
-    .where(among(t.layer.c.revision, "keys"))
+    .where(in_list(t.layer.c.revision, "keys"))
 )
 _VERSION = select(t.document.c.version).where(
     t.document.c.dataset_id == bindparam("dataset"), t.document.c.name == bindparam("name")
@@ -190,18 +189,18 @@ class SqlLayers(SqlLayerJournal):
         found = find(self.store.index, FIELD_OF_LAYER[query.layer], query, owners)
         return candidates(found, query.mode, of_chunks=False)
 
-    def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, Found]:
+    def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
         """See `LayerRepo.fetch`."""
-        found: dict[Hashable, Found] = {}
+        found: dict[Hashable, StoredUnit] = {}
         with self.store.reading() as session:
-            rows = session.all(_FETCH, keys=as_list(integers(keys)))
+            rows = session.all(_FETCH, keys=bind_list(integers(keys)))
         for row in rows:
             key, dataset = row[-2:]
             document = None
             if row[0] is not None:
                 document = info_of(DocumentRow.read(row, self.where), dataset)
             layer = self._layer(dataset, row[_document:])
-            found[key] = Found(key=key, sig=layer.sig, document=document, layer=layer)
+            found[key] = StoredUnit(key=key, sig=layer.sig, document=document, layer=layer)
         return found
 
     def _layer(self, dataset: str, row: Sequence[Any]) -> DerivedLayer:
@@ -245,4 +244,4 @@ def write_layer(tx: Transaction, dataset: int, layer: DerivedLayer) -> None:
     )
     tx.run_many(_PUT, [row])
     if old and old[1] is not None and old[1] != vector:
-        collect(tx, [old[1]])
+        delete_unreferenced_vectors(tx, [old[1]])

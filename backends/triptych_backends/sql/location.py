@@ -6,8 +6,8 @@ import os
 import re
 from pathlib import Path
 
+from triptych._internal.redaction import shown_url
 from triptych.errors import StoreError, ValidationError
-from triptych.redaction import shown_url
 
 __all__ = ["FileIdentity", "database_path", "filesystem_type", "identity_of", "refuse_unusable"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .store import SqlStore
+    from triptych_backends.sql.store import SqlStore
 
 __all__ = ["Repository"]
 

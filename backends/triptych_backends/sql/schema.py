@@ -19,9 +19,8 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from triptych.errors import SchemaVersionError, StoreError
-
-from . import tables as t
-from .sqlite import DIALECT, PAGE_SIZE, Connections, Session, busy_error
+from triptych_backends.sql import tables as t
+from triptych_backends.sql.sqlite import DIALECT, PAGE_SIZE, Connections, Session, busy_error
 
 __all__ = ["SCHEMA_VERSION", "initial_rows", "migrate", "prepare", "require_current"]
 

@@ -30,19 +30,18 @@ from sqlalchemy.pool import QueuePool
 from sqlalchemy.sql.base import Executable
 
 from triptych.errors import StoreError
-
-from .errors import closed_error, gone_error, replaced_error
-from .location import FileIdentity, identity_of
+from triptych_backends.sql.errors import closed_error, gone_error, replaced_error
+from triptych_backends.sql.location import FileIdentity, identity_of
 
 __all__ = [
     "DIALECT",
     "PAGE_SIZE",
     "Connections",
     "Session",
-    "among",
-    "as_list",
+    "bind_list",
     "busy_error",
     "corrupt_error",
+    "in_list",
     "upsert",
 ]
 
@@ -62,8 +61,8 @@ _PRAGMAS = (
 DIALECT = sqlite.dialect(paramstyle="qmark")
 
 
-def among(column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
-    """``column`` is in the list given as the parameter ``name`` (see `as_list`).
+def in_list(column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
+    """``column`` is in the list given as the parameter ``name`` (see `bind_list`).
 
     One parameter for any number of values: the statement stays the same, and compiled.
     """
@@ -71,8 +70,8 @@ def among(column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
     return column.in_(select(values.c.value))
 
 
-def as_list(values: Iterable[int] | Iterable[str]) -> str:
-    """The values of an `among` as a parameter."""
+def bind_list(values: Iterable[int] | Iterable[str]) -> str:
+    """The values of an `in_list` as a parameter."""
     return json.dumps(list(values))
 
 
@@ -307,7 +306,7 @@ class Connections:
         """The driver's own connection beneath SQLAlchemy's."""
         return cast(sqlite3.Connection, connection.connection.driver_connection)
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Put every commit so far on the disk.
 
         SQLite's locks are on the other two files, so closing this descriptor drops none. Where
@@ -321,7 +320,7 @@ class Connections:
             finally:
                 os.close(handle)
 
-    def erase(self) -> None:
+    def scrub(self) -> None:
         """Rewrite the file without its free pages, and empty the log.
 
         Raises:
@@ -366,7 +365,7 @@ class Connections:
             self._gate.notify_all()
 
     def after_fork_in_child(self) -> None:
-        """Begin anew; or never again, if a call went on for so long that the fork came first.
+        """Begin again; or never again, if a call went on for so long that the fork came first.
 
         An extra reference keeps what is inherited from being closed before the process ends.
         """

@@ -5,10 +5,9 @@ from __future__ import annotations
 from sqlalchemy import and_, bindparam, case, func, or_, select
 
 from triptych.records import DatasetStats, EmbeddingSpace
-
-from . import tables as t
-from .sqlite import Session
-from .transaction import find_dataset
+from triptych_backends.sql import tables as t
+from triptych_backends.sql.sqlite import Session
+from triptych_backends.sql.transaction import find_dataset
 
 __all__ = ["read_stats"]
 

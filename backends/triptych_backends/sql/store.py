@@ -16,17 +16,16 @@ from sqlalchemy import bindparam, select, update
 from triptych.errors import StoreError, StoreLockedError
 from triptych.records import check_whole
 from triptych_backends.index import LocalIndex
-
-from . import tables as t
-from .chunks import SqlChunks
-from .documents import SqlDocuments
-from .errors import closed_error, driver_errors
-from .feed import SqlFeed
-from .layers import SqlLayers
-from .location import database_path, refuse_unusable
-from .schema import prepare, require_current
-from .sqlite import Connections, Session
-from .transaction import Transaction
+from triptych_backends.sql import tables as t
+from triptych_backends.sql.change_log import SqlChangeLog
+from triptych_backends.sql.chunks import SqlChunks
+from triptych_backends.sql.documents import SqlDocuments
+from triptych_backends.sql.errors import closed_error, driver_errors
+from triptych_backends.sql.layers import SqlLayers
+from triptych_backends.sql.location import database_path, refuse_unusable
+from triptych_backends.sql.schema import prepare, require_current
+from triptych_backends.sql.sqlite import Connections, Session
+from triptych_backends.sql.transaction import Transaction
 
 __all__ = ["SqlStore"]
 
@@ -60,7 +59,7 @@ class SqlStore:
         self._closed = False
         self._index: LocalIndex | None = None
         self._new_locks()
-        self.feed = SqlFeed(self)
+        self.feed = SqlChangeLog(self)
         self.documents = SqlDocuments(self)
         self.chunks = SqlChunks(self)
         self.layers = SqlLayers(self)
@@ -169,12 +168,12 @@ class SqlStore:
         finally:
             self._write_lock.release()
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Put all commits on the disk, those of derived data too."""
-        self._connections.settle()
+        self._connections.flush()
 
-    def erase(self) -> None:
-        """See `Eraser.erase`: rewrite the file, empty its log, make the index anew.
+    def scrub(self) -> None:
+        """See `SecureEraser.scrub`: rewrite the file, empty its log, make the index again.
 
         Raises:
             StoreLockedError: another process is reading or writing; nothing is lost, try again.
@@ -182,14 +181,14 @@ class SqlStore:
         with self.writing() as tx:
             tx.run(_RENEW, fresh=secrets.token_hex(16))
             for (dataset,) in tx.all(_DATASETS):
-                tx.void(dataset)
+                tx.reset_log(dataset)
         with self._index_lock:
             if self._index is not None:
                 self._index.close()
                 self._index = None
             shutil.rmtree(self.index_path, ignore_errors=True)
         with driver_errors(self.where):
-            self._connections.erase()
+            self._connections.scrub()
 
     def close(self) -> None:
         """Close index and database. Idempotent."""

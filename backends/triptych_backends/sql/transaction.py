@@ -11,9 +11,8 @@ from sqlalchemy import bindparam, delete, insert, literal, select, union_all, up
 
 from triptych.records import DatasetConfig, Layer
 from triptych_backends.index import Field
-
-from . import tables as t
-from .sqlite import Session, among, as_list, corrupt_error, upsert
+from triptych_backends.sql import tables as t
+from triptych_backends.sql.sqlite import Session, bind_list, corrupt_error, in_list, upsert
 
 __all__ = ["FIELD_OF_LAYER", "Dataset", "Position", "Transaction", "find_dataset", "find_datasets"]
 
@@ -47,7 +46,7 @@ _COLUMNS = (
     t.dataset.c.language,
 )
 _DATASET = select(*_COLUMNS).where(t.dataset.c.name == bindparam("name"))
-_DATASETS = select(*_COLUMNS).where(among(t.dataset.c.name, "names"))
+_DATASETS = select(*_COLUMNS).where(in_list(t.dataset.c.name, "names"))
 _ADD_DATASET = insert(t.dataset).values(
     id=bindparam("id"), name=bindparam("name"), live=False, deleted_version=0
 )
@@ -100,7 +99,7 @@ def find_dataset(session: Session, name: str) -> Dataset | None:
 
 def find_datasets(session: Session, names: Sequence[str]) -> list[Dataset]:
     """Those of ``names`` that exist, live or not."""
-    rows = session.all(_DATASETS, names=as_list(names))
+    rows = session.all(_DATASETS, names=bind_list(names))
     return [Dataset(row[0], row[1], bool(row[2]), *row[3:]) for row in rows]
 
 
@@ -145,8 +144,8 @@ class Transaction(Session):
         self._changes[dataset, field, owner] = seq
         return seq
 
-    def void(self, dataset: int) -> None:
-        """Note that everything the dataset had is void, and name all that lives anew.
+    def reset_log(self, dataset: int) -> None:
+        """Note that everything the dataset had is void, and name all that lives again.
 
         The log is cut to this dataset's owners of today. An index that starts from nothing and
         one that has seen every earlier change replay the same list.

@@ -9,21 +9,26 @@ from sqlalchemy import bindparam, delete, exists, insert, select
 
 from triptych import rules
 from triptych.records import Vector
-from triptych_backends.index.feed import Rows
+from triptych_backends.index.change_log import Rows
+from triptych_backends.sql import tables as t
+from triptych_backends.sql.errors import corrupt
+from triptych_backends.sql.sqlite import Session, bind_list, in_list
+from triptych_backends.sql.transaction import Transaction
 
-from . import tables as t
-from .errors import corrupt
-from .sqlite import Session, among, as_list
-from .transaction import Transaction
-
-__all__ = ["collect", "decode_vector", "decode_vectors", "known_vectors", "store_vectors"]
+__all__ = [
+    "decode_vector",
+    "decode_vectors",
+    "delete_unreferenced_vectors",
+    "known_vectors",
+    "store_vectors",
+]
 
 _SPACE = select(t.space.c.id, t.space.c.dimension).where(
     t.space.c.dataset_id == bindparam("pk"), t.space.c.embed_sig == bindparam("space")
 )
 _ADD_SPACE = insert(t.space)
 _IDS = select(t.vector.c.digest, t.vector.c.id).where(
-    t.vector.c.space_id == bindparam("space"), among(t.vector.c.digest, "digests")
+    t.vector.c.space_id == bindparam("space"), in_list(t.vector.c.digest, "digests")
 )
 _ADD = insert(t.vector)
 _KNOWN = (
@@ -33,11 +38,11 @@ _KNOWN = (
     .where(
         t.dataset.c.name == bindparam("dataset"),
         t.space.c.embed_sig == bindparam("space"),
-        among(t.vector.c.digest, "digests"),
+        in_list(t.vector.c.digest, "digests"),
     )
 )
 _COLLECT = delete(t.vector).where(
-    among(t.vector.c.id, "ids"),
+    in_list(t.vector.c.id, "ids"),
     ~exists().where(t.chunk.c.vector_id == t.vector.c.id),
     ~exists().where(t.layer.c.vector_id == t.vector.c.id),
 )
@@ -73,7 +78,7 @@ def known_vectors(
     session: Session, dataset: str, space: str, digests: Sequence[str], where: str
 ) -> Mapping[str, Vector]:
     """The vectors of ``dataset`` in ``space`` under those of ``digests`` that have one."""
-    rows = session.all(_KNOWN, dataset=dataset, space=space, digests=as_list(digests))
+    rows = session.all(_KNOWN, dataset=dataset, space=space, digests=bind_list(digests))
     return {digest: decode_vector(data, width, where) for digest, data, width in rows}
 
 
@@ -94,7 +99,7 @@ def store_vectors(
         row = (tx.ticks(1), widths[space])
         tx.run_many(_ADD_SPACE, [(row[0], dataset, space, row[1])])
     space_id = row[0]
-    ids: dict[str, int] = dict(tx.all(_IDS, space=space_id, digests=as_list(vectors)))
+    ids: dict[str, int] = dict(tx.all(_IDS, space=space_id, digests=bind_list(vectors)))
     missing = [digest for digest in vectors if digest not in ids]
     first = tx.ticks(len(missing))
     rows = []
@@ -105,8 +110,8 @@ def store_vectors(
     return ids
 
 
-def collect(tx: Transaction, vectors: Iterable[int]) -> None:
+def delete_unreferenced_vectors(tx: Transaction, vectors: Iterable[int]) -> None:
     """Remove those of ``vectors`` that no chunk and no layer refers to any more."""
     ids = sorted(set(vectors))
     if ids:
-        tx.run(_COLLECT, ids=as_list(ids))
+        tx.run(_COLLECT, ids=bind_list(ids))

@@ -34,7 +34,7 @@ class WatchfilesNotifier:
 
     It begins with an event for each dataset, once the watch stands, for nobody knows what
     happened before. A root that is not there is waited for; one that was deleted, moved or
-    mounted over is watched anew when something is at its path again, and then all is compared.
+    mounted over is watched again when something is at its path again, and then all is compared.
     Systems drop events when too many come at once, so each ``resync`` seconds all is compared
     as well.
     """

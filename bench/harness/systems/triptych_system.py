@@ -28,7 +28,7 @@ class Triptych(System):
         import simsimd  # noqa: F401 - imported on first use otherwise
 
         # What opening would import by itself: the import's time, not opening's.
-        for name in ("service", "text", "search.rankers"):
+        for name in ("service", "text", "search.fusion"):
             import_module(f"triptych.{name}")
         for name in ("triptych_factory.wiring", "triptych_backends.sql"):
             import_module(name)

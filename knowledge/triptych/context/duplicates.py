@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 import regex
 
-__all__ = ["Seen", "shingles"]
+__all__ = ["ShingleFilter", "shingles"]
 
 _WIDTH: Final = 5
 # A word, or a character of a script without blanks between words.
@@ -33,7 +33,7 @@ def shingles(text: str) -> frozenset[Hashable]:
 
 
 @attrs.define
-class Seen:
+class ShingleFilter:
     """The shingles of all that was taken so far.
 
     A text repeats it when at least ``share`` of its shingles were seen, as many as its

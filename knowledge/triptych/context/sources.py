@@ -9,7 +9,7 @@ from typing import Final
 
 import attrs
 
-from triptych.context.gathering import Find, Place
+from triptych.context.retrieval import Place, ScoredPassage
 from triptych.contracts import ChunkRepo, DocumentRepo
 from triptych.records import DerivedChunk, Hit, SourceDocument
 
@@ -53,7 +53,7 @@ class Sources:
             return None
         return source
 
-    def meant(self, find: Find) -> Hit | None:
+    def meant(self, find: ScoredPassage) -> Hit | None:
         """The hit that a find means: its own, or the chunk beside it, if there is one."""
         hit = find.hit
         if find.index == hit.chunk_index:

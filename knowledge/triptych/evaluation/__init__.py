@@ -13,9 +13,9 @@ from triptych.evaluation.collections import (
     JudgedQuery,
     MalformedFileError,
 )
-from triptych.evaluation.comparing import Comparison, Difference, compare, compare_modes
+from triptych.evaluation.comparison import Comparison, Difference, compare, compare_modes
 from triptych.evaluation.golden import read_golden
-from triptych.evaluation.judging import Judge, MalformedJudgementError
+from triptych.evaluation.judge import Judge, MalformedJudgementError
 from triptych.evaluation.metrics import (
     DEFAULT_CUTOFFS,
     average_precision,
@@ -43,7 +43,7 @@ from triptych.evaluation.rag import (
 )
 from triptych.evaluation.report import comparison_html, evaluation_html
 from triptych.evaluation.results import Evaluation, Granularity, Latency, ModeResult
-from triptych.evaluation.running import evaluate
+from triptych.evaluation.run import evaluate
 from triptych.evaluation.significance import (
     Estimate,
     bootstrap,
@@ -51,7 +51,7 @@ from triptych.evaluation.significance import (
     randomisation_test,
     randomisation_tests,
 )
-from triptych.evaluation.storing import (
+from triptych.evaluation.storage import (
     answers_json,
     comparison_json,
     evaluation_json,

@@ -88,7 +88,7 @@ class Collection:
         queries: the questions, each with an id of its own.
         by_suffix: whether documents are named by the end of their path, ``start.md`` for
             ``guide/start.md``, instead of exactly.
-        documents: gives the documents anew with each call; None: they are in the store already.
+        documents: gives the documents again with each call; None: they are in the store already.
     """
 
     name: str

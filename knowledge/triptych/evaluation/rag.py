@@ -17,12 +17,12 @@ import attrs
 import numpy as np
 
 from triptych import deadlines
+from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import LLM, Embedder
 from triptych.errors import ProviderError, ValidationError
 from triptych.evaluation.collections import Collection
-from triptych.evaluation.judging import Judge, MalformedJudgementError, fence
+from triptych.evaluation.judge import Judge, MalformedJudgementError, fence
 from triptych.evaluation.significance import Estimate, bootstrap, few_queries_warning
-from triptych.progress import Progress, ProgressCallback
 from triptych.records import Hit, Mode, Usage, check_whole
 
 if TYPE_CHECKING:

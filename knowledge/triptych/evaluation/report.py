@@ -11,7 +11,7 @@ from html import escape
 from typing import Any
 
 from triptych.evaluation.charts import bars, differences, legend, lines
-from triptych.evaluation.comparing import Comparison, compare_modes
+from triptych.evaluation.comparison import Comparison, compare_modes
 from triptych.evaluation.results import Evaluation
 
 __all__ = ["comparison_html", "evaluation_html", "headline"]

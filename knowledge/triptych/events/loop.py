@@ -16,7 +16,7 @@ from triptych.events.clock import Clock
 from triptych.events.options import ReloaderOptions
 from triptych.events.record import RebuildCallback, RebuildRecord
 from triptych.events.scopes import failed_scope, scope_of
-from triptych.events.waiting import wait_for
+from triptych.events.wait import wait_for
 from triptych.events.window import Taken, Window
 from triptych.records import ChangeEvent, RebuildReport, RebuildScope
 

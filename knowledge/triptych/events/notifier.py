@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Protocol, runtime_checkable
 
 from triptych.errors import ValidationError
-from triptych.events.waiting import wait_for
+from triptych.events.wait import wait_for
 from triptych.records import ChangeEvent, EventKind, check_whole
 
 __all__ = ["JoinableNotifier", "QueueNotifier"]

@@ -204,7 +204,7 @@ class EventReloader:
         try:
             self._work(target, notifier)
         except Exception:
-            _logger.exception("the event reloader has ended: mend the cause and make a new one")
+            _logger.exception("the event reloader has ended: fix the cause and make a new one")
 
     def _work(self, target: Rebuilder, notifier: EventNotifier) -> None:
         reader = threading.Thread(

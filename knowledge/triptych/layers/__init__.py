@@ -1,6 +1,6 @@
 """Layers: building them with a language model or without, and keeping them true."""
 
-from triptych.layers.building import (
+from triptych.layers.builder import (
     Cost,
     LayerBuilder,
     LayerPlan,
@@ -11,7 +11,7 @@ from triptych.layers.building import (
 )
 from triptych.layers.extractive import ExtractiveSummarizer
 from triptych.layers.filling import FillReport, fill_layers
-from triptych.layers.tokens import estimate_tokens
+from triptych.text.tokens import estimate_tokens
 
 __all__ = [
     "Cost",

@@ -10,8 +10,8 @@ import regex
 
 from triptych.layers.ranking import centrality, shape
 from triptych.layers.sentences import clip
-from triptych.layers.tokens import estimate_tokens
 from triptych.records import DocumentSummary
+from triptych.text.tokens import estimate_tokens
 
 __all__ = ["dataset_abstract", "dataset_overview"]
 

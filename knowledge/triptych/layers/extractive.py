@@ -13,7 +13,7 @@ from triptych.layers.collection import dataset_abstract, dataset_overview
 from triptych.layers.inline import visible_text
 from triptych.layers.outline import BlockKind, read_outline
 from triptych.layers.overview import write_overview
-from triptych.layers.passages import Passage, passages, standing
+from triptych.layers.passages import Passage, passages, salience
 from triptych.layers.sentences import clip
 from triptych.records import DatasetContext, DocumentContext, DocumentSummary
 from triptych.text import Analyzer, get_analyzer
@@ -61,7 +61,7 @@ class ExtractiveSummarizer:
 
     Attributes:
         abstract_tokens: the most tokens of an abstract, and of any one sentence (estimated by
-            `triptych.layers.tokens.estimate_tokens`).
+            `triptych.text.tokens.estimate_tokens`).
         overview_tokens: the most tokens of an overview.
         language: the analyzer's, for stemming and stop words; others are read as well.
 
@@ -133,7 +133,7 @@ class ExtractiveSummarizer:
         best = min(
             found,
             key=lambda passage: (
-                -standing(passage, position=passage.number, title_terms=title_terms),
+                -salience(passage, position=passage.number, title_terms=title_terms),
                 passage.number,
             ),
             default=None,

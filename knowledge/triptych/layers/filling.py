@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator, Mapping
 import attrs
 
 from triptych import deadlines
+from triptych._internal.progress import Progress, ProgressCallback
 from triptych.errors import ConflictError, NotFoundError, TriptychError
 from triptych.layers.extractive import SIGNATURE_PREFIX, ExtractiveSummarizer
-from triptych.progress import Progress, ProgressCallback
 from triptych.records import (
     DerivedLayer,
     DocumentInfo,

@@ -64,7 +64,7 @@ def generate_document_context(
     an empty context and needs no call.
 
     Raises:
-        ValidationError: an argument cannot be meant; the model was not asked.
+        ValidationError: an argument is invalid; the model was not asked.
         DerivationError: the model failed, answered nothing, or did not finish within its
             ceiling. ``partial`` is the context with what was made: nothing, or the abstract.
         CancelledError: the deadline passed, before or between the calls.

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from triptych.layers.outline import BlockKind, Section
-from triptych.layers.passages import Passage, standing
+from triptych.layers.passages import Passage, salience
 from triptych.layers.ranking import is_redundant
 from triptych.layers.sentences import clip
-from triptych.layers.tokens import estimate_tokens
+from triptych.text.tokens import estimate_tokens
 
 __all__ = ["write_overview"]
 
@@ -50,9 +50,9 @@ def write_overview(
         room_for_headings -= cost
         left -= cost
 
-    home = _homes(sections, shown)
+    home = _salience(sections, shown)
     chosen: dict[str, frozenset[str]] = {}
-    first, others = _by_standing(sections, found, analyze, home)
+    first, others = _by_salience(sections, found, analyze, home)
     for number, passage in enumerate(first + others):
         text, terms = passage.ranked.text, passage.ranked.terms
         cost = _cost(text)
@@ -102,7 +102,7 @@ def _headings(sections: Sequence[Section], title: str) -> dict[int, str]:
     return lines
 
 
-def _homes(sections: Sequence[Section], shown: dict[int, list[Passage]]) -> dict[int, int]:
+def _salience(sections: Sequence[Section], shown: dict[int, list[Passage]]) -> dict[int, int]:
     """For each section the shown one that its sentences go to: itself, or, where headings of
     its level are not shown at all, the one above. What did not fit has none."""
     levels = {sections[index].level for index in shown if index >= 0}
@@ -122,7 +122,7 @@ def _homes(sections: Sequence[Section], shown: dict[int, list[Passage]]) -> dict
     return homes
 
 
-def _by_standing(
+def _by_salience(
     sections: Sequence[Section],
     found: Sequence[Passage],
     analyze: Callable[[str], list[str]],
@@ -140,7 +140,7 @@ def _by_standing(
             title_terms[home[passage.section]] = frozenset(
                 analyze(sections[home[passage.section]].title)
             )
-        worth = standing(
+        worth = salience(
             passage, position=len(entries), title_terms=title_terms[home[passage.section]]
         )
         entries.append((worth, passage))

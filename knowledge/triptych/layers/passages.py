@@ -14,7 +14,7 @@ from triptych.layers.ranking import RankedText, centrality, shape, title_overlap
 from triptych.layers.sentences import clip
 from triptych.text.sentences import split_sentences
 
-__all__ = ["Passage", "passages", "standing"]
+__all__ = ["Passage", "passages", "salience"]
 
 _MAX_CHARACTERS: Final = 200_000
 """Raw code points that are read as sentences; bounds the work on huge documents."""
@@ -103,7 +103,7 @@ def passages(
     return result
 
 
-def standing(passage: Passage, *, position: int, title_terms: frozenset[str]) -> float:
+def salience(passage: Passage, *, position: int, title_terms: frozenset[str]) -> float:
     """How well ``passage`` stands for the text in which it is sentence number ``position``."""
     ranked = passage.ranked
     lead = _LEAD / (_LEAD + position) * (1.0 if passage.number_in_block == 0 else 0.7)

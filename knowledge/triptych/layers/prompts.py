@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from triptych._internal.digests import digest
 from triptych.chunking.boundaries import align_left
 from triptych.records import DocumentSummary, Message
-from triptych.signatures import digest
 
 __all__ = [
     "ABSTRACT_PROMPT",

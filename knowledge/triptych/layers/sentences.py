@@ -6,7 +6,7 @@ from typing import Final
 
 import regex
 
-from triptych.layers.tokens import estimate_tokens
+from triptych.text.tokens import estimate_tokens
 
 __all__ = ["clip"]
 

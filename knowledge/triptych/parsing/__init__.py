@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from triptych.chunking.outline import Locator, Part
-from triptych.parsing.building import ContentBuilder
+from triptych.parsing.builder import ContentBuilder
 from triptych.parsing.decoding import decode_text
 from triptych.parsing.html_text import HtmlParser
 from triptych.parsing.json_text import JsonParser
@@ -15,7 +15,7 @@ from triptych.parsing.notebook import NotebookParser
 from triptych.parsing.parsed import Decode, FileParser, ParsedFile
 from triptych.parsing.plain_text import MarkdownParser, TextParser
 from triptych.parsing.registry import FileParsers
-from triptych.parsing.restructured import RestructuredTextParser
+from triptych.parsing.rst import RestructuredTextParser
 from triptych.parsing.tables import CsvParser
 from triptych.parsing.yaml_text import YamlParser
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 
 from triptych.errors import ParseError
-from triptych.files import decode
+from triptych.parsing.files import decode
 
 __all__ = ["decode_text"]
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import attrs
 
 from triptych.errors import ParseError
-from triptych.parsing.building import one_line
+from triptych.parsing.builder import one_line
 from triptych.parsing.clock import timed
 from triptych.parsing.html_tokens import END, START, Token, tokens
 from triptych.parsing.limits import ParseLimits
@@ -157,7 +157,7 @@ class BlockReader:
         if len(self._open) >= self._limits.max_depth:
             raise ParseError(
                 f"{self.name!r} nests elements deeper than {self._limits.max_depth} levels: "
-                "mend it, or raise max_depth of ParseLimits"
+                "fix it, or raise max_depth of ParseLimits"
             )
         self._open.append(name)
         self._count[name] += 1

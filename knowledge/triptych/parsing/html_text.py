@@ -8,7 +8,7 @@ import re
 import attrs
 
 from triptych.errors import ParseError
-from triptych.parsing.building import ContentBuilder, is_contents_line, markdown_safe, one_line
+from triptych.parsing.builder import ContentBuilder, is_contents_line, markdown_safe, one_line
 from triptych.parsing.decoding import decode_text
 from triptych.parsing.html_blocks import Block, BlockReader
 from triptych.parsing.limits import ParseLimits

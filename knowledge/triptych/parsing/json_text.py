@@ -157,6 +157,6 @@ def _malformed(text: str, name: str, at: int, what: str) -> ParseError:
     line = text.count("\n", 0, at) + 1
     column = at - text.rfind("\n", 0, at)
     return ParseError(
-        f"{name!r} is not proper JSON: at line {line}, column {column}, {what}. Mend it, or put "
+        f"{name!r} is not proper JSON: at line {line}, column {column}, {what}. Repair it, or put "
         "it under a name that ends in .txt"
     )

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from triptych.errors import ParseError
-from triptych.parsing.building import ContentBuilder
+from triptych.parsing.builder import ContentBuilder
 from triptych.parsing.decoding import decode_text
 from triptych.parsing.json_text import scan_json
 from triptych.parsing.limits import ParseLimits

@@ -9,9 +9,9 @@ import attrs
 
 from triptych.chunking.kinds import MARKDOWN, kind_of
 from triptych.chunking.outline import Locator
-from triptych.files import ENDINGS
-from triptych.parsing.building import contents_lines
+from triptych.parsing.builder import contents_lines
 from triptych.parsing.decoding import decode_text
+from triptych.parsing.files import ENDINGS
 from triptych.parsing.parsed import Decode, ParsedFile
 
 __all__ = ["MarkdownParser", "TextParser"]

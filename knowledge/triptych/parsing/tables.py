@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import attrs
 
 from triptych.errors import ParseError
-from triptych.parsing.building import ContentBuilder, markdown_safe, one_line
+from triptych.parsing.builder import ContentBuilder, markdown_safe, one_line
 from triptych.parsing.clock import timed
 from triptych.parsing.decoding import decode_text
 from triptych.parsing.limits import ParseLimits

@@ -33,7 +33,7 @@ from triptych.records.events import (
     RebuildScope,
 )
 from triptych.records.findings import DoctorReport, Finding
-from triptych.records.journal import ModelUsage, ParkedLayer, ParkedReason
+from triptych.records.journal import ModelUsage, ParkedReason, QuarantinedLayer
 from triptych.records.models import (
     Generation,
     Message,
@@ -43,12 +43,12 @@ from triptych.records.queries import (
     Candidate,
     ChunkQuery,
     Filter,
-    Found,
     Hit,
     LayerQuery,
     Query,
     ResolvedQuery,
     Result,
+    StoredUnit,
 )
 from triptych.records.reports import (
     DatasetStats,
@@ -108,7 +108,6 @@ __all__ = [
     "Failure",
     "Filter",
     "Finding",
-    "Found",
     "Generation",
     "Health",
     "HealthCheck",
@@ -119,10 +118,10 @@ __all__ = [
     "Mode",
     "ModelUsage",
     "NewDocument",
-    "ParkedLayer",
     "ParkedReason",
     "PutOutcome",
     "PutReport",
+    "QuarantinedLayer",
     "Query",
     "RebuildReport",
     "RebuildScope",
@@ -131,6 +130,7 @@ __all__ = [
     "Scope",
     "SourceDocument",
     "StaleReason",
+    "StoredUnit",
     "Usage",
     "Vector",
     "check_document_name",

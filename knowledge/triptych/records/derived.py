@@ -6,6 +6,7 @@ import attrs
 
 from triptych.errors import ValidationError
 from triptych.records.checks import layer_content, vector_comparison
+from triptych.records.chunk_ids import chunk_id
 from triptych.records.values import Layer, StaleReason, Vector, to_layer
 
 __all__ = [
@@ -87,8 +88,6 @@ class DerivedChunk:
     @property
     def chunk_id(self) -> str:
         """The chunk's stable id, a UUID (see `triptych.signatures.chunk_id`)."""
-        from triptych.signatures import chunk_id  # signatures are made of records
-
         return chunk_id(self.dataset_id, self.doc_name, self.sig.input_sig, self.occurrence)
 
     def __attrs_post_init__(self) -> None:

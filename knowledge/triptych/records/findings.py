@@ -18,7 +18,7 @@ class Finding:
         place: where: a dataset, the database, a file.
         detail: what is wrong.
         why: what it does to answers or to later work.
-        repair: how a repair mends it, "" where it cannot.
+        repair: how a repair repairs it, "" where it cannot.
         remedy: what only a person can do about it, "" where a repair does.
         dataset_id: the dataset that it is in, "" where it is the whole store.
         count: how many times.
@@ -40,7 +40,7 @@ class Finding:
 
     @property
     def mendable(self) -> bool:
-        """Whether a repair can mend it."""
+        """Whether a repair can fix it."""
         return bool(self.repair)
 
     def __str__(self) -> str:

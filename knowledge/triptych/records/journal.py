@@ -9,7 +9,7 @@ import attrs
 
 from triptych.records.values import Layer, to_layer
 
-__all__ = ["ModelUsage", "ParkedLayer", "ParkedReason"]
+__all__ = ["ModelUsage", "ParkedReason", "QuarantinedLayer"]
 
 ParkedReason = Literal["empty", "refusal", "endless", "instructions", "provider", "unusable"]
 """What was wrong with the answer: blank; a refusal; cut at its ceiling of tokens; it did what the
@@ -18,7 +18,7 @@ earlier versions alone: the provider failed, which parks nothing any more."""
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class ParkedLayer:
+class QuarantinedLayer:
     """A layer that could not be made, with what it was to be made from and by.
 
     It is not tried again while ``input_sig`` and ``prompt_sig`` are what a fresh layer would
@@ -32,7 +32,7 @@ class ParkedLayer:
     prompt_sig: str
     reason: ParkedReason
     message: str
-    parked_at: datetime
+    quarantined_at: datetime
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from triptych.records.checks import vector_comparison
+from triptych.records.chunk_ids import chunk_id
 from triptych.records.derived import DerivedChunk, DerivedLayer, DerivedSig
 from triptych.records.documents import DocumentInfo
 from triptych.records.values import (
@@ -26,12 +27,12 @@ __all__ = [
     "Candidate",
     "ChunkQuery",
     "Filter",
-    "Found",
     "Hit",
     "LayerQuery",
     "Query",
     "ResolvedQuery",
     "Result",
+    "StoredUnit",
 ]
 
 
@@ -163,7 +164,7 @@ class Candidate:
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class Found:
+class StoredUnit:
     """What a candidate's key stands for, read in one snapshot with its document.
 
     One of ``chunk`` and ``layer`` is given; a whole document has neither, but ``opening``: the
@@ -228,8 +229,6 @@ class Hit:
         """
         if self.chunk_index == NO_CHUNK:
             return None
-        from triptych.signatures import chunk_id  # worked out when asked for: most callers do not
-
         return chunk_id(self.dataset_id, self.doc_name, self.sig.input_sig, self.occurrence)
 
     @property

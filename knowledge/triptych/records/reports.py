@@ -63,7 +63,7 @@ class PutReport:
 class RebuildReport:
     """What a rebuild did: ``checked`` documents are ``fresh``, ``rebuilt`` or in ``failed``.
 
-    ``embedded`` counts chunks, and layers embedded anew; ``reused`` counts chunks; ``removed``
+    ``embedded`` counts chunks, and layers embedded again; ``reused`` counts chunks; ``removed``
     counts the documents whose derived data had no source any more.
     """
 

@@ -16,17 +16,17 @@ import attrs
 from triptych.contracts import LocalRetriever, Ranker, Retriever
 from triptych.errors import CancelledError, NotAvailableError, ValidationError
 from triptych.records import Candidate, Candidates, Mode, ResolvedQuery
-from triptych.search.rankers import RRFRanker, in_order
+from triptych.search.fusion import RRFRanker, in_order
 
-__all__ = ["Recall", "SearchEngine", "Tier"]
+__all__ = ["FusedRanking", "SearchEngine", "Target"]
 
-Tier = Literal["chunk", "layer", "document"]
+Target = Literal["chunk", "layer", "document"]
 T = TypeVar("T")
 _Call = Callable[[], Sequence[Candidate]]
 
 
 @attrs.frozen(kw_only=True)
-class Recall:
+class FusedRanking:
     """The fused candidates, best first; what the lanes had to say; whether none is missing."""
 
     candidates: Sequence[Candidate]
@@ -56,7 +56,7 @@ class SearchEngine:
         Raises:
             ValidationError: two retrievers of one tier have the same name.
         """
-        self._tiers: Mapping[Tier, Sequence[Retriever]] = {
+        self._tiers: Mapping[Target, Sequence[Retriever]] = {
             "chunk": tuple(chunk),
             "layer": tuple(layer),
             "document": tuple(document),
@@ -79,7 +79,7 @@ class SearchEngine:
         self._pool: ThreadPoolExecutor | None = None
         self._pool_pid = 0
 
-    def recall(self, tier: Tier, query: ResolvedQuery) -> Recall:
+    def recall(self, tier: Target, query: ResolvedQuery) -> FusedRanking:
         """Everything the lanes find, fused."""
         retrievers = self._tiers[tier]
         if query.mode is not Mode.HYBRID:
@@ -91,10 +91,10 @@ class SearchEngine:
                 )
             name = retrievers[0].name
             lane = _floor(name, retrievers[0].recall(query), query)
-            return Recall(candidates=in_order(lane, name), exhausted=len(lane) < query.limit)
+            return FusedRanking(candidates=in_order(lane, name), exhausted=len(lane) < query.limit)
         lanes, warnings = self._run(retrievers, query)
         fused = self.ranker.rank(lanes)
-        return Recall(
+        return FusedRanking(
             candidates=fused,
             warnings=tuple(warnings),
             exhausted=all(len(lane) < query.limit for lane in lanes.values()),

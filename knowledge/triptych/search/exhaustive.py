@@ -26,10 +26,10 @@ from triptych.records import (
     DerivedSig,
     DocumentInfo,
     Filter,
-    Found,
     Layer,
     LayerQuery,
     Mode,
+    StoredUnit,
     Vector,
 )
 from triptych.rules import read_chunk
@@ -89,9 +89,9 @@ def search_layers(query: LayerQuery, datasets: Mapping[str, Kept]) -> list[Candi
     return rank(query, units)
 
 
-def fetch(keys: Iterable[Hashable], datasets: Mapping[str, Kept]) -> dict[Hashable, Found]:
+def fetch(keys: Iterable[Hashable], datasets: Mapping[str, Kept]) -> dict[Hashable, StoredUnit]:
     """`ChunkRepo.fetch` and `LayerRepo.fetch`: what is kept in ``datasets`` under these keys."""
-    found: dict[Hashable, Found] = {}
+    found: dict[Hashable, StoredUnit] = {}
     for key in keys:
         match key:
             case (str(dataset_id), str(name), str(state), Layer() as kind):
@@ -99,14 +99,16 @@ def fetch(keys: Iterable[Hashable], datasets: Mapping[str, Kept]) -> dict[Hashab
                 layer = kept.layers.get(name, {}).get(kind)
                 if layer is not None and layer.state == state:
                     bare = attrs.evolve(layer.layer, vector=None)
-                    found[key] = Found(key=key, sig=bare.sig, document=kept.info(name), layer=bare)
+                    found[key] = StoredUnit(
+                        key=key, sig=bare.sig, document=kept.info(name), layer=bare
+                    )
             case (str(dataset_id), str(name), str(state), int(index)):
                 kept = datasets.get(dataset_id, Kept())
                 chunks = kept.sets.get(name)
                 if chunks is not None and chunks.state == state:
                     chunk = read_chunk(chunks.chunks[index], chunks.sig)
                     info = kept.info(name)
-                    found[key] = Found(key=key, sig=chunks.sig, document=info, chunk=chunk)
+                    found[key] = StoredUnit(key=key, sig=chunks.sig, document=info, chunk=chunk)
     return found
 
 

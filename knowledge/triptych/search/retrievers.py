@@ -15,8 +15,8 @@ from triptych.contracts import (
     InProcess,
     LayerRepo,
 )
-from triptych.embedding import CoverageGate, embed_query
 from triptych.errors import NotAvailableError
+from triptych.ingestion.embedding import CoverageGate, embed_query
 from triptych.records import Candidate, ChunkQuery, Layer, LayerQuery, Mode, ResolvedQuery, Vector
 
 __all__ = [

@@ -10,7 +10,7 @@ from triptych.sync.encodings import decode_text
 from triptych.sync.front_matter import front_matter
 from triptych.sync.parsing import Parsed, ParsedText, SyncParser, TextFileParser
 from triptych.sync.polling import PollingNotifier
-from triptych.sync.preparing import MetadataFunction, SourceFile
+from triptych.sync.read_ahead import MetadataFunction, SourceFile
 from triptych.sync.report import SyncPlan, SyncReport
 from triptych.sync.roots import MARK, SyncOptions, SyncRoot
 

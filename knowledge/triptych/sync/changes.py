@@ -7,12 +7,12 @@ from collections.abc import Callable, Container, Mapping, Sequence
 
 import attrs
 
-from triptych.generated import MARKERS_INSIDE, folders_beside
+from triptych.parsing.generated_folders import MARKERS_INSIDE, folders_beside
 from triptych.records import ChangeEvent, EventKind, RebuildScope
-from triptych.sync.ignoring import IGNORE_FILES
+from triptych.sync.gitignore import IGNORE_FILES
 from triptych.sync.roots import SyncRoot
-from triptych.sync.scanning import Scanner
-from triptych.sync.state import Known
+from triptych.sync.scanner import Scanner
+from triptych.sync.state import FileRecord
 
 __all__ = ["Running", "StoredBelow", "events_of"]
 
@@ -29,7 +29,7 @@ more than a scope can name if there are so many. None where that cannot be told.
 
 def events_of(
     roots: Sequence[tuple[SyncRoot, Scanner]],
-    known: Mapping[SyncRoot, Mapping[str, Known]],
+    known: Mapping[SyncRoot, Mapping[str, FileRecord]],
     paths: Sequence[str],
     *,
     running: Running,
@@ -69,7 +69,7 @@ class _Changes:
 
     root: SyncRoot
     scanner: Scanner
-    known: Mapping[str, Known]
+    known: Mapping[str, FileRecord]
     running: Running
     stored_below: StoredBelow
 

@@ -7,20 +7,20 @@ import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from triptych._internal.progress import ProgressCallback
 from triptych.errors import NotFoundError, TriptychError, ValidationError
-from triptych.files import Skipped
-from triptych.generated import GENERATED
-from triptych.progress import ProgressCallback
+from triptych.parsing.files import Skipped
+from triptych.parsing.generated_folders import GENERATED
 from triptych.records import ChangeEvent, EventKind, RebuildReport, RebuildScope, check_text
 from triptych.service import Service
 from triptych.sync.changes import events_of
 from triptych.sync.parsing import SyncParser, TextFileParser
-from triptych.sync.passing import Pass
-from triptych.sync.preparing import MetadataFunction, Preparer
+from triptych.sync.read_ahead import FileReader, MetadataFunction
 from triptych.sync.report import SyncPlan, SyncReport
 from triptych.sync.roots import SyncOptions, SyncRoot, check_roots
-from triptych.sync.scanning import FileStat, Scanner
-from triptych.sync.state import Known, load_state, save_state, state_file
+from triptych.sync.run import SyncRun
+from triptych.sync.scanner import FileStat, Scanner
+from triptych.sync.state import FileRecord, load_state, save_state, state_file
 
 __all__ = ["DirectorySync"]
 
@@ -65,7 +65,7 @@ class DirectorySync:
             options: which files are taken, and how.
             parser: makes documents of files; None takes text in any of the usual encodings.
             metadata: adds metadata to a file's own.
-            metadata_sig: a version of that function: another one asks it anew for every file.
+            metadata_sig: a version of that function: another one asks it again for every file.
             state: the folder for what is remembered of files between two runs. It may be deleted
                 at any time, which costs one reading of all files; None remembers nothing.
 
@@ -80,7 +80,7 @@ class DirectorySync:
             (root, Scanner(root.path, self._options, self._parser.takes))
             for root in check_roots(list(roots))
         ]
-        self._preparer = Preparer(
+        self._preparer = FileReader(
             self._parser,
             metadata,
             metadata_sig,
@@ -88,7 +88,7 @@ class DirectorySync:
             max_bytes=self._options.max_bytes,
         )
         self._lock = threading.Lock()
-        self._known: dict[SyncRoot, dict[str, Known]] = {}
+        self._known: dict[SyncRoot, dict[str, FileRecord]] = {}
         self._linked: set[str] = set()
         self._left_out: dict[str, tuple[Skipped, ...]] = {}
         self._running: dict[str, Sequence[str] | None] = {}
@@ -200,13 +200,13 @@ class DirectorySync:
                 self._linked.add(dataset_id)
             return report
 
-    def _pass(self, dataset_id: str) -> Pass:
+    def _pass(self, dataset_id: str) -> SyncRun:
         roots = [pair for pair in self._roots if pair[0].dataset_id == dataset_id]
         for root, _ in roots:
             if root not in self._known:
                 file = self._file(root)
                 self._known[root] = load_state(file) if file is not None else {}
-        return Pass(
+        return SyncRun(
             self._service, dataset_id, roots, self._options, self._preparer, known=self._known
         )
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import attrs
 
-from triptych.files import ENDINGS
+from triptych.parsing.files import ENDINGS
 from triptych.sync.encodings import decode_text
 from triptych.sync.front_matter import front_matter
 
@@ -45,7 +45,7 @@ class SyncParser(Protocol):
         ...
 
     def signature(self, name: str) -> str:
-        """What parses files of this name, with its version: another one parses them anew."""
+        """What parses files of this name, with its version: another one parses them again."""
         ...
 
     def parse(self, name: str, data: bytes) -> Parsed | None:
@@ -61,7 +61,7 @@ class TextFileParser:
     """Text in any of the usual encodings; front matter becomes metadata, and stays in the text."""
 
     def takes(self, name: str) -> bool:
-        """Whether its ending is one of `triptych.files.ENDINGS`, in any case."""
+        """Whether its ending is one of `triptych.parsing.files.ENDINGS`, in any case."""
         return os.path.splitext(name)[1].lower() in ENDINGS
 
     def signature(self, name: str) -> str:

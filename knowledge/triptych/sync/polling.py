@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from triptych.errors import ValidationError
 from triptych.records import ChangeEvent
 from triptych.sync.directory import DirectorySync
-from triptych.sync.scanning import FileStat
+from triptych.sync.scanner import FileStat
 
 __all__ = ["PollingNotifier"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from triptych.files import Skipped
+from triptych.parsing.files import Skipped
 from triptych.records import Failure, RebuildReport
 
 __all__ = ["SyncPlan", "SyncReport"]

@@ -9,9 +9,9 @@ from typing import Any
 
 import attrs
 
+from triptych._internal.digests import digest
 from triptych.errors import ValidationError
 from triptych.records import check_identifier, check_text, check_whole
-from triptych.signatures import digest
 
 __all__ = ["MARK", "SyncOptions", "SyncRoot", "check_roots"]
 
@@ -49,7 +49,7 @@ class SyncRoot:
             folder that may move as a whole.
 
     Raises:
-        ValidationError: a field cannot be meant.
+        ValidationError: a field is invalid.
     """
 
     path: Path = attrs.field(converter=_folder)
@@ -93,7 +93,7 @@ class SyncOptions:
         exclude_paths: files and folders, by their place, that are left out: those of the store
             itself, where it lies below a root.
         max_bytes: larger files are left out.
-        all_folders: whether folders of installed or generated files (`triptych.generated`) are
+        all_folders: whether folders of installed or generated files (`generated_kind`) are
             taken. Without it they are left out and named in the report, unless a negated pattern
             of an ignore file, such as ``!dist/``, keeps them.
         delete: whether the document of a file that is gone, or no longer taken, is deleted.

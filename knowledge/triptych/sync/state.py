@@ -1,6 +1,6 @@
 """What a sync remembers of files between two runs, so that it need not read them again.
 
-It is a cache of what can always be read anew: lost or damaged, it costs the reading of all files,
+It is a cache of what can always be read again: lost or damaged, it costs the reading of all files,
 and nothing else. What is in the store, and whose it is, the store alone knows.
 """
 
@@ -16,12 +16,12 @@ from pathlib import Path
 
 import attrs
 
-from triptych.signatures import digest
-from triptych.sync.scanning import FileStat
+from triptych._internal.digests import digest
+from triptych.sync.scanner import FileStat
 
 __all__ = [
     "LEFT_OUT",
-    "Known",
+    "FileRecord",
     "broken_states",
     "load_state",
     "outcome_of",
@@ -38,7 +38,7 @@ LEFT_OUT = ""
 
 
 @attrs.frozen(slots=True)
-class Known:
+class FileRecord:
     """What is known of a file.
 
     Attributes:
@@ -66,7 +66,7 @@ def state_file(folder: Path, key: str, dataset_id: str) -> Path:
     return folder / f"{digest('state', dataset_id, key)}.json"
 
 
-def load_state(file: Path) -> dict[str, Known]:
+def load_state(file: Path) -> dict[str, FileRecord]:
     """What was saved, by path; nothing where there is nothing, or it is damaged."""
     try:
         return _read(file)
@@ -74,12 +74,12 @@ def load_state(file: Path) -> dict[str, Known]:
         return {}
 
 
-def _read(file: Path) -> dict[str, Known]:
+def _read(file: Path) -> dict[str, FileRecord]:
     head, _, body = file.read_bytes().partition(b"\n")
     if head.decode("ascii") != f"{_FORMAT} {hashlib.sha256(body).hexdigest()}":
         raise ValueError(file)
     return {
-        relative: Known(FileStat(*stat) if stat else None, sha256, signature, outcome)
+        relative: FileRecord(FileStat(*stat) if stat else None, sha256, signature, outcome)
         for relative, (stat, sha256, signature, outcome) in json.loads(body).items()
     }
 
@@ -106,7 +106,7 @@ def _is_broken(file: Path) -> bool:
     return False
 
 
-def save_state(file: Path, known: Mapping[str, Known]) -> None:
+def save_state(file: Path, known: Mapping[str, FileRecord]) -> None:
     """Replace what was saved.
 
     Raises:
@@ -130,5 +130,5 @@ def save_state(file: Path, known: Mapping[str, Known]) -> None:
         raise
 
 
-def _rest(known: Known) -> tuple[str, str, str]:
+def _rest(known: FileRecord) -> tuple[str, str, str]:
     return known.sha256, known.signature, known.outcome

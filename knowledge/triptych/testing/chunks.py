@@ -13,8 +13,7 @@ from triptych.contracts import BulkChunkRepo, BulkConfigReader, StatsReader, Vec
 from triptych.errors import ModelMismatchError
 from triptych.records import DatasetConfig, DerivedChunk, DerivedSig
 from triptych.signatures import embedding_input_sig
-from triptych.testing.harness import Harness, HarnessTests, Store, power
-from triptych.testing.making import (
+from triptych.testing.builders import (
     CONFIG,
     DIMENSION,
     chunks_of,
@@ -26,6 +25,7 @@ from triptych.testing.making import (
     sig_of,
     vector_of,
 )
+from triptych.testing.harness import Harness, HarnessTests, Store, power
 
 __all__ = ["ChunkTests"]
 
@@ -185,7 +185,7 @@ class ChunkTests(HarnessTests):
         before = list(store.chunks.iter_chunks("d", vectors=True))
         put(store, "d", "a", "one\n\ntwo", tag="new")
         sig = sig_of(store, "d", "a")
-        assert store.chunks.restamp("d", "a", sig) is True
+        assert store.chunks.update_source_version("d", "a", sig) is True
         assert store.chunks.get_doc_sig("d", "a") == sig
         after = list(store.chunks.iter_chunks("d", vectors=True))
         assert [chunk.sig.source_version for chunk in after] == [sig.source_version] * 2
@@ -205,12 +205,12 @@ class ChunkTests(HarnessTests):
             attrs.evolve(sig, source_version=sig.source_version - 1),
             attrs.evolve(sig, source_version=sig.source_version + 1),
         ):
-            assert store.chunks.restamp("d", "a", wrong) is False
+            assert store.chunks.update_source_version("d", "a", wrong) is False
             assert store.chunks.get_doc_sig("d", "a") == old
         put(store, "d", "b", "text")
-        assert store.chunks.restamp("d", "b", sig_of(store, "d", "b")) is False
+        assert store.chunks.update_source_version("d", "b", sig_of(store, "d", "b")) is False
         assert store.chunks.get_doc_sig("d", "b") is None
-        assert store.chunks.restamp("none", "a", sig) is False
+        assert store.chunks.update_source_version("none", "a", sig) is False
 
     def test_replace_many_answers_for_each_set(self, store: Store) -> None:
         bulk = power(store, BulkChunkRepo)
@@ -363,7 +363,7 @@ class ChunkTests(HarnessTests):
         found = store.chunks.search(keyword_query("fish", "d"))
         put(store, "d", "a", "one fish\n\ntwo fish", tag="new")
         sig = sig_of(store, "d", "a")
-        assert store.chunks.restamp("d", "a", sig)
+        assert store.chunks.update_source_version("d", "a", sig)
         got = store.chunks.fetch([candidate.key for candidate in found])
         assert [item.sig for item in got.values()] == [sig] * 2
 

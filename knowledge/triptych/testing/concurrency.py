@@ -10,8 +10,7 @@ from typing import TypeVar
 import attrs
 import pytest
 
-from triptych.testing.harness import Harness, HarnessTests, Store
-from triptych.testing.making import (
+from triptych.testing.builders import (
     CONFIG,
     chunks_of,
     derive,
@@ -24,6 +23,7 @@ from triptych.testing.making import (
     vector_of,
     vector_query,
 )
+from triptych.testing.harness import Harness, HarnessTests, Store
 from triptych.testing.processes import Worker
 from triptych.testing.work import count_up
 

@@ -7,13 +7,13 @@ from triptych.testing.concurrency import ConcurrencyTests
 from triptych.testing.crash import CrashTests
 from triptych.testing.deletes import DeleteTests
 from triptych.testing.documents import DocumentTests
-from triptych.testing.failing import FailingTests
+from triptych.testing.failures import FailingTests
 from triptych.testing.filters import FilterTests
 from triptych.testing.history import HistoryTests
 from triptych.testing.journal import JournalTests
 from triptych.testing.layers import LayerTests
 from triptych.testing.races import RaceTests
-from triptych.testing.reopening import ReopeningTests
+from triptych.testing.reopen import ReopeningTests
 from triptych.testing.search import SearchTests
 from triptych.testing.stateful import StatefulTests
 

@@ -10,8 +10,8 @@ from itertools import islice
 import pytest
 
 from triptych.contracts import BulkDocumentRepo, VersionReader
+from triptych.testing.builders import set_config
 from triptych.testing.harness import Harness, HarnessTests, examined
-from triptych.testing.making import set_config
 from triptych.testing.operations import DATASET, State, apply, operations, stored
 from triptych.testing.processes import Worker
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from triptych.contracts import BulkDeleter, Closeable, Eraser, VectorReader
+from triptych.contracts import BulkDeleter, Closeable, SecureEraser, VectorReader
 from triptych.errors import ConflictError, StoreError
 from triptych.records import Layer, NewDocument
 from triptych.signatures import embedding_input_sig
-from triptych.testing.harness import Contents, Harness, HarnessTests, Store, power
-from triptych.testing.making import (
+from triptych.testing.builders import (
     CONFIG,
     fill,
     keyword_query,
@@ -20,6 +19,7 @@ from triptych.testing.making import (
     vector_of,
     vector_query,
 )
+from triptych.testing.harness import Contents, Harness, HarnessTests, Store, power
 
 __all__ = ["DeleteTests"]
 
@@ -183,11 +183,11 @@ class DeleteTests(HarnessTests):
         store.chunks.delete_by_dataset("none")
 
     def test_erasing_changes_nothing_that_is_stored(self, store: Store) -> None:
-        eraser = power(store, Eraser)
+        eraser = power(store, SecureEraser)
         _fill_two(store)
         store.documents.delete("d", "doomed")
         for _ in range(2):
-            eraser.erase()
+            eraser.scrub()
             assert _found_names(store, "d") == {"kept"}
             assert [info.name for info in store.documents.list("d")] == ["kept"]
 

@@ -12,8 +12,8 @@ from triptych.contracts import BulkDocumentRepo
 from triptych.errors import ConflictError
 from triptych.records import NewDocument, SourceDocument
 from triptych.signatures import content_sha256, document_input_sig
+from triptych.testing.builders import keyword_query, put, set_config
 from triptych.testing.harness import Harness, HarnessTests, Store, power
-from triptych.testing.making import keyword_query, put, set_config
 
 __all__ = ["CONTENTS", "DocumentTests"]
 

@@ -16,11 +16,11 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from triptych._internal.digests import digest
 from triptych.contracts import EmbedKind
 from triptych.errors import ProviderError
 from triptych.records import Generation, Message, Usage
-from triptych.signatures import digest
-from triptych.testing.making import DIMENSION, vector_of
+from triptych.testing.builders import DIMENSION, vector_of
 
 __all__ = [
     "CoveringEmbedder",

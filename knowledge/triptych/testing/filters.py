@@ -9,16 +9,7 @@ import pytest
 
 from triptych.contracts import DocLevelSearcher, DocVectorSearcher
 from triptych.records import DerivedSig, Filter
-from triptych.testing.corpus import (
-    DATASETS,
-    METADATA,
-    QUERIES,
-    chunk_entries,
-    document_entries,
-    fill_corpus,
-)
-from triptych.testing.harness import HarnessTests, Store, power
-from triptych.testing.making import (
+from triptych.testing.builders import (
     CONFIG,
     derive,
     fill,
@@ -29,6 +20,15 @@ from triptych.testing.making import (
     vector_of,
     vector_query,
 )
+from triptych.testing.corpus import (
+    DATASETS,
+    METADATA,
+    QUERIES,
+    chunk_entries,
+    document_entries,
+    fill_corpus,
+)
+from triptych.testing.harness import HarnessTests, Store, power
 from triptych.testing.oracle import Entry, best_documents, bm25, dot_products, entries
 from triptych.testing.search import assert_same_ranking
 

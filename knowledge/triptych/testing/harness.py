@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar, cast
 import attrs
 import pytest
 
-from triptych.contracts import ChunkRepo, DocumentRepo, Examiner, LayerRepo
+from triptych.contracts import ChunkRepo, DocumentRepo, IntegrityChecker, LayerRepo
 from triptych.records import Finding
 
 __all__ = ["Child", "Contents", "Harness", "HarnessTests", "Store", "examined", "power"]
@@ -112,9 +112,9 @@ def examined(store: Store, dataset_ids: Collection[str]) -> list[Finding]:
     """What those parts of the store that can examine it find wrong; nothing where none can."""
     there = set(store.documents.list_datasets())
     parts = {id(part): part for part in (store.documents, store.chunks, store.layers)}
-    examiners = [part for part in parts.values() if isinstance(part, Examiner)]
+    examiners = [part for part in parts.values() if isinstance(part, IntegrityChecker)]
     return [
         finding
         for examiner in examiners
-        for finding in examiner.examine([name for name in dataset_ids if name in there])
+        for finding in examiner.check_integrity([name for name in dataset_ids if name in there])
     ]

@@ -11,9 +11,9 @@ from triptych.contracts import BulkDocumentRepo, VersionReader
 from triptych.errors import ConflictError
 from triptych.records import NewDocument, SourceDocument
 from triptych.signatures import document_info
+from triptych.testing.builders import put
 from triptych.testing.documents import CONTENTS
 from triptych.testing.harness import Harness, HarnessTests, Store, power
-from triptych.testing.making import put
 
 __all__ = ["HistoryTests"]
 

@@ -10,9 +10,9 @@ import attrs
 import pytest
 
 from triptych.contracts import LayerJournal, LayerPager
-from triptych.records import DerivedLayer, Layer, ModelUsage, ParkedLayer, ParkedReason
+from triptych.records import DerivedLayer, Layer, ModelUsage, ParkedReason, QuarantinedLayer
+from triptych.testing.builders import layer_of, put
 from triptych.testing.harness import Harness, HarnessTests, Store
-from triptych.testing.making import layer_of, put
 
 __all__ = ["JournalTests"]
 
@@ -20,10 +20,10 @@ L0, L1 = Layer.ABSTRACT, Layer.OVERVIEW
 NAMES = ("", "a", "a/", "a/b", "a/c", "b", "b/", "z\U0010ffff", "z\U0010ffff\U0010ffff")
 
 
-def parked(
+def quarantined(
     name: str, layer: Layer = L0, reason: ParkedReason = "empty", message: str = "said\nnothing: 🦉"
-) -> ParkedLayer:
-    return ParkedLayer(
+) -> QuarantinedLayer:
+    return QuarantinedLayer(
         dataset_id="d",
         doc_name=name,
         layer=layer,
@@ -31,7 +31,7 @@ def parked(
         prompt_sig="prompt",
         reason=reason,
         message=message,
-        parked_at=datetime(2024, 2, 29, 12, 0, 0, 123456, tzinfo=UTC),
+        quarantined_at=datetime(2024, 2, 29, 12, 0, 0, 123456, tzinfo=UTC),
     )
 
 
@@ -74,19 +74,24 @@ class JournalTests(HarnessTests):
 
     def test_what_is_parked_comes_back_as_it_was(self, store: Store) -> None:
         journal = journal_of(store)
-        assert list(journal.parked("d")) == []
-        entries = [parked("", L1), parked("a"), parked("a", L1, "refusal"), parked("a/")]
+        assert list(journal.quarantined("d")) == []
+        entries = [
+            quarantined("", L1),
+            quarantined("a"),
+            quarantined("a", L1, "refusal"),
+            quarantined("a/"),
+        ]
         for entry in reversed(entries):
-            journal.park(entry)
-        assert list(journal.parked("d")) == entries
-        assert list(journal.parked("other")) == []
+            journal.quarantine(entry)
+        assert list(journal.quarantined("d")) == entries
+        assert list(journal.quarantined("other")) == []
         again = attrs.evolve(entries[1], reason="endless", input_sig="other", message="")
-        journal.park(again)
-        assert list(journal.parked("d")) == [entries[0], again, *entries[2:]]
+        journal.quarantine(again)
+        assert list(journal.quarantined("d")) == [entries[0], again, *entries[2:]]
         for _ in range(2):
-            journal.unpark("d", "a", L0)
-            journal.unpark("nowhere", "a", L0)
-        assert list(journal.parked("d")) == [entries[0], *entries[2:]]
+            journal.release_quarantined("d", "a", L0)
+            journal.release_quarantined("nowhere", "a", L0)
+        assert list(journal.quarantined("d")) == [entries[0], *entries[2:]]
         assert list(store.documents.list_datasets()) == []
 
     def test_usage_adds_up_by_model(self, store: Store) -> None:
@@ -95,36 +100,36 @@ class JournalTests(HarnessTests):
         second = ModelUsage(model="m", calls=1, input_tokens=5, output_tokens=6, cost=0.25)
         other = ModelUsage(model="a", calls=9, cost=1.5)
         for usage in (first, other, second):
-            journal.charge("d", usage)
+            journal.record_usage("d", usage)
         assert list(journal.usage("d")) == [other, first + second]
         assert list(journal.usage("nowhere")) == []
 
     def test_usage_loses_nothing_when_many_charge(self, store: Store) -> None:
         journal = journal_of(store)
 
-        def charge() -> None:
+        def record_usage() -> None:
             for _ in range(10):
-                journal.charge("d", ModelUsage(model="m", calls=1, output_tokens=3))
+                journal.record_usage("d", ModelUsage(model="m", calls=1, output_tokens=3))
 
         with ThreadPoolExecutor(4) as pool:
-            for done in [pool.submit(charge) for _ in range(4)]:
+            for done in [pool.submit(record_usage) for _ in range(4)]:
                 done.result()
         assert list(journal.usage("d")) == [ModelUsage(model="m", calls=40, output_tokens=120)]
 
     def test_notes_are_kept_by_name_and_key(self, store: Store) -> None:
         journal = journal_of(store)
-        assert dict(journal.notes("d", "a")) == {}
-        journal.put_note("d", "a", "k1", "old")
-        journal.put_note("d", "a", "k1", "new\0🦉")
-        journal.put_note("d", "a", "k2", "")
-        journal.put_note("d", "a/", "k1", "of the folder")
-        assert dict(journal.notes("d", "a")) == {"k1": "new\0🦉", "k2": ""}
-        journal.keep_notes("d", "a", {"k2", "unknown"})
-        journal.keep_notes("nowhere", "a", ())
-        assert dict(journal.notes("d", "a")) == {"k2": ""}
-        assert dict(journal.notes("d", "a/")) == {"k1": "of the folder"}
-        journal.keep_notes("d", "a", ())
-        assert dict(journal.notes("d", "a")) == {}
+        assert dict(journal.checkpoints("d", "a")) == {}
+        journal.put_checkpoint("d", "a", "k1", "old")
+        journal.put_checkpoint("d", "a", "k1", "new\0🦉")
+        journal.put_checkpoint("d", "a", "k2", "")
+        journal.put_checkpoint("d", "a/", "k1", "of the folder")
+        assert dict(journal.checkpoints("d", "a")) == {"k1": "new\0🦉", "k2": ""}
+        journal.prune_checkpoints("d", "a", {"k2", "unknown"})
+        journal.prune_checkpoints("nowhere", "a", ())
+        assert dict(journal.checkpoints("d", "a")) == {"k2": ""}
+        assert dict(journal.checkpoints("d", "a/")) == {"k1": "of the folder"}
+        journal.prune_checkpoints("d", "a", ())
+        assert dict(journal.checkpoints("d", "a")) == {}
 
     def test_deletes_take_the_journal_with_them(self, store: Store) -> None:
         journal = journal_of(store)
@@ -133,13 +138,13 @@ class JournalTests(HarnessTests):
             for name in ("a", "b", "c/"):
                 if name != "c/":
                     put(store, "d", name, "text")
-                journal.park(parked(name))
-                journal.put_note("d", name, "k", "note")
-            journal.charge("d", ModelUsage(model="m", calls=1))
+                journal.quarantine(quarantined(name))
+                journal.put_checkpoint("d", name, "k", "note")
+            journal.record_usage("d", ModelUsage(model="m", calls=1))
 
         def left() -> set[str]:
-            noted = {name for name in ("a", "b", "c/") if journal.notes("d", name)}
-            assert noted == {entry.doc_name for entry in journal.parked("d")}
+            noted = {name for name in ("a", "b", "c/") if journal.checkpoints("d", name)}
+            assert noted == {entry.doc_name for entry in journal.quarantined("d")}
             return noted
 
         fill()
@@ -152,8 +157,8 @@ class JournalTests(HarnessTests):
         assert left() == {"a", "b"}
         for name in ("a", "b"):
             store.documents.delete("d", name)
-            journal.park(parked(name))
-            journal.put_note("d", name, "k", "note")
+            journal.quarantine(quarantined(name))
+            journal.put_checkpoint("d", name, "k", "note")
         assert store.documents.delete("d", "a") is False
         assert left() == {"b"}
         assert list(store.documents.delete_orphans("d", ["a", "b"])) == ["b"]
@@ -173,16 +178,16 @@ class JournalTests(HarnessTests):
         store = harness.open()
         try:
             journal = journal_of(store)
-            journal.park(parked("a/"))
-            journal.charge("d", ModelUsage(model="m", calls=3))
-            journal.put_note("d", "a/", "k", "note")
+            journal.quarantine(quarantined("a/"))
+            journal.record_usage("d", ModelUsage(model="m", calls=3))
+            journal.put_checkpoint("d", "a/", "k", "note")
         finally:
             store.close()
         store = harness.open()
         try:
             journal = journal_of(store)
-            assert list(journal.parked("d")) == [parked("a/")]
+            assert list(journal.quarantined("d")) == [quarantined("a/")]
             assert list(journal.usage("d")) == [ModelUsage(model="m", calls=3)]
-            assert dict(journal.notes("d", "a/")) == {"k": "note"}
+            assert dict(journal.checkpoints("d", "a/")) == {"k": "note"}
         finally:
             store.close()

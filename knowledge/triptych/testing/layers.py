@@ -8,9 +8,7 @@ import pytest
 
 from triptych.errors import ModelMismatchError
 from triptych.records import NO_CHUNK, DerivedSig, Filter, Layer
-from triptych.testing.corpus import DATASETS, QUERIES, contents, layer_entries
-from triptych.testing.harness import HarnessTests, Store
-from triptych.testing.making import (
+from triptych.testing.builders import (
     CONFIG,
     DIMENSION,
     fill,
@@ -23,6 +21,8 @@ from triptych.testing.making import (
     vector_of,
     vector_query,
 )
+from triptych.testing.corpus import DATASETS, QUERIES, contents, layer_entries
+from triptych.testing.harness import HarnessTests, Store
 from triptych.testing.oracle import bm25, dot_products, entries
 from triptych.testing.search import assert_same_ranking
 

@@ -16,7 +16,7 @@ from triptych.records import (
     Layer,
     SourceDocument,
 )
-from triptych.testing.making import CONFIG
+from triptych.testing.builders import CONFIG
 
 __all__ = [
     "CONFIGS",

@@ -11,7 +11,7 @@ import attrs
 
 from triptych.contracts import BulkDocumentRepo, VersionReader
 from triptych.records import Layer, NewDocument
-from triptych.testing.making import derive, ids, keyword_query, layer_of, put
+from triptych.testing.builders import derive, ids, keyword_query, layer_of, put
 
 if TYPE_CHECKING:
     from triptych.testing.harness import Store

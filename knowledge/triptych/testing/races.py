@@ -13,8 +13,8 @@ import pytest
 from triptych.errors import ConflictError, NotFoundError
 from triptych.records import Layer, RebuildScope
 from triptych.service import Service
+from triptych.testing.builders import layer_of
 from triptych.testing.harness import Harness, HarnessTests, Store
-from triptych.testing.making import layer_of
 from triptych.testing.processes import Worker
 from triptych.testing.work import service_over, write_layered
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from triptych.contracts import DocLevelSearcher, DocVectorSearcher
 from triptych.records import ChunkQuery, Filter, Layer
+from triptych.testing.builders import keyword_query, layer_of, layer_query, vector_of, vector_query
 from triptych.testing.corpus import DATASETS, QUERIES, contents, fill_corpus
 from triptych.testing.filters import FILTERS
 from triptych.testing.harness import Harness, Store
-from triptych.testing.making import keyword_query, layer_of, layer_query, vector_of, vector_query
 from triptych.testing.oracle import entries
 from triptych.testing.search import assert_same_ranking
 

@@ -10,15 +10,7 @@ import pytest
 
 from triptych.contracts import DocLevelSearcher, DocVectorSearcher
 from triptych.records import NO_CHUNK, OPENING, Candidate, DatasetConfig, DerivedSig, Vector
-from triptych.testing.corpus import (
-    DATASETS,
-    QUERIES,
-    chunk_entries,
-    document_entries,
-    fill_corpus,
-)
-from triptych.testing.harness import HarnessTests, Store, power
-from triptych.testing.making import (
+from triptych.testing.builders import (
     CONFIG,
     DIMENSION,
     chunks_of,
@@ -32,6 +24,14 @@ from triptych.testing.making import (
     vector_of,
     vector_query,
 )
+from triptych.testing.corpus import (
+    DATASETS,
+    QUERIES,
+    chunk_entries,
+    document_entries,
+    fill_corpus,
+)
+from triptych.testing.harness import HarnessTests, Store, power
 from triptych.testing.oracle import Entry, best_documents, bm25, dot_products, entries
 
 __all__ = ["SearchTests", "assert_same_ranking"]
@@ -196,7 +196,7 @@ class SearchTests(HarnessTests):
             assert seen(text) == (["a"], ["a"])
             assert seen(f"{chr(96 + number)}quux") == ([], [])
         put(store, "d", "a", text, tag="new")
-        assert store.chunks.restamp("d", "a", sig_of(store, "d", "a"))
+        assert store.chunks.update_source_version("d", "a", sig_of(store, "d", "a"))
         assert seen(text) == (["a"], ["a"])
         store.chunks.delete_by_doc("d", "a")
         assert seen(text) == ([], [])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from triptych._internal.progress import Progress
 from triptych.chunking import ChunkConfig, ChunkerSet, DefaultChunker, default_chunkers
 from triptych.contracts import (
     DocLevelSearcher,
@@ -31,7 +32,6 @@ from triptych.errors import (
     StoreError,
     ValidationError,
 )
-from triptych.progress import Progress
 from triptych.records import Layer, NewDocument, Query, RebuildScope
 from triptych.service import Service, ServiceOptions
 from triptych.testing.fakes import CoveringEmbedder, Failing, FakeEmbedder

@@ -23,8 +23,7 @@ from triptych.records import (
     SourceDocument,
 )
 from triptych.signatures import document_info
-from triptych.testing.harness import Harness, HarnessTests, Store, examined
-from triptych.testing.making import (
+from triptych.testing.builders import (
     CONFIG,
     chunks_of,
     keyword_query,
@@ -32,6 +31,7 @@ from triptych.testing.making import (
     vector_of,
     vector_query,
 )
+from triptych.testing.harness import Harness, HarnessTests, Store, examined
 from triptych.testing.model import (
     CONFIGS,
     CONTENTS,
@@ -251,7 +251,7 @@ class BackendMachine(RuleBasedStateMachine):
             model.sets[document.name] = (sig, chunks)
 
     @rule(short=DATASETS, data=st.data(), same=st.booleans())
-    def restamp(self, short: str, data: st.DataObject, same: bool) -> None:
+    def update_source_version(self, short: str, data: st.DataObject, same: bool) -> None:
         dataset_id, model = self.at(short)
         name = data.draw(st.sampled_from(sorted(model.sets)) if model.sets else NAMES)
         old, chunks = model.sets.get(name, (DerivedSig(), ()))
@@ -259,7 +259,7 @@ class BackendMachine(RuleBasedStateMachine):
         if not same:
             sig = attrs.evolve(sig, input_sig="another input")
         allowed = same and name in model.sets and name in model.documents
-        assert self.store.chunks.restamp(dataset_id, name, sig) is allowed
+        assert self.store.chunks.update_source_version(dataset_id, name, sig) is allowed
         if allowed:
             moved = attrs.evolve
             model.sets[name] = (

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from triptych.errors import ConflictError, NotFoundError
 from triptych.records import NewDocument
 from triptych.service import Service, ServiceOptions
+from triptych.testing.builders import derive, ids, keyword_query, put
 from triptych.testing.fakes import FakeEmbedder
-from triptych.testing.making import derive, ids, keyword_query, put
 from triptych.testing.operations import apply, operations
 
 if TYPE_CHECKING:

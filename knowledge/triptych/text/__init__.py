@@ -1,9 +1,9 @@
 """Text analysis: the analyzer that all backends share, and small helpers on the same pieces."""
 
 from triptych.text.analyzer import ANALYZER_VERSION, Analyzer, get_analyzer, languages
-from triptych.text.numbering import Numbering
 from triptych.text.scoring import CorpusStats, corpus_stats, score_text
 from triptych.text.snippets import snippet
+from triptych.text.term_ids import Numbering
 from triptych.text.tokenizers import (
     CJKTokenizer,
     SimpleTokenizer,

@@ -15,10 +15,10 @@ from typing import Final
 
 import Stemmer  # type: ignore[import-not-found]  # a C extension, which has no stubs
 
-from triptych.text import unspaced
+from triptych.text import cjk as unspaced
 from triptych.text.irregular import IRREGULAR_FORMS
-from triptych.text.numbering import CACHE_RUN_LENGTH, CACHE_RUN_TERMS, CACHE_RUNS, Numbering
 from triptych.text.stop_words import ENGLISH_STOP_WORDS
+from triptych.text.term_ids import CACHE_RUN_LENGTH, CACHE_RUN_TERMS, CACHE_RUNS, Numbering
 from triptych.text.words import MAX_WORD_LENGTH, is_plain, normalize, split_token, tokens
 
 ANALYZER_VERSION: Final = 1
@@ -90,7 +90,7 @@ class Analyzer:
         """Return the terms by which the query ``text`` searches, in order, duplicates kept.
 
         Stop words are left out unless nothing else is there. Scripts without spaces ask for fewer
-        terms than they are indexed under (:mod:`triptych.text.unspaced`).
+        terms than they are indexed under (:mod:`triptych.text.cjk`).
         """
         terms: list[str] = []
         wanted: list[str] = []

@@ -13,8 +13,8 @@ from typing import Final, Protocol
 import regex
 
 from triptych.text.analyzer import Analyzer
+from triptych.text.cjk import CHINESE_FUNCTION_CHARACTERS, chinese_words, pairs
 from triptych.text.stop_words import ENGLISH_STOP_WORDS
-from triptych.text.unspaced import CHINESE_FUNCTION_CHARACTERS, chinese_words, pairs
 from triptych.text.words import fold, normalize, tokens
 
 CJK_SHARE: Final = 0.2

@@ -1,0 +1,386 @@
+"""``triptych layers plan``, ``build`` and ``ledger``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import attrs
+import typer
+
+from triptych_adapters.cli.exits import Exit
+from triptych_adapters.cli.session import Session, command, examples
+
+if TYPE_CHECKING:
+    from triptych.layers import (
+        Cost,
+        LayerBuilder,
+        LayerPlan,
+        LayerReport,
+        PlannedLayer,
+        Prices,
+    )
+    from triptych.records import ModelUsage
+
+_DATASET = Annotated[str, typer.Option("--dataset", "-d", help="The dataset.")]
+_NAMES = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="NAME",
+        help="Documents and folders to look at, with the folders around. Without any: all.",
+        show_default=False,
+    ),
+]
+_LLM = Annotated[
+    str | None,
+    typer.Option(
+        "--llm",
+        metavar="PROVIDER:MODEL",
+        help="What writes: ollama:…, openai:…, anthropic:… or none. By default the setting llm; "
+        "without a model, sentences of the documents themselves are taken.",
+        show_default=False,
+    ),
+]
+_RETRY = Annotated[
+    bool, typer.Option("--retry-quarantined", help="Try again what broke the model before.")
+]
+_REWRITE = Annotated[
+    bool, typer.Option("--rewrite", help="Replace stale layers that a person wrote.")
+]
+_PRICE_IN = Annotated[
+    float | None,
+    typer.Option("--price-input", help="Price of a million tokens in.", show_default=False),
+]
+_PRICE_OUT = Annotated[
+    float | None,
+    typer.Option("--price-output", help="Price of a million tokens out.", show_default=False),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the three commands to ``layers``."""
+    command(
+        app,
+        "plan",
+        epilog=examples(
+            "triptych layers plan --llm ollama:llama3.2", "triptych layers plan --list"
+        ),
+    )(plan)
+    command(
+        app,
+        "build",
+        epilog=examples("triptych layers build --llm openai:gpt-4o-mini --max-calls 100"),
+    )(build)
+    command(app, "ledger", epilog=examples("triptych layers ledger --quarantined"))(ledger)
+
+
+def plan(
+    session: Session,
+    names: _NAMES = None,
+    dataset: _DATASET = "default",
+    llm: _LLM = None,
+    listed: Annotated[bool, typer.Option("--list", help="List every artifact.")] = False,
+    retry_quarantined: _RETRY = False,
+    rewrite: _REWRITE = False,
+    price_input: _PRICE_IN = None,
+    price_output: _PRICE_OUT = None,
+) -> None:
+    """Show which layers are stale, why, and what making them costs; ask no model.
+
+    Calls and tokens are estimates. Those of folders around a stale document are counted apart:
+    they fall due only if the abstracts of their children change.
+    """
+    prices = _prices(price_input, price_output)
+    with _builder(session, llm, prices) as builder:
+        made = builder.plan(
+            dataset, names=names or None, retry_quarantined=retry_quarantined, rewrite=rewrite
+        )
+        artifacts = [_artifact(item) for item in made] if listed else []
+    output = session.output
+    for warning in made.warnings:
+        output.warn(warning)
+    if output.as_json:
+        output.emit(_plan_json(made, prices) | ({"artifacts": artifacts} if listed else {}))
+        return
+    output.note(_estimate(made, prices))
+    if listed:
+        columns = ("name", "layer", "reason", "conditional", "calls")
+        rows = [
+            (
+                each["name"],
+                each["layer"],
+                each["reason"],
+                each["conditional"],
+                each["cost"]["calls"],
+            )
+            for each in artifacts
+        ]
+        output.table(columns, rows)
+    else:
+        output.table(("layers", dataset), list(_counts(made).items()))
+
+
+def build(
+    session: Session,
+    names: _NAMES = None,
+    dataset: _DATASET = "default",
+    llm: _LLM = None,
+    max_calls: Annotated[
+        int | None,
+        typer.Option("--max-calls", min=0, help="The most calls.", show_default=False),
+    ] = None,
+    max_tokens: Annotated[
+        int | None,
+        typer.Option("--max-tokens", min=0, help="The most tokens.", show_default=False),
+    ] = None,
+    max_cost: Annotated[
+        float | None,
+        typer.Option("--max-cost", help="The most it may cost; needs prices.", show_default=False),
+    ] = None,
+    concurrency: Annotated[
+        int, typer.Option("--concurrency", min=1, max=64, help="Calls at a time.")
+    ] = 4,
+    retry_quarantined: _RETRY = False,
+    rewrite: _REWRITE = False,
+    price_input: _PRICE_IN = None,
+    price_output: _PRICE_OUT = None,
+) -> Exit:
+    """Make the layers that are missing or stale: documents, then folders, then the dataset.
+
+    Each is stored as soon as it is made; what is cut off goes on with the next build. A document
+    that breaks the model is quarantined, and not tried again before it, the prompt or the model
+    changes.
+    """
+    from triptych_adapters.cli.progress import shown
+
+    prices = _prices(price_input, price_output)
+    output = session.output
+    with _builder(session, llm, prices, concurrency) as builder:
+        made = builder.plan(
+            dataset, names=names or None, retry_quarantined=retry_quarantined, rewrite=rewrite
+        )
+        output.note(_estimate(made, prices))
+        total = made.artifacts + made.conditional
+        with shown(output, "layers", total=total) as progress:
+            report = builder.apply(
+                made,
+                max_calls=max_calls,
+                max_tokens=max_tokens,
+                max_cost=max_cost,
+                concurrency=concurrency,
+                progress=progress,
+            )
+    return _tell(session, made, report)
+
+
+def _tell(session: Session, made: LayerPlan, report: LayerReport) -> Exit:
+    from triptych_adapters.cli.schema import failure_json, quarantined_json, usage_json
+
+    output = session.output
+    least = report.least if report.stopped == "max_cost" else math.ceil(report.least or 0)
+    counts = {
+        "made": report.made,
+        "unchanged": report.unchanged,
+        "removed": report.removed,
+        "quarantined": len(report.quarantined),
+        "failed": len(report.failed),
+        "calls": report.calls,
+    }
+    for warning in report.warnings:
+        output.warn(warning)
+    for quarantined in report.quarantined:
+        name = quarantined.doc_name or "the dataset itself"
+        output.warn(
+            f"{name}: its {quarantined.layer} is quarantined ({quarantined.reason}): "
+            f"{quarantined.message}"
+        )
+    for failure in report.failed:
+        output.warn(f"{failure.name or 'the dataset itself'}: {failure.error}")
+    if report.least is not None:
+        option = f"--{str(report.stopped).replace('_', '-')}"
+        output.warn(f"{option} is too small for any layer: the least that would do is {least}")
+    elif report.stopped is not None:
+        output.warn(f"ended by {report.stopped}: build again to go on")
+    if output.as_json:
+        output.emit(
+            {
+                "dataset": made.dataset_id,
+                "model": made.model,
+                "counts": counts,
+                "stopped": report.stopped,
+                "least": report.least,
+                "usage": [usage_json(each) for each in report.usage],
+                "quarantined": [quarantined_json(each) for each in report.quarantined],
+                "failures": [failure_json(each) for each in report.failed],
+            }
+        )
+    elif not output.quiet:
+        output.table(("layers", made.dataset_id), list(counts.items()))
+    if report.least is not None:
+        return Exit.USAGE
+    if not (report.quarantined or report.failed):
+        return Exit.OK
+    return Exit.PARTIAL if report.made else Exit.MODEL
+
+
+def ledger(
+    session: Session,
+    dataset: _DATASET = "default",
+    quarantined: Annotated[
+        bool, typer.Option("--quarantined", help="List what broke a model instead.")
+    ] = False,
+) -> None:
+    """Show what making a dataset's layers cost so far, by model."""
+    from triptych.layers import LayerBuilder
+    from triptych_adapters.cli.schema import quarantined_json, usage_json
+
+    with session.service() as service:
+        service.list_documents(dataset, limit=1)  # raises where there is no such dataset
+        builder = LayerBuilder(service)
+        usage, broken = builder.ledger(dataset), builder.quarantined(dataset)
+    output = session.output
+    if output.as_json:
+        output.emit(
+            {
+                "dataset": dataset,
+                "usage": [usage_json(each) for each in usage],
+                "quarantined": [quarantined_json(each) for each in broken],
+            }
+        )
+    elif quarantined:
+        output.table(
+            ("name", "layer", "reason", "message"),
+            [(each.doc_name, str(each.layer), each.reason, each.message) for each in broken],
+        )
+    else:
+        output.table(
+            ("model", "calls", "failures", "tokens in", "tokens out", "cost"),
+            [_usage_row(each) for each in usage],
+        )
+
+
+def _usage_row(usage: ModelUsage) -> tuple[object, ...]:
+    return (
+        usage.model,
+        usage.calls,
+        usage.failures,
+        usage.input_tokens,
+        usage.output_tokens,
+        round(usage.cost, 4),
+    )
+
+
+@contextmanager
+def _builder(
+    session: Session, llm: str | None, prices: Prices | None, concurrency: int = 1
+) -> Iterator[LayerBuilder]:
+    from triptych.layers import LayerBuilder
+    from triptych.layers.builder.builder import RESERVED_TOKENS
+
+    settings = session.settings(llm=llm)
+    # What is asked for at a time must be let through at a time.
+    at_a_time = max(settings.llm_concurrency, concurrency)
+    settings = attrs.evolve(settings, llm_concurrency=at_a_time)
+    room = max(settings.llm_context - RESERVED_TOKENS, settings.llm_context // 4)
+    with session.service(settings=settings) as service:
+        yield LayerBuilder(service, input_tokens=room, prices=prices)
+
+
+def _prices(price_input: float | None, price_output: float | None) -> Prices | None:
+    from triptych.errors import ValidationError
+    from triptych.layers import Prices
+
+    if price_input is None and price_output is None:
+        return None
+    if price_input is None or price_output is None:
+        raise ValidationError("give --price-input and --price-output: both or none")
+    return Prices(input=price_input, output=price_output)
+
+
+def _counts(made: LayerPlan) -> dict[str, int]:
+    return {
+        **{str(reason): count for reason, count in made.reasons.items()},
+        "conditional": made.conditional,
+        "kept": made.kept,
+        "calls": made.cost.calls,
+        "input_tokens": made.cost.input_tokens,
+        "output_tokens": made.cost.output_tokens,
+        "conditional_calls": made.conditional_cost.calls,
+    }
+
+
+def _estimate(made: LayerPlan, prices: Prices | None) -> str:
+    told = _work(made, prices)
+    for count, hand in (
+        (made.kept_of_models, "another model"),
+        (made.kept - made.kept_of_models, "a person"),
+    ):
+        if count:
+            layers = "1 layer was" if count == 1 else f"{count:,} layers were"
+            told += f"; {layers} made by {hand} and stale: kept"
+    return told
+
+
+def _work(made: LayerPlan, prices: Prices | None) -> str:
+    if made.is_empty:
+        left = f"; {made.quarantined:,} quarantined" if made.quarantined else ""
+        fresh = "nothing is to be made" if made.kept else "every layer is fresh"
+        return f"{fresh}{left}"
+    if not (made.artifacts or made.conditional):
+        return f"{made.gone:,} layers of folders without documents are removed"
+    told = f"{made.artifacts:,} layers by {made.model}: {_cost(made.cost, prices)}"
+    if made.conditional:
+        more = _cost(made.conditional_cost, prices)
+        told += f"; up to {made.conditional:,} of folders more: {more}"
+    return told
+
+
+def _cost(cost: Cost, prices: Prices | None) -> str:
+    if not cost.calls:
+        return "no calls of a model"
+    calls = f"about {cost.calls:,} calls"
+    if cost.part_calls:
+        calls = f"up to {cost.calls:,} calls ({cost.part_calls:,} for parts of long documents)"
+    told = f"{calls}, {cost.input_tokens:,} tokens in, {cost.output_tokens:,} out"
+    if prices is None:
+        return told
+    return f"{told}, a cost of {prices.of(cost.input_tokens, cost.output_tokens):,.4f}"
+
+
+def _cell(artifact: dict[str, Any], column: str) -> object:
+    found: object = artifact["cost"]["calls"] if column == "calls" else artifact[column]
+    return found
+
+
+def _artifact(item: PlannedLayer) -> dict[str, Any]:
+    return {
+        "name": item.doc_name,
+        "layer": str(item.layer),
+        "reason": item.reason,
+        "conditional": item.conditional,
+        "cost": attrs.asdict(item.cost),
+    }
+
+
+def _plan_json(made: LayerPlan, prices: Prices | None) -> dict[str, Any]:
+    def priced(cost: Cost) -> dict[str, Any]:
+        price = prices.of(cost.input_tokens, cost.output_tokens) if prices else None
+        return attrs.asdict(cost) | {"price": price}
+
+    return {
+        "dataset": made.dataset_id,
+        "model": made.model,
+        "counts": {
+            "artifacts": made.artifacts,
+            "conditional": made.conditional,
+            "quarantined": made.quarantined,
+            "gone": made.gone,
+            "kept": made.kept,
+        },
+        "reasons": dict(made.reasons),
+        "cost": priced(made.cost),
+        "conditional_cost": priced(made.conditional_cost),
+        "warnings": list(made.warnings),
+    }

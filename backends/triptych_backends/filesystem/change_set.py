@@ -1,0 +1,435 @@
+"""One change of a dataset: its files first, all or none of them, then their mirror.
+
+The mirror need not be durable: after a power cut the files tell it what it lacks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from typing import TYPE_CHECKING
+
+import attrs
+
+from triptych.errors import StoreError
+from triptych.records import DerivedLayer, SourceDocument
+from triptych_backends.filesystem import history, stat_cache as looks
+from triptych_backends.filesystem.disk import Disk, FileStat
+from triptych_backends.filesystem.formats import (
+    MOST_VERSION,
+    DatasetManifest,
+    Sidecar,
+    write_home,
+    write_layer as layer_bytes,
+    write_sidecar,
+)
+from triptych_backends.filesystem.journal import Intent
+from triptych_backends.filesystem.layout import (
+    dataset_file,
+    document_file,
+    history_folder,
+    layers_folder,
+    sidecar_file,
+    sidecars_folder,
+)
+from triptych_backends.filesystem.names import fold
+from triptych_backends.filesystem.stat_cache import CachedStat, TrackedFile
+from triptych_backends.sql import chunk_sets, deletes as removal
+from triptych_backends.sql.document_rows import DocumentRow, read_rows, write_rows
+from triptych_backends.sql.layers import write_layer
+from triptych_backends.sql.transaction import Dataset, Transaction
+
+if TYPE_CHECKING:
+    from triptych_backends.filesystem.workspace import Workspace
+
+__all__ = ["ChangeSet"]
+
+
+@attrs.define
+class _Snapshot:
+    """A look to be remembered; ``seen`` is None for what this change writes."""
+
+    name: str
+    kind: str
+    path: str
+    digest: str
+    file: str
+    sidecar: str | None
+    looked: int
+    seen: FileStat | None = None
+    side: FileStat | None = None
+
+
+class ChangeSet:
+    """Collects what is to be done in the dataset ``home``; `commit` does it.
+
+    ``written`` is what its own file says, ``mirrored`` what the mirror has of it. Once it is
+    committed, ``leftovers`` are the names under which `remove_leftovers` found something.
+    """
+
+    def __init__(
+        self,
+        keeper: Workspace,
+        home: DatasetManifest,
+        written: DatasetManifest | None,
+        mirrored: Dataset | None,
+    ) -> None:
+        self.home = home
+        self._mirrored = (
+            (mirrored.live, mirrored.config, mirrored.deleted_version)
+            if mirrored
+            else (False, None, 0)
+        )
+        self._keeper = keeper
+        self._written = written or DatasetManifest(id=home.id, folder=home.folder)
+        self._plan = Intent(datasets={home.id})
+        self._documents: dict[str, tuple[Sidecar, bytes]] = {}
+        self._replaced: dict[str, list[SourceDocument]] = {}
+        self._gone: dict[str, str] = {}
+        self._layers: list[DerivedLayer] = []
+        self._gone_layers: list[tuple[str, str]] = []
+        self._leftovers: list[str] = []
+        self.leftovers: list[str] = []
+        self._glances: dict[tuple[str, str], _Snapshot] = {}
+        self._rejects: dict[str, CachedStat] = {}
+        self._forgotten: set[tuple[str, str]] = set()
+        self._settled: list[CachedStat] = []
+        self._freed: set[str] = set()
+        self._nodes: dict[str, tuple[str, bool]] = {}
+        self._created = False
+        self._ended = False
+
+    @property
+    def floor(self) -> int:
+        """The greatest deleted version that the mirror knows of."""
+        return self._mirrored[2]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to do."""
+        return not (
+            self._documents
+            or self._gone
+            or self._layers
+            or self._gone_layers
+            or self._leftovers
+            or self._glances
+            or self._rejects
+            or self._forgotten
+            or self._settled
+            or self._ended
+            or self.home != self._written
+            or (self.home.live, self.home.config, self.home.deleted_version) != self._mirrored
+        )
+
+    def set_home(self, **values: object) -> None:
+        """Change what the dataset's own file says."""
+        self.home = attrs.evolve(self.home, **values)  # type: ignore[arg-type]  # fields of Home
+
+    def use_up(self, version: int) -> None:
+        """No new document gets ``version`` or one below it."""
+        if version > self.home.deleted_version:
+            self.set_home(deleted_version=version)
+
+    def pending(self, name: str) -> Sidecar | None:
+        """The document as this change leaves it; None when it leaves it alone."""
+        found = self._documents.get(name)
+        return found[0] if found else None
+
+    def node(self, folded: str) -> tuple[str, bool] | None:
+        """What this change makes at a path that folds so: its spelling, whether a folder."""
+        return self._nodes.get(folded)
+
+    # Documents
+
+    def put(self, sidecar: Sidecar, content: bytes, *, write: bool) -> None:
+        """Store a document: in its file as well, if ``write``, and always in its sidecar."""
+        if sidecar.version >= MOST_VERSION:
+            raise StoreError(
+                f"the versions of dataset {self.home.id!r} are used up: a sidecar, or its "
+                "dataset.json, was given a version near the greatest one; put it right by hand"
+            )
+        file = document_file(self.home.folder, sidecar.path)
+        place = sidecar_file(self.home.folder, sidecar.path)
+        if write:
+            self._plan.writes[file] = content
+        self._plan.writes[place] = write_sidecar(sidecar)
+        self.take(sidecar, content, None, None, time.time_ns())
+
+    def take(
+        self,
+        sidecar: Sidecar,
+        content: bytes,
+        seen: FileStat | None,
+        side: FileStat | None,
+        looked: int,
+    ) -> None:
+        """Mirror a document that stands in its files."""
+        before = self._documents.get(sidecar.name)
+        if before is not None and before[0].version < sidecar.version:
+            replaced = self._replaced.setdefault(sidecar.name, [])
+            replaced.append(before[0].document(self.home.id, before[1].decode()))
+        self._documents[sidecar.name] = (sidecar, content)
+        if not self.home.live:
+            self.set_home(live=True)
+        self.remember(sidecar, seen, side, looked)
+
+    def remember(
+        self, sidecar: Sidecar, seen: FileStat | None, side: FileStat | None, looked: int
+    ) -> None:
+        """Remember what a document's files look like."""
+        file = document_file(self.home.folder, sidecar.path)
+        for end, part in enumerate(file):
+            if part == "/":
+                self._nodes.setdefault(fold(file[:end]), (file[:end], True))
+        self._nodes[fold(file)] = (file, False)
+        self._forgotten.add((file, looks.REJECT))
+        self._glances[sidecar.name, ""] = _Snapshot(
+            name=sidecar.name,
+            kind="",
+            path=sidecar.path,
+            digest=sidecar.sha256,
+            file=file,
+            sidecar=sidecar_file(self.home.folder, sidecar.path),
+            looked=looked,
+            seen=seen,
+            side=side,
+        )
+
+    def remove(self, name: str, path: str, version: int, digest: str | None) -> None:
+        """Delete a document with its sidecar and its layers.
+
+        ``digest`` is its file's, None when that is gone already.
+        """
+        self.use_up(version)
+        if digest is not None:
+            self._plan.removals[document_file(self.home.folder, path)] = digest
+        self._plan.removals[sidecar_file(self.home.folder, path)] = None
+        history.forget_document(self._keeper.disk, self._plan, self.home.folder, name)
+        self._freed.add(document_file(self.home.folder, path))
+        self._gone[name] = path
+        self._forgotten.add((name, ""))
+        with self._keeper.sql.reading() as session:
+            found = looks.find_layers(session, self.home.id, name)
+        for look in found:
+            self.remove_layer(look)
+
+    def reject(self, path: str, seen: FileStat, reason: str) -> None:
+        """Remember a file (from the root) that is no document."""
+        self._rejects[path] = CachedStat(
+            path, looks.REJECT, path, reason, seen, None, time.time_ns()
+        )
+
+    def forget(self, name: str, kind: str) -> None:
+        """Forget what was seen of a file that is gone."""
+        self._forgotten.add((name, kind))
+
+    def settle(self, found: list[CachedStat]) -> None:
+        """Remember that these were looked at again, and are as they were."""
+        self._settled += found
+
+    # Layers
+
+    def put_layer(self, layer: DerivedLayer, path: str, stored: bytes | None) -> None:
+        """Store a layer in the file at ``path``, whose bytes are ``stored`` now."""
+        data = layer_bytes(layer)
+        if data != stored:
+            self._plan.writes[path] = data
+        self.take_layer(layer, path, hashlib.sha256(data).hexdigest(), None, time.time_ns())
+
+    def take_layer(
+        self, layer: DerivedLayer, path: str, digest: str, seen: FileStat | None, looked: int
+    ) -> None:
+        """Mirror a layer that stands in its file."""
+        self._layers.append(layer)
+        self.remember_layer(layer.doc_name, str(layer.layer), path, digest, seen, looked)
+
+    def remember_layer(
+        self, name: str, kind: str, path: str, digest: str, seen: FileStat | None, looked: int
+    ) -> None:
+        """Remember what a layer's file looks like."""
+        self._forgotten.add((path, looks.REJECT))
+        self._glances[name, kind] = _Snapshot(
+            name=name,
+            kind=kind,
+            path=path,
+            digest=digest,
+            file=path,
+            sidecar=None,
+            looked=looked,
+            seen=seen,
+        )
+
+    def remove_layer(self, look: CachedStat) -> None:
+        """Delete a layer."""
+        self._plan.removals[look.path] = look.digest
+        self._gone_layers.append((look.name, look.kind))
+        self._forgotten.add((look.name, look.kind))
+
+    def remove_leftovers(self, name: str) -> None:
+        """Delete the layers under a name without a document, and what is noted of them."""
+        self._leftovers.append(name)
+        with self._keeper.sql.reading() as session:
+            found = looks.find_layers(session, self.home.id, name)
+        for look in found:
+            self.remove_layer(look)
+
+    # The whole dataset
+
+    def create(self) -> None:
+        """Bring the dataset into being, with its folder."""
+        disk = self._keeper.disk
+        if disk.make_folder(self.home.folder):
+            disk.sync_folder("")
+        self._created = True
+        self.set_home(live=True)
+
+    def end(self, documents: list[TrackedFile], layers: list[CachedStat]) -> None:
+        """Delete the dataset."""
+        for known in documents:
+            sidecar = known.sidecar
+            self.use_up(sidecar.version)
+            file = document_file(self.home.folder, sidecar.path)
+            self._plan.removals[file] = sidecar.sha256
+            self._plan.removals[sidecar_file(self.home.folder, sidecar.path)] = None
+        for look in layers:
+            self._plan.removals[look.path] = look.digest
+        history.forget_dataset(self._keeper.disk, self._plan, self.home.folder)
+        self.set_home(live=False, config=None)
+        self._ended = True
+
+    def commit(self) -> None:
+        """Do it all: files, then mirror."""
+        if self.is_empty:
+            return
+        keeper, home = self._keeper, self.home
+        if home != self._written:
+            self._plan.writes[dataset_file(home.folder)] = write_home(home)
+        self._keep_versions()
+        if self._plan.writes or self._plan.removals:
+            keeper.journal.apply(self._plan)
+        glances = [self._seen(keeper.disk, glance) for glance in self._glances.values()]
+        with keeper.sql.writing(durable=False) as tx:
+            self._mirror(tx)
+            looks.keep_folder(tx, home.id, home.folder)
+            looks.forget(tx, home.id, self._forgotten)
+            for path in self._freed.union(self._plan.removals):
+                looks.forget_node(tx, fold(path), path)
+            for look in [*self._settled, *glances, *self._rejects.values()]:
+                if look is not None:
+                    looks.keep(tx, home.id, look)
+            for glance in self._glances.values():
+                _keep_nodes(tx, glance.file)
+            if self._created:
+                looks.keep_node(tx, fold(home.folder), home.folder, folder=True)
+            if self._ended:
+                looks.drop_dataset(tx, home.id)
+        if self._plan.writes or self._plan.removals:
+            keeper.journal.finish()
+        self._prune(keeper)
+
+    def _keep_versions(self) -> None:
+        """Plan to keep what the documents of this change were before."""
+        keeper, folder = self._keeper, self.home.folder
+        for name, (sidecar, _) in self._documents.items():
+            replaced = self._replaced.get(name, [])
+            known = keeper.known(self.home.id, name)
+            old = known.sidecar.version if known else sidecar.version
+            if old < sidecar.version and keeper.history and not self._may_be_deleted(old):
+                before = keeper.sql.documents.get(self.home.id, name)
+                replaced = [*([before] if before else []), *replaced]
+            if known is None and keeper.disk.entry(sidecar_file(folder, sidecar.path)) is None:
+                # Whatever is left there is of another document, which was deleted.
+                history.forget_document(keeper.disk, self._plan, folder, name)
+            current = (name, sidecar.version)
+            history.keep(keeper.disk, self._plan, folder, current, replaced, keeper.history)
+
+    def _may_be_deleted(self, version: int) -> bool:
+        """Whether a mirrored document may have been deleted, and made again, unseen by the mirror.
+
+        Its text then must not come back. That of one that was not is in a file already, for who
+        replaced it kept it.
+        """
+        return self.floor < self._written.deleted_version >= version
+
+    def _seen(self, disk: Disk, glance: _Snapshot) -> CachedStat | None:
+        seen, side = glance.seen, glance.side
+        if seen is None:
+            entry = disk.entry(glance.file)
+            seen = entry.seen if entry else None
+        if side is None and glance.sidecar is not None:
+            entry = disk.entry(glance.sidecar)
+            side = entry.seen if entry else None
+        if seen is None:
+            return None
+        return CachedStat(
+            glance.name, glance.kind, glance.path, glance.digest, seen, side, glance.looked
+        )
+
+    def _mirror(self, tx: Transaction) -> None:
+        home = self.home
+        dataset = tx.dataset(home.id, live=home.live)
+        if self._ended:
+            removal.remove_dataset(tx, dataset)
+        for name in self._gone:
+            removal.remove_document(tx, dataset, name)
+        self.leftovers = [
+            name for name in self._leftovers if removal.remove_layers(tx, dataset.id, name)
+        ]
+        for name, kind in self._gone_layers:
+            removal.remove_layers(tx, dataset.id, name, kind=kind)
+        self._mirror_documents(tx, dataset)
+        for layer in self._layers:
+            write_layer(tx, dataset.id, layer)
+        if home.deleted_version > dataset.deleted_version:
+            removal.raise_floor(tx, dataset.id, home.deleted_version)
+        if self._ended or home.config == dataset.config:
+            return
+        if home.config is None:
+            removal.remove_chunk_sets(tx, dataset)
+        else:
+            chunk_sets.configure(tx, home.id, home.config, dataset.config)
+
+    def _mirror_documents(self, tx: Transaction, dataset: Dataset) -> None:
+        rows = read_rows(tx, dataset, self._documents, self._keeper.where)
+        for name, (sidecar, content) in self._documents.items():
+            row = rows.get(name)
+            if row is None:
+                row = rows[name] = DocumentRow.new(tx, name)
+            row.change(
+                tx,
+                dataset.id,
+                content,
+                sidecar.sha256,
+                sidecar.metadata,
+                version=sidecar.version,
+                updated_at=sidecar.updated_at,
+                original_sha256=sidecar.original_sha256,
+                parser_sig=sidecar.parser_sig,
+            )
+        write_rows(tx, dataset.id, rows.values())
+
+    def _prune(self, keeper: Workspace) -> None:
+        """Remove folders that this left empty; the dataset's own only with the dataset."""
+        folder = self.home.folder
+        tops = {folder, *(top(folder) for top in (sidecars_folder, layers_folder, history_folder))}
+        folders = {path.rpartition("/")[0] for path in self._plan.removals}
+        emptied = []
+        for path in sorted(folders, key=len, reverse=True):
+            while path and path not in tops and keeper.disk.remove_folder(path):
+                emptied.append(path)
+                path = path.rpartition("/")[0]
+        if self._ended:
+            emptied += [top for top in tops if keeper.disk.remove_folder(top)]
+        if emptied:
+            with keeper.sql.writing(durable=False) as tx:
+                for path in emptied:
+                    looks.forget_node(tx, fold(path), path)
+
+
+def _keep_nodes(tx: Transaction, path: str) -> None:
+    parts = path.split("/")
+    for end in range(1, len(parts)):
+        way = "/".join(parts[:end])
+        looks.keep_node(tx, fold(way), way, folder=True)
+    looks.keep_node(tx, fold(path), path, folder=False)

@@ -1,0 +1,190 @@
+"""The search index against the truth: its files' checksums; the key and the words of every unit."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from triptych.diagnostics import Check, FindingCollector
+from triptych.errors import CancelledError
+from triptych.records import Finding
+from triptych_backends.index.build import TermDictionary
+from triptych_backends.index.change_log import FIELDS, Field, TextAnalyzer, Unit
+from triptych_backends.index.local import LocalIndex
+from triptych_backends.index.segment import Segment, SegmentReader
+from triptych_backends.index.storage import DamagedError
+
+__all__ = ["CHECKS", "examine_index"]
+
+_OWNERS = 256
+_TRIES = 5
+_POSTINGS = 1 << 18
+_DROPPED = "the index is dropped, and the next search builds it from the documents"
+
+CHECKS = {
+    check.name: check
+    for check in (
+        Check(
+            "index.damaged",
+            "a file of the search index fails its checksum, or is gone",
+            "the next process to search reads everything again before it answers",
+            repair=_DROPPED,
+        ),
+        Check(
+            "index.missing",
+            "the search index lacks what is stored",
+            "searches do not find it",
+            repair=_DROPPED,
+        ),
+        Check(
+            "index.surplus",
+            "the search index holds what is not stored",
+            "searches come back short, and scores are counted over what is gone",
+            repair=_DROPPED,
+        ),
+        Check(
+            "index.words",
+            "the search index holds other words, or another name, than what is stored",
+            "searches find it by words that it does not have, and miss it by its own",
+            repair=_DROPPED,
+        ),
+    )
+}
+
+
+class _Held(NamedTuple):
+    """What is known of one unit: its document, its place there, and a digest of its words."""
+
+    name: str
+    position: int
+    words: int
+
+
+def examine_index(index: LocalIndex, dataset: str) -> Iterator[Finding]:
+    """What is wrong with the index of one dataset.
+
+    Damage ends the examination: an index is made again of a damaged one when it is next used.
+    """
+    tally = FindingCollector()
+    place = f"the search index of dataset {dataset!r}"
+    folder = index.folder(dataset)
+    if folder is not None:
+        try:
+            folder.load({})
+        except (DamagedError, OSError) as error:
+            tally.add(CHECKS["index.damaged"], place, str(error), dataset_id=dataset)
+            yield from tally.findings()
+            return
+    for field in FIELDS:
+        try:
+            _compare(index, dataset, field, tally, place)
+        except CancelledError:
+            raise
+        except Exception:  # noqa: BLE001 - whatever a damaged row of the truth ends with
+            # The truth cannot be read for it; that is told where it is looked at.
+            continue
+    yield from tally.findings()
+
+
+def _compare(
+    index: LocalIndex, dataset: str, field: Field, tally: FindingCollector, place: str
+) -> None:
+    feed = index.feed
+    for _ in range(_TRIES):
+        before = feed.head()
+        found = FindingCollector()
+        _compare_at(index, dataset, field, found, place)
+        # Of what was written meanwhile, the two saw different states.
+        if not found.findings() or feed.head() == before:
+            tally.extend(found.findings())
+            return
+
+
+def _compare_at(
+    index: LocalIndex, dataset: str, field: Field, tally: FindingCollector, place: str
+) -> None:
+    """Page through both sides by owner: a page of units is in memory, and a number a unit."""
+    feed = index.feed
+    views = index.views(dataset, field)
+    digests = [_digests(view.segment) for view in views]
+    analyzer = index.analyzer(feed.profile(dataset).language)
+    after, more = 0, True
+    while more:
+        owners = feed.owners(dataset, field, after, _OWNERS)
+        more = len(owners) == _OWNERS
+        last = owners[-1] if more else None
+        held: dict[int, dict[int, _Held]] = {}
+        for view, words in zip(views, digests, strict=True):
+            _read(view, words, after, last, held)
+        stored = _stored(feed.units(dataset, field, owners), analyzer)
+        for owner in sorted({*owners, *held}):
+            mine, theirs = stored.get(owner, {}), held.get(owner, {})
+            name = next((one.name for one in (*mine.values(), *theirs.values())), owner)
+            label = f"{field} of {name!r}"
+            for check, wrong in (
+                ("index.missing", mine.keys() - theirs.keys()),
+                ("index.surplus", theirs.keys() - mine.keys()),
+                ("index.words", {k for k in mine.keys() & theirs.keys() if mine[k] != theirs[k]}),
+            ):
+                if wrong:
+                    tally.add(CHECKS[check], place, label, dataset_id=dataset)
+        after = owners[-1] if owners else after
+
+
+def _read(
+    view: SegmentReader,
+    digests: NDArray[np.uint64],
+    after: int,
+    last: int | None,
+    into: dict[int, dict[int, _Held]],
+) -> None:
+    """The live units of the owners above `after`, up to `last` (None: to the end)."""
+    segment = view.segment
+    ordered = segment.owners[segment.owner_order]
+    start = int(ordered.searchsorted(after, "right"))
+    end = len(ordered) if last is None else int(ordered.searchsorted(last, "right"))
+    names = segment.names()
+    for group in segment.owner_order[start:end].tolist():
+        units = np.arange(segment.starts[group], segment.starts[group + 1])
+        units = units[~np.isin(units, view.dead)] if len(view.dead) else units
+        for unit in units.tolist():
+            into.setdefault(int(segment.owners[group]), {})[int(segment.keys[unit])] = _Held(
+                names[group], int(segment.indexes[unit]), int(digests[unit])
+            )
+
+
+def _stored(units: Iterator[Unit], analyzer: TextAnalyzer) -> dict[int, dict[int, _Held]]:
+    """What the truth has, as the index should hold it."""
+    words = TermDictionary(analyzer)
+    found: dict[int, dict[int, _Held]] = {}
+    hashes = np.empty(0, np.uint64)
+    for unit in units:
+        numbers, _ = words.encode_all([unit.text])
+        if len(words.terms) > len(hashes):
+            new = list(words.terms)[len(hashes) :]
+            hashes = np.concatenate([hashes, _hashes(new)])
+        digest = int(hashes[numbers].sum(dtype=np.uint64))
+        found.setdefault(unit.owner, {})[unit.key] = _Held(unit.name, unit.index, digest)
+    return found
+
+
+def _digests(segment: Segment) -> NDArray[np.uint64]:
+    """For each unit the sum of its words' hashes, each as often as the unit has the word."""
+    text = segment.text
+    sums = np.zeros(len(segment), np.uint64)
+    hashes = _hashes(text.vocabulary.words())
+    for start in range(0, len(text.ids), _POSTINGS):
+        end = min(start + _POSTINGS, len(text.ids))
+        terms = text.offsets.searchsorted(np.arange(start, end), "right") - 1
+        np.add.at(sums, text.ids[start:end], hashes[terms] * text.counts[start:end])
+    return sums
+
+
+def _hashes(words: Sequence[str]) -> NDArray[np.uint64]:
+    """64 bits of each word."""
+    data = b"".join(hashlib.blake2b(word.encode(), digest_size=8).digest() for word in words)
+    return np.frombuffer(data, np.uint64)

@@ -1,0 +1,269 @@
+"""What every language model over HTTP does: checks, one answer or a stream of pieces."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import attrs
+
+from triptych.errors import ProviderError, ValidationError
+from triptych.records import Generation, Message, Usage
+from triptych_backends.providers.http import HttpClient
+from triptych_backends.providers.response_parsing import MalformedAnswerError
+
+__all__ = ["Finish", "Piece", "RemoteLLM", "TextStream", "checked_temperature"]
+
+Finish = Literal["stop", "length", "refused"]
+
+
+def checked_temperature(temperature: float | None) -> float | None:
+    """``temperature``; None leaves it to the provider.
+
+    Raises:
+        ValidationError: it is not a number from 0 to 2.
+    """
+    if temperature is None:
+        return None
+    number = isinstance(temperature, int | float) and not isinstance(temperature, bool)
+    if not number or not 0 <= temperature <= 2:
+        raise ValidationError(f"temperature is a number from 0 to 2, not {temperature!r}")
+    return float(temperature)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Piece:
+    """What one event of a stream, or a whole answer, adds; None: it says nothing of it."""
+
+    text: str = ""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    finish: Finish | None = None
+    ended: bool = False
+
+
+class _Gathered:
+    """The state of an answer while its pieces come."""
+
+    def __init__(self) -> None:
+        self.usage = Usage()
+        self.finish: Finish | None = None
+        self.ended = False
+        self.length = 0
+        self.visible = False
+        self._half = ""
+
+    def take(self, piece: Piece) -> str:
+        """The text to give on: a character that two pieces share comes with the second."""
+        old = self.usage
+        self.usage = Usage(
+            input_tokens=old.input_tokens if piece.input_tokens is None else piece.input_tokens,
+            output_tokens=old.output_tokens if piece.output_tokens is None else piece.output_tokens,
+        )
+        self.finish = piece.finish or self.finish
+        self.ended = self.ended or piece.ended
+        text, self._half = self._half + piece.text, ""
+        if not self.ended and "\ud800" <= text[-1:] <= "\udbff":
+            text, self._half = text[:-1], text[-1]
+        return self._given(text)
+
+    def rest(self) -> str:
+        """What is left of the text when nothing follows."""
+        text, self._half = self._half, ""
+        return self._given(text)
+
+    def _given(self, text: str) -> str:
+        text = _without_surrogates(text)
+        self.length += len(text)
+        self.visible = self.visible or bool(text.strip())
+        return text
+
+
+def _without_surrogates(text: str) -> str:
+    """``text`` with halves of a character joined, and U+FFFD for a half without its other."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+class TextStream(Iterator[str]):
+    """The pieces of an answer; joined, they are its text. Close it when it is not read out.
+
+    ``usage`` and ``truncated`` are complete when the last piece was read. A count of 0 was not
+    told: a stream is whole when it says why it ended, and some servers end there, before the
+    tokens.
+    """
+
+    def __init__(self, pieces: Iterator[str], gathered: _Gathered) -> None:
+        self._pieces = pieces
+        self._gathered = gathered
+
+    def __next__(self) -> str:
+        return next(self._pieces)
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens told so far."""
+        return self._gathered.usage
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the model stopped at its ceiling of tokens."""
+        return self._gathered.finish == "length"
+
+    def close(self) -> None:
+        """Let go of the connection; the provider stops writing. Idempotent."""
+        close = getattr(self._pieces, "close", None)
+        if close is not None:
+            close()
+
+
+class RemoteLLM(ABC):
+    """An `LLM` behind HTTP; a provider adds its wire format. Thread-safe."""
+
+    def __init__(
+        self,
+        *,
+        provider: str,
+        model: str,
+        path: str,
+        temperature: float | None,
+        client: HttpClient,
+    ) -> None:
+        self._provider = provider
+        self._model = model
+        self._path = path
+        self._temperature = checked_temperature(temperature)
+        self._client = client
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._model!r})"
+
+    @property
+    def signature(self) -> str:
+        """Provider and model, and the temperature where one is set; not the address."""
+        heat = "" if self._temperature is None else f"/temperature={self._temperature:g}"
+        return f"{self._provider}/{self._model}{heat}"
+
+    def generate(self, messages: Sequence[Message], *, max_tokens: int) -> Generation:
+        """The answer, with what it cost; ``truncated`` when it stopped at ``max_tokens``.
+
+        Half of a surrogate pair in the answer, which no encoding can store, becomes U+FFFD.
+
+        Raises:
+            ValidationError: there is no message of a user, or ``max_tokens`` is below 1.
+            RateLimitedError: the provider refused for now, also after the retries.
+            ProviderTimeoutError: it did not answer in time.
+            UnusableAnswerError: the model refused, answered an empty text, or wrote nothing
+                within ``max_tokens``. It is not asked again.
+            ProviderError: the provider refused, broke off, or gave an invalid answer.
+            CancelledError: the deadline around the call passed.
+        """
+        payload = self._payload(_checked(messages, max_tokens), max_tokens, stream=False)
+        answer = self._client.post(self._path, payload)
+        gathered = _Gathered()
+        try:
+            text = gathered.take(self._read(answer))
+        except MalformedAnswerError as error:
+            raise self._unusable(error) from error
+        self._check_end(gathered, max_tokens)
+        return Generation(text=text, usage=gathered.usage, truncated=gathered.finish == "length")
+
+    def stream(self, messages: Sequence[Message], *, max_tokens: int) -> TextStream:
+        """The same answer in pieces as they come; a place of the connection is held meanwhile.
+
+        Raises:
+            The errors of `generate`, those of the provider while it is read. What came before
+            one is not the answer.
+        """
+        payload = self._payload(_checked(messages, max_tokens), max_tokens, stream=True)
+        gathered = _Gathered()
+        return TextStream(self._pieces(payload, gathered, max_tokens), gathered)
+
+    def close(self) -> None:
+        """Close the connections; later calls raise `ProviderError`. Idempotent."""
+        self._client.close()
+
+    def _pieces(
+        self, payload: Mapping[str, Any], gathered: _Gathered, max_tokens: int
+    ) -> Iterator[str]:
+        lines = self._client.lines(self._path, payload)
+        try:
+            for piece in self._events(lines):
+                if text := gathered.take(piece):
+                    yield text
+            if text := gathered.rest():
+                yield text
+        except MalformedAnswerError as error:
+            raise self._unusable(error) from error
+        finally:
+            close = getattr(lines, "close", None)
+            if close is not None:
+                close()
+        if not gathered.ended:
+            raise self._client.failed(
+                f"broke off after {gathered.length} characters, without saying that the answer "
+                "was whole: drop what came, and try again"
+            )
+        self._check_end(gathered, max_tokens)
+
+    def _check_end(self, gathered: _Gathered, max_tokens: int) -> None:
+        if gathered.finish == "refused":
+            raise self._client.unusable(
+                "ended in a refusal: the model, or the provider's filter, will not answer this "
+                "input; change it, or use another model",
+                "refusal",
+            )
+        if gathered.visible:
+            return
+        if gathered.finish == "length":
+            raise self._client.unusable(
+                f"wrote nothing within max_tokens={max_tokens}: a model that thinks before it "
+                "answers needs more",
+                "endless",
+            )
+        raise self._client.unusable(
+            "was answered with an empty text: change the input, or use another model", "empty"
+        )
+
+    def _unusable(self, error: MalformedAnswerError) -> ProviderError:
+        return self._client.failed(
+            f"was answered with what cannot be used: the answer {error}: check base_url, and "
+            "that the model chats"
+        )
+
+    @abstractmethod
+    def _payload(
+        self, messages: Sequence[Message], max_tokens: int, *, stream: bool
+    ) -> Mapping[str, Any]:
+        """The request's body."""
+
+    @abstractmethod
+    def _read(self, answer: Mapping[str, Any]) -> Piece:
+        """A whole answer; raises `MalformedAnswerError` when it is none."""
+
+    @abstractmethod
+    def _events(self, lines: Iterator[str]) -> Iterator[Piece]:
+        """The pieces in a stream's lines; raises likewise, or `ProviderError` of an event."""
+
+
+def _checked(messages: Sequence[Message], max_tokens: int) -> Sequence[Message]:
+    if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1:
+        raise ValidationError(f"max_tokens is a whole number from 1 up, not {max_tokens!r}")
+    kept = list(messages)
+    for message in kept:
+        if not isinstance(message, Message):
+            raise ValidationError(f"messages are triptych.Message, not {type(message).__name__}")
+        try:
+            message.content.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise ValidationError(
+                f"a message of the {message.role} holds a lone surrogate at index {error.start}: "
+                "decode the text with errors='replace' first"
+            ) from error
+    if not any(message.role == "user" for message in kept):
+        raise ValidationError("messages hold none of the user: there is nothing to answer")
+    return kept

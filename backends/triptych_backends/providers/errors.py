@@ -1,0 +1,199 @@
+"""What a provider's refusal means: pure functions from a status and a body to an error."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+
+from triptych._internal.redaction import without_secrets
+from triptych.errors import (
+    ProviderError,
+    ProviderSetupError,
+    RateLimitedError,
+    UnusableAnswerError,
+)
+
+__all__ = ["InputTooLongError", "ProviderErrorRules", "Refusal", "Retryable", "fault", "shown"]
+
+_TOO_LONG = re.compile(
+    r"context[ _](length|window|size)|maximum input length|too many tokens|too long"
+    r"|too large to process|max_tokens_per_request|input length exceeds",
+    re.IGNORECASE,
+)
+_NO_MODEL = re.compile(
+    r"model\S{0,80}+ .{0,120}?(not found|not exist|does not exist|unknown|not supported)"
+    r"|(unknown|invalid|no such) model|model_not_found|not_found_error",
+    re.IGNORECASE | re.DOTALL,
+)
+_SPENT = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
+_FILTERED = re.compile(r"content_filter|content_policy_violation|ResponsibleAIPolicyViolation")
+_AGAIN = frozenset({408, 409, 425, 500, 502, 503, 504})
+_LIMITED = frozenset({429, 529})  # 529: Anthropic's "overloaded"
+_MOST_SHOWN = 300
+_MOST_KEPT = 2000
+_MOST_REDACTED = 1 << 14
+_LONGEST_WORD = 1000
+_DEEPEST = 8  # levels of a refusal's JSON at which a message is looked for
+
+
+class InputTooLongError(ProviderError):
+    """The input is longer than the model, or one request, takes. ``detail``: the refusal."""
+
+    def __init__(self, message: str, *, detail: str = "") -> None:
+        super().__init__(message)
+        self.detail = detail
+
+
+class Retryable(Exception):  # noqa: N818 - it never leaves this package: it wraps the error
+    """An attempt that may be made again; ``error`` is what it was."""
+
+    def __init__(self, error: ProviderError, *, after: float | None = None) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.after = after
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class ProviderErrorRules:
+    """What messages call a provider and its model, and what they advise.
+
+    Attributes:
+        name: such as "Ollama".
+        model: the model that is asked for.
+        key_advice, model_advice, start_advice: what to do about a refused key, a missing
+            model, a server that does not answer.
+    """
+
+    name: str
+    model: str
+    key_advice: str
+    model_advice: str
+    start_advice: str
+
+    @property
+    def doing(self) -> str:
+        """Names the call in an error."""
+        return f"the call of {self.name} (model {self.model!r})"
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Refusal:
+    """An answer that is none: its status, what the body says, how long to wait."""
+
+    status: int
+    body: str
+    retry_after: float | None = None
+
+    @property
+    def detail(self) -> str:
+        """The message in the body, in whichever of the known shapes it is; "" without one."""
+        try:
+            found = json.loads(self.body)
+        except ValueError:
+            return "" if "<" in self.body[:200] else self.body.strip()
+        except RecursionError:
+            return ""
+        return _message(found)
+
+
+def _message(found: Any, depth: int = 0) -> str:
+    if isinstance(found, str):
+        return found
+    if depth == _DEEPEST:
+        return ""
+    if isinstance(found, dict):
+        for key in ("error", "detail", "message"):
+            text = _message(found[key], depth + 1) if found.get(key) else ""
+            if text:
+                return text
+    if isinstance(found, list) and found:  # a list of validation errors
+        first = found[0]
+        said = first.get("msg") if isinstance(first, dict) else None
+        return _message(first, depth + 1) or _message(said, depth + 1)
+    return ""
+
+
+def shown(text: str, secrets: Sequence[str], *, most: int = _MOST_SHOWN) -> str:
+    """``text`` in one line of at most ``most`` characters, without a secret or a part of one.
+
+    Only the first 16,384 characters of ``text`` are read.
+    """
+    text = without_secrets(_beginning(text), secrets)
+    text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return text if len(text) <= most else text[:most] + "…"
+
+
+def _beginning(text: str) -> str:
+    """The first `_MOST_REDACTED` characters, less a word that the cut would split.
+
+    A part of a secret that the cut leaves at the end might not be recognised as one.
+    """
+    if len(text) <= _MOST_REDACTED:
+        return text
+    text = text[:_MOST_REDACTED]
+    word = text[-_LONGEST_WORD:].split()[-1:]
+    split = bool(word) and len(word[0]) < _LONGEST_WORD and not text[-1].isspace()
+    return text[: -len(word[0])] if split else text
+
+
+def fault(
+    refusal: Refusal, profile: ProviderErrorRules, secrets: Sequence[str]
+) -> Retryable | ProviderError:
+    """The error that ``refusal`` is; `Retryable` when another attempt may help."""
+    status, raw = refusal.status, refusal.detail
+    who = profile.doing
+    # A refused key may be echoed in a form where no replacing finds it: nothing is quoted.
+    if status in (401, 403):
+        # A 403 may be meant for this input alone.
+        kind = ProviderSetupError if status == 401 else ProviderError
+        return kind(
+            f"{who} was refused: its key is missing, wrong or not allowed to do this "
+            f"(HTTP {status}): {profile.key_advice}"
+        )
+    said = f" (HTTP {status}: {shown(raw, secrets)})" if raw else f" (HTTP {status})"
+    if status in _LIMITED or (status == 402):
+        if status == 402 or _SPENT.search(refusal.body):
+            return RateLimitedError(
+                f"{who} was refused because the account has no credit left{said}: see its "
+                "billing page; trying again does not help",
+                retry_after=refusal.retry_after,
+            )
+        return Retryable(_limited(who, said, refusal.retry_after), after=refusal.retry_after)
+    if status == 400 and _FILTERED.search(refusal.body):
+        return UnusableAnswerError(
+            f"{who} ended in a refusal of the provider's filter{said}: change the input, or use "
+            "another model",
+            reason="refusal",
+        )
+    if status == 413 or (status in (400, 422, 500) and _TOO_LONG.search(refusal.body)):
+        return InputTooLongError(
+            f"{who} was refused because its input is too long{said}: send less, or use a model "
+            "with a longer context",
+            detail=shown(raw, secrets, most=_MOST_KEPT),
+        )
+    if status in (400, 404, 422) and _NO_MODEL.search(refusal.body):
+        return ProviderSetupError(
+            f"{profile.name} has no model {profile.model!r}{said}: {profile.model_advice}"
+        )
+    if status in _AGAIN or status >= 500:
+        error = ProviderError(f"{who} failed on the provider's side{said}: try again later")
+        return Retryable(error, after=refusal.retry_after)
+    if status in (404, 405):
+        return ProviderSetupError(
+            f"{who} went to an address that the server does not know{said}: check base_url, "
+            "and whether the server speaks this protocol"
+        )
+    return ProviderError(f"{who} was refused{said}: change what is asked for")
+
+
+def _limited(who: str, said: str, after: float | None) -> RateLimitedError:
+    wait = "wait" if after is None else f"wait {after:.0f} seconds"
+    return RateLimitedError(
+        f"{who} was refused for now, by a limit of its rate{said}: {wait}, lower the "
+        "concurrency, or ask the provider for a higher limit",
+        retry_after=after,
+    )

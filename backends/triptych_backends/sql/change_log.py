@@ -1,0 +1,195 @@
+"""The change feed that the local index replays. SQLite's alone: a server searches in itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import and_, bindparam, select
+
+from triptych_backends.index import Change, Field, IndexConfig, LogPosition, Rows, Unit
+from triptych_backends.sql import tables as t
+from triptych_backends.sql.chunk_rows import headings_of
+from triptych_backends.sql.errors import corrupt
+from triptych_backends.sql.sqlite import bind_list, in_list
+from triptych_backends.sql.transaction import FIELD_OF_LAYER, find_dataset
+from triptych_backends.sql.vectors import decode_vector, decode_vectors
+
+if TYPE_CHECKING:
+    from triptych_backends.sql.store import SqlStore
+
+__all__ = ["SqlChangeLog"]
+
+_OWNERS_AT_ONCE = 64
+_LAYER_OF_FIELD = {field: str(layer) for layer, field in FIELD_OF_LAYER.items()}
+
+_NEWEST = select(t.epoch.c.mark).order_by(t.epoch.c.first.desc()).limit(1).scalar_subquery()
+_HEAD = select(t.clock.c.nonce, t.clock.c.tick, _NEWEST)
+_EPOCH = (
+    select(t.epoch.c.mark)
+    .where(t.epoch.c.first <= bindparam("seq"))
+    .order_by(t.epoch.c.first.desc())
+    .limit(1)
+)
+_OF_DATASET = t.dataset.c.name == bindparam("dataset")
+_CHANGES = (
+    select(t.change.c.seq, t.change.c.field, t.change.c.owner)
+    .join(t.dataset, t.dataset.c.id == t.change.c.dataset_id)
+    .where(_OF_DATASET, t.change.c.seq > bindparam("after"))
+    .order_by(t.change.c.seq)
+)
+_OWNERS = (
+    select(t.change.c.owner)
+    .join(t.dataset, t.dataset.c.id == t.change.c.dataset_id)
+    .where(_OF_DATASET, t.change.c.field == bindparam("of"), t.change.c.owner > bindparam("after"))
+    .order_by(t.change.c.owner)
+    .limit(bindparam("most"))
+)
+# Ids are unique over all datasets, so that none of these statements names one: a condition on the
+# dataset's name makes SQLite begin there and walk through all of it.
+# A vector serves only while its space is the one the dataset is configured for.
+_CURRENT_SPACE = and_(
+    t.space.c.id == t.vector.c.space_id, t.space.c.embed_sig == t.dataset.c.embed_sig
+)
+_CHUNKS = (
+    select(
+        t.chunk.c.document_id,
+        t.chunk.c.id,
+        t.document.c.name,
+        t.chunk.c.position,
+        t.chunk.c.content,
+        t.chunk.c.heading_path,
+        t.vector.c.data,
+        t.space.c.dimension,
+        t.vector.c.id,
+    )
+    .join(t.document, t.document.c.id == t.chunk.c.document_id)
+    .join(t.dataset, t.dataset.c.id == t.document.c.dataset_id)
+    .join(t.vector, t.vector.c.id == t.chunk.c.vector_id, isouter=True)
+    .join(t.space, _CURRENT_SPACE, isouter=True)
+    .where(in_list(t.chunk.c.document_id, "owners"))
+    .order_by(t.chunk.c.document_id, t.chunk.c.position)
+)
+_DOCUMENTS = (
+    select(t.document.c.id, t.document.c.revision, t.document.c.name, t.document.c.content)
+    .where(in_list(t.document.c.id, "owners"))
+    .order_by(t.document.c.id)
+)
+_LAYERS = (
+    select(
+        t.layer.c.id,
+        t.layer.c.revision,
+        t.layer.c.doc_name,
+        t.layer.c.content,
+        t.vector.c.data,
+        t.space.c.dimension,
+        t.vector.c.id,
+    )
+    .join(t.dataset, t.dataset.c.id == t.layer.c.dataset_id)
+    .join(t.vector, t.vector.c.id == t.layer.c.vector_id, isouter=True)
+    .join(t.space, _CURRENT_SPACE, isouter=True)
+    .where(in_list(t.layer.c.id, "owners"), t.layer.c.layer == bindparam("layer"))
+    .order_by(t.layer.c.id)
+)
+_VECTORS = select(t.vector.c.id, t.vector.c.data).where(in_list(t.vector.c.id, "keys"))
+_NO_INDEX = -1
+
+
+class SqlChangeLog:
+    """`triptych_backends.index.ChangeLog` over a `SqlStore`."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self._store = store
+
+    def head(self) -> LogPosition:
+        """The log's name, the greatest number that was ever given out, and its epoch."""
+        with self._store.reading() as session:
+            row = session.one(_HEAD)
+        if row is None:
+            raise corrupt(self._store.where, "the clock is missing")
+        return LogPosition(nonce=row[0], seq=row[1], epoch=row[2] or "")
+
+    def changes(self, dataset: str, after: int) -> Sequence[Change]:
+        """See `ChangeLog.changes`."""
+        with self._store.reading() as session:
+            rows = session.all(_CHANGES, dataset=dataset, after=after)
+        return [Change(seq=seq, field=field or None, owner=owner) for seq, field, owner in rows]
+
+    def owners(self, dataset: str, field: Field, after: int, limit: int) -> Sequence[int]:
+        """See `ChangeLog.owners`."""
+        with self._store.reading() as session:
+            rows = session.all(_OWNERS, dataset=dataset, of=field, after=after, most=limit)
+        return [row[0] for row in rows]
+
+    def units(self, dataset: str, field: Field, owners: Sequence[int]) -> Iterator[Unit]:
+        """See `ChangeLog.units`. No snapshot stays open between two batches."""
+        for start in range(0, len(owners), _OWNERS_AT_ONCE):
+            some = bind_list(int(owner) for owner in owners[start : start + _OWNERS_AT_ONCE])
+            with self._store.reading() as session:
+                if field == "chunk":
+                    rows = session.all(_CHUNKS, owners=some)
+                elif field == "document":
+                    rows = session.all(_DOCUMENTS, owners=some)
+                else:
+                    rows = session.all(_LAYERS, owners=some, layer=_LAYER_OF_FIELD[field])
+            for row in rows:
+                yield self._unit(field, row)
+
+    def _unit(self, field: Field, row: tuple[Any, ...]) -> Unit:
+        try:
+            if field == "chunk":
+                owner, key, name, index, content, headings, data, width, vector_key = row
+                return Unit(
+                    owner=owner,
+                    key=key,
+                    name=name,
+                    index=index,
+                    text=content.decode(),
+                    headings=headings_of(headings),
+                    vector=self._vector(data, width),
+                    vector_key=vector_key,
+                )
+            owner, key, name, content, *vector = row
+            return Unit(
+                owner=owner,
+                key=key,
+                name=name,
+                index=_NO_INDEX,
+                text=content.decode(),
+                vector=self._vector(*vector[:2]) if vector else None,
+                vector_key=vector[2] if vector else None,
+            )
+        except ValueError as error:
+            raise corrupt(self._store.where, f"the text of {name!r}: {error}") from error
+
+    def _vector(self, data: bytes | None, width: int | None) -> NDArray[np.float32] | None:
+        if data is None or width is None:
+            return None
+        return decode_vector(data, width, self._store.where)
+
+    def vectors(self, dataset: str, keys: Sequence[int]) -> Rows:
+        """See `ChangeLog.vectors`. Ids are unique over all datasets and spaces."""
+        with self._store.reading() as session:
+            rows = session.all(_VECTORS, keys=bind_list(keys))
+        return decode_vectors(rows, self._store.where)
+
+    def profile(self, dataset: str) -> IndexConfig:
+        """See `ChangeLog.profile`; without a configuration: English, no vectors."""
+        with self._store.reading() as session:
+            found = find_dataset(session, dataset)
+        config = found.config if found else None
+        if config is None:
+            return IndexConfig(language="english", space="")
+        return IndexConfig(language=config.language, space=config.embed_sig)
+
+    def epoch(self, seq: int) -> str | None:
+        """See `ChangeLog.epoch`."""
+        with self._store.reading() as session:
+            row = session.one(_EPOCH, seq=seq)
+        return None if row is None else str(row[0])
+
+    def flush(self) -> None:
+        """See `ChangeLog.flush`."""
+        self._store.flush()

@@ -1,0 +1,317 @@
+"""The doctor's part that only the database can tell: pages, schema, rows, log and index."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from triptych.diagnostics import Check, FindingCollector
+from triptych.errors import CancelledError, CorruptStoreError
+from triptych.records import Finding
+from triptych_backends.index.checks import examine_index
+from triptych_backends.sql import tables as t
+from triptych_backends.sql.document_rows import pair_of
+from triptych_backends.sql.invariants import INVARIANTS, Invariant, broken_references
+from triptych_backends.sql.sqlite import Session
+
+if TYPE_CHECKING:
+    from triptych_backends.sql.store import SqlStore
+
+__all__ = [
+    "CHECKS",
+    "bad_pairs",
+    "bad_vectors",
+    "check_integrity",
+    "clock_is_behind",
+    "greatest_number",
+    "missing_parts",
+]
+
+_PAGE = 256
+_UNIT_TOLERANCE = 1e-3
+_BACKUP = "restore the store from a backup; what can still be read can be copied into a new one"
+
+CHECKS = {
+    check.name: check
+    for check in (
+        Check(
+            "database.pages",
+            "SQLite's own check fails",
+            "rows may be lost or wrong, and more may be lost with every write",
+            remedy=_BACKUP,
+        ),
+        Check(
+            "database.indexes",
+            "an index of the database does not agree with its table",
+            "rows that are there are not found, or are put twice",
+            repair="the database's indexes are built again",
+        ),
+        Check(
+            "database.types",
+            "the rows of documents or datasets hold values of another type than their columns",
+            "what reads or compares them fails",
+            remedy=_BACKUP,
+        ),
+        Check(
+            "schema.missing",
+            "tables, columns or indexes are not those of this version's schema",
+            "statements fail, or take very long",
+            repair="what holds derived data is made again, and indexes are built",
+        ),
+        Check(
+            "schema.lost",
+            "a table or a column with sources is not there",
+            "documents are lost",
+            remedy=_BACKUP,
+        ),
+        Check(
+            "clock.behind",
+            "the store's clock is missing, or behind numbers that were given out",
+            "writes fail, or numbers are given out twice and searches miss what they stand for",
+            repair="it is set to the greatest number in use, under a new name",
+        ),
+        Check(
+            "metadata.pairs",
+            "what filters read of documents' metadata is not their metadata",
+            "filtered searches miss documents, or find those that do not match",
+            repair="it is written again from the documents",
+        ),
+        Check(
+            "metadata.unreadable",
+            "documents' metadata cannot be read",
+            "they cannot be listed",
+            remedy=_BACKUP,
+        ),
+        Check(
+            "vectors.stored",
+            "stored vectors have another width than their space, or are not of unit length",
+            "search by meaning fails, or its order is wrong",
+            repair="they are dropped with what uses them, which is derived again",
+            derives=True,
+        ),
+    )
+}
+
+_GREATEST = (
+    "SELECT coalesce(max(n), 0) FROM (SELECT max(id) AS n FROM dataset "
+    "UNION ALL SELECT max(id) FROM document UNION ALL SELECT max(revision) FROM document "
+    "UNION ALL SELECT max(id) FROM space UNION ALL SELECT max(id) FROM vector "
+    "UNION ALL SELECT max(id) FROM chunk UNION ALL SELECT max(id) FROM layer "
+    "UNION ALL SELECT max(revision) FROM layer UNION ALL SELECT max(seq) FROM change "
+    "UNION ALL SELECT max(first) FROM epoch)"
+)
+_SOURCES = frozenset({"dataset", "document"})
+
+
+def check_integrity(store: SqlStore, dataset_ids: Collection[str]) -> Iterator[Finding]:
+    """See `IntegrityChecker.check_integrity`."""
+    tally = FindingCollector()
+    _types(store, tally)
+    if tally.findings():
+        yield from tally.findings()
+        return
+    parts: list[Callable[[], None]] = [
+        lambda: _pages(store, tally),
+        lambda: _schema(store, tally),
+        lambda: _clock(store, tally),
+        lambda: _rows(store, dataset_ids, tally),
+        lambda: _pairs(store, dataset_ids, tally),
+        lambda: _vectors(store, dataset_ids, tally),
+    ]
+    for part in parts:
+        try:
+            part()
+        except CancelledError:
+            raise
+        except CorruptStoreError as error:
+            # Without a table or a page that it reads, a check can say no more than that.
+            if not tally.findings():
+                tally.add(CHECKS["database.pages"], store.where, str(error))
+    yield from tally.findings()
+    for dataset in dataset_ids:
+        yield from examine_index(store.index, dataset)
+
+
+def _types(store: SqlStore, tally: FindingCollector) -> None:
+    """SQLite stores any value in any column, and its own check does not mind."""
+    kept = {int: ("integer",), bool: ("integer",), float: ("real", "integer"), bytes: ("blob",)}
+    try:
+        with store.reading() as session:
+            for table in (t.dataset, t.document):
+                for column in table.columns:
+                    types = (*kept.get(column.type.python_type, ("text",)), "null")
+                    marks = ", ".join("?" * len(types))
+                    odd = f"typeof({column.name}) NOT IN ({marks})"
+                    for (name,) in session.driver.execute(
+                        f"SELECT name FROM {table.name} WHERE {odd}", types
+                    ):
+                        check = CHECKS["database.types"]
+                        tally.add(check, store.where, f"{column.name} of {table.name} {name}")
+    except CorruptStoreError:
+        return  # a table or a column is not there, which the next checks tell
+
+
+def _pages(store: SqlStore, tally: FindingCollector) -> None:
+    with store.reading() as session:
+        said = [str(row[0]) for row in session.driver.execute("PRAGMA integrity_check(50)")]
+    for line in said:
+        if line != "ok":
+            of_index = "index" in line and "database" not in line
+            name = "database.indexes" if of_index else "database.pages"
+            tally.add(CHECKS[name], store.where, " ".join(line.split()))
+
+
+def missing_parts(session: Session) -> list[tuple[str, str]]:
+    """(table, what) that the schema has and the database has not; "" is the table itself."""
+    missing = []
+    for table in t.METADATA.sorted_tables:
+        name = table.name
+        columns = _columns(session.driver, name)
+        if not columns:
+            missing.append((name, ""))
+            continue
+        lost = {str(column.name) for column in table.columns} - columns
+        missing += [(name, f"column {column}") for column in sorted(lost)]
+        gone = {str(i.name) for i in table.indexes} - _indexes(session.driver, name)
+        missing += [(name, f"index {index}") for index in sorted(gone)]
+    revision = [] if ("alembic_version", "") in missing else session.driver.execute(
+        "SELECT version_num FROM alembic_version"
+    ).fetchall()  # fmt: skip
+    if revision != [(t.ALEMBIC_REVISION,)]:
+        missing.append(("alembic_version", f"revision {t.ALEMBIC_REVISION}"))
+    return missing
+
+
+def _columns(driver: sqlite3.Connection, table: str) -> set[str]:
+    return {row[1] for row in driver.execute(f"PRAGMA table_info({table})")}
+
+
+def _indexes(driver: sqlite3.Connection, table: str) -> set[str]:
+    return {row[1] for row in driver.execute(f"PRAGMA index_list({table})")}
+
+
+def _schema(store: SqlStore, tally: FindingCollector) -> None:
+    with store.reading() as session:
+        missing = missing_parts(session)
+    for table, what in missing:
+        lost = what.startswith("column") or (not what and table in _SOURCES)
+        name = "schema.lost" if lost else "schema.missing"
+        tally.add(CHECKS[name], store.where, f"{table} {what}".strip())
+
+
+def clock_is_behind(session: Session) -> bool:
+    """Whether the clock is not one row with a tick that no number in use exceeds."""
+    rows = session.driver.execute("SELECT typeof(tick), tick FROM clock").fetchall()
+    greatest = session.driver.execute(_GREATEST).fetchone()[0]
+    return len(rows) != 1 or rows[0][0] != "integer" or rows[0][1] < greatest
+
+
+def greatest_number(session: Session) -> int:
+    """The greatest number that is in use."""
+    return int(session.driver.execute(_GREATEST).fetchone()[0])
+
+
+def _clock(store: SqlStore, tally: FindingCollector) -> None:
+    with store.snapshot() as session:
+        if clock_is_behind(session):
+            tally.add(CHECKS["clock.behind"], store.where)
+
+
+def _rows(store: SqlStore, dataset_ids: Collection[str], tally: FindingCollector) -> None:
+    for invariant in (*broken_references(), *INVARIANTS):
+        for dataset, label, count in _broken(store, invariant):
+            if dataset and dataset not in dataset_ids and invariant.check.name != "dataset.hidden":
+                continue
+            place = f"dataset {dataset!r}" if dataset else store.where
+            tally.add(invariant.check, place, label, dataset_id=dataset, count=count)
+
+
+def _broken(store: SqlStore, invariant: Invariant) -> Iterator[tuple[str, str, int]]:
+    """Of each dataset a few rows by name, and how many there are."""
+    with store.reading() as session:
+        # One statement, one state: what two would see of a write in between is no finding.
+        rows = session.driver.execute(
+            "SELECT dataset, min(label), count(*) FROM (SELECT '' AS dataset, '' AS label "
+            f"WHERE 0 UNION ALL {invariant.rows}) GROUP BY dataset"
+        ).fetchall()
+    yield from ((str(dataset), str(label), count) for dataset, label, count in rows)
+
+
+def bad_pairs(
+    session: Session, dataset_ids: Collection[str] | None
+) -> Iterator[tuple[int, int, str, str, set[bytes] | None]]:
+    """Of documents whose pairs are not those of their metadata: their dataset's id, their own,
+    the names of both, and the pairs that belong there (None: the metadata is unreadable)."""
+    after = 0
+    while True:
+        page = session.driver.execute(
+            "SELECT d.id, d.dataset_id, coalesce(s.name, ''), d.name, d.metadata FROM document d "
+            "LEFT JOIN dataset s ON s.id = d.dataset_id WHERE d.id > ? ORDER BY d.id LIMIT ?",
+            [after, _PAGE],
+        ).fetchall()
+        if not page:
+            return
+        after = page[-1][0]
+        stored: dict[int, set[bytes]] = {row[0]: set() for row in page}
+        for document, pair in session.driver.execute(
+            "SELECT document_id, pair FROM document_meta INDEXED BY document_meta_document "
+            "WHERE document_id BETWEEN ? AND ?"
+            if "document_meta_document" in _indexes(session.driver, "document_meta")
+            else "SELECT document_id, pair FROM document_meta WHERE document_id BETWEEN ? AND ?",
+            [page[0][0], page[-1][0]],
+        ):
+            stored.setdefault(document, set()).add(bytes(pair))
+        for pk, owner, dataset, name, text in page:
+            if dataset_ids is not None and dataset not in dataset_ids:
+                continue
+            try:
+                pairs = {pair_of(key, value) for key, value in json.loads(text).items()}
+            except (ValueError, AttributeError, TypeError):
+                yield owner, pk, dataset, name, None
+                continue
+            if pairs != stored[pk]:
+                yield owner, pk, dataset, name, pairs
+
+
+def _pairs(store: SqlStore, dataset_ids: Collection[str], tally: FindingCollector) -> None:
+    with store.snapshot() as session:
+        for _, _, dataset, name, pairs in bad_pairs(session, dataset_ids):
+            check = CHECKS["metadata.unreadable" if pairs is None else "metadata.pairs"]
+            tally.add(check, f"dataset {dataset!r}", name, dataset_id=dataset)
+
+
+def bad_vectors(session: Session) -> Iterator[tuple[int, str]]:
+    """Ids of vectors that are of another width than their space or not of unit length, with
+    their dataset."""
+    after = 0
+    while True:
+        page = session.driver.execute(
+            "SELECT w.id, s.name, p.dimension, w.data FROM vector w JOIN space p "
+            "ON p.id = w.space_id JOIN dataset s ON s.id = p.dataset_id "
+            "WHERE w.id > ? ORDER BY w.id LIMIT ?",
+            [after, _PAGE],
+        ).fetchall()
+        if not page:
+            return
+        after = page[-1][0]
+        for pk, dataset, width, data in page:
+            if not isinstance(data, bytes) or len(data) != 4 * width:
+                yield pk, dataset
+                continue
+            row = np.frombuffer(data, "<f4").astype(np.float64)
+            with np.errstate(over="ignore", invalid="ignore"):
+                unit = abs(float(np.sqrt(row @ row)) - 1.0) <= _UNIT_TOLERANCE
+            if not unit:
+                yield pk, dataset
+
+
+def _vectors(store: SqlStore, dataset_ids: Collection[str], tally: FindingCollector) -> None:
+    with store.reading() as session:
+        for pk, dataset in bad_vectors(session):
+            if dataset in dataset_ids:
+                place = f"dataset {dataset!r}"
+                tally.add(CHECKS["vectors.stored"], place, f"vector {pk}", dataset_id=dataset)

@@ -1,0 +1,178 @@
+"""The doctor's repairs in the database: what is derived goes, and is made again from the truth."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Table
+
+from triptych.signatures import document_input_sig
+from triptych_backends.sql import tables as t
+from triptych_backends.sql.checks import (
+    bad_pairs,
+    bad_vectors,
+    clock_is_behind,
+    greatest_number,
+    missing_parts,
+)
+from triptych_backends.sql.invariants import INVARIANTS, broken_references
+from triptych_backends.sql.transaction import Transaction
+
+if TYPE_CHECKING:
+    from triptych_backends.sql.store import SqlStore
+
+__all__ = ["repair"]
+
+_PAGE = 64
+_ROUNDS = 10
+"""What is removed may leave something else without its owner."""
+
+
+def repair(store: SqlStore, checks: Collection[str], dataset_ids: Collection[str]) -> list[str]:
+    """See `IntegrityChecker.repair`."""
+    done: list[str] = []
+    invariants = [each for each in INVARIANTS if each.check.name in checks]
+    if any(name.startswith("orphans.") for name in checks):
+        # A row that is removed may be another's owner: all are looked at until none is left.
+        invariants = [*broken_references(), *invariants]
+    if {"schema.missing", "clock.behind"} & set(checks):
+        with store.writing() as tx:
+            done += _mend_schema(tx)
+            if clock_is_behind(tx):
+                tx.run(t.clock.delete())
+                tx.driver.execute(
+                    "INSERT INTO clock (id, nonce, tick) VALUES (1, ?, ?)",
+                    [secrets.token_hex(16), greatest_number(tx)],
+                )
+                done.append("set the clock")
+    if "documents.digests" in checks:
+        with store.writing() as tx:
+            done.append(f"worked out the digests of {_mend_digests(tx)} documents again")
+    if "database.indexes" in checks:
+        with store.writing() as tx:
+            tx.driver.execute("REINDEX")
+        done.append("built the database's indexes again")
+    touched = bool(done)
+    if invariants or {"metadata.pairs", "vectors.stored"} & set(checks):
+        with store.writing() as tx:
+            # Rows without their owner are what foreign keys forbid: looked at when all is repaired.
+            tx.driver.execute("PRAGMA defer_foreign_keys=ON")
+            if "vectors.stored" in checks:
+                done.append(f"dropped {_drop_vectors(tx)} vectors with what uses them")
+            rows = 0
+            for _ in range(_ROUNDS):
+                before = tx.driver.total_changes
+                for invariant in invariants:
+                    for statement in invariant.repair:
+                        tx.driver.execute(statement)
+                if tx.driver.total_changes == before:
+                    break
+                rows += tx.driver.total_changes - before
+            _drop_unused(tx)
+            if rows:
+                done.append(f"repaired {rows} rows")
+            if "metadata.pairs" in checks:
+                done.append(f"wrote the pairs of {_mend_pairs(tx)} documents")
+            for (dataset,) in tx.driver.execute("SELECT id FROM dataset").fetchall():
+                tx.reset_log(dataset)
+        touched = True
+    if touched or any(name.startswith("index.") for name in checks):
+        done += _drop_index(store, dataset_ids)
+    return done
+
+
+def _mend_schema(tx: Transaction) -> list[str]:
+    missing = missing_parts(tx)
+    for table, what in missing:
+        made = t.METADATA.tables[table]
+        if what.startswith("revision"):
+            tx.run(t.alembic_version.delete())
+            tx.run_many(t.alembic_version.insert(), [(t.ALEMBIC_REVISION,)])
+        elif not what and table not in ("dataset", "document"):
+            _create(tx, made)
+        elif what.startswith("index"):
+            _create_indexes(tx, made, what.removeprefix("index "))
+    return [f"made {table} {what}".rstrip() for table, what in missing]
+
+
+def _create(tx: Transaction, table: Table) -> None:
+    from sqlalchemy.dialects import sqlite
+    from sqlalchemy.schema import CreateTable
+
+    tx.driver.execute(str(CreateTable(table).compile(dialect=sqlite.dialect())))
+    _create_indexes(tx, table)
+
+
+def _create_indexes(tx: Transaction, table: Table, name: str | None = None) -> None:
+    from sqlalchemy.dialects import sqlite
+    from sqlalchemy.schema import CreateIndex
+
+    for index in table.indexes:
+        if name in (None, index.name):
+            tx.driver.execute(str(CreateIndex(index).compile(dialect=sqlite.dialect())))
+
+
+def _drop_vectors(tx: Transaction) -> int:
+    bad = [pk for pk, _ in bad_vectors(tx)]
+    for pk in bad:
+        documents = tx.driver.execute(
+            "SELECT DISTINCT document_id FROM chunk WHERE vector_id = ?", [pk]
+        ).fetchall()
+        for (document,) in documents:
+            tx.driver.execute("DELETE FROM chunk WHERE document_id = ?", [document])
+            tx.driver.execute("DELETE FROM derivation WHERE document_id = ?", [document])
+        tx.driver.execute(
+            "UPDATE layer SET vector_id = NULL, embed_sig = '' WHERE vector_id = ?", [pk]
+        )
+        tx.driver.execute("DELETE FROM vector WHERE id = ?", [pk])
+    _drop_unused(tx)
+    return len(bad)
+
+
+def _drop_unused(tx: Transaction) -> None:
+    for invariant in INVARIANTS:
+        if invariant.check.name == "vectors.unused":
+            for statement in invariant.repair:
+                tx.driver.execute(statement)
+
+
+def _mend_pairs(tx: Transaction) -> int:
+    found = [row for row in bad_pairs(tx, None) if row[4] is not None]
+    for dataset, document, _, _, pairs in found:
+        tx.driver.execute("DELETE FROM document_meta WHERE document_id = ?", [document])
+        tx.driver.executemany(
+            "INSERT INTO document_meta (dataset_id, pair, document_id) VALUES (?, ?, ?)",
+            [(dataset, pair, document) for pair in sorted(pairs or ())],
+        )
+    return len(found)
+
+
+def _mend_digests(tx: Transaction) -> int:
+    """Size and input signature of all whose content is what was put."""
+    repaired = after = 0
+    while page := tx.driver.execute(
+        "SELECT id, name, content_sha256, size, input_sig, metadata, content FROM document "
+        "WHERE id > ? ORDER BY id LIMIT ?",
+        [after, _PAGE],
+    ).fetchall():
+        after = page[-1][0]
+        for pk, name, sha256, size, input_sig, metadata, content in page:
+            if not isinstance(content, bytes) or hashlib.sha256(content).hexdigest() != sha256:
+                continue
+            right = (len(content), document_input_sig(name, sha256, json.loads(metadata)))
+            if right != (size, input_sig):
+                tx.driver.execute(
+                    "UPDATE document SET size = ?, input_sig = ? WHERE id = ?", [*right, pk]
+                )
+                repaired += 1
+    return repaired
+
+
+def _drop_index(store: SqlStore, dataset_ids: Collection[str]) -> list[str]:
+    for dataset in dataset_ids:
+        store.index.drop(dataset)
+    return [f"dropped the search index of {len(dataset_ids)} datasets"]

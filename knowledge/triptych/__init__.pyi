@@ -1,0 +1,184 @@
+"""The public names of Triptych, each with the module that defines it."""
+
+from triptych._internal.progress import Progress as Progress, ProgressCallback as ProgressCallback
+from triptych._open import open as open
+from triptych.aio import AsyncService as AsyncService
+from triptych.chunking import (
+    ChunkConfig as ChunkConfig,
+    ChunkerSet as ChunkerSet,
+    ChunkSpec as ChunkSpec,
+    DefaultChunker as DefaultChunker,
+    FixedWindowChunker as FixedWindowChunker,
+    MarkdownChunker as MarkdownChunker,
+    SentenceWindowChunker as SentenceWindowChunker,
+    chunk_config_sig as chunk_config_sig,
+    chunk_text as chunk_text,
+    default_chunkers as default_chunkers,
+)
+from triptych.context import (
+    Citation as Citation,
+    ContextPack as ContextPack,
+    Piece as Piece,
+    TokenCounter as TokenCounter,
+    Verification as Verification,
+)
+from triptych.contracts import (
+    LLM as LLM,
+    Chunker as Chunker,
+    ChunkRepo as ChunkRepo,
+    ChunkSigReader as ChunkSigReader,
+    CoverageEmbedder as CoverageEmbedder,
+    DocLevelSearcher as DocLevelSearcher,
+    DocumentRepo as DocumentRepo,
+    DocVectorSearcher as DocVectorSearcher,
+    Embedder as Embedder,
+    EventNotifier as EventNotifier,
+    IntegrityChecker as IntegrityChecker,
+    LayerJournal as LayerJournal,
+    LayerPager as LayerPager,
+    LayerRepo as LayerRepo,
+    Ranker as Ranker,
+    Rebuilder as Rebuilder,
+    Retriever as Retriever,
+    VersionReader as VersionReader,
+    WeightsVerifier as WeightsVerifier,
+)
+from triptych.dataset import Dataset as Dataset
+from triptych.deadlines import CancelScope as CancelScope, deadline as deadline
+from triptych.errors import (
+    BudgetExceededError as BudgetExceededError,
+    CancelledError as CancelledError,
+    ConflictError as ConflictError,
+    CorruptStoreError as CorruptStoreError,
+    DerivationError as DerivationError,
+    ModelMismatchError as ModelMismatchError,
+    NotAvailableError as NotAvailableError,
+    NotFoundError as NotFoundError,
+    ParseError as ParseError,
+    ProviderError as ProviderError,
+    ProviderSetupError as ProviderSetupError,
+    ProviderTimeoutError as ProviderTimeoutError,
+    RateLimitedError as RateLimitedError,
+    SchemaVersionError as SchemaVersionError,
+    StoreError as StoreError,
+    StoreLockedError as StoreLockedError,
+    TriptychError as TriptychError,
+    UnusableAnswerError as UnusableAnswerError,
+    ValidationError as ValidationError,
+)
+from triptych.events import (
+    EventReloader as EventReloader,
+    QueueNotifier as QueueNotifier,
+    RebuildRecord as RebuildRecord,
+    ReloaderOptions as ReloaderOptions,
+)
+from triptych.layers.builder import (
+    LayerBuilder as LayerBuilder,
+    LayerPlan as LayerPlan,
+    LayerPrompts as LayerPrompts,
+    LayerReport as LayerReport,
+    PlannedLayer as PlannedLayer,
+    Prices as Prices,
+)
+from triptych.layers.generation import (
+    generate_dataset_context as generate_dataset_context,
+    generate_document_context as generate_document_context,
+)
+from triptych.layers.prompts import (
+    ABSTRACT_PROMPT as ABSTRACT_PROMPT,
+    DATASET_ABSTRACT_PROMPT as DATASET_ABSTRACT_PROMPT,
+    DATASET_OVERVIEW_PROMPT as DATASET_OVERVIEW_PROMPT,
+    DEFAULT_PROMPT_INPUT_LIMIT as DEFAULT_PROMPT_INPUT_LIMIT,
+    OVERVIEW_PROMPT as OVERVIEW_PROMPT,
+)
+from triptych.parsing.categories import category as category
+from triptych.records import (
+    Candidate as Candidate,
+    Candidates as Candidates,
+    ChangeEvent as ChangeEvent,
+    ChunkQuery as ChunkQuery,
+    DatasetConfig as DatasetConfig,
+    DatasetContext as DatasetContext,
+    DatasetStats as DatasetStats,
+    DerivedChunk as DerivedChunk,
+    DerivedLayer as DerivedLayer,
+    DerivedSig as DerivedSig,
+    DoctorReport as DoctorReport,
+    DocumentContext as DocumentContext,
+    DocumentInfo as DocumentInfo,
+    DocumentSummary as DocumentSummary,
+    EmbeddingSpace as EmbeddingSpace,
+    EventKind as EventKind,
+    Failure as Failure,
+    Filter as Filter,
+    Finding as Finding,
+    Generation as Generation,
+    Health as Health,
+    HealthCheck as HealthCheck,
+    Hit as Hit,
+    Layer as Layer,
+    LayerQuery as LayerQuery,
+    Message as Message,
+    Mode as Mode,
+    ModelUsage as ModelUsage,
+    NewDocument as NewDocument,
+    PutReport as PutReport,
+    QuarantinedLayer as QuarantinedLayer,
+    Query as Query,
+    RebuildReport as RebuildReport,
+    RebuildScope as RebuildScope,
+    ResolvedQuery as ResolvedQuery,
+    Result as Result,
+    Scope as Scope,
+    SourceDocument as SourceDocument,
+    StoredUnit as StoredUnit,
+    Usage as Usage,
+    is_valid_layer as is_valid_layer,
+    is_valid_mode as is_valid_mode,
+)
+from triptych.records.vectors import cosine_similarity as cosine_similarity
+from triptych.search.engine import SearchEngine as SearchEngine
+from triptych.search.fusion import (
+    DEFAULT_RRF_K as DEFAULT_RRF_K,
+    RRFRanker as RRFRanker,
+    WeightedRanker as WeightedRanker,
+)
+from triptych.search.query import (
+    DEFAULT_THRESHOLD as DEFAULT_THRESHOLD,
+    resolve_mode as resolve_mode,
+)
+from triptych.search.result_formats import (
+    format_json as format_json,
+    format_text as format_text,
+    format_xml as format_xml,
+)
+from triptych.search.retrievers import (
+    BM25Retriever as BM25Retriever,
+    LayerRetriever as LayerRetriever,
+    VectorRetriever as VectorRetriever,
+)
+from triptych.service import Service as Service, ServiceOptions as ServiceOptions
+from triptych.shortcuts import (
+    IngestReport as IngestReport,
+    ingest_directory as ingest_directory,
+    ingest_file as ingest_file,
+    query_context as query_context,
+)
+from triptych.sync import (
+    DirectorySync as DirectorySync,
+    SyncOptions as SyncOptions,
+    SyncReport as SyncReport,
+    SyncRoot as SyncRoot,
+)
+from triptych.text import (
+    CJKTokenizer as CJKTokenizer,
+    CorpusStats as CorpusStats,
+    SimpleTokenizer as SimpleTokenizer,
+    Tokenizer as Tokenizer,
+    corpus_stats as corpus_stats,
+    detect_tokenizer as detect_tokenizer,
+    extract_keywords as extract_keywords,
+    score_text as score_text,
+)
+
+__version__: str

@@ -1,0 +1,85 @@
+"""`open`: from a URL and a few settings to a wired Service, in one import."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from triptych.contracts import LLM, Embedder, Ranker
+
+if TYPE_CHECKING:
+    from triptych.chunking import ChunkerSet
+    from triptych.service import Service
+
+__all__ = ["open"]
+
+
+def open(
+    url: str | os.PathLike[str] | None = None,
+    *,
+    embedder: Embedder | str | None = "auto",
+    llm: LLM | str | None = "auto",
+    language: str | None = None,
+    chunk_size: int | None = None,
+    chunk_overlap: int | None = None,
+    chunkers: ChunkerSet | None = None,
+    embed_concurrency: int | None = None,
+    ranker: Ranker | None = None,
+    lock_timeout: float | None = None,
+    read_only: bool | None = None,
+    history: int | None = None,
+    create: bool = True,
+) -> Service:
+    """Open the knowledge base at ``url``; use it in a ``with`` block, or call its ``close``.
+
+    What is not given here comes from ``TRIPTYCH_*`` environment variables, then from the
+    nearest ``triptych.toml`` in the current directory or above it, then from the defaults.
+
+    Args:
+        url: a file path or ``sqlite:///`` URL for a SQLite store, ``files:///`` and a folder for
+            plain files, ``memory://`` for one that ends with the process. Default ``./kb.db``.
+        embedder: a name (``"local"``, ``"local-multilingual"``, ``"hash"``, or a provider and its
+            model, ``"ollama:nomic-embed-text"``), an `Embedder`, or None for keyword search
+            alone. ``"auto"`` takes what the settings name, else ``"local"`` where the extra
+            ``local`` is installed, else none.
+        llm: what writes layers, for a `LayerBuilder`: a provider and its model
+            (``"ollama:llama3.2"``, ``"openai:gpt-4o-mini"``, ``"anthropic:claude-haiku-4-5"``),
+            an `LLM`, or None. ``"auto"`` takes what the settings name, else none.
+        language: the analyzer's language for datasets made from now on. Default ``"english"``.
+        chunk_size: the most code points of a chunk; None for each chunker's own default.
+        chunk_overlap: the code points a chunk repeats of the one before it; None likewise.
+        chunkers: which chunker serves which kind of document, in place of those that ship;
+            ``chunk_size`` and ``chunk_overlap`` are then its own affair.
+        embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a
+            time. Default 4.
+        ranker: fuses the lanes of hybrid search. Default `RRFRanker`.
+        lock_timeout: seconds to wait for another process that is writing. Default 30.
+        read_only: refuse every write. Default False.
+        history: how many old versions of each document are kept beside the current one; 0 keeps
+            none. Default 10.
+        create: whether a store that does not exist yet is made.
+
+    Raises:
+        ValidationError: the URL or a setting is invalid; the message names its source.
+        NotFoundError: there is no store at ``url``, and ``create`` is False.
+        NotAvailableError: this installation lacks what the URL or a model needs.
+        StoreError: the store cannot be opened.
+    """
+    # The one import that points upwards: a user needs no second package to start.
+    from triptych_factory import open_service
+
+    return open_service(
+        url,
+        embedder=embedder,
+        llm=llm,
+        language=language,
+        chunk_size=chunk_size,
+        chunk_overlap=chunk_overlap,
+        chunkers=chunkers,
+        embed_concurrency=embed_concurrency,
+        ranker=ranker,
+        lock_timeout=lock_timeout,
+        read_only=read_only,
+        history=history,
+        create=create,
+    )

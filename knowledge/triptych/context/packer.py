@@ -1,0 +1,252 @@
+"""Passages into a budget: merged where they touch, cut where they end, none said twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+
+from triptych import deadlines
+from triptych.context.duplicates import ShingleFilter
+from triptych.context.parameters import ContextParameters
+from triptych.context.records import Citation, Piece
+from triptych.context.rendering import FORMATS, render_piece
+from triptych.context.retrieval import Place, Retrieved, ScoredPassage
+from triptych.context.sources import Source, Sources
+from triptych.context.token_counter import TokenCounter
+from triptych.context.truncation import cut_to_fit
+from triptych.ingestion.folder_tree import is_folder
+from triptych.records import Hit, Layer
+
+__all__ = ["Packer"]
+
+_SHORTEST: Final = "[1] name:1-2 v1"  # about the least header there is
+_MISSES: Final = 40  # finds in a row that do not fit: the rest hardly will
+_ANY_NUMBER: Final = 999  # while the ranks are open; as wide as they can become
+
+
+@attrs.define(kw_only=True)
+class _Passage:
+    """A stretch of one source, grown from hits. ``document`` is None where the text is the hit's
+    own, and cannot grow."""
+
+    hit: Hit  # the first in the text: its headings stand above all of it
+    source: Source | None
+    start: int
+    end: int
+    score: float
+    cut: bool = False
+    cost: int = 0
+
+    @property
+    def text(self) -> str:
+        if self.source is None:
+            return self.hit.content[: self.end - self.start]
+        return self.source.document.content[self.start : self.end]
+
+    def piece(self, number: int) -> Piece:
+        hit, source = self.hit, self.source
+        lines = None
+        if source is not None:
+            lines = source.lines(self.start, self.end)
+        elif hit.layer is Layer.DETAIL:
+            lines = (hit.start_line, hit.start_line + self.text.rstrip().count("\n"))
+        return Piece(
+            number=number,
+            cut=self.cut,
+            score=self.score,
+            citation=Citation(
+                dataset_id=hit.dataset_id,
+                doc_name=hit.doc_name,
+                layer=hit.layer or Layer.DETAIL,
+                version=hit.sig.source_version if source is None else source.document.version,
+                start=self.start,
+                end=self.end,
+                lines=lines,
+                heading_path=hit.heading_path,
+                locator=hit.locator,
+                stale=hit.stale,
+                text=self.text,
+            ),
+        )
+
+
+class Packer:
+    """Fills one budget, greedily by score."""
+
+    def __init__(
+        self,
+        sources: Sources,
+        counter: TokenCounter,
+        format: str,
+        budget: int,
+        recipe: ContextParameters,
+    ) -> None:
+        self._sources = sources
+        self._counter = counter
+        self._format = format
+        self._recipe = recipe
+        self._seen = ShingleFilter(recipe.repeated)
+        self._passages: list[_Passage] = []
+        form = FORMATS[format]
+        self._room = budget - counter.count(form.opening + form.closing)
+        self._joint = counter.count(form.joint) if form.joint else 0
+        self._least = recipe.least_cut + counter.count(_SHORTEST)
+
+    def pack(self, gathered: Retrieved) -> list[Piece]:
+        """The pieces by rank.
+
+        Passages first, but for what is kept back for layers; then layers; then passages again,
+        the last of them cut, in what is left.
+        """
+        layered = bool(gathered.abstracts or gathered.overviews)
+        reserve = int(self._recipe.summaries * self._room) if layered else 0
+        if not gathered.passages:
+            reserve = self._room
+        self._room -= reserve
+        self._fill(gathered.passages, may_cut=False)
+        self._room, left = reserve, self._room
+        self._summaries(gathered)
+        self._room += left
+        self._fill(gathered.passages, may_cut=True)
+        ranked = sorted(
+            self._passages,
+            key=lambda each: (-each.score, each.hit.dataset_id, each.hit.doc_name, each.start),
+        )
+        return [passage.piece(number) for number, passage in enumerate(ranked, start=1)]
+
+    def _fill(self, finds: Sequence[ScoredPassage], *, may_cut: bool) -> None:
+        """Take passages by score."""
+        misses = 0
+        for find in finds:
+            deadlines.check("the context")
+            if misses == _MISSES or self._room <= 0:
+                break
+            taken = self._offer(find, may_cut=may_cut)
+            if taken is not None:
+                misses = 0 if taken else misses + 1
+
+    def _offer(self, find: ScoredPassage, *, may_cut: bool) -> bool | None:
+        """Whether the find was taken; None where there is nothing new in it."""
+        hit = self._sources.meant(find)
+        if hit is None:
+            return None
+        source = None
+        if hit.layer is Layer.DETAIL and hit.stale != "source":
+            source = self._sources.of(hit)
+            if source is None:
+                hit = attrs.evolve(hit, stale="source")  # it changed since the search
+        start, end = hit.start, hit.end
+        if source is not None and hit.window_start is not None and hit.window_end is not None:
+            start, end = hit.window_start, hit.window_end
+        made = _Passage(hit=hit, source=source, start=start, end=end, score=find.score)
+        touching = self._touching(made)
+        new = self._news(made, touching)
+        if not new.strip() or self._seen.repeats(new):
+            return None
+        if self._take(made, touching, new):
+            return True
+        return may_cut and self._room >= self._least and self._take_cut(made, touching)
+
+    def _touching(self, made: _Passage) -> list[_Passage]:
+        """The passages of the same document that ``made`` overlaps, meets or nearly meets."""
+        return [
+            other
+            for other in self._passages
+            if other.source is not None
+            and made.source is not None
+            and _place(other) == _place(made)
+            and self._meets(made.source.document.content, made, other)
+        ]
+
+    def _meets(self, content: str, made: _Passage, other: _Passage) -> bool:
+        between = content[min(made.end, other.end) : max(made.start, other.start)]
+        if not between.strip():
+            return True
+        # Longer than any text of so few tokens: not worth counting.
+        if len(between) > 16 * self._recipe.bridge:
+            return False
+        return self._counter.count(between) <= self._recipe.bridge
+
+    def _news(self, made: _Passage, touching: Sequence[_Passage]) -> str:
+        """The text of ``made`` that no touching passage has."""
+        if made.source is None:
+            return made.text
+        start, end = made.start, made.end
+        for other in sorted(touching, key=lambda each: each.start):
+            if other.start <= start < other.end:
+                start = other.end
+            if other.start < end <= other.end:
+                end = other.start
+        return made.source.document.content[start:end] if start < end else ""
+
+    def _take(self, made: _Passage, touching: Sequence[_Passage], new: str) -> bool:
+        parts = [made, *touching]
+        first = min(parts, key=lambda each: each.start)
+        last = max(parts, key=lambda each: each.end)
+        grown = _Passage(
+            hit=first.hit,
+            source=made.source,
+            start=first.start,
+            end=last.end,
+            score=max(each.score for each in parts),
+            cut=last.cut,
+        )
+        grown.cost = self._cost(grown)
+        spent = sum(each.cost for each in touching)
+        if grown.cost - spent > self._room:
+            return False
+        self._room -= grown.cost - spent
+        self._passages = [each for each in self._passages if each not in touching]
+        self._passages.append(grown)
+        self._seen.add(new)
+        return True
+
+    def _take_cut(self, made: _Passage, touching: Sequence[_Passage]) -> bool:
+        """Take the beginning of ``made`` up to the last sentence that fits."""
+        if any(other.start > made.start for other in touching):
+            return False  # what lies behind it would be parted from it
+        whole = made.text
+
+        def beginning(length: int) -> _Passage:
+            return attrs.evolve(made, end=made.start + length, cut=True)
+
+        def cost(length: int) -> int:
+            first = min([made, *touching], key=lambda each: each.start)
+            grown = attrs.evolve(
+                beginning(length), hit=first.hit, start=min(first.start, made.start)
+            )
+            return self._cost(grown) - sum(each.cost for each in touching)
+
+        length = cut_to_fit(whole, lambda text: cost(len(text)) <= self._room)
+        if not length or length >= len(whole.rstrip()):
+            return False
+        kept = beginning(length)
+        new = self._news(kept, touching)
+        if self._counter.count(new) < self._recipe.least_cut:
+            return False
+        return self._take(kept, touching, new)
+
+    def _cost(self, passage: _Passage) -> int:
+        return self._counter.count(render_piece(passage.piece(_ANY_NUMBER), self._format)) + (
+            self._joint
+        )
+
+    def _summaries(self, gathered: Retrieved) -> None:
+        """Abstracts of the best documents of which nothing is in the pack, then overviews of
+        the best; folders' and datasets' in any case, and all where no passage was found."""
+        held = {_place(passage) for passage in self._passages}
+        best = list(dict.fromkeys(find.place for find in gathered.passages))
+        missing = [place for place in best if place not in held]
+        for finds, places in ((gathered.abstracts, missing), (gathered.overviews, best)):
+            leading = set(places[: self._recipe.leading])
+            for find in finds:
+                if self._room <= 0:
+                    return
+                if find.place in leading or is_folder(find.place[1]) or not best:
+                    self._offer(find, may_cut=not best)
+
+
+def _place(passage: _Passage) -> Place:
+    return passage.hit.dataset_id, passage.hit.doc_name

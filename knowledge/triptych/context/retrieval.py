@@ -1,0 +1,203 @@
+"""What a context can be made of: passages and layers, found from the top of the layers down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+
+import attrs
+
+from triptych.context.parameters import ContextParameters
+from triptych.ingestion.folder_tree import is_folder
+from triptych.records import Hit, Layer, Query, Scope
+from triptych.search.pipeline import SearchPipeline
+
+__all__ = ["Place", "Retrieved", "ScoredPassage", "retrieve"]
+
+Place = tuple[str, str]
+"""Dataset and document."""
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class ScoredPassage:
+    """A hit and how well it answers.
+
+    ``index`` is the chunk that is meant: the hit's own, or the one before or behind it, which
+    no search found.
+    """
+
+    hit: Hit
+    index: int
+    score: float
+
+    @property
+    def place(self) -> Place:
+        """Its dataset and document."""
+        return self.hit.dataset_id, self.hit.doc_name
+
+    @property
+    def order(self) -> tuple[float, str, str, int]:
+        """What finds are sorted by: the best first, ties by place."""
+        return -self.score, *self.place, self.index
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Retrieved:
+    """Everything that was found, each list best first."""
+
+    passages: Sequence[ScoredPassage] = ()
+    abstracts: Sequence[ScoredPassage] = ()
+    overviews: Sequence[ScoredPassage] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def retrieve(
+    searches: SearchPipeline, query: Query, layers: Set[Layer], recipe: ContextParameters
+) -> Retrieved:
+    """Search layers, whole documents and chunks, and let the upper ones say which documents lead.
+
+    A document's score is the weighted sum of its reciprocal ranks by abstract, overview, whole
+    text and best chunk; a passage's is its own reciprocal rank, a share of those of the chunks
+    beside it, and its document's. The layer of a folder speaks for the documents below it.
+    Where one of the best layers leads to a document none of whose chunks was found, those are
+    searched by themselves.
+
+    Raises:
+        TriptychError: as `SearchPipeline.search`.
+    """
+    depths = {
+        Layer.ABSTRACT: recipe.layer_depth,
+        Layer.OVERVIEW: recipe.layer_depth,
+        Layer.DETAIL: recipe.depth,
+    }
+    asked = [layer for layer in depths if layer in layers]
+    results, whole = searches.search_layers_and_documents(
+        [attrs.evolve(query, layer=layer, top_k=depths[layer]) for layer in asked],
+        attrs.evolve(query, top_k=recipe.layer_depth, keyword_boost=0.0),
+    )
+    hits: dict[Layer, Sequence[Hit]] = {
+        layer: result.hits for layer, result in zip(asked, results, strict=True)
+    }
+    warnings = [warning for result in results for warning in result.warnings]
+    abstracts, overviews = hits.get(Layer.ABSTRACT, ()), hits.get(Layer.OVERVIEW, ())
+    chunks = _by_lanes(hits.get(Layer.DETAIL, ()), recipe.vector)
+    if Layer.DETAIL in layers:
+        led_to = (*abstracts[: recipe.led], *overviews[: recipe.led])
+        for dataset_id, names in _missed(led_to, chunks).items():
+            deeper = searches.search(
+                attrs.evolve(
+                    query,
+                    dataset_id=dataset_id,
+                    scope=Scope.SINGLE,
+                    layer=Layer.DETAIL,
+                    top_k=recipe.layer_depth,
+                    where={**query.where, "doc_name": names},
+                )
+            )
+            warnings += deeper.warnings
+            chunks += deeper.hits
+    documents = () if whole is None else whole.hits
+    leading = _leading(
+        (
+            (recipe.abstract, abstracts),
+            (recipe.overview, overviews),
+            (recipe.whole, documents),
+            (recipe.best_chunk, chunks),
+        ),
+        recipe.k,
+    )
+    return Retrieved(
+        passages=_passages(chunks, leading, recipe),
+        abstracts=_layers(abstracts, leading),
+        overviews=_layers(overviews, leading),
+        warnings=tuple(dict.fromkeys(warnings)),
+    )
+
+
+def _by_lanes(hits: Sequence[Hit], vector: float) -> list[Hit]:
+    """The hits by the weighted sum of their lanes' scores, each lane's from 0 to 1.
+
+    As they come where one lane alone found them. Nearly equal ranks of a fusion hide how far
+    one hit stands above the next, which weighs more here than who is at the very top.
+    """
+    weights = {"bm25": 1 - vector, "vector": vector}
+    lanes = {lane for hit in hits for lane in hit.scores}
+    if lanes != set(weights):
+        return list(hits)
+    scores = [0.0] * len(hits)
+    for lane, weight in weights.items():
+        found = [hit.scores[lane] for hit in hits if lane in hit.scores]
+        least, span = min(found), max(found) - min(found)
+        for at, hit in enumerate(hits):
+            if lane in hit.scores:
+                scores[at] += weight * ((hit.scores[lane] - least) / span if span else 1.0)
+    order = sorted(range(len(hits)), key=lambda at: (-round(scores[at], 6), at))
+    return [hits[at] for at in order]
+
+
+def _missed(layers: Sequence[Hit], chunks: Sequence[Hit]) -> dict[str, list[str]]:
+    """The documents that a layer leads to and no chunk was found of, by dataset."""
+    found = {(hit.dataset_id, hit.doc_name) for hit in chunks}
+    missed: dict[str, list[str]] = {}
+    for hit in layers:
+        place = hit.dataset_id, hit.doc_name
+        if place not in found and not is_folder(hit.doc_name):
+            found.add(place)
+            missed.setdefault(hit.dataset_id, []).append(hit.doc_name)
+    return missed
+
+
+def _leading(lanes: Iterable[tuple[float, Sequence[Hit]]], k: float) -> dict[Place, float]:
+    """The weighted sum over the lanes of ``1 / (k + rank)`` for each document, folder, dataset.
+
+    Source: Cormack, Clarke and Büttcher (2009), Reciprocal rank fusion, SIGIR.
+    """
+    scores: dict[Place, float] = {}
+    for weight, lane in lanes:
+        places = dict.fromkeys((hit.dataset_id, hit.doc_name) for hit in lane)
+        for rank, place in enumerate(places, start=1):
+            scores[place] = scores.get(place, 0.0) + weight / (k + rank)
+    return scores
+
+
+def _score_of(place: Place, leading: Mapping[Place, float]) -> float:
+    """A document's score with what the layers of the folders above it, and its dataset's, add."""
+    dataset_id, name = place
+    above = [name[: at + 1] for at, character in enumerate(name[:-1]) if character == "/"]
+    return leading.get(place, 0.0) + sum(
+        leading.get((dataset_id, folder), 0.0) for folder in ("", *above) if folder != name
+    )
+
+
+def _passages(
+    chunks: Sequence[Hit], leading: Mapping[Place, float], recipe: ContextParameters
+) -> tuple[ScoredPassage, ...]:
+    own: dict[tuple[str, str, int], float] = {}
+    hits: dict[tuple[str, str, int], Hit] = {}
+    for rank, hit in enumerate(chunks, start=1):
+        key = hit.dataset_id, hit.doc_name, hit.chunk_index
+        if key not in own:
+            own[key], hits[key] = 1 / (recipe.k + rank), hit
+    scores = dict(own)
+    for (dataset_id, name, index), score in own.items():
+        for near in (index - 1, index + 1):
+            if near >= 0 and recipe.beside:
+                key = dataset_id, name, near
+                scores[key] = scores.get(key, 0.0) + recipe.beside * score
+                hits.setdefault(key, hits[dataset_id, name, index])
+    finds = [
+        ScoredPassage(hit=hits[key], index=key[2], score=score + _score_of(key[:2], leading))
+        for key, score in scores.items()
+    ]
+    return tuple(sorted(finds, key=lambda find: find.order))
+
+
+def _layers(hits: Sequence[Hit], leading: Mapping[Place, float]) -> tuple[ScoredPassage, ...]:
+    finds = [
+        ScoredPassage(
+            hit=hit,
+            index=hit.chunk_index,
+            score=_score_of((hit.dataset_id, hit.doc_name), leading),
+        )
+        for hit in hits
+    ]
+    return tuple(sorted(finds, key=lambda find: find.order))

@@ -1,0 +1,12 @@
+"""The doctor: every invariant looked at, and what breaks one repaired from the truth.
+
+`Service.doctor` is its door. Checks that any three repositories can be put to are here; what
+only a backend can see of itself it tells by the power `IntegrityChecker`.
+"""
+
+from __future__ import annotations
+
+from triptych.diagnostics.checks import Check, FindingCollector
+from triptych.diagnostics.doctor import Doctor
+
+__all__ = ["Check", "Doctor", "FindingCollector"]

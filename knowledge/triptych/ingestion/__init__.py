@@ -1,0 +1,1 @@
+"""The write side: documents are stored, derived, embedded and rebuilt."""

@@ -1,0 +1,148 @@
+"""Bulk writes: a stream of documents in batches, and the tally of what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import attrs
+
+from triptych._internal.progress import Progress, ProgressCallback
+from triptych.errors import ValidationError
+from triptych.records import Failure, NewDocument, PutOutcome, PutReport
+
+__all__ = [
+    "BATCH_CHARACTERS",
+    "EmbeddingProgress",
+    "PutReportBuilder",
+    "RefreshResult",
+    "batches",
+    "check_documents",
+    "check_progress",
+    "new_documents",
+]
+
+_BATCH_DOCUMENTS = 256
+BATCH_CHARACTERS = 4_000_000
+
+
+@attrs.frozen(kw_only=True)
+class RefreshResult:
+    """What bringing some documents up to date came to: sets swapped in, and chunks."""
+
+    rebuilt: int = 0
+    chunks: int = 0
+    embedded: int = 0
+    reused: int = 0
+    failed: tuple[Failure, ...] = ()
+
+
+class EmbeddingProgress:
+    """Counts embedded texts for a progress callback, and remembers what that raised."""
+
+    def __init__(self, progress: ProgressCallback | None) -> None:
+        self._progress = progress
+        self._done = 0
+        self.error: Exception | None = None
+
+    def __call__(self, embedded: int) -> None:
+        self._done += embedded
+        if self._progress is None:
+            return
+        try:
+            self._progress(Progress(phase="embedding", done=self._done))
+        except Exception as error:
+            self.error = error
+            raise
+
+
+class PutReportBuilder:
+    """Adds up a bulk put; a document that is stored but not derived counts as failed."""
+
+    def __init__(self, dataset_id: str) -> None:
+        self._dataset_id = dataset_id
+        self._changes: list[tuple[str, str]] = []
+        self._failed: list[Failure] = []
+        self._done = RefreshResult()
+
+    def refused(self, name: str, error: Exception) -> None:
+        self._failed.append(Failure(dataset_id=self._dataset_id, name=name, error=error))
+
+    def stored(self, outcomes: Iterable[PutOutcome]) -> None:
+        for outcome in outcomes:
+            if outcome.error is None:
+                self._changes.append((outcome.change, outcome.name))
+            else:
+                self.refused(outcome.name, outcome.error)
+
+    def derived(self, done: RefreshResult) -> None:
+        failed = {failure.name for failure in done.failed}
+        self._changes = [change for change in self._changes if change[1] not in failed]
+        self._failed.extend(done.failed)
+        self._done = RefreshResult(
+            chunks=self._done.chunks + done.chunks,
+            embedded=self._done.embedded + done.embedded,
+            reused=self._done.reused + done.reused,
+        )
+
+    def report(self) -> PutReport:
+        kinds = [kind for kind, _ in self._changes]
+        return PutReport(
+            added=kinds.count("added"),
+            updated=kinds.count("updated"),
+            unchanged=kinds.count("unchanged"),
+            chunks=self._done.chunks,
+            embedded=self._done.embedded,
+            reused=self._done.reused,
+            failed=tuple(self._failed),
+        )
+
+
+def new_documents(
+    documents: Iterable[object] | Mapping[str, str], tally: PutReportBuilder
+) -> Iterator[NewDocument]:
+    """The documents that can be stored; those that cannot are told to the tally."""
+    if not isinstance(documents, Mapping):
+        for document in documents:
+            if isinstance(document, NewDocument):
+                yield document
+            else:
+                what = f"put_documents takes NewDocument records, not {type(document).__name__}"
+                tally.refused(repr(document)[:80], ValidationError(what))
+        return
+    for name, content in documents.items():
+        try:
+            document = NewDocument(name=name, content=content)
+        except ValidationError as error:
+            tally.refused(str(name)[:80], error)
+        else:
+            yield document
+
+
+def batches(documents: Iterable[NewDocument]) -> Iterator[list[NewDocument]]:
+    """Batches of bounded count and size, so that a stream of any length fits in memory."""
+    batch: list[NewDocument] = []
+    size = 0
+    for document in documents:
+        batch.append(document)
+        size += len(document.content)
+        if len(batch) >= _BATCH_DOCUMENTS or size >= BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def check_documents(documents: object) -> None:
+    if isinstance(documents, str | bytes) or not isinstance(documents, Iterable):
+        raise ValidationError(
+            "put_documents takes NewDocument records, or maps names to contents: it cannot "
+            f"take a {type(documents).__name__}"
+        )
+
+
+def check_progress(progress: object) -> None:
+    if progress is not None and not callable(progress):
+        raise ValidationError(
+            f"progress is called with a Progress between batches: a {type(progress).__name__} "
+            "cannot be called"
+        )

@@ -1,0 +1,125 @@
+"""The one gate through which texts become vectors: what comes back is checked here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from triptych.contracts import CoverageEmbedder, Embedder, EmbedKind
+from triptych.errors import ProviderError, TriptychError, ValidationError
+from triptych.records import Vector, check_text
+
+__all__ = ["CoverageGate", "check_embedder", "embed", "embed_query"]
+
+_UNIT_TOLERANCE = 1e-3  # float16 and int8 models are off by less; more is worth repairing
+
+
+def check_embedder(embedder: object) -> None:
+    """Refuse what cannot embed, while nothing has been read or written.
+
+    Raises:
+        ValidationError: it is a class, or lacks ``embed``, a signature or a dimension that
+            can be meant.
+    """
+    kind = type(embedder).__name__
+    if isinstance(embedder, type):
+        raise ValidationError(
+            f"the embedder is the class {embedder.__name__}: give an object of it, "
+            f"{embedder.__name__}(…)"
+        )
+    if not callable(getattr(embedder, "embed", None)):
+        raise ValidationError(
+            f"a {kind} is no embedder: give a name such as 'local', None, or an object with "
+            "signature, dimension and embed(texts, *, kind)"
+        )
+    signature = check_text(getattr(embedder, "signature", None), f"the signature of the {kind}")
+    if not signature.strip():
+        raise ValidationError(
+            f"the signature of the {kind} is empty: it names the space of its vectors, so give "
+            "the model, its revision and its dimension"
+        )
+    width = getattr(embedder, "dimension", None)
+    if width is not None and (isinstance(width, bool) or not isinstance(width, int) or width < 1):
+        raise ValidationError(
+            f"the dimension of the embedder {signature!r} is {width!r}: give the length of its "
+            "vectors, or None when it is not known before the first"
+        )
+
+
+def embed(embedder: Embedder, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
+    """Embed and check: float32, one finite row of unit length and right width a text.
+
+    Rows that are not of unit length are scaled to it.
+
+    Raises:
+        ProviderError: the embedder raised, which is the ``__cause__``, or returned something
+            else; the message says what, and for which text. Errors of Triptych's own pass.
+    """
+    who = f"the embedder {embedder.signature!r}"
+    try:
+        raw = np.asarray(embedder.embed(texts, kind=kind))
+    except TriptychError:
+        raise
+    except Exception as error:
+        raise ProviderError(
+            f"{who} failed on {len(texts)} texts, of which the first begins "
+            f"{texts[0][:60]!r} ({type(error).__name__}: {error}): fix it and call again"
+        ) from error
+    width = embedder.dimension
+    if raw.dtype.kind not in "fiu":
+        raise ProviderError(
+            f"{who} returned {raw.dtype} values for {len(texts)} texts: real numbers were expected"
+        )
+    if raw.ndim != 2 or raw.shape[0] != len(texts) or (width and raw.shape[1] != width):
+        raise ProviderError(
+            f"{who} returned an array of shape {raw.shape} for {len(texts)} texts; "
+            f"({len(texts)}, {width or 'dimension'}) was expected: its model and its declared "
+            "dimension do not belong together"
+        )
+    with np.errstate(over="ignore"):  # infinity is told below, with its text
+        vectors = raw.astype(np.float32, copy=False)
+    norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
+    bad = np.flatnonzero(~np.isfinite(norms) | (norms == 0))
+    if bad.size:
+        raise ProviderError(
+            f"{who} returned a vector that is zero or not finite for text {bad[0]} of "
+            f"{len(texts)}, which begins {texts[bad[0]][:60]!r}: its model is damaged, or "
+            "cannot take this text"
+        )
+    if np.any(np.abs(norms - 1.0) > _UNIT_TOLERANCE):
+        vectors = (vectors / norms[:, None]).astype(np.float32)
+    return np.ascontiguousarray(vectors)
+
+
+def embed_query(embedder: Embedder, text: str) -> Vector:
+    """The vector of one query, shape (dimension,)."""
+    row: Vector = embed(embedder, [text], kind="query")[0]
+    return row
+
+
+class CoverageGate:
+    """Whether an embedder's vocabulary covers enough of a text to embed it.
+
+    What the embedder can say is found once: asking a Protocol costs more than a short text.
+    """
+
+    def __init__(self, embedder: object) -> None:
+        self._covering = embedder if isinstance(embedder, CoverageEmbedder) else None
+
+    def admits(self, text: str) -> bool:
+        """True for an embedder that does not judge texts."""
+        covering = self._covering
+        return covering is None or covering.coverage(text) >= covering.coverage_floor
+
+    def objection(self, text: str) -> str | None:
+        """Why a query must not be embedded, None when it may be."""
+        covering = self._covering
+        if covering is None or (share := covering.coverage(text)) >= covering.coverage_floor:
+            return None
+        return (
+            f"the embedder's vocabulary covers {share:.0%} of the query, below its floor of "
+            f"{covering.coverage_floor:.0%}: its vectors would mislead (use a multilingual "
+            "embedder, or mode='bm25')"
+        )

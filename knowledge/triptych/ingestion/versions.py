@@ -1,0 +1,103 @@
+"""The versions of a document: listed, read, compared, put back."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+
+from triptych.contracts import DocumentRepo, VersionReader
+from triptych.errors import NotAvailableError, NotFoundError
+from triptych.records import (
+    DocumentInfo,
+    NewDocument,
+    SourceDocument,
+    check_whole,
+    shown_metadata,
+)
+
+__all__ = ["VersionHistory", "restored", "unified_diff"]
+
+_LINES = re.compile(r"[^\n]*\n|[^\n]+")
+_SHOWN = 12
+"""Kept versions that an error lists."""
+_MOST = (1 << 63) - 1
+"""No version is greater: databases hold integers of 64 bits."""
+
+
+class VersionHistory:
+    """Reads old versions, where the repository has the power to."""
+
+    def __init__(self, documents: DocumentRepo) -> None:
+        self._documents = documents
+        self._reader = documents if isinstance(documents, VersionReader) else None
+
+    def versions(self, dataset_id: str, name: str) -> Sequence[DocumentInfo]:
+        """The current version and the kept ones, newest first; empty without a document."""
+        return self._power().versions(dataset_id, name)
+
+    def get(self, dataset_id: str, name: str, version: int) -> SourceDocument | None:
+        """The document at ``version``, None where there is no document.
+
+        Raises:
+            NotFoundError: there is one, but that version is not kept.
+        """
+        reader = self._power()
+        check_whole(version, "version", least=1)
+        found = reader.get_version(dataset_id, name, version) if version <= _MOST else None
+        if found is not None:
+            return found
+        kept = [info.version for info in reader.versions(dataset_id, name)]
+        if not kept:
+            return None
+        listed = ", ".join(map(str, kept[:_SHOWN])) + (" …" if len(kept) > _SHOWN else "")
+        raise NotFoundError(
+            f"version {version} of {name!r} in {dataset_id!r} is not kept; kept are: {listed}"
+        )
+
+    def _power(self) -> VersionReader:
+        if self._reader is None:
+            raise NotAvailableError(
+                f"{type(self._documents).__name__} keeps no old versions: use a store that does "
+                "(./kb.db, files:///… or memory://), or leave the version out"
+            )
+        return self._reader
+
+
+def restored(old: SourceDocument, if_version: int | None) -> NewDocument:
+    """What puts ``old`` back."""
+    return NewDocument(
+        name=old.name,
+        content=old.content,
+        metadata=old.metadata,
+        if_version=if_version,
+        original_sha256=old.original_sha256,
+        parser_sig=old.parser_sig,
+    )
+
+
+def unified_diff(old: SourceDocument, new: SourceDocument) -> str:
+    """How ``new`` differs from ``old``, line by line, as ``diff -u`` tells it; "" if in nothing.
+
+    Metadata that differs comes first, as lines of its own part.
+    """
+    return _diff(old, new, " metadata", _metadata(old), _metadata(new)) + _diff(
+        old, new, "", old.content, new.content
+    )
+
+
+def _diff(old: SourceDocument, new: SourceDocument, what: str, before: str, after: str) -> str:
+    lines = difflib.unified_diff(
+        _LINES.findall(before),
+        _LINES.findall(after),
+        f"{old.name}{what} (version {old.version})",
+        f"{new.name}{what} (version {new.version})",
+    )
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+    )
+
+
+def _metadata(document: SourceDocument) -> str:
+    shown = shown_metadata(document.metadata)
+    return "".join(f"{key}: {value!r}\n" for key, value in sorted(shown.items()))

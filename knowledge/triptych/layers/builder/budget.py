@@ -1,0 +1,260 @@
+"""Every call of the model: under its ceilings, tried again, written into the ledger."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Sequence
+
+import attrs
+
+from triptych import deadlines
+from triptych.contracts import LLM, LayerJournal
+from triptych.errors import (
+    CancelledError,
+    NotAvailableError,
+    ProviderError,
+    ProviderSetupError,
+    RateLimitedError,
+    UnusableAnswerError,
+    ValidationError,
+)
+from triptych.layers.builder.records import Prices, Stop
+from triptych.records import Generation, Message, ModelUsage, Usage, check_whole
+from triptych.text.tokens import estimate_tokens
+
+__all__ = ["BudgetedLLM", "Ceilings", "OutOfBudgetError", "Retries", "prompt_tokens"]
+
+_MOST_TOKENS = 10**12
+"""Of one call. No model reads so many; the sum of a million such calls fits into 64 bits."""
+
+_SLICE = 0.05  # seconds between two looks at whether the call was cancelled
+
+
+class OutOfBudgetError(Exception):
+    """A call does not fit under what is left of ``ceiling``. It never leaves `apply`.
+
+    Attributes:
+        needed: the smallest ceiling that the call by itself fits under.
+        hopeless: it does not fit under all of the ceiling either.
+        over: no call at all fits any more.
+    """
+
+    def __init__(self, ceiling: Stop, *, needed: float, hopeless: bool, over: bool) -> None:
+        super().__init__(f"{ceiling} is reached; what was made is kept")
+        self.ceiling: Stop = ceiling
+        self.needed = needed
+        self.hopeless = hopeless
+        self.over = over
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Ceilings:
+    """What one `apply` may use; None is no ceiling.
+
+    A call is begun only while it fits: with its prompt's estimated tokens and all the tokens
+    that its answer may have.
+    """
+
+    max_calls: int | None = None
+    max_tokens: int | None = None
+    max_cost: float | None = None
+
+    def __attrs_post_init__(self) -> None:
+        for name in ("max_calls", "max_tokens"):
+            value = getattr(self, name)
+            if value is not None:
+                check_whole(value, name)
+        cost = self.max_cost
+        number = isinstance(cost, int | float) and not isinstance(cost, bool)
+        if cost is not None and not (number and 0 <= cost < float("inf")):
+            raise ValidationError(f"max_cost is a number from 0 up, not {cost!r}")
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Retries:
+    """How often a call that the provider failed is made again, and after how long.
+
+    The pause before the n-th repetition is uniform between half of and ``base * 2**(n - 1)``
+    seconds, at most ``longest``; a provider that says how long to wait is given that, unless it
+    is longer.
+    """
+
+    times: int = 2
+    base: float = 1.0
+    longest: float = 60.0
+
+    def __attrs_post_init__(self) -> None:
+        check_whole(self.times, "retries")
+
+    def pause(self, made: int, error: ProviderError) -> float | None:
+        """Seconds to wait after ``made`` failures; None when the call is given up."""
+        if made > self.times:
+            return None
+        asked = error.retry_after if isinstance(error, RateLimitedError) else None
+        if asked is not None:
+            return asked if asked <= self.longest else None
+        most = min(self.longest, self.base * 2.0 ** (made - 1))
+        return most * random.uniform(0.5, 1.0)
+
+
+def prompt_tokens(messages: Sequence[Message]) -> int:
+    """About how many tokens ``messages`` take."""
+    return sum(estimate_tokens(message.content) + 4 for message in messages)
+
+
+class BudgetedLLM:
+    """Asks the model for one `apply`. Thread-safe.
+
+    Attributes:
+        usage: what was used so far.
+    """
+
+    def __init__(
+        self,
+        llm: LLM,
+        journal: LayerJournal,
+        dataset_id: str,
+        *,
+        ceilings: Ceilings,
+        prices: Prices | None,
+        retries: Retries,
+        least: Usage | None = None,
+    ) -> None:
+        """``least``: what no call takes less than."""
+        self._least = least or Usage()
+        self.usage: ModelUsage = ModelUsage(model=llm.signature)
+        self._llm = llm
+        self._journal = journal
+        self._dataset_id = dataset_id
+        self._ceilings = ceilings
+        self._prices = prices
+        self._retries = retries
+        self._changed = threading.Condition()
+        self._held = Usage()
+        self._under_way = 0
+
+    def ask(self, messages: Sequence[Message], *, max_tokens: int) -> Generation:
+        """The model's answer, whatever it is worth.
+
+        Raises:
+            OutOfBudgetError: the call does not fit under a ceiling; it was not made.
+            ProviderError: the provider failed, also when tried again.
+            UnusableAnswerError, ProviderSetupError, NotAvailableError: asking again is no help.
+            CancelledError: the deadline passed.
+        """
+        asked = Usage(input_tokens=prompt_tokens(messages), output_tokens=max_tokens)
+        failures = 0
+        while True:
+            deadlines.check("making layers")
+            self._hold(asked)
+            used = Usage()
+            try:
+                answer = self._llm.generate(messages, max_tokens=max_tokens)
+                used = _used(answer, asked)
+            except (CancelledError, NotAvailableError, ProviderSetupError):
+                raise
+            except UnusableAnswerError as error:
+                # It was read and answered, and so was paid for: nobody says with how many tokens.
+                used = attrs.evolve(
+                    asked, output_tokens=max_tokens if error.reason == "endless" else 0
+                )
+                raise
+            except ProviderError as error:
+                failures += 1
+                pause = self._retries.pause(failures, error)
+                if pause is None:
+                    raise
+            except Exception as error:
+                raise ProviderError(
+                    f"{self.usage.model} failed ({type(error).__name__}: {error})"
+                ) from error
+            else:
+                return answer
+            finally:
+                self._settle(asked, used)
+            _wait(pause)
+
+    def _hold(self, asked: Usage) -> None:
+        """Reserve what a call may take; wait for what is under way where that may leave room."""
+        with self._changed:
+            while (full := self._full(asked)) is not None:
+                if full == "max_calls" or not self._under_way:
+                    raise self._refusal(full, asked)
+                self._changed.wait(_SLICE)
+                deadlines.check("making layers")
+            self._held = _sum(self._held, asked, 1)
+            self._under_way += 1
+            self.usage = attrs.evolve(self.usage, calls=self.usage.calls + 1)
+
+    def _full(self, asked: Usage) -> Stop | None:
+        """The ceiling that ``asked`` would break."""
+        most = self._ceilings
+        if most.max_calls is not None and self.usage.calls >= most.max_calls:
+            return "max_calls"
+        inputs = self.usage.input_tokens + self._held.input_tokens + asked.input_tokens
+        outputs = self.usage.output_tokens + self._held.output_tokens + asked.output_tokens
+        if most.max_tokens is not None and inputs + outputs > most.max_tokens:
+            return "max_tokens"
+        cost = self._prices.of(inputs, outputs) if self._prices else 0.0
+        return "max_cost" if most.max_cost is not None and cost > most.max_cost else None
+
+    def _refusal(self, ceiling: Stop, asked: Usage) -> OutOfBudgetError:
+        needed: float = 1
+        most = getattr(self._ceilings, ceiling)
+        if ceiling == "max_tokens":
+            needed = asked.input_tokens + asked.output_tokens
+        elif ceiling == "max_cost" and self._prices is not None:
+            needed = self._prices.of(asked.input_tokens, asked.output_tokens)
+        over = ceiling == "max_calls" or (
+            self.usage.calls > 0 and self._full(self._least) is not None
+        )
+        return OutOfBudgetError(ceiling, needed=needed, hopeless=needed > most, over=over)
+
+    def _settle(self, asked: Usage, used: Usage) -> None:
+        cost = self._prices.of(used.input_tokens, used.output_tokens) if self._prices else 0.0
+        spent = ModelUsage(
+            model=self.usage.model,
+            failures=int(used == Usage()),
+            input_tokens=used.input_tokens,
+            output_tokens=used.output_tokens,
+            cost=cost,
+        )
+        with self._changed:
+            self._held = _sum(self._held, asked, -1)
+            self._under_way -= 1
+            self.usage = self.usage + spent
+            self._changed.notify_all()
+        self._journal.record_usage(self._dataset_id, attrs.evolve(spent, calls=1))
+
+
+def _sum(held: Usage, asked: Usage, sign: int) -> Usage:
+    return Usage(
+        input_tokens=held.input_tokens + sign * asked.input_tokens,
+        output_tokens=held.output_tokens + sign * asked.output_tokens,
+    )
+
+
+def _used(answer: object, asked: Usage) -> Usage:
+    """What the answer says it took; an estimate where it says nothing."""
+    usage = answer.usage if isinstance(answer, Generation) else Usage()
+    text = answer.text if isinstance(answer, Generation) else ""
+    return Usage(
+        input_tokens=_count(usage.input_tokens) or asked.input_tokens,
+        output_tokens=_count(usage.output_tokens) or estimate_tokens(text),
+    )
+
+
+def _count(said: object) -> int:
+    """What a server says of tokens, as a number that can be; 0 where it is none."""
+    if not isinstance(said, int) or isinstance(said, bool):
+        return 0
+    return min(max(said, 0), _MOST_TOKENS)
+
+
+def _wait(seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        deadlines.check("making layers")
+        time.sleep(min(left, _SLICE))

@@ -1,0 +1,394 @@
+"""Carrying a plan out: documents first, then folders from the inside out, the dataset last."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import Final, NoReturn, cast, get_args
+
+import attrs
+
+from triptych import deadlines
+from triptych._internal.progress import Progress, ProgressCallback
+from triptych.contracts import LayerJournal
+from triptych.errors import (
+    ConflictError,
+    DerivationError,
+    NotAvailableError,
+    NotFoundError,
+    ProviderError,
+    ProviderSetupError,
+    UnusableAnswerError,
+)
+from triptych.ingestion.folder_tree import children, parent_of, summaries_of
+from triptych.layers.builder.budget import BudgetedLLM, OutOfBudgetError
+from triptych.layers.builder.concurrency import map_unordered
+from triptych.layers.builder.generators import Source
+from triptych.layers.builder.output_validation import BadAnswerError
+from triptych.layers.builder.plan import LAYERS, Scope, walk
+from triptych.layers.builder.records import LayerPlan, LayerReport, PlannedLayer, Stop
+from triptych.records import (
+    DerivedLayer,
+    Failure,
+    Generation,
+    Layer,
+    Message,
+    ParkedReason,
+    QuarantinedLayer,
+    SourceDocument,
+)
+from triptych.signatures import content_sha256, summaries_input_sig
+
+__all__ = ["Run"]
+
+
+_MOST_TOO_LARGE: Final = 1_000
+"""After so many that do not fit, and none that does, the run ends."""
+
+PARKED_REASONS: Final = frozenset(get_args(ParkedReason))
+
+
+class _StoppedError(Exception):
+    """The run ends: no further artifact is begun."""
+
+
+class Run:
+    """One `apply`."""
+
+    def __init__(
+        self,
+        plan: LayerPlan,
+        scope: Scope,
+        meter: BudgetedLLM | None,
+        *,
+        workers: int,
+        patience: int,
+    ) -> None:
+        self._plan = plan
+        self._scope = scope
+        self._meter = meter
+        self._workers = workers
+        self._patience = patience
+        self._lock = threading.Lock()
+        self._made = self._unchanged = self._removed = self._done = 0
+        self._quarantined: list[QuarantinedLayer] = []
+        self._failed: list[Failure] = []
+        self._in_a_row = 0
+        self._stopped: Stop | None = None
+        self._short: Stop | None = None
+        self._skipped = 0
+        self._least: float | None = None
+        self._waiting: set[str] = set()
+        self._known = {
+            (each.doc_name, each.layer): each
+            for each in scope.journal.quarantined(scope.dataset_id)
+        }
+
+    def carry_out(self, progress: ProgressCallback | None) -> LayerReport:
+        """Make what is stale, until it is made, or a ceiling or the provider ends it.
+
+        Raises:
+            CancelledError: the deadline passed; what was made stays.
+            StoreError: the store failed; likewise.
+        """
+
+        def tell(_: object) -> None:
+            if progress is not None:
+                total = self._plan.artifacts + self._plan.conditional
+                progress(Progress(phase="layers", done=self._done, total=max(total, self._done)))
+
+        try:
+            with closing(
+                map_unordered(self._document, self._documents(), self._workers)
+            ) as results:
+                for done in results:
+                    tell(done)
+            if self._stopped is None:
+                self._folders(tell)
+        except _StoppedError:
+            pass
+        calls = self._meter.usage.calls if self._meter else 0
+        return LayerReport(
+            made=self._made,
+            unchanged=self._unchanged,
+            removed=self._removed,
+            quarantined=tuple(self._quarantined),
+            failed=tuple(self._failed),
+            usage=(self._meter.usage,) if self._meter and self._meter.usage.calls else (),
+            skipped=self._skipped,
+            stopped=self._stopped or self._short,
+            least=None if self._made or calls else self._least,
+            warnings=self._plan.warnings,
+        )
+
+    # What is to be done
+
+    def _documents(self) -> Iterator[tuple[str, list[Layer]]]:
+        """The documents with stale layers, read while others are being made."""
+        name, layers = "", list[Layer]()
+        for item in self._to_do():
+            if not item.doc_name or item.doc_name.endswith("/"):
+                continue
+            if item.doc_name != name:
+                if layers:
+                    yield name, layers
+                name, layers = item.doc_name, []
+            layers.append(item.layer)
+        if layers:
+            yield name, layers
+
+    def _to_do(self) -> Iterator[PlannedLayer]:
+        for item in walk(self._scope):
+            if self._stopped is not None:
+                return
+            if not item.conditional and (
+                item.reason != "quarantined" or self._scope.retry_quarantined
+            ):
+                yield item
+
+    def _folders(self, tell: Callable[[object], None]) -> None:
+        """One depth after the other: a folder that comes out otherwise calls on the one around."""
+        by_depth: defaultdict[int, set[str]] = defaultdict(set)
+        gone: dict[str, int] = defaultdict(int)
+        for item in self._to_do():
+            if item.reason == "gone":
+                gone[item.doc_name] += 1
+            elif not item.doc_name or item.doc_name.endswith("/"):
+                by_depth[item.doc_name.count("/")].add(item.doc_name)
+        wanted = self._scope.folders()
+        if gone:
+            # Of a folder that another has filled meanwhile they stay, stale.
+            removed = self._scope.service.documents.delete_orphans(self._scope.dataset_id, gone)
+            self._removed += sum(gone[name] for name in removed)
+        for depth in range(max(by_depth, default=-1), -1, -1):
+            names = sorted(by_depth.pop(depth, set()) - self._waiting)
+            with closing(map_unordered(self._folder, names, self._workers)) as results:
+                for name, changed in results:
+                    tell(name)
+                    around = parent_of(name)
+                    if (
+                        changed
+                        and name
+                        and (wanted is None or around in wanted or self._scope.is_wanted(around))
+                    ):
+                        by_depth[depth - 1].add(around)
+            if self._stopped is not None:
+                return
+
+    # One source
+
+    def _document(self, work: tuple[str, list[Layer]]) -> None:
+        """Make a document's stale layers; once more if it changes meanwhile."""
+        name, layers = work
+        for attempt in range(2):
+            try:
+                document = self._scope.service.get_document(self._scope.dataset_id, name)
+                self._make_document(document, layers)
+            except NotFoundError:
+                return  # it was deleted meanwhile
+            except ConflictError as error:
+                if error.expected is None:
+                    raise  # the dataset is configured otherwise: nothing can be stored in it
+                if attempt:
+                    self._fail(name, error)
+            else:
+                return
+
+    def _make_document(self, document: SourceDocument, layers: Sequence[Layer]) -> None:
+        service, dataset_id = self._scope.service, self._scope.dataset_id
+
+        def put(layer: Layer, content: str, prompt_sig: str) -> None:
+            service.put_document_layer(
+                dataset_id,
+                document.name,
+                layer,
+                content,
+                prompt_sig=prompt_sig,
+                source_version=document.version,
+            )
+
+        fed = content_sha256(document.content)
+        self._make(document.name, Source(document=document), layers, fed, {fed}, put)
+
+    def _folder(self, name: str) -> tuple[str, bool]:
+        """Make a folder's stale layers; whether its abstract came out otherwise."""
+        service, dataset_id = self._scope.service, self._scope.dataset_id
+        below = children(service.layer_repo, dataset_id, name)
+        if not below:
+            return name, False
+
+        def put(layer: Layer, content: str, prompt_sig: str) -> None:
+            if name:
+                service.put_folder_layer(
+                    dataset_id, name, layer, content, prompt_sig=prompt_sig, summaries=below
+                )
+            else:
+                service.put_dataset_layer(
+                    dataset_id, layer, content, prompt_sig=prompt_sig, summaries=below
+                )
+
+        fed = summaries_input_sig(below)
+        inputs = {fed}
+        if not name:
+            inputs.add(summaries_input_sig(summaries_of(service.layer_repo, dataset_id)))
+        try:
+            changed = self._make(name, Source(children=below), LAYERS, fed, inputs, put)
+        except NotFoundError:
+            return name, False  # its documents were deleted meanwhile
+        return name, changed
+
+    def _make(
+        self,
+        name: str,
+        source: Source,
+        layers: Sequence[Layer],
+        fed: str,
+        inputs: Collection[str],
+        put: Callable[[Layer, str, str], None],
+    ) -> bool:
+        """Make those of ``layers`` that are stale still; whether the abstract is another now."""
+        scope, folder, changed = self._scope, source.document is None, False
+        write: Callable[[Layer], str] | None = None
+        for layer in layers:
+            self._check()
+            stored = scope.service.layer_repo.get(scope.dataset_id, name, layer)
+            wanted = scope.maker.prompt_sig(layer, folder=folder, size=source.size)
+            if scope.reason(stored, inputs, wanted) is None:
+                continue
+            known = self._known.get((name, layer))
+            if not scope.retry_quarantined and scope.is_quarantined(known, inputs, wanted):
+                continue
+            try:
+                write = write or scope.maker.writer(
+                    source, _BudgetedModel(scope, self._meter, name)
+                )
+                content = write(layer)
+            except OutOfBudgetError as error:
+                self._skip(name, error)
+                continue
+            except (BadAnswerError, UnusableAnswerError) as error:
+                self._park(self._entry(name, layer, fed, wanted, error))
+                continue
+            except (ProviderSetupError, NotAvailableError) as error:
+                self._fail(name, error)
+                self._stop("provider")
+            except ProviderError as error:
+                self._fail_by_provider(name, error)
+                continue
+            try:
+                put(layer, content, wanted)
+            except DerivationError as error:
+                self._fail(name, error)
+                continue
+            self._count(stored, content)
+            if known is not None:
+                scope.journal.release_quarantined(scope.dataset_id, name, layer)
+            if layer is Layer.ABSTRACT:
+                changed = stored is None or stored.content != content
+        return changed
+
+    # What came of it
+
+    def _entry(
+        self,
+        name: str,
+        layer: Layer,
+        input_sig: str,
+        prompt_sig: str,
+        error: BadAnswerError | UnusableAnswerError,
+    ) -> QuarantinedLayer:
+        reason = error.reason
+        return QuarantinedLayer(
+            dataset_id=self._scope.dataset_id,
+            doc_name=name,
+            layer=layer,
+            input_sig=input_sig,
+            prompt_sig=prompt_sig,
+            reason=cast(ParkedReason, reason) if reason in PARKED_REASONS else "unusable",
+            message=str(error),
+            quarantined_at=datetime.now(UTC),
+        )
+
+    def _count(self, stored: DerivedLayer | None, content: str) -> None:
+        with self._lock:
+            self._made += 1
+            self._done += 1
+            self._unchanged += stored is not None and stored.content == content
+            self._in_a_row = 0
+
+    def _park(self, entry: QuarantinedLayer) -> None:
+        self._scope.journal.quarantine(entry)
+        with self._lock:
+            self._quarantined.append(entry)
+            self._done += 1
+            self._in_a_row = 0  # the provider answers
+
+    def _fail_by_provider(self, name: str, error: ProviderError) -> None:
+        """The provider failed, whatever the input: the next plan tries it again."""
+        self._fail(name, error)
+        with self._lock:
+            self._in_a_row += 1
+            given_up = self._in_a_row >= self._patience
+        if given_up:
+            self._stop("provider")
+
+    def _skip(self, name: str, error: OutOfBudgetError) -> None:
+        """Leave it to the next run, or end this one where no other would fit either."""
+        with self._lock:
+            self._short = self._short or error.ceiling
+            self._least = error.needed if self._least is None else min(self._least, error.needed)
+            if not error.over:
+                self._skipped += 1
+                self._done += 1
+            folder = name
+            # Its folders would be made again as soon as it is there.
+            while not error.hopeless and folder not in self._waiting:
+                self._waiting.add(folder := parent_of(folder))
+            looked_at = self._skipped
+        nothing_fits = not self._made and looked_at >= _MOST_TOO_LARGE
+        if error.over or nothing_fits:
+            self._stop(error.ceiling)
+
+    def _fail(self, name: str, error: Exception) -> None:
+        with self._lock:
+            self._failed.append(Failure(dataset_id=self._scope.dataset_id, name=name, error=error))
+            self._done += 1
+
+    def _stop(self, why: Stop) -> NoReturn:
+        with self._lock:
+            self._stopped = self._stopped or why
+        raise _StoppedError
+
+    def _check(self) -> None:
+        deadlines.check("making layers")
+        if self._stopped is not None:
+            raise _StoppedError
+
+
+@attrs.frozen
+class _BudgetedModel:
+    """`LayerModel` for one source of a run."""
+
+    scope: Scope
+    meter: BudgetedLLM | None
+    name: str
+
+    def ask(self, messages: Sequence[Message], *, max_tokens: int) -> Generation:
+        assert self.meter is not None  # whoever asks was given a model
+        return self.meter.ask(messages, max_tokens=max_tokens)
+
+    @property
+    def _journal(self) -> LayerJournal:
+        return self.scope.journal
+
+    def checkpoints(self) -> Mapping[str, str]:
+        return self._journal.checkpoints(self.scope.dataset_id, self.name)
+
+    def put_checkpoint(self, key: str, content: str) -> None:
+        self._journal.put_checkpoint(self.scope.dataset_id, self.name, key, content)
+
+    def prune_checkpoints(self, keys: Collection[str]) -> None:
+        self._journal.prune_checkpoints(self.scope.dataset_id, self.name, keys)

@@ -1,0 +1,159 @@
+"""Records as plain data, which JSON and its like can hold, and back.
+
+A record is a dict of its fields. A time is an ISO 8601 string, a vector the base64 of its
+float32 numbers (little-endian), an enum's member its string, a tuple a list. Records of a
+backend's own are taken too: any attrs class whose fields are annotated with these kinds of
+values, or with mappings and tuples of them.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import types
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import attrs
+import numpy as np
+
+from triptych.errors import ValidationError
+from triptych.records import Vector
+
+__all__ = ["from_dict", "to_dict"]
+
+T = TypeVar("T")
+_Reader = Callable[[Any], Any]
+_BARE = frozenset({str, int, float, bool, types.NoneType})
+_ATOMS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
+
+
+def to_dict(value: Any) -> Any:
+    """``value``, a record or whatever a record holds, as plain data of its own.
+
+    Raises:
+        TypeError: it is, or holds, something that has no plain form.
+    """
+    kind: Any = type(value)
+    if kind in _BARE:
+        return value
+    if names := _names(kind):
+        fields = {name: getattr(value, name) for name in names}
+        return {k: v if type(v) in _BARE else to_dict(v) for k, v in fields.items()}
+    if isinstance(value, Mapping):
+        return {str(key): to_dict(each) for key, each in value.items()}
+    if isinstance(value, tuple | list):
+        return [to_dict(each) for each in value]
+    if isinstance(value, StrEnum):
+        return str(value)
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, np.ndarray) and (value.dtype, value.ndim) == (np.float32, 1):
+        return base64.b64encode(value.astype("<f4").tobytes()).decode("ascii")
+    raise TypeError(f"a {kind.__name__} has no plain form: {value!r:.60}")
+
+
+def from_dict(kind: type[T], plain: object) -> T:
+    """The record of class ``kind`` that `to_dict` made ``plain`` of.
+
+    Fields that are missing get their defaults. Vectors are read-only.
+
+    Raises:
+        ValidationError: ``plain`` is something else; the message leads to the place.
+    """
+    hint: Any = kind
+    record: T = _reader(hint)(plain)
+    return record
+
+
+@functools.cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in attrs.fields(kind)) if attrs.has(kind) else ()
+
+
+@functools.cache
+def _reader(hint: Any) -> _Reader:
+    """What makes a value of type ``hint`` from plain data."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if hint == Vector:
+        return _vector
+    if hint in _ATOMS:
+        return functools.partial(_atom, hint)
+    if origin is Literal:
+        return functools.partial(_member, inner)
+    if origin in (Union, types.UnionType) and len(inner) == 2 and inner[1] is types.NoneType:
+        return functools.partial(_optional, _reader(inner[0]))
+    if origin is tuple and inner[1:] == (...,):
+        return functools.partial(_items, _reader(inner[0]))
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return functools.partial(_mapping, _reader(inner[0]), _reader(inner[1]))
+    if hint is datetime:
+        return _time
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        members = {str(member): member for member in hint}
+        return lambda plain: members[_member(tuple(members), plain)]
+    if isinstance(hint, type) and attrs.has(hint):
+        hints = get_type_hints(hint)
+        fields = {field.name: _reader(hints[field.name]) for field in attrs.fields(hint)}
+        needed = [f.name for f in attrs.fields(hint) if f.default is attrs.NOTHING]
+        return functools.partial(_record, hint, fields, needed)
+    raise TypeError(f"a field of type {hint} has no plain form")
+
+
+def _record(kind: type[Any], fields: Mapping[str, _Reader], needed: list[str], plain: Any) -> Any:
+    given = _atom(dict, plain)
+    for name in [*needed, *given]:
+        if name not in given:
+            raise ValidationError(f"{name} of a {kind.__name__} is missing")
+        if name not in fields:
+            raise ValidationError(f"a {kind.__name__} has no field {name!r}")
+    return kind(**{name: _at(name, fields[name], value) for name, value in given.items()})
+
+
+def _mapping(key: _Reader, value: _Reader, plain: Any) -> dict[Any, Any]:
+    return {key(name): _at(name, value, each) for name, each in _atom(dict, plain).items()}
+
+
+def _items(item: _Reader, plain: Any) -> tuple[Any, ...]:
+    return tuple(_at(at, item, each) for at, each in enumerate(_atom(list, plain)))
+
+
+def _at(step: str | int, reader: _Reader, plain: Any) -> Any:
+    try:
+        return reader(plain)
+    except ValidationError as error:
+        raise ValidationError(f"{step}: {error}") from None
+
+
+def _optional(reader: _Reader, plain: Any) -> Any:
+    return None if plain is None else reader(plain)
+
+
+def _atom(kind: type[Any], plain: Any) -> Any:
+    if type(plain) is kind or (kind is float and type(plain) is int):
+        return plain
+    wanted = _ATOMS.get(kind, "an object" if kind is dict else "a list")
+    raise ValidationError(f"{wanted} belongs here, not {plain!r:.60}")
+
+
+def _member(choices: tuple[Any, ...], plain: Any) -> Any:
+    if isinstance(plain, str) and plain in choices:
+        return plain
+    raise ValidationError(f"one of {', '.join(map(repr, choices))} belongs here, not {plain!r:.60}")
+
+
+def _time(plain: Any) -> datetime:
+    try:
+        return datetime.fromisoformat(_atom(str, plain))
+    except ValueError:
+        raise ValidationError(f"a time in ISO 8601 belongs here, not {plain!r:.60}") from None
+
+
+def _vector(plain: Any) -> Vector:
+    try:
+        data = base64.b64decode(_atom(str, plain), validate=True)
+        return np.frombuffer(data, "<f4").astype(np.float32, copy=False)
+    except ValueError:
+        raise ValidationError(f"float32 in base64 belong here, not {plain!r:.60}") from None

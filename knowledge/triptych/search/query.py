@@ -1,0 +1,159 @@
+"""All query validation of Triptych: what `Service.search` calls.
+
+Who keeps a query's fields for later, as a graph node does, calls it when they are given too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from triptych.errors import ValidationError
+from triptych.records import Filter, Mode, Query, Scope, check_text, to_layer, to_mode, to_scope
+
+__all__ = ["DEFAULT_THRESHOLD", "LANES", "MAX_TOP_K", "over_fetch", "resolve_mode", "validate"]
+
+DEFAULT_THRESHOLD = 0.1 / 2.2
+"""A keyword score below which a chunk says little, for ``min_scores={"bm25": …}``. Nothing uses
+it by itself.
+
+The reference's value is 0.1. Its BM25 has the same idf, k1 and b as ours, and the constant factor
+``k1 + 1`` = 2.2, which Lucene's formula leaves out. The quotient keeps the same chunks here."""
+
+LANES = ("bm25", "vector")
+MAX_TOP_K = 10_000
+_MAX_QUERY = 100_000
+_MOST_BOOST = 1000
+_LEAST_DEPTH = 30  # candidates a lane brings to fusion at least: docs/explanation/retrieval.md
+
+
+def validate(query: Query) -> tuple[Query, Filter]:
+    """The query with every field in its canonical type, and its filter.
+
+    Raises:
+        ValidationError: a field is invalid; the message names it and says what can.
+    """
+    text = check_text(query.text, "the query")
+    if not text.strip("\0 \t\r\n\f\v\u3000"):
+        raise ValidationError("the query is empty: give it at least one word")
+    if "\0" in text:
+        raise ValidationError("the query holds a NUL character: remove it")
+    if len(text) > _MAX_QUERY:
+        raise ValidationError(
+            f"the query is {len(text):,} characters long; {_MAX_QUERY:,} is the most: "
+            "search with its essential sentences"
+        )
+    if query.dataset_id is not None:
+        check_text(query.dataset_id, "dataset_id")
+    judged = attrs.evolve(
+        query,
+        layer=to_layer(query.layer),
+        mode=None if query.mode is None else to_mode(query.mode),
+        scope=to_scope(query.scope),
+        top_k=_top_k(query.top_k),
+        threshold=None if query.threshold is None else _number(query.threshold, "threshold"),
+        min_scores=_min_scores(query.min_scores),
+        fresh_only=_switch(query.fresh_only),
+        keyword_boost=_share(query.keyword_boost),
+    )
+    if judged.scope is Scope.SINGLE and not judged.dataset_id:
+        raise ValidationError("name a dataset_id, or search everywhere with scope='all'")
+    if judged.scope is Scope.ALL and judged.dataset_id:
+        raise ValidationError(
+            f"scope='all' searches every dataset, but dataset_id={judged.dataset_id!r} names "
+            "one: leave one of the two out"
+        )
+    return judged, _filter(judged.where)
+
+
+def resolve_mode(mode: Mode | str | None, *, has_embedder: bool) -> Mode:
+    """The mode that a search runs in: None is hybrid with an embedder, else keyword.
+
+    Raises:
+        ValidationError: ``mode`` is no mode.
+    """
+    if mode is None:
+        return Mode.HYBRID if has_embedder else Mode.BM25
+    return to_mode(mode)
+
+
+def over_fetch(top_k: int) -> int:
+    """How deep a lane reaches so that fusion has enough to choose from."""
+    return max(_LEAST_DEPTH, 2 * top_k)
+
+
+def _top_k(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValidationError(f"top_k must be a whole number, not {value!r}")
+    if not 1 <= value <= MAX_TOP_K:
+        raise ValidationError(f"top_k must lie between 1 and {MAX_TOP_K:,}, not {value}")
+    return value
+
+
+def _switch(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValidationError(f"fresh_only is True or False, not {value!r:.60}")
+    return value
+
+
+def _number(value: Any, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+        raise ValidationError(f"{what} must be a number, not {value!r}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValidationError(f"{what} is a number beyond all scores: give a smaller one") from None
+
+
+def _share(value: Any) -> float:
+    share = _number(value, "keyword_boost")
+    if not 0 <= share <= _MOST_BOOST:
+        raise ValidationError(
+            f"keyword_boost is a share from 0 to {_MOST_BOOST}, such as 0.1 for 10 percent a "
+            f"word, not {value}"
+        )
+    return share
+
+
+def _min_scores(value: Any) -> dict[str, float]:
+    if not isinstance(value, Mapping):
+        raise ValidationError("min_scores must map a lane's name to its least score")
+    for lane in value:
+        if lane not in LANES:
+            raise ValidationError(
+                f"min_scores names the lane {lane!r}; the lanes are {' and '.join(LANES)}"
+            )
+    return {lane: _number(score, f"min_scores[{lane!r}]") for lane, score in value.items()}
+
+
+def _values(key: str, value: Any) -> tuple[str, ...]:
+    """One string, or any of several."""
+    values = (value,) if isinstance(value, str) else value
+    if not isinstance(values, list | tuple | set | frozenset):
+        raise ValidationError(
+            f"where[{key!r}] must be a string or a list of strings, not {value!r:.60}"
+        )
+    return tuple(check_text(item, f"where[{key!r}]") for item in values)
+
+
+def _filter(where: Any) -> Filter:
+    if not isinstance(where, Mapping):
+        raise ValidationError("where must map metadata keys to the values they may have")
+    names: frozenset[str] | None = None
+    prefixes: tuple[str, ...] | None = None
+    headings: frozenset[str] | None = None
+    metadata: dict[str, frozenset[str]] = {}
+    for key, value in where.items():
+        check_text(key, "a key of where")
+        values = _values(key, value)
+        if key == "doc_name":
+            names = frozenset(values)
+        elif key == "doc_prefix":
+            prefixes = tuple(sorted(set(values)))
+        elif key == "heading":
+            headings = frozenset(values)
+        else:
+            metadata[key] = frozenset(values)
+    return Filter(doc_names=names, doc_prefixes=prefixes, headings=headings, metadata=metadata)

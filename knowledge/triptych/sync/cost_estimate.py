@@ -1,0 +1,71 @@
+"""What a sync would cost, worked out without a call of the embedder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from triptych.chunking import embedding_text
+from triptych.contracts import VectorReader
+from triptych.ingestion.batches import batches
+from triptych.ingestion.derivation import EMBED_BATCH
+from triptych.ingestion.embedding import CoverageGate
+from triptych.records import NewDocument
+from triptych.service import Service
+from triptych.signatures import embedding_input_sig
+
+__all__ = ["Price", "price"]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Price:
+    """Chunks to derive, those of them to embed, and the calls of the embedder that takes."""
+
+    chunks: int = 0
+    embedded: int = 0
+    model_calls: int = 0
+
+
+def price(service: Service, dataset_id: str, documents: Iterable[NewDocument]) -> Price:
+    """The cost of putting ``documents``, in the batches in which they would be put."""
+    seen: set[str] = set()
+    total = Price()
+    for batch in batches(documents):
+        texts: dict[str, str] = {}
+        chunks = 0
+        for document in batch:
+            for text in _texts(service, document):
+                chunks += 1
+                texts.setdefault(embedding_input_sig(text), text)
+        wanted = _missing(service, dataset_id, {k: v for k, v in texts.items() if k not in seen})
+        seen.update(wanted)
+        total = Price(
+            chunks=total.chunks + chunks,
+            embedded=total.embedded + len(wanted),
+            model_calls=total.model_calls + -(-len(wanted) // EMBED_BATCH),
+        )
+    return total
+
+
+def _texts(service: Service, document: NewDocument) -> list[str]:
+    """What is embedded of a document, chunk by chunk, as `DerivationPipeline` puts it together."""
+    metadata = document.metadata or {}
+    content, title = document.content, metadata.get("title")
+    chunker = service.options.chunkers.for_document(document.name, metadata)
+    return [
+        embedding_text(title, spec.heading_path, content[spec.start : spec.end])
+        for spec in chunker.chunk(content)
+    ]
+
+
+def _missing(service: Service, dataset_id: str, texts: Mapping[str, str]) -> set[str]:
+    """The digests of those texts that would be embedded."""
+    embedder = service.options.embedder
+    if embedder is None or not texts:
+        return set()
+    gate = CoverageGate(embedder)
+    wanted = {digest for digest, text in texts.items() if gate.admits(text)}
+    if wanted and isinstance(service.chunks, VectorReader):
+        wanted -= set(service.chunks.known_vectors(dataset_id, embedder.signature, sorted(wanted)))
+    return wanted

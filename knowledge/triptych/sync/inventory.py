@@ -1,0 +1,134 @@
+"""What is in the folders and what is in the store, side by side, for one dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from triptych.errors import ConflictError, NotAvailableError, NotFoundError, ValidationError
+from triptych.parsing.files import Skipped
+from triptych.records import DerivedSig, DocumentInfo, Failure
+from triptych.records.checks import check_document_name
+from triptych.service import Service
+from triptych.sync.roots import MARK, SyncRoot
+from triptych.sync.scanner import FileStat, Scan, Scanner
+
+__all__ = ["File", "Inventory", "take_inventory"]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class File:
+    """A file that is taken, and the document it becomes."""
+
+    root: SyncRoot
+    relative: str
+    name: str
+    stat: FileStat
+
+
+@attrs.define(kw_only=True)
+class Inventory:
+    """One dataset's files and documents.
+
+    ``infos`` and ``sigs`` are read before any file is, so that a write in between is noticed
+    by the version it leaves.
+    """
+
+    dataset_id: str
+    files: dict[str, File] = attrs.field(factory=dict)
+    infos: Mapping[str, DocumentInfo] = attrs.field(factory=dict)
+    sigs: Mapping[str, DerivedSig] = attrs.field(factory=dict)
+    scans: list[tuple[SyncRoot, Scan]] = attrs.field(factory=list)
+    skipped: list[Skipped] = attrs.field(factory=list)
+    failed: list[Failure] = attrs.field(factory=list)
+
+    def gone(self) -> list[DocumentInfo]:
+        """The documents of these roots whose file is not there any more, ordered by name."""
+        failed = {failure.name for failure in self.failed}
+        scans = {root.key: (root, scan) for root, scan in self.scans}
+        found = []
+        for name, info in self.infos.items():
+            if name in self.files or name in failed:
+                continue
+            if info.metadata.get(MARK) not in scans:
+                continue
+            root, scan = scans[info.metadata[MARK]]
+            # Under another prefix than the root's of now, it has no file at all.
+            relative = root.relative_of(name)
+            if "" in scan.unlisted or (relative is not None and scan.hides(relative)):
+                continue
+            found.append(info)
+        return found
+
+
+def take_inventory(
+    service: Service,
+    dataset_id: str,
+    roots: Sequence[tuple[SyncRoot, Scanner]],
+    names: Sequence[str] | None = None,
+) -> Inventory:
+    """Look at all of the dataset's roots, or at the files of ``names`` alone."""
+    found = Inventory(dataset_id=dataset_id)
+    if names is None:
+        found.infos = {info.name: info for info in service.documents.list(dataset_id)}
+    else:
+        infos = (service.documents.get_info(dataset_id, name) for name in names)
+        found.infos = {info.name: info for info in infos if info is not None}
+    found.sigs = service.chunks.get_doc_sigs(dataset_id, list(found.infos)) if found.infos else {}
+    for root, scanner in roots:
+        scan = scanner.scan() if names is None else _look(root, scanner, names)
+        found.scans.append((root, scan))
+        found.skipped += scan.skipped
+        _fail(found, root, scan)
+        for relative, stat in scan.files.items():
+            _take(found, root, relative, stat)
+    return found
+
+
+def _look(root: SyncRoot, scanner: Scanner, names: Sequence[str]) -> Scan:
+    together = Scan()
+    for name in names:
+        relative = root.relative_of(name)
+        if relative is None:
+            continue
+        one = scanner.look(relative)
+        together.files.update(one.files)
+        together.skipped += one.skipped
+        together.failed.update(one.failed)
+        together.unlisted |= one.unlisted
+        together.links = together.links or one.links
+    return together
+
+
+def _take(found: Inventory, root: SyncRoot, relative: str, stat: FileStat) -> None:
+    name = root.name_of(relative)
+    other = found.files.get(name)
+    error: Exception | None = None
+    try:
+        check_document_name(name)
+    except ValidationError as raised:
+        error = raised
+    if other is not None:
+        error = ConflictError(
+            f"{str(other.root.path / other.relative)!r} has the name {name!r} already: give one "
+            "of the two folders a prefix, or another dataset"
+        )
+    if error is not None:
+        found.failed.append(Failure(dataset_id=found.dataset_id, name=name, error=error))
+        return
+    found.files[name] = File(root=root, relative=relative, name=name, stat=stat)
+
+
+def _fail(found: Inventory, root: SyncRoot, scan: Scan) -> None:
+    for relative, error in scan.failed.items():
+        path = root.path / relative if relative else root.path
+        if isinstance(error, FileNotFoundError | NotADirectoryError):
+            told: Exception = NotFoundError(
+                f"there is no folder {str(path)!r}; its documents are kept until it is back"
+            )
+        else:
+            told = NotAvailableError(f"{str(path)!r} cannot be looked at: {error.strerror}")
+        told.__cause__ = error
+        name = root.name_of(relative) if relative else str(root.path)
+        found.failed.append(Failure(dataset_id=found.dataset_id, name=f"{name}/", error=told))

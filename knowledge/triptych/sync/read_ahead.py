@@ -1,0 +1,246 @@
+"""From a file to what is to be put: the part that workers do, side by side."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Literal
+
+import attrs
+
+from triptych.errors import (
+    CancelledError,
+    ConflictError,
+    NotAvailableError,
+    TriptychError,
+    ValidationError,
+)
+from triptych.parsing.categories import category
+from triptych.records import DerivedSig, DocumentInfo, NewDocument
+from triptych.signatures import content_sha256
+from triptych.sync.file_bytes import read_file
+from triptych.sync.inventory import File
+from triptych.sync.parsing import SyncParser
+from triptych.sync.roots import MARK
+from triptych.sync.state import LEFT_OUT, FileRecord, outcome_of
+
+__all__ = ["FileReader", "MetadataFunction", "ParsedCandidate", "SourceFile", "Task", "is_fresh"]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class SourceFile:
+    """A parsed file, as a function that adds metadata is shown it."""
+
+    name: str
+    path: Path
+    content: str
+    metadata: Mapping[str, str]
+
+
+MetadataFunction = Callable[[SourceFile], Mapping[str, str]]
+"""What it returns is added to a file's metadata, and wins over what is there. Called from several
+threads; the same for the same file, or else a sync cannot tell what is unchanged."""
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Task:
+    """A file, and what is known of it from before: in the store, and from the last sync.
+
+    ``own_keys`` are those of the roots that are synced together: a file may take over from
+    another of them.
+    """
+
+    file: File
+    own_keys: frozenset[str]
+    info: DocumentInfo | None
+    fresh: bool
+    known: FileRecord | None
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class ParsedCandidate:
+    """What is to be done for a file.
+
+    ``same`` says of what is to be put that it is what the store has: only its chunks, or what is
+    known of its origin, may be behind.
+    """
+
+    task: Task
+    outcome: Literal["unchanged", "left out", "put", "failed", "vanished"]
+    known: FileRecord | None = None
+    document: NewDocument | None = None
+    content_sha256: str = ""
+    same: bool = False
+    error: Exception | None = None
+
+
+def is_fresh(sig: DerivedSig | None, info: DocumentInfo, chunker: str, embedder: str) -> bool:
+    """Whether a chunk set is of this document's input and this configuration."""
+    return (
+        sig is not None
+        and sig.input_sig == info.input_sig
+        and sig.chunker_sig == chunker
+        and sig.embed_sig == embedder
+    )
+
+
+class FileReader:
+    """Decides, for one file after the other, what a sync has to do. Thread-safe; writes nothing."""
+
+    def __init__(
+        self,
+        parser: SyncParser,
+        metadata: MetadataFunction | None,
+        metadata_sig: str,
+        *,
+        adopt: bool,
+        max_bytes: int,
+    ) -> None:
+        self._parser = parser
+        self._metadata = metadata
+        self._metadata_sig = metadata_sig
+        self._adopt = adopt
+        self._max_bytes = max_bytes
+
+    def settled(self, task: Task) -> ParsedCandidate | None:
+        """What can be told without reading the file; None when it has to be read."""
+        known = task.known
+        if known is None or known.stat != task.file.stat:
+            return None
+        if known.signature != self._signature(task.file.name):
+            return None
+        return self._as_before(task, known)
+
+    def prepare(self, task: Task) -> ParsedCandidate:
+        """Read the file, and parse it if its bytes are new."""
+        try:
+            return self._prepare(task)
+        except CancelledError:
+            raise
+        except Exception as error:  # noqa: BLE001 - one file's failure is its own
+            told = error if isinstance(error, TriptychError) else _told(task.file, error)
+            gone = isinstance(error, FileNotFoundError | NotADirectoryError)
+            return ParsedCandidate(task=task, outcome="vanished" if gone else "failed", error=told)
+
+    def _prepare(self, task: Task) -> ParsedCandidate:
+        file, info = task.file, task.info
+        data, stat = read_file(file.root.path, file.relative, self._max_bytes)
+        sha256, signature = hashlib.sha256(data).hexdigest(), self._signature(file.name)
+        if task.known is not None and (task.known.sha256, task.known.signature) == (
+            sha256,
+            signature,
+        ):
+            before = self._as_before(task, attrs.evolve(task.known, stat=stat))
+            if before is not None:
+                return before
+        elif self._came_of(task, sha256, signature):
+            assert info is not None
+            outcome = outcome_of(info.content_sha256, info.metadata)
+            return ParsedCandidate(
+                task=task, outcome="unchanged", known=FileRecord(stat, sha256, signature, outcome)
+            )
+        parsed = self._parser.parse(file.name, data)
+        if parsed is None:
+            known = FileRecord(stat, sha256, signature, LEFT_OUT)
+            return ParsedCandidate(task=task, outcome="left out", known=known)
+        metadata = {"category": category(file.name), **parsed.metadata}
+        if self._metadata is not None:
+            shown = SourceFile(
+                name=file.name,
+                path=file.root.path / file.relative,
+                content=parsed.content,
+                metadata=dict(metadata),
+            )
+            metadata |= _described(self._metadata, shown)
+        metadata[MARK] = file.root.key
+        document = NewDocument(
+            name=file.name,
+            content=parsed.content,
+            metadata=metadata,
+            if_version=0 if info is None else info.version,
+            original_sha256=sha256,
+            parser_sig=signature,
+        )
+        content = content_sha256(document.content)
+        self._check_owner(task, content)
+        return ParsedCandidate(
+            task=task,
+            outcome="put",
+            known=FileRecord(stat, sha256, signature, outcome_of(content, metadata)),
+            document=document,
+            content_sha256=content,
+            same=info is not None and info.content_sha256 == content and info.metadata == metadata,
+        )
+
+    def _as_before(self, task: Task, known: FileRecord) -> ParsedCandidate | None:
+        if known.outcome == LEFT_OUT:
+            return ParsedCandidate(task=task, outcome="left out", known=known)
+        info = task.info
+        if info is None or not task.fresh:
+            return None
+        if known.outcome != outcome_of(info.content_sha256, info.metadata):
+            return None
+        return ParsedCandidate(task=task, outcome="unchanged", known=known)
+
+    @staticmethod
+    def _came_of(task: Task, sha256: str, signature: str) -> bool:
+        """Whether the stored document was made of these bytes, by this parser, for this root."""
+        info = task.info
+        return (
+            info is not None
+            and task.fresh
+            and info.original_sha256 == sha256
+            and info.parser_sig == signature
+            and info.metadata.get(MARK) == task.file.root.key
+        )
+
+    def _check_owner(self, task: Task, content: str) -> None:
+        info = task.info
+        if info is None or self._adopt:
+            return
+        owner = info.metadata.get(MARK)
+        if owner is None and info.content_sha256 == content:
+            return
+        if owner is not None and owner in task.own_keys:
+            return
+        whose = "put by itself, with another text" if owner is None else f"of the folder {owner!r}"
+        raise ConflictError(
+            f"the dataset {info.dataset_id!r} has a document {info.name!r} already, {whose}: "
+            "delete it, adopt it, or give this folder a prefix or another dataset",
+            expected=0,
+            actual=info.version,
+        )
+
+    def _signature(self, name: str) -> str:
+        return f"sync/1 {self._parser.signature(name)} {self._metadata_sig}".rstrip()
+
+
+def _described(function: MetadataFunction, file: SourceFile) -> Mapping[str, str]:
+    try:
+        found = function(file)
+    except TriptychError:
+        raise
+    except Exception as error:
+        raise ValidationError(
+            f"the metadata function failed for {str(file.path)!r} "
+            f"({type(error).__name__}: {error}): fix it"
+        ) from error
+    if not isinstance(found, Mapping):
+        raise ValidationError(
+            f"the metadata function gave {type(found).__name__} for {str(file.path)!r}: return a "
+            "mapping of strings, an empty one for nothing"
+        )
+    return found
+
+
+def _told(file: File, error: Exception) -> TriptychError:
+    path = str(file.root.path / file.relative)
+    if isinstance(error, OSError):
+        told: TriptychError = NotAvailableError(
+            f"{path!r} cannot be read: {error.strerror or error}"
+        )
+    else:
+        told = ValidationError(f"{path!r} cannot be parsed ({type(error).__name__}: {error})")
+    told.__cause__ = error
+    return told

@@ -1,0 +1,355 @@
+"""One pass over a dataset's roots: survey, put what is new, then delete what is gone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
+
+import attrs
+
+from triptych import deadlines
+from triptych._internal.concurrency import map_ordered
+from triptych._internal.progress import ProgressCallback
+from triptych.errors import CancelledError, ConflictError, TriptychError
+from triptych.parsing.files import Skipped
+from triptych.records import DocumentInfo, Failure, NewDocument, PutReport
+from triptych.service import Service
+from triptych.sync.cost_estimate import price
+from triptych.sync.deletes import DELETED_AT_ONCE, delete_documents, layered
+from triptych.sync.inventory import Inventory, take_inventory
+from triptych.sync.read_ahead import FileReader, ParsedCandidate, Task, is_fresh
+from triptych.sync.renames import copy_layers, move_layers, renames, replaced
+from triptych.sync.report import SyncPlan, SyncReport
+from triptych.sync.roots import MARK, SyncOptions, SyncRoot
+from triptych.sync.scanner import Scanner
+from triptych.sync.state import FileRecord
+
+__all__ = ["SyncRun"]
+
+_ROUNDS = 3
+"""How often a file or document that others touch meanwhile is looked at again."""
+
+
+@attrs.define
+class _Work:
+    """What preparing the files of one survey came to."""
+
+    inventory: Inventory
+    todo: list[Task]
+    done: list[ParsedCandidate] = attrs.field(factory=list)
+
+    def of(self, outcome: str) -> list[ParsedCandidate]:
+        return [each for each in self.done if each.outcome == outcome]
+
+
+class SyncRun:
+    """See `DirectorySync`, which makes one for each sync of a dataset.
+
+    Documents are put before others are deleted, so that a text which has moved finds its vector.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        dataset_id: str,
+        roots: Sequence[tuple[SyncRoot, Scanner]],
+        options: SyncOptions,
+        preparer: FileReader,
+        *,
+        known: Mapping[SyncRoot, dict[str, FileRecord]],
+    ) -> None:
+        self._service = service
+        self._dataset_id = dataset_id
+        self._roots = roots
+        self._options = options
+        self._preparer = preparer
+        self._known = known
+        self._keys = frozenset(root.key for root, _ in roots)
+        self.changed: bool = False
+        self.links: bool = False
+
+    def run(self, names: Sequence[str] | None, progress: ProgressCallback | None) -> SyncReport:
+        """Sync all files, or those of ``names``."""
+        report, again = self._round(names, progress, last=False)
+        for left in reversed(range(_ROUNDS)):
+            if not again:
+                break
+            more, again = self._round(again, progress, last=not left)
+            # These files were counted in the first round.
+            report = attrs.evolve(report + more, checked=report.checked, skipped=report.skipped)
+        return report
+
+    def plan(self) -> SyncPlan:
+        """What `run` would do."""
+        work = self._look(None)
+        infos = work.inventory.infos
+        documents: list[str] = []
+
+        def wanted() -> Iterator[NewDocument]:
+            for each in self._prepared(work):
+                if each.document is not None:
+                    documents.append(each.document.name)
+                    yield each.document
+
+        cost = price(self._service, self._dataset_id, wanted())
+        gone = self._gone(work)
+        added = [name for name in documents if name not in infos]
+        moved = renames(gone, _contents(work, set(added)))
+        same = {each.task.file.name for each in work.of("put") if each.same}
+        stale = {each.task.file.name for each in work.of("put") if not each.task.fresh}
+        return SyncPlan(
+            checked=len(work.inventory.files) + len(work.inventory.failed),
+            added=tuple(name for name in added if name not in {new for _, new in moved}),
+            updated=tuple(name for name in documents if name in infos and name not in same),
+            unchanged=len(work.of("unchanged")) + len(same),
+            repaired=tuple(sorted(same & stale)),
+            renamed=moved,
+            deleted=tuple(i.name for i in gone if i.name not in {old for old, _ in moved}),
+            skipped=_skipped(work),
+            failed=(*work.inventory.failed, *_failures(self._dataset_id, work)),
+            chunks=cost.chunks,
+            embedded=cost.embedded,
+            model_calls=cost.model_calls,
+        )
+
+    # A round
+
+    def _round(
+        self, names: Sequence[str] | None, progress: ProgressCallback | None, *, last: bool
+    ) -> tuple[SyncReport, list[str]]:
+        """What was done, and the names of what others wrote, moved or deleted meanwhile."""
+        work = self._look(names)
+        put = self._put(work, progress)
+        again = [f.name for f in put.failed if isinstance(f.error, ConflictError)]
+        again += [each.task.file.name for each in work.of("vanished")]
+        again = [] if last else again
+        failed = [failure for failure in put.failed if failure.name not in again]
+        undone = {failure.name for failure in put.failed}
+        self._exchange(work, undone)
+        gone = self._gone(work)
+        added = {e.task.file.name for e in work.of("put") if e.task.info is None} - undone
+        moved = renames(gone, _contents(work, added))
+        deleted, not_deleted = self._delete(work, gone)
+        moved = tuple(pair for pair in moved if pair[0] in deleted)
+        report = SyncReport(
+            checked=len(work.inventory.files) + len(work.inventory.failed),
+            added=put.added - len(moved),
+            updated=put.updated,
+            unchanged=len(work.of("unchanged")) + put.unchanged,
+            repaired=sum(
+                each.same and not each.task.fresh and each.task.file.name not in undone
+                for each in work.of("put")
+            ),
+            renamed=moved,
+            deleted=tuple(name for name in deleted if name not in {old for old, _ in moved}),
+            skipped=_skipped(work),
+            failed=(
+                *work.inventory.failed,
+                *_failures(self._dataset_id, work, but=again),
+                *failed,
+                *not_deleted,
+            ),
+            chunks=put.chunks,
+            embedded=put.embedded,
+            reused=put.reused,
+        )
+        return report, again
+
+    def _look(self, names: Sequence[str] | None) -> _Work:
+        """The files, those that need no reading already told apart."""
+        found = take_inventory(self._service, self._dataset_id, self._roots, names)
+        self.links = self.links or any(scan.links for _, scan in found.scans)
+        options = self._service.options
+        chunker = options.chunkers.signature
+        embedder = "" if options.embedder is None else options.embedder.signature
+        work = _Work(found, [])
+        for file in found.files.values():
+            info = found.infos.get(file.name)
+            task = Task(
+                file=file,
+                own_keys=self._keys,
+                info=info,
+                fresh=info is not None
+                and is_fresh(found.sigs.get(file.name), info, chunker, embedder),
+                known=self._known[file.root].get(file.relative),
+            )
+            settled = self._preparer.settled(task)
+            if settled is None:
+                work.todo.append(task)
+            else:
+                work.done.append(settled)
+        self._forget(found, names)
+        return work
+
+    def _forget(self, found: Inventory, names: Sequence[str] | None) -> None:
+        """Drop what was known of files that are no longer there."""
+        for root, scan in found.scans:
+            known = self._known[root]
+            listed = list(known) if names is None else map(root.relative_of, names)
+            for relative in listed:
+                if relative in known and relative not in scan.files and not scan.hides(relative):
+                    del known[relative]
+                    self.changed = True
+
+    def _prepared(self, work: _Work) -> Iterator[ParsedCandidate]:
+        for each in map_ordered(self._preparer.prepare, work.todo, self._options.workers):
+            deadlines.check("the sync")
+            # Without its text, for there may be more of it than memory.
+            work.done.append(attrs.evolve(each, document=None))
+            known = self._known[each.task.file.root]
+            if each.known is not None and known.get(each.task.file.relative) != each.known:
+                known[each.task.file.relative] = each.known
+                self.changed = True
+            yield each
+            kept = self._kept(each)
+            if kept is not None:
+                work.done.append(attrs.evolve(kept, document=None))
+                yield kept
+
+    def _kept(self, failed: ParsedCandidate) -> ParsedCandidate | None:
+        """Of a file that fails, what the store has: to be put again as it is, where its chunks are
+        behind, as a process leaves them that was killed before it had derived them."""
+        task = failed.task
+        if failed.outcome != "failed" or task.info is None or task.fresh:
+            return None
+        if task.info.metadata.get(MARK) not in self._keys:
+            return None
+        stored = self._service.documents.get(self._dataset_id, task.info.name)
+        if stored is None:
+            return None
+        document = NewDocument(
+            name=stored.name,
+            content=stored.content,
+            metadata=stored.metadata,
+            if_version=stored.version,
+            original_sha256=stored.original_sha256,
+            parser_sig=stored.parser_sig,
+        )
+        return ParsedCandidate(
+            task=task,
+            outcome="put",
+            document=document,
+            content_sha256=task.info.content_sha256,
+            same=True,
+        )
+
+    def _put(self, work: _Work, progress: ProgressCallback | None) -> PutReport:
+        if not work.todo:
+            return PutReport()
+        prepared = self._prepared(work)
+        first = next((each for each in prepared if each.document is not None), None)
+        if first is None:
+            return PutReport()  # a put of nothing would still configure the dataset
+
+        def documents() -> Iterator[NewDocument]:
+            for each in chain([first], prepared):
+                if each.document is not None:
+                    yield each.document
+
+        return self._service.put_documents(self._dataset_id, documents(), progress=progress)
+
+    def _exchange(self, work: _Work, undone: Collection[str]) -> None:
+        """Let layers follow contents that were put under the names of others."""
+        put = [
+            (each.task.file.name, each.task.info, each.content_sha256)
+            for each in work.of("put")
+            if each.task.file.name not in undone
+        ]
+        pairs = replaced(
+            (name, "" if info is None else info.content_sha256, now) for name, info, now in put
+        )
+        if pairs:
+            move_layers(self._service, self._dataset_id, pairs)
+
+    # Deleting
+
+    def _gone(self, work: _Work) -> list[DocumentInfo]:
+        """The documents to delete: their file is gone, or no document is made of it any more."""
+        if not self._options.delete:
+            return []
+        gone = work.inventory.gone()
+        for each in work.of("left out"):
+            info = each.task.info
+            if info is not None and info.metadata.get(MARK) in self._keys:
+                gone.append(info)
+        return gone
+
+    def _delete(
+        self, work: _Work, gone: Sequence[DocumentInfo]
+    ) -> tuple[dict[str, None], list[Failure]]:
+        deleted: dict[str, None] = {}
+        failed: list[Failure] = []
+        if not gone:
+            return deleted, failed
+        heirs = self._heirs(work, gone)
+        for start in range(0, len(gone), DELETED_AT_ONCE):
+            deadlines.check("deleting documents")
+            ready = []
+            for info in gone[start : start + DELETED_AT_ONCE]:
+                if self._is_back(work, info):
+                    continue
+                try:
+                    for heir in heirs.get(info.content_sha256, ()):
+                        copy_layers(self._service, self._dataset_id, info.name, heir)
+                except CancelledError:
+                    raise
+                except TriptychError as error:
+                    failed.append(Failure(dataset_id=self._dataset_id, name=info.name, error=error))
+                else:
+                    ready.append(info)
+            done, not_done = delete_documents(self._service, self._dataset_id, ready)
+            deleted |= dict.fromkeys(done)
+            failed += not_done
+        return deleted, failed
+
+    def _heirs(self, work: _Work, gone: Sequence[DocumentInfo]) -> Mapping[str, list[str]]:
+        """Which documents hold the contents of those that go, by digest; also those that an
+        earlier sync put, which was cut off before it came to deleting."""
+        names = {info.name for info in gone}
+        with_layers = layered(self._service, self._dataset_id, names)
+        wanted = {info.content_sha256 for info in gone if info.name in with_layers}
+        heirs: dict[str, list[str]] = {}
+        if wanted:
+            for info in self._service.documents.list(self._dataset_id):
+                if info.content_sha256 in wanted and info.name not in names:
+                    heirs.setdefault(info.content_sha256, []).append(info.name)
+        return heirs
+
+    def _is_back(self, work: _Work, info: DocumentInfo) -> bool:
+        """Whether, since the survey, its file is there, its root is gone, or others wrote it.
+
+        What saves by writing a new file and renaming it may have no file of the name for a
+        moment; and a folder that is being taken away whole loses its files one by one.
+        """
+        now = self._service.documents.get_info(self._dataset_id, info.name)
+        if now is None or now.version != info.version:
+            return True
+        if info.name in work.inventory.files:
+            return False
+        for root, scanner in self._roots:
+            relative = root.relative_of(info.name)
+            if root.key == info.metadata[MARK] and not os.path.isdir(root.path):
+                return True
+            if relative is not None and scanner.look(relative).files:
+                return True
+        return False
+
+
+def _contents(work: _Work, names: set[str]) -> list[tuple[str, str]]:
+    """The prepared documents of these names, with the digests of their contents."""
+    put = work.of("put")
+    return [(e.task.file.name, e.content_sha256) for e in put if e.task.file.name in names]
+
+
+def _skipped(work: _Work) -> tuple[Skipped, ...]:
+    binary = [Skipped(name=e.task.file.relative, reason="binary") for e in work.of("left out")]
+    return tuple(sorted((*work.inventory.skipped, *binary), key=lambda each: each.name))
+
+
+def _failures(dataset_id: str, work: _Work, *, but: Collection[str] = ()) -> tuple[Failure, ...]:
+    return tuple(
+        Failure(dataset_id=dataset_id, name=each.task.file.name, error=each.error)
+        for each in work.done
+        if each.error is not None and each.task.file.name not in but
+    )
