@@ -5,10 +5,10 @@ PY := $(VENV)/bin/python
 PACKAGES := knowledge/triptych backends/triptych_backends factory/triptych_factory adapters/triptych_adapters
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint format bench crash clean
+.PHONY: help venv demo test test-fast lint format bench crash clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 venv: $(VENV)/.installed ## make .venv with Triptych (editable) and everything its tests need
 
@@ -33,6 +33,9 @@ demo: venv ## put this project's docs into a knowledge base, search it, edit one
 
 test: venv ## the whole test suite, on up to four cores
 	$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal
+
+test-fast: venv ## the suite without the tests that start processes or draw examples
+	$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal -m "not slow and not process and not property"
 
 lint: venv ## ruff, mypy, pyright on the public surface, import-linter
 	$(VENV)/bin/ruff check .

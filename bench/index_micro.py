@@ -19,7 +19,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from harness.corpus import VOCABULARY, Given, ZipfText, key_of
-from index_model import MemoryChangeLog, WordAnalyzer
+from support.index_model import MemoryChangeLog, WordAnalyzer
 from triptych_backends.index import LocalIndex
 
 LENGTH = 80

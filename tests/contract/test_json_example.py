@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import json_store
-from json_files import full_disk
 from json_store import JsonStore
+from support.json_files import full_disk
 from triptych.errors import CorruptStoreError, StoreError, StoreLockedError
 from triptych.records import NewDocument
 from triptych.testing import BackendConformance, Child, Contents, Harness, ServiceTests

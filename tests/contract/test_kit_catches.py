@@ -13,8 +13,8 @@ import attrs
 import pytest
 from hypothesis import Phase, settings
 
-from json_files import full_disk
 from json_store import JsonStore
+from support.json_files import full_disk
 from triptych import rules
 from triptych.ingestion.rebuild import RebuildRunner
 from triptych.ingestion.writer import Writer

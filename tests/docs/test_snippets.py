@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 import triptych
-from doc_pages import blocks, dead_links, matches, prose, run_page, unknown_names
+from support.doc_pages import blocks, dead_links, matches, prose, run_page, unknown_names
 from triptych import errors
 from triptych_adapters.cli.exits import MEANINGS
 from triptych_factory import Settings

@@ -1,0 +1,191 @@
+"""Vector lanes of the local index: exact, whatever was rounded on the way."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from support.index_model import MemoryChangeLog, WordAnalyzer
+from triptych.errors import ModelMismatchError, ValidationError
+from triptych_backends.index import LocalIndex
+from triptych_backends.index.vector_scan import CpuGate, dot, quantise
+
+WIDTH = 48
+
+
+def unit_rows(generator: np.random.Generator, count: int) -> np.ndarray:
+    """Rows of unit length in clusters, as embeddings of real text are."""
+    centres = generator.normal(size=(20, WIDTH))
+    rows = centres[generator.integers(0, 20, count)] + 0.4 * generator.normal(size=(count, WIDTH))
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def corpus() -> tuple[MemoryChangeLog, np.ndarray]:
+    generator = np.random.default_rng(7)
+    rows = unit_rows(generator, 3_000)
+    feed = MemoryChangeLog()
+    for owner in range(300):
+        own = rows[owner * 10 : owner * 10 + 10]
+        vectors = [None if (owner + at) % 11 == 0 else row for at, row in enumerate(own)]
+        headings = [(f"Part {at % 3}", f"Section {owner % 5}") for at in range(10)]
+        feed.put("x", owner, f"{owner:03}", ["w"] * 10, vectors=vectors, headings=headings)
+    return feed, unit_rows(generator, 40)
+
+
+def expected(feed: MemoryChangeLog, query: np.ndarray, keep=lambda unit: True):
+    scored = [
+        (-round(float(unit.vector.astype(np.float64) @ query), 6), unit.name, unit.index)
+        for unit in feed.live("x")
+        if unit.vector is not None and keep(unit)
+    ]
+    return sorted(scored)
+
+
+def ranked(hits):
+    return [(-hit.score, hit.name, hit.index) for hit in hits]
+
+
+def agree(hits, wanted) -> None:
+    assert [place[1:] for place in ranked(hits)] == [place[1:] for place in wanted]
+    assert np.allclose([hit.score for hit in hits], [-place[0] for place in wanted], atol=1.1e-6)
+
+
+@pytest.mark.parametrize("limit", [1, 10, 200])
+def test_the_nearest_units_are_exact(corpus, limit):
+    feed, queries = corpus
+    with LocalIndex(feed, analyzers=WordAnalyzer) as index:
+        for query in queries:
+            agree(index.vector(["x"], "chunk", query, limit=limit), expected(feed, query)[:limit])
+
+
+def test_filters_give_the_best_of_what_they_leave(corpus):
+    feed, queries = corpus
+    owners = {"x": np.array([3, 17, 18, 299, 5000], np.int64)}
+    with LocalIndex(feed, analyzers=WordAnalyzer) as index:
+        for query in queries:
+            hits = index.vector(
+                ["x"],
+                "chunk",
+                query,
+                limit=9,
+                owners=owners,
+                headings=frozenset({"part 1", "SECTION 3"}),
+            )
+
+            def keep(unit):
+                return unit.owner in (3, 17, 18, 299) and bool(
+                    {"Part 1", "Section 3"} & set(unit.headings)
+                )
+
+            agree(hits, expected(feed, query, keep)[:9])
+        assert index.vector(["x"], "chunk", queries[0], limit=5, owners={}) == []
+        assert index.vector(["x"], "chunk", queries[0], limit=5, headings=frozenset()) == []
+
+
+def test_a_document_scores_by_the_best_of_all_its_chunks(corpus):
+    feed, queries = corpus
+    with LocalIndex(feed, analyzers=WordAnalyzer) as index:
+        for query in queries:
+            best = {}
+            for score, name, index_ in expected(feed, query):
+                best.setdefault(name, (score, name, index_))
+            hits = index.document_vector(["x"], query, limit=25)
+            agree(hits, sorted(best.values(), key=lambda place: place[:2])[:25])
+
+
+def test_equal_vectors_rank_by_name_and_index_at_the_cut_too():
+    feed = MemoryChangeLog()
+    row = np.zeros(WIDTH, np.float32)
+    row[3] = 1
+    for owner in range(300):
+        feed.put("x", owner, f"{(owner * 7) % 300:03}", ["w", "w"], vectors=[row, row])
+    with LocalIndex(feed, analyzers=WordAnalyzer) as index:
+        hits = index.vector(["x"], "chunk", row, limit=5)
+        assert [(hit.name, hit.index) for hit in hits] == [
+            ("000", 0),
+            ("000", 1),
+            ("001", 0),
+            ("001", 1),
+            ("002", 0),
+        ]
+        documents = index.document_vector(["x"], row, limit=3)
+        assert [(hit.name, hit.index) for hit in documents] == [("000", 0), ("001", 0), ("002", 0)]
+
+
+def test_vectors_that_cannot_be_meant_are_refused(corpus):
+    feed, queries = corpus
+    with LocalIndex(feed, analyzers=WordAnalyzer) as index:
+        broken = queries[0].copy()
+        broken[5] = np.nan
+        for vector, error in (
+            (broken, ValidationError),
+            (queries[0][:-1], ModelMismatchError),
+            (queries, ValidationError),
+        ):
+            with pytest.raises(error):
+                index.vector(["x"], "chunk", vector, limit=3)
+            with pytest.raises(error):
+                index.document_vector(["x"], vector, limit=3)
+
+
+def test_vectors_of_two_widths_are_refused_when_the_index_is_built():
+    feed = MemoryChangeLog()
+    rows = [np.ones(4, np.float32) / 2, np.ones(9, np.float32) / 3]
+    feed.put("x", 1, "one", ["w", "w"], vectors=rows)
+    with (
+        LocalIndex(feed, analyzers=WordAnalyzer) as index,
+        pytest.raises(ModelMismatchError, match="one"),
+    ):
+        index.bm25(["x"], "chunk", "w", limit=1)
+    feed = MemoryChangeLog()
+    feed.put("x", 1, "one", ["w"], vectors=rows[:1])
+    with LocalIndex(feed, analyzers=WordAnalyzer) as index:
+        index.bm25(["x"], "chunk", "w", limit=1)
+        feed.put("x", 2, "two", ["w"], vectors=rows[1:])
+        with pytest.raises(ModelMismatchError, match="widths"):
+            index.bm25(["x"], "chunk", "w", limit=1)
+
+
+def test_a_vector_that_vanished_between_scan_and_rescoring_is_not_returned():
+    feed = MemoryChangeLog()
+    row = np.eye(WIDTH, dtype=np.float32)
+    for owner in range(20):
+        feed.put("x", owner, f"{owner:02}", ["w"], vectors=[row[owner]])
+    with LocalIndex(feed, analyzers=WordAnalyzer) as index:
+        index.vector(["x"], "chunk", row[0], limit=3)
+        look_up = feed.vectors
+
+        def delete_first(dataset, keys):
+            feed.vectors = look_up
+            feed.delete("x", 0)
+            return look_up(dataset, keys)
+
+        feed.vectors = delete_first
+        hits = index.vector(["x"], "chunk", row[0], limit=3)
+        assert [hit.name for hit in hits] == ["01", "02", "03"]
+
+
+def test_a_split_scan_equals_a_whole_one():
+    generator = np.random.default_rng(3)
+    codes = generator.integers(-127, 128, (200_001, 48), np.int8)
+    query = codes[5]
+    cores = CpuGate(2)
+    assert np.array_equal(cores.dot(codes, query), dot(codes, query))
+    assert np.array_equal(dot(codes, query), codes.astype(np.int32) @ query.astype(np.int32))
+
+
+def test_a_zero_row_survives_quantisation():
+    codes, scales = quantise(np.zeros((2, 5), np.float32))
+    assert not codes.any()
+    assert np.isfinite(scales).all()
+
+
+def test_filter_that_leaves_units_without_vectors_alone_finds_nothing() -> None:
+    feed = MemoryChangeLog()
+    vector = np.eye(1, 8, dtype=np.float32)[0]
+    feed.put("x", 1, "doc", ["", ""], vectors=[vector, None], headings=[(), ("Intro",)])
+    with LocalIndex(feed, analyzers=WordAnalyzer) as index:
+        headings = frozenset(["intro"])
+        assert index.vector(["x"], "chunk", vector, limit=1, headings=headings) == []
+        assert len(index.vector(["x"], "chunk", vector, limit=1)) == 1

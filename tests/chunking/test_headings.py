@@ -1,0 +1,39 @@
+"""Headings of any document agree with a CommonMark parser."""
+
+from bisect import bisect_right
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from markdown_it import MarkdownIt
+
+from triptych.chunking import line_starts
+from triptych.chunking.blocks import HEADINGS, scan
+
+pytestmark = pytest.mark.property
+
+# Without empty list items and lines indented by two spaces, where the scanner departs.
+LINES = """
+# one|## two ##|###### six|####### seven|#tag|text|more text|```|~~~|````|``` x`y|``` py|    code
+- item|* item|+ item|1. one|2. two|> quote|<!-- open|-->|<!-- closed -->|<div>|</div>|<b>|<pre>
+</pre>|<?|?>|---|===|***|- - -|\\# no| # one space| ---
+""".strip().replace("\n", "|")
+DOCUMENTS = st.lists(st.sampled_from(["", *LINES.split("|")]), max_size=9).map("\n".join)
+PARSER = MarkdownIt("commonmark")
+
+
+@settings(max_examples=400, deadline=None)
+# What begins with "---", be it behind one empty line, is front matter here.
+@given(DOCUMENTS.filter(lambda content: not content.startswith(("---\n", "\n---\n"))))
+def test_headings_are_those_of_a_commonmark_parser(content: str) -> None:
+    starts = line_starts(content)
+    found = [
+        (bisect_right(starts, start) - 1, kind)
+        for kind, start, _ in scan(content)
+        if kind in HEADINGS
+    ]
+    expected = [
+        (token.map[0], int(token.tag[1:]))
+        for token in PARSER.parse(content)
+        if token.type == "heading_open" and token.level == 0 and token.map is not None
+    ]
+    assert found == expected

@@ -1,0 +1,232 @@
+"""``triptych eval``: what is put, shown, written and refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from support.cli_run import Shell, fresh_shell
+from triptych.evaluation import read_evaluation, read_qrels, read_run
+
+WORDS = ("kettle", "broker", "ledger", "violin")
+GUIDE = "# Guide\n\nRetries back off.\n\n## Limits\n\nTen requests per second.\n"
+GOLDEN = """\
+queries:
+  - id: limits
+    question: how many requests per second
+    expected_files: [guide.md]
+    passages: [{file: guide.md, text: Ten requests per second.}]
+  - id: tea
+    question: kettle & <leaves>
+    relevance: {tea.md: 2}
+"""
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    shell = fresh_shell(tmp_path, monkeypatch)
+    corpus = [{"_id": word, "title": word, "text": f"About a {word}."} for word in WORDS]
+    queries = [{"_id": f"q-{word}", "text": f"what is a {word}"} for word in WORDS]
+    for name, rows in (("corpus", corpus), ("queries", queries)):
+        shell.write(f"tea/{name}.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    judged = "".join(f"q-{word}\t{word}\t1\n" for word in WORDS)
+    shell.write("tea/qrels/test.tsv", f"query-id\tcorpus-id\tscore\n{judged}")
+    return shell
+
+
+def test_a_collection_is_put_searched_and_scored(shell: Shell, tmp_path: Path) -> None:
+    ran = shell("eval", "retrieval", "--beir", "tea", "--json", "out.json")
+    assert ran.code == 0, ran.err
+    assert "warning: 4 queries are few" in ran.err
+    # Piped: mode, metric, mean and interval, in numbers alone.
+    rows = {(row[0], row[1]): row[2:] for row in ran.rows}
+    assert rows["bm25", "ndcg@10"] == ["1.000000", "1.000000", "1.000000"]
+    assert {mode for mode, _ in rows} == {"bm25", "vector", "hybrid"}
+    found = read_evaluation(tmp_path / "out.json")
+    assert found.collection == "tea"
+    assert found.query_ids == tuple(f"q-{word}" for word in WORDS)
+    assert not (tmp_path / "kb.db").exists()
+
+
+def test_on_a_terminal_there_is_a_table_with_a_mode_a_column(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "140")
+    ran = shell("eval", "retrieval", "--beir", "tea", "--no-color", "--metrics", "mrr")
+    assert ran.code == 0, ran.err
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", ran.text)
+    title, head, *rows = [" ".join(line.split()) for line in text.splitlines()]
+    assert title == "tea: 4 queries, by document"
+    assert head == "bm25 vector hybrid"
+    assert rows[0].startswith("mrr 1.0000 [1.0000, 1.0000] ")
+    assert rows[1].startswith("ms a search, p50 / p99 ")
+    assert "hybrid" in ran.err  # the bar
+
+
+def test_json_on_stdout_is_all_there_is(shell: Shell, tmp_path: Path) -> None:
+    command = ("eval", "retrieval", "--beir", "tea", "--modes", "bm25", "--k", "1,3")
+    for ran in (shell("--json", *command), shell(*command, "--json", "-")):
+        assert ran.code == 0, ran.err
+        assert ran.json["command"] == "eval retrieval"
+        assert ran.json["modes"]["bm25"]["metrics"]["recall@3"]["mean"] == 1
+        assert ran.json["configuration"]["depth"] == 3
+    # What stdout gave is what compare takes.
+    (tmp_path / "a.json").write_bytes(ran.out)
+    assert shell("eval", "compare", "a.json", "a.json").code == 0
+
+
+def test_a_store_that_is_named_keeps_the_collection(shell: Shell) -> None:
+    arguments = ("eval", "retrieval", "--beir", "tea", "--store", "kept.db", "--modes", "bm25")
+    assert shell(*arguments).code == 0
+    assert shell("list", "--datasets", "--store", "kept.db").text.split() == ["tea"]
+    assert shell(*arguments).code == 0
+    assert shell(*arguments, "--dataset", "other").code == 0
+    assert shell("list", "--datasets", "--store", "kept.db").text.split() == ["other", "tea"]
+
+
+def test_an_id_that_no_document_can_have_is_refused_by_line(shell: Shell) -> None:
+    row = json.dumps({"_id": "bad/", "title": "", "text": "x"})
+    shell.write("bad/corpus.jsonl", row + "\n")
+    shell.write("bad/queries.jsonl", json.dumps({"_id": "q", "text": "x"}) + "\n")
+    shell.write("bad/qrels/test.tsv", "q\tbad/\t1\n")
+    ran = shell("eval", "retrieval", "--beir", "bad")
+    assert ran.code == 2
+    assert "corpus.jsonl:1: " in ran.err
+
+
+@pytest.fixture
+def golden(shell: Shell) -> Shell:
+    pytest.importorskip("yaml")
+    shell.write(
+        "docs/guide.md", "# Guide\n\nRetries back off.\n\n## Limits\n\nTen requests per second.\n"
+    )
+    shell.write("docs/tea.md", "# Tea\n\nA kettle and <leaves>.\n")
+    shell.write("golden.yaml", GOLDEN)
+    assert shell("put", "docs").code == 0
+    return shell
+
+
+def test_a_golden_set_is_asked_of_the_store(golden: Shell, tmp_path: Path) -> None:
+    ran = golden(
+        *("eval", "retrieval", "--golden", "golden.yaml", "--granularity", "chunk"),
+        *("--modes", "bm25,hybrid", "--metrics", "recall@1,evidence@500", "--runs", "runs"),
+    )
+    assert ran.code == 0, ran.err
+    assert ran.rows == [
+        [mode, metric, *["1.000000"] * 3]
+        for mode in ("bm25", "hybrid")
+        for metric in ("recall@1", "evidence@500")
+    ]
+    run = read_run(tmp_path / "runs" / "bm25.run")
+    assert run["limits"][0][0] == "guide.md#1"
+    assert read_qrels(tmp_path / "runs" / "qrels.txt")["tea"] == {"tea.md": 2}
+
+
+class Checker(HTMLParser):
+    """Notes what a page would fetch or run, and whether its elements are balanced."""
+
+    VOID = frozenset({"meta", "br", "rect", "path", "polyline"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.wrong: list[str] = []
+        self.seen: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+        if tag != "meta":
+            self.open.append(tag)
+        if tag in {"script", "link", "img", "iframe"}:
+            self.wrong.append(tag)
+        self.wrong += [name for name, _ in attrs if name in {"src", "href"} or name[:2] == "on"]
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append(f"/{tag}")
+
+
+def checked(file: Path) -> tuple[str, set[str]]:
+    page = file.read_text(encoding="utf-8")
+    checker = Checker()
+    checker.feed(page)
+    checker.close()
+    assert checker.wrong == []
+    assert checker.open == []
+    assert not re.search(r"https?:|url\(|@import", page)
+    assert "prefers-color-scheme:dark" in page
+    assert "nan" not in page.lower().replace("nance", "")
+    return page, checker.seen
+
+
+def test_the_report_is_one_page_that_needs_nothing(golden: Shell, tmp_path: Path) -> None:
+    file = golden.write("golden.yaml", GOLDEN.replace("id: tea", "id: 'a<b>&c'"))
+    ran = golden(
+        *("eval", "retrieval", "--golden", str(file), "--granularity", "chunk"),
+        *("--html", "report.html", "--json", "out.json"),
+    )
+    assert ran.code == 0, ran.err
+    page, seen = checked(tmp_path / "report.html")
+    assert {"svg", "rect", "polyline", "table"} <= seen
+    assert page.count("<svg") == 5  # means, recall, evidence, two modes against keyword search
+    assert "a&lt;b&gt;&amp;c" in page
+    assert "<b>" not in page
+    for said in ("Recall at depth", "Evidence by tokens returned", "hybrid less bm25", "ndcg@10"):
+        assert said in page
+    ran = golden("eval", "compare", "out.json", "out.json", "--html", "compared.html")
+    assert ran.code == 0, ran.err
+    assert "p (Holm)" in checked(tmp_path / "compared.html")[0]
+
+
+def test_two_evaluations_are_compared(shell: Shell, tmp_path: Path) -> None:
+    asked = ("eval", "retrieval", "--beir", "tea")
+    first = shell(*asked, "--modes", "bm25,vector", "--json", "a.json")
+    assert first.code == 0, first.err
+    rows = (tmp_path / "tea" / "queries.jsonl").read_text().replace("what is a kettle", "broker")
+    shell.write("tea/queries.jsonl", rows)
+    assert shell(*asked, "--json", "b.json").code == 0
+
+    ran = shell("eval", "compare", "a.json", "b.json", "--metrics", "recall@1", "--modes", "bm25")
+    assert ran.code == 0, ran.err
+    assert [row[:5] for row in ran.rows] == [["recall@1", "bm25", "1.0000", "0.7500", "-0.2500"]]
+    assert ran.rows[0][-2:] == ["0", "1"]
+    ran = shell("eval", "compare", "a.json", "b.json", "--modes", "bm25", "--by-query", "recall@1")
+    assert ran.rows == [["q-kettle", "bm25:bm25", "-1.000000"]]
+    ran = shell("--json", "eval", "compare", "a.json", "b.json", "--modes", "bm25:hybrid")
+    assert ran.json["differences"][0]["mode_b"] == "hybrid"
+    assert set(ran.json["queries"]) == {f"q-{word}" for word in WORDS}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["retrieval"], 2, "one of the two"),
+        (["retrieval", "--beir", "tea", "--golden", "g.yaml"], 2, "one of the two"),
+        (["retrieval", "--beir", "nowhere"], 3, "no collection"),
+        (["retrieval", "--beir", "tea", "--split", "dev"], 3, "qrels/dev.tsv"),
+        (["retrieval", "--beir", "tea", "--k", "ten"], 2, "whole numbers"),
+        (["retrieval", "--beir", "tea", "--k", "0"], 2, "a cutoff"),
+        (["retrieval", "--beir", "tea", "--metrics", "f1"], 2, "no metric 'f1'"),
+        (["retrieval", "--beir", "tea", "--modes", "psychic"], 2, "psychic"),
+        (["retrieval", "--beir", "tea", "--html", "no/where.html"], 2, "cannot be written"),
+        (["retrieval", "--beir", "tea", "--modes", "vector", "--embedder", "none"], 7, "embedder"),
+        (["compare", "tea/queries.jsonl", "none.json"], 2, "queries.jsonl:2"),
+        (["compare", "none.json", "none.json"], 3, "none.json"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(
+    arguments: list[str], code: int, said: str, shell: Shell, tmp_path: Path
+) -> None:
+    ran = shell("eval", *arguments)
+    assert ran.code == code, ran.err
+    assert said in ran.err
+    assert ran.out == b""
+    assert not (tmp_path / "kb.db").exists()

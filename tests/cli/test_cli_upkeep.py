@@ -1,0 +1,256 @@
+"""``triptych status``, ``rebuild``, ``delete``, and what every command shares."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.cli_run import Shell, fresh_shell
+from triptych import errors
+from triptych.diagnostics.health import dataset_checks
+from triptych.records import DatasetConfig, DatasetStats
+from triptych_adapters.cli.exits import Exit, exit_for
+from triptych_backends.embedders.hashing import HashEmbedder
+from triptych_backends.sql import SqlStore
+
+pytestmark = pytest.mark.process
+
+COMMAND = [sys.executable, "-c", "from triptych_adapters.cli import main; main()"]
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    shell = fresh_shell(tmp_path, monkeypatch)
+    shell.write("docs/a.md", "# A\n\nApples.\n")
+    shell.write("docs/b.md", "# B\n\nBread.\n")
+    assert shell("put", "docs").code == 0
+    return shell
+
+
+def test_status_shows_sources_and_counts(shell: Shell) -> None:
+    shell.write("triptych.toml", 'language = "english"')
+    ran = shell("status", "--json")
+    assert ran.code == 0
+    assert ran.json["settings"]["language"]["source"].endswith("triptych.toml")
+    assert ran.json["settings"]["embedder"] == {"value": "hash", "source": "TRIPTYCH_EMBEDDER"}
+    (dataset,) = ran.json["datasets"]
+    assert (dataset["dataset"], dataset["documents"], dataset["stale"]) == ("default", 2, 0)
+    assert ran.json["problems"] == []
+    assert ["embedder", "hash", "TRIPTYCH_EMBEDDER"] in shell("status").rows
+
+
+def test_status_tells_of_another_embedder_and_of_none(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problems = shell("status", "--embedder", "none", "--json").json["problems"]
+    assert len(problems) == 1
+    assert "searched by keyword alone" in problems[0]
+    shell("put", "docs", "--dataset", "no model", "--embedder", "none")
+    assert "rebuild --dataset 'no model'`" in shell("status", "--json").json["problems"][0]
+    monkeypatch.setenv("TRIPTYCH_EMBEDER", "local")
+    ran = shell("status")
+    assert "TRIPTYCH_EMBEDER names no setting" in ran.err
+
+
+def test_status_shows_the_model_the_width_and_the_count_of_vectors(shell: Shell) -> None:
+    shell("rebuild")
+    (dataset,) = shell("status", "--json").json["datasets"]
+    (space,) = dataset["spaces"]
+    assert space == {"embedder": dataset["embedder"], "dimension": 256, "vectors": 2}
+    told = f"2 of {dataset['embedder']}, 256 wide"
+    assert ["default", "2", "2", "2", "0", "0", str(dataset["size"]), told] in shell("status").rows
+    shell("rebuild", "--embedder", "none")
+    (dataset,) = shell("status", "--json").json["datasets"]
+    assert (dataset["vectors"], dataset["spaces"]) == (0, [])
+
+
+def test_a_rebuild_that_gives_up_vectors_says_so(shell: Shell) -> None:
+    assert "given up" not in shell("rebuild").err
+    ran = shell("rebuild", "--embedder", "none")
+    assert ran.code == 0
+    assert "the 2 vectors of dataset 'default', of hash" in ran.err
+    assert "given up" not in shell("rebuild", "--embedder", "none").err
+
+
+def test_status_tells_of_vectors_of_another_model() -> None:
+    stats = DatasetStats(
+        dataset_id="x",
+        documents=1,
+        chunks=1,
+        vectors=1,
+        layers=0,
+        stale=0,
+        size=1,
+        config=DatasetConfig(chunker_sig="c", embed_sig="another"),
+    )
+    (check,) = dataset_checks([stats], HashEmbedder())
+    assert "vectors of another, not of hash-" in str(check)
+
+
+def test_what_fails_the_health_check_ends_long_work_before_it_begins(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    health = shell("status", "--json").json["health"]
+    assert {check["status"] for check in health} == {"ok"}
+    assert {check["name"] for check in health} == {
+        "store",
+        "index",
+        "embedder",
+        "dataset 'default'",
+    }
+    monkeypatch.setenv("TRIPTYCH_LOCK_TIMEOUT", "0.05")
+    with SqlStore.open(shell.directory / "kb.db") as other, other.writing():
+        ran = shell("status", "--json")
+        assert ran.code == 5
+        assert "lock_timeout" in ran.json["problems"][0]
+        assert ran.json["datasets"]
+        assert shell("rebuild").code == 5
+        assert shell("put", "docs").code == 5
+
+
+def test_status_tells_of_stale_documents_and_rebuild_mends_them(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIPTYCH_CHUNK_SIZE", "100")
+    assert "2 of 2 documents stale" in shell("status", "--json").json["problems"][0]
+    counts = shell("rebuild", "--json").json["counts"]
+    assert (counts["checked"], counts["rebuilt"], counts["failed"]) == (2, 2, 0)
+    assert shell("status", "--json").json["problems"] == []
+    assert shell("rebuild", "--doc", "a.md", "--json").json["counts"]["fresh"] == 1
+    assert shell("rebuild", "--all").code == 0
+    assert shell("rebuild", "--all", "--doc", "a.md").code == 2
+
+
+def test_status_without_a_store_says_so_and_makes_none(shell: Shell) -> None:
+    ran = shell("status", "--store", "none.db", "--json")
+    assert (ran.code, ran.json["store"]["exists"]) == (0, False)
+    assert not Path("none.db").exists()
+
+
+def test_delete_takes_documents_and_tells_what_was_not_there(shell: Shell) -> None:
+    ran = shell("delete", "a.md", "x.md", "--json")
+    assert (ran.code, ran.json["deleted"], ran.json["missing"]) == (8, ["a.md"], ["x.md"])
+    assert shell("delete", "a.md").code == 3
+    assert [row[0] for row in shell("list").rows] == ["b.md"]
+    assert shell("delete", "b.md", "--purge").code == 0
+
+
+def test_a_dataset_is_not_deleted_where_nobody_can_be_asked(shell: Shell) -> None:
+    ran = shell("delete", "--dataset-wide", stdin=b"y\n")
+    assert ran.code == 2
+    assert "--yes" in ran.err
+    assert shell("list").code == 0
+    assert shell("delete", "--dataset-wide", "--yes").code == 0
+    assert shell("list", "--datasets").rows == []
+    assert shell("delete", "--dataset-wide", "--yes").code == 3
+
+
+@pytest.mark.parametrize("arguments", [(), ("a.md", "--dataset-wide")])
+def test_delete_needs_one_thing_to_delete(shell: Shell, arguments: tuple[str, ...]) -> None:
+    assert shell("delete", *arguments).code == 2
+
+
+def test_global_options_stand_before_or_behind_and_behind_wins(shell: Shell) -> None:
+    assert shell("--store", "none.db", "list").code == 3
+    assert shell("--store", "none.db", "list", "--store", "kb.db").code == 0
+    assert shell("--json", "list").json["command"] == "list"
+
+
+def test_an_unforeseen_failure_is_one_line_unless_asked_for_more(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell.write("triptych.toml", "nonsense = 1")
+    ran = shell("list")
+    assert ran.code == 2
+    assert ran.err.startswith("error: ")
+    assert "Traceback" not in ran.err
+    monkeypatch.setenv("TRIPTYCH_DEBUG", "1")
+    assert "Traceback" in shell("list").err
+
+
+def test_every_error_of_triptych_has_its_exit_code() -> None:
+    meant = {
+        "ValidationError": Exit.USAGE,
+        "NotFoundError": Exit.NOT_FOUND,
+        "ParseError": Exit.USAGE,
+        "ConflictError": Exit.CONFLICT,
+        "NotAvailableError": Exit.NOT_AVAILABLE,
+        "ModelMismatchError": Exit.MODEL,
+        "StoreError": Exit.STORE,
+        "CorruptStoreError": Exit.STORE,
+        "StoreLockedError": Exit.STORE,
+        "SchemaVersionError": Exit.STORE,
+        "ProviderError": Exit.MODEL,
+        "RateLimitedError": Exit.MODEL,
+        "ProviderTimeoutError": Exit.MODEL,
+        "UnusableAnswerError": Exit.MODEL,
+        "ProviderSetupError": Exit.MODEL,
+        "DerivationError": Exit.MODEL,
+        "BudgetExceededError": Exit.MODEL,
+        "CancelledError": Exit.FAILED,
+        "TriptychError": Exit.FAILED,
+    }
+    assert set(meant) == set(errors.__all__)
+    for name, code in meant.items():
+        more = {"reason": "empty"} if name == "UnusableAnswerError" else {}
+        assert exit_for(getattr(errors, name)("x", **more)) is code
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_goes_away_is_no_failure_to_report(shell: Shell, unbuffered: str) -> None:
+    shell.write("big.txt", "line\n" * 200_000)
+    assert shell("put", "big.txt", "--embedder", "none", "--dataset", "big").code == 0
+    process = subprocess.Popen(
+        [*COMMAND, "get", "big.txt", "--dataset", "big"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.read(10)
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait() == Exit.BROKEN_PIPE
+
+
+def _heed_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def test_an_interrupt_ends_with_130_and_a_line(shell: Shell) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "put", "-", "--name", "x"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        # A shell's background jobs ignore the signal, and what they start does too.
+        preexec_fn=_heed_interrupts,
+    )
+    assert process.stdin is not None
+    # More than a pipe holds: when this returns, the command is reading.
+    process.stdin.write(b"x" * 300_000)
+    process.stdin.flush()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
+    assert process.returncode == Exit.INTERRUPTED
+    assert err.decode().startswith("error: interrupted")
+
+
+def test_help_needs_neither_numpy_nor_sqlalchemy() -> None:
+    code = (
+        "import sys\n"
+        "from triptych_adapters.cli.app import app\n"
+        "try:\n    app(['search', '--help'])\nexcept SystemExit:\n    pass\n"
+        "heavy = {'numpy', 'sqlalchemy', 'onnxruntime', 'alembic'} & set(sys.modules)\n"
+        "sys.exit(str(heavy) if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,125 @@
+"""Help pages, pinned: `TRIPTYCH_SNAPSHOTS=write pytest tests/cli/test_help.py` renews them.
+
+How a page is drawn is Typer's affair and changes with it, so the snapshots hold the words:
+each page without its box lines, and with runs of spaces as one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from triptych.records import Layer, Mode
+from triptych_adapters.cli.app import app
+from triptych_adapters.cli.exits import MEANINGS, Exit
+from triptych_adapters.cli.search import LayerChoice, ModeChoice
+from triptych_factory import Settings
+
+SNAPSHOTS = Path(__file__).with_name("cli_help")
+COMMANDS = (
+    "",
+    "put",
+    "sync",
+    "watch",
+    "search",
+    "context",
+    "get",
+    "list",
+    "history",
+    "diff",
+    "restore",
+    "layers",
+    "layers show",
+    "layers fill",
+    "layers plan",
+    "layers build",
+    "layers ledger",
+    "rebuild",
+    "status",
+    "doctor",
+    "delete",
+    "eval",
+    "eval retrieval",
+    "eval compare",
+)
+
+
+def page(command: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("TERMINAL_WIDTH", "100")
+    monkeypatch.setenv("NO_COLOR", "1")
+    for variable in ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS"):
+        monkeypatch.delenv(variable, raising=False)
+    done = CliRunner().invoke(app, [*command.split(), "--help"], prog_name="triptych")
+    assert done.exit_code == 0
+    return done.stdout
+
+
+def words(text: str) -> str:
+    lines = (
+        re.sub(r"\s+", " ", re.sub(r"[│╭╮╰╯─]", " ", line)).strip() for line in text.split("\n")
+    )
+    return "\n".join(line for line in lines if line) + "\n"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_help_page_is_as_it_was(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = SNAPSHOTS / f"{command.replace(' ', '-') or 'triptych'}.txt"
+    shown = words(page(command, monkeypatch))
+    if os.environ.get("TRIPTYCH_SNAPSHOTS") == "write":
+        SNAPSHOTS.mkdir(exist_ok=True)
+        file.write_text(shown, encoding="utf-8")
+    assert shown == file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_help_page_stays_within_its_width_and_has_no_colour(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = page(command, monkeypatch)
+    assert max(map(len, shown.splitlines())) <= 100
+    assert "\x1b" not in shown
+
+
+def test_every_command_shows_an_example(monkeypatch: pytest.MonkeyPatch) -> None:
+    for command in COMMANDS:
+        if command not in ("layers", "eval"):
+            assert f"$ triptych {command}".strip() in page(command, monkeypatch)
+
+
+def test_every_exit_code_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert set(MEANINGS) == set(Exit)
+    shown = page("", monkeypatch)
+    for code, meaning in MEANINGS.items():
+        assert f"{code:<3d} {meaning}" in shown
+
+
+def test_the_choices_are_those_of_the_library() -> None:
+    assert [str(each) for each in ModeChoice] == [str(each) for each in Mode]
+    assert sorted(map(str, LayerChoice)) == sorted(map(str, Layer))
+
+
+def test_the_reference_pages_have_the_same_exit_codes_and_settings() -> None:
+    reference = Path(__file__).parents[2] / "docs" / "reference"
+    text = (reference / "command-line.md").read_text(encoding="utf-8")
+    for code, meaning in MEANINGS.items():
+        assert f"| {code:d} | {meaning} |" in text
+    text = (reference / "settings.md").read_text(encoding="utf-8")
+    for setting in Settings().explain():
+        assert f"| `{setting.name}` | `TRIPTYCH_{setting.name.upper()}` | " in text
+
+
+def test_the_command_runs_as_a_module_too() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "triptych_adapters.cli", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout.startswith("triptych ")

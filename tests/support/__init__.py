@@ -1,0 +1,1 @@
+"""What several tests share: servers, child programs, makers of stores and files."""

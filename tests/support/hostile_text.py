@@ -1,0 +1,297 @@
+"""The functions and patterns that meet foreign text, and repetitions that are hard on them."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import attrs
+import regex
+
+from triptych import Message
+from triptych._internal.redaction import shown_url, without_secrets
+from triptych.chunking import (
+    ChunkConfig,
+    FixedWindowChunker,
+    MarkdownChunker,
+    SentenceWindowChunker,
+    chunk_text,
+    first_heading,
+)
+from triptych.context.duplicates import shingles
+from triptych.context.token_counter import default_counter
+from triptych.context.truncation import ends
+from triptych.errors import TriptychError
+from triptych.evaluation.targets import find_passage
+from triptych.layers import ExtractiveSummarizer, estimate_tokens
+from triptych.layers.builder.output_validation import gives_away, is_blank, is_obeyed, is_refusal
+from triptych.layers.inline import visible_text
+from triptych.layers.outline import read_outline
+from triptych.layers.sentences import clip
+from triptych.parsing.builder import drop_contents_lines, fit, markdown_safe
+from triptych.parsing.categories import category
+from triptych.sync import front_matter
+from triptych.sync.encodings import decode_text
+from triptych.sync.patterns import parse_pattern
+from triptych.testing.fakes import fenced_text
+from triptych.text.analyzer import get_analyzer
+from triptych.text.sentences import split_sentences
+from triptych.text.tokenizers import detect_tokenizer, extract_keywords
+from triptych_adapters.cli.output import visible
+from triptych_backends.embedders.hashing import HashEmbedder
+from triptych_backends.parsing import default_parser
+from triptych_backends.providers.batching import shortened
+from triptych_backends.providers.errors import ProviderErrorRules, Refusal, fault, shown
+from triptych_backends.providers.response_parsing import text_at
+from triptych_backends.providers.retries import retry_after_seconds
+
+__all__ = ["CALLS", "UNITS", "Found", "found_patterns", "growth_fault", "hostile", "own_units"]
+
+KEY = "sk-SeCrEt0123456789abcdefXYZ"
+_SIZES = (6_250, 25_000, 100_000)
+_QUICK = 0.02
+_AT_ONCE = 0.3
+"""Seconds below which nothing is compared: a pattern that is quadratic takes more at 100 kB."""
+_GROWTH = 9
+"""Times as long for four times the text; quadratic is 16."""
+_MOST = 40.0
+
+# A beginning, what is repeated, an end.
+Hostile = tuple[str, str, str]
+
+_RUNS = (
+    *" \t\na1-*`[(<{#|.~+'\"\\/&!中。\x00…",
+    *("\r\n", "\u2028", "\u0301", "<!--", "-->", "<!-", "<a ", "</a", "[a](", "![", "](", "``"),
+    *("**a", "_a", "~~a", "{%", "- ", "> ", "---\n", "::", "a ", "a\n", " \n", "a.", "a: ", "Aa"),
+    *("| ", '="', "```\n", "\\`", "/*", "a。", ". ", "\n- ", "\n# ", "\n| ", "\n1. a", "\n    a"),
+    *("model", "model ", "sorry ", "answer ", "ignore ", "<think>", "<meta ", "sk-Se*", "12 "),
+)
+_BEGUN: tuple[Hostile, ...] = (
+    *((start, run, "\x01") for start in ("<!--", "# a {", "[a](", '<a b="') for run in " \na"),
+    *((start, " ", "\x01") for start in ("---\n", "a\n", "model", "<think>", "- ", "|", "![", "`")),
+    *(("a\n", " " * 99 + "\n", "---"), ("a" + " " * 9 + "\n", " ", "}\n===\n")),
+)
+UNITS: tuple[Hostile, ...] = (*(("", run, "") for run in _RUNS), *_BEGUN)
+"""What every call is fed."""
+
+
+def hostile(kind: Hostile, size: int) -> str:
+    """``size`` characters of a kind."""
+    start, run, end = kind
+    return start + run * (size // len(run)) + end
+
+
+def _parse(name: str) -> Callable[[str], object]:
+    parser = default_parser(plugins=False)
+
+    def parse(text: str) -> object:
+        with suppress(TriptychError):
+            return parser.parse(name, text.encode())
+        return None
+
+    return parse
+
+
+def _refusal(text: str) -> object:
+    profile = ProviderErrorRules(
+        name="X", model="m", key_advice="", model_advice="", start_advice=""
+    )
+    found = [
+        fault(Refusal(status=status, body=body), profile, [KEY])
+        for status in (400, 429)
+        for body in (text[: 1 << 16] if status == 400 else json.dumps({"error": text[: 1 << 15]}),)
+    ]
+    return [*found, shown(text, [KEY])]
+
+
+def _judged(text: str) -> object:
+    said = "fine words about the text"
+    return [
+        is_blank(text, said),
+        is_refusal(text, said),
+        is_obeyed(said, text),
+        gives_away(text, "Say it. " * 9, text),
+    ]
+
+
+_ANALYZER = get_analyzer("english")
+_SENTENCES = SentenceWindowChunker()
+_MARKDOWN_SENTENCES = SentenceWindowChunker(markdown=True)
+
+CALLS: Mapping[str, Callable[[str], object]] = {
+    "redaction.without_secrets": lambda text: without_secrets(text, [KEY]),
+    "redaction.shown_url": lambda text: [shown_url(text), shown_url(f"http://h/?{text}")],
+    "providers.faults": _refusal,
+    "providers.batching.shortened": lambda text: shortened(text, text),
+    "providers.retrying.retry_after_seconds": retry_after_seconds,
+    "providers.answers": lambda text: text_at({"a": text}, "a"),
+    "layers.visible_text": visible_text,
+    "layers.read_outline": read_outline,
+    "layers.summarize": lambda text: ExtractiveSummarizer().summarize_document(text),
+    "layers.clip": lambda text: clip(text, 100),
+    "layers.estimate_tokens": estimate_tokens,
+    "layers.answers": _judged,
+    "chunking.markdown": MarkdownChunker().chunk,
+    "chunking.text": lambda text: chunk_text(text, ChunkConfig()),
+    "chunking.fixed": FixedWindowChunker().chunk,
+    "chunking.sentences": _SENTENCES.chunk,
+    "chunking.markdown_sentences": _MARKDOWN_SENTENCES.chunk,
+    "chunking.first_heading": first_heading,
+    "context.counting": lambda text: default_counter().count(text),
+    "context.cutting": ends,
+    "context.duplicates": shingles,
+    "text.analyze": _ANALYZER.analyze,
+    "text.analyze_query": _ANALYZER.analyze_query,
+    "text.sentences": split_sentences,
+    "text.keywords": extract_keywords,
+    "text.tokenizer": lambda text: detect_tokenizer(text).tokenize(text),
+    "categories": category,
+    "evaluation.find_passage": lambda text: find_passage(text[:100], text),
+    "parsing.building": lambda text: [drop_contents_lines(text), fit(text), markdown_safe(text)],
+    "sync.front_matter": front_matter,
+    "sync.parse_pattern": lambda text: parse_pattern(text.encode()),
+    "sync.decode_text": lambda text: [
+        decode_text(text.encode()),
+        decode_text(b"\x81" + text.encode()),
+    ],
+    "testing.fenced_text": lambda text: fenced_text([Message(role="user", content=text)]),
+    "cli.visible": visible,
+    "embedders.hash": lambda text: HashEmbedder().embed([text], kind="document"),
+    **{
+        f"parsing.{name}": _parse(f"a.{name}")
+        for name in ("md", "txt", "rst", "html", "ipynb", "csv", "json", "yaml")
+    },
+}
+
+
+def growth_fault(call: Callable[[str], object], kind: Hostile) -> str | None:
+    """What is wrong with how the time of ``call`` grows from 6 kB to 100 kB; None: nothing.
+
+    The processor's time is compared, so that other processes do not count. What is quick at 25 kB
+    is quick at 100 kB too, even if its time grew with the square.
+    """
+    before = 0.0
+    for size in _SIZES:
+        if size == _SIZES[-1] and before < _QUICK:
+            return None
+        text = hostile(kind, size)
+        took = _seconds(call, text)
+        if before and took > _AT_ONCE and took > _GROWTH * before:
+            # A collection of garbage may have fallen into it: the better of three counts.
+            took = min(took, _seconds(call, text), _seconds(call, text))
+            before = max(before, _seconds(call, hostile(kind, size // 4)))
+            if took > _AT_ONCE and took > _GROWTH * before:
+                return f"{kind!r}: {before:.3f} s of {size // 4}, {took:.3f} s of {size} characters"
+        if took > _MOST:
+            return f"{kind!r}: {took:.1f} s of {size} characters"
+        before = took
+    return None
+
+
+def _seconds(call: Callable[[str], object], text: str) -> float:
+    started = time.process_time()
+    call(text)
+    return time.process_time() - started
+
+
+ROOTS = {
+    "knowledge": "triptych",
+    "backends": "triptych_backends",
+    "factory": "triptych_factory",
+    "adapters": "triptych_adapters",
+}
+_EVERYWHERE = frozenset({"search", "finditer", "findall", "sub", "subn", "split", "splititer"})
+_ANCHORED = frozenset({"match", "fullmatch"})
+
+
+@attrs.frozen
+class Found:
+    """A pattern of the source, and how it is used; no ``pattern``: it is made when it runs."""
+
+    name: str
+    pattern: Any
+    uses: frozenset[str]
+
+    def calls(self) -> list[Callable[[str], object]]:
+        """Each way in which it meets a text."""
+        pattern, ways = self.pattern, []
+        if self.uses & _EVERYWHERE or not self.uses & _ANCHORED:
+            ways.append(lambda text: sum(1 for _ in pattern.finditer(self.fed(text))))
+        if "match" in self.uses:
+            ways.append(lambda text: pattern.match(self.fed(text)))
+        if "fullmatch" in self.uses:
+            ways.append(lambda text: pattern.fullmatch(self.fed(text)))
+        return ways
+
+    def fed(self, text: str) -> str | bytes:
+        """``text`` as the pattern takes it."""
+        return text.encode() if isinstance(self.pattern.pattern, bytes) else text
+
+
+def own_units(pattern: str | bytes) -> list[Hostile]:
+    """Repetitions of the signs and words that ``pattern`` is about."""
+    source = pattern if isinstance(pattern, str) else pattern.decode("latin-1")
+    signs = list(dict.fromkeys(re.findall(r"[A-Za-z]{3,}|[^\w\s]", source)))[:12]
+    return [
+        *(("", sign, "") for sign in signs),
+        *((sign, run, "\x01") for sign in signs[:5] for run in (" ", "a")),
+    ]
+
+
+def found_patterns() -> list[Found]:
+    """Every pattern in the source, compiled once or where it is used, by module and name."""
+    found: list[Found] = []
+    uses: dict[str, set[str]] = {}  # by module and name; no pattern is used in two modules
+    for root, package in ROOTS.items():
+        top = Path(__file__).parents[2] / root
+        for file in sorted((top / package).rglob("*.py")):
+            module = ".".join(file.relative_to(top).with_suffix("").parts)
+            module = module.removesuffix(".__init__")
+            tree = ast.parse(file.read_text(encoding="utf-8"))
+            compiled: set[ast.AST] = set()
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Assign | ast.AnnAssign) and _asks(node.value, "compile"):
+                    target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+                    if isinstance(target, ast.Name) and node.value is not None:
+                        compiled.add(node.value)
+                        made = getattr(importlib.import_module(module), target.id)
+                        found.append(Found(f"{module}.{target.id}", made, frozenset()))
+                if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                    uses.setdefault(f"{module}.{node.value.id}", set()).add(node.attr)
+            found.extend(
+                _inline(module, node)
+                for node in ast.walk(tree)
+                if isinstance(node, ast.Call) and node not in compiled and _asks(node)
+            )
+    return [
+        each if each.uses else attrs.evolve(each, uses=frozenset(uses.get(each.name, ())))
+        for each in found
+    ]
+
+
+def _asks(node: ast.AST | None, *names: str) -> bool:
+    """Whether ``node`` is a call of ``re`` or ``regex`` with a pattern (of one of ``names``)."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    of = node.func.value
+    wanted = names or ("compile", *_EVERYWHERE, *_ANCHORED)
+    return isinstance(of, ast.Name) and of.id in ("re", "regex") and node.func.attr in wanted
+
+
+def _inline(module: str, node: ast.Call) -> Found:
+    assert isinstance(node.func, ast.Attribute)
+    assert isinstance(node.func.value, ast.Name)
+    use = node.func.attr
+    try:
+        source = ast.literal_eval(node.args[0])
+    except ValueError:  # put together when it runs
+        return Found(f"{module}: {ast.unparse(node.args[0])}", None, frozenset({use}))
+    made = {"re": re, "regex": regex}[node.func.value.id].compile(source)
+    return Found(f"{module}: {source!r}", made, frozenset({use}))

@@ -1,0 +1,31 @@
+"""A process that syncs, and is killed while it does."""
+
+from __future__ import annotations
+
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import triptych
+from support.sync_folder import Desk
+from triptych.sync import ParsedText, TextFileParser
+from triptych.testing.fakes import FakeEmbedder
+
+__all__ = ["PickyParser", "sync_for_ever"]
+
+
+class PickyParser(TextFileParser):
+    """Fails over texts with FAIL in them."""
+
+    def parse(self, name: str, data: bytes) -> ParsedText | None:
+        if b"FAIL" in data:
+            raise RuntimeError("this cannot be parsed")
+        return super().parse(name, data)
+
+
+def sync_for_ever(path: str, begun: Connection) -> None:
+    """Sync the folder at ``path``, as often as this process is let live."""
+    with triptych.open(Path(path) / "kb.db", embedder=FakeEmbedder()) as kb:
+        desk = Desk(Path(path), kb, FakeEmbedder())
+        begun.send("begun")
+        desk.syncing(parser=PickyParser()).sync()
+    begun.send("done")

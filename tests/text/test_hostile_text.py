@@ -1,0 +1,61 @@
+"""No text makes a pattern, or a function that reads foreign text, take more than linear time."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.hostile_text import CALLS, UNITS, Found, found_patterns, growth_fault, own_units
+
+PATTERNS = found_patterns()
+MODULES = sorted({each.name.rpartition(".")[0].partition(":")[0] for each in PATTERNS})
+
+NOT_FED = {
+    "triptych.evaluation.targets: '\\\\s+'.join(words)": "fed by the call evaluation.find_passage",
+    "triptych.layers.inline._COMMENT": "fed by layers.visible_text, which cuts the text first",
+    "triptych.parsing.html_tokens: f'</{re.escape(name)}(?=[\\\\s/>])'": "fed by parsing.html",
+    "triptych.sync.patterns: source + b'\\\\Z'": (
+        "one for each pattern of an ignore file: test_sync_patterns feeds them names and paths"
+    ),
+}
+"""Patterns that are not fed by themselves, and why."""
+
+
+def of(module: str) -> list[Found]:
+    return [
+        each
+        for each in PATTERNS
+        if each.name.startswith((f"{module}.", f"{module}:")) and each.name not in NOT_FED
+    ]
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_what_meets_foreign_text_takes_linear_time(name: str) -> None:
+    assert [fault for kind in UNITS if (fault := growth_fault(CALLS[name], kind))] == []
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_pattern_takes_linear_time(module: str) -> None:
+    faults = [
+        (each.name, fault)
+        for each in of(module)
+        for call in each.calls()
+        for kind in (*UNITS, *own_units(each.pattern.pattern))
+        if (fault := growth_fault(call, kind))
+    ]
+    assert faults == []
+
+
+def test_every_pattern_is_fed_or_has_a_reason_not_to_be() -> None:
+    names = {each.name for each in PATTERNS}
+    assert len(names) > 150
+    assert set(NOT_FED) <= names
+    assert {each.name for each in PATTERNS if each.pattern is None} <= set(NOT_FED)
+    fed = {each.name for module in MODULES for each in of(module)}
+    assert fed | set(NOT_FED) == names
+    assert all(each.calls() for each in PATTERNS if each.name not in NOT_FED)
+
+
+def test_what_takes_more_is_seen() -> None:
+    slow = Found("a", __import__("re").compile(r"\s*b"), frozenset({"search"}))
+    (call,) = slow.calls()
+    assert "characters" in (growth_fault(call, ("", " ", "")) or "")
