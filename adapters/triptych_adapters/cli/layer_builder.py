@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import attrs
 import typer
 
-from triptych_adapters.cli.exits import Exit
+from triptych_adapters.cli.exits import Exit, exit_for
 from triptych_adapters.cli.session import Session, command, examples
 
 if TYPE_CHECKING:
@@ -71,7 +71,10 @@ def register(app: typer.Typer) -> None:
     command(
         app,
         "build",
-        epilog=examples("triptych layers build --llm openai:gpt-4o-mini --max-calls 100"),
+        epilog=examples(
+            "triptych layers build --llm none",
+            "triptych layers build --llm openai:gpt-4o-mini --max-calls 100",
+        ),
     )(build)
     command(app, "ledger", epilog=examples("triptych layers ledger --quarantined"))(ledger)
 
@@ -186,6 +189,7 @@ def _tell(session: Session, made: LayerPlan, report: LayerReport) -> Exit:
         "removed": report.removed,
         "quarantined": len(report.quarantined),
         "failed": len(report.failed),
+        "kept": made.kept,
         "calls": report.calls,
     }
     for warning in report.warnings:
@@ -213,6 +217,7 @@ def _tell(session: Session, made: LayerPlan, report: LayerReport) -> Exit:
                 "least": report.least,
                 "usage": [usage_json(each) for each in report.usage],
                 "quarantined": [quarantined_json(each) for each in report.quarantined],
+                "kept": list(made.kept_names),
                 "failures": [failure_json(each) for each in report.failed],
             }
         )
@@ -222,7 +227,9 @@ def _tell(session: Session, made: LayerPlan, report: LayerReport) -> Exit:
         return Exit.USAGE
     if not (report.quarantined or report.failed):
         return Exit.OK
-    return Exit.PARTIAL if report.made else Exit.MODEL
+    if report.made:
+        return Exit.PARTIAL
+    return Exit.MODEL if report.quarantined else exit_for(report.failed[0].error)
 
 
 def ledger(
@@ -320,6 +327,10 @@ def _estimate(made: LayerPlan, prices: Prices | None) -> str:
         if count:
             layers = "1 layer was" if count == 1 else f"{count:,} layers were"
             told += f"; {layers} made by {hand} and stale: kept"
+    if made.kept_names:
+        names = [name or "the dataset itself" for name in made.kept_names]
+        more = f" and {len(names) - 10:,} more" if len(names) > 10 else ""
+        told += f" ({', '.join(names[:10])}{more})"
     return told
 
 
