@@ -27,11 +27,11 @@ import attrs
 import triptych
 from triptych.context.records import Citation, Piece
 from triptych.context.rendering import FORMATS, render_piece
-from triptych.context.token_counter import ESTIMATE, TokenCounter, default_counter
 from triptych.evaluation import bootstrap, randomisation_test
 from triptych.layers import ExtractiveSummarizer, LayerBuilder
 from triptych.records import Hit
 from triptych.service import Service
+from triptych.text.tokens import ESTIMATE, TokenCounter, default_counter
 
 DATASET = "docs"
 QUESTIONS = Path(__file__).parent / "data/fastapi-questions.jsonl"

@@ -15,7 +15,6 @@ from triptych.chunking import ChunkerSet, default_chunkers
 from triptych.context.builder import ContextBuilder
 from triptych.context.citation_check import verify
 from triptych.context.records import Citation, ContextPack, Verification
-from triptych.context.token_counter import TokenCounter
 from triptych.contracts import (
     LLM,
     ChunkRepo,
@@ -78,6 +77,7 @@ from triptych.search.retrievers import (
     VectorRetriever,
 )
 from triptych.text import get_analyzer
+from triptych.text.tokens import TokenCounter
 
 __all__ = ["Service", "ServiceOptions"]
 

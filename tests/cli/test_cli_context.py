@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from triptych.context.token_counter import ESTIMATE
 
 from support.cli_run import Shell, fresh_shell
-from triptych.context import token_counter as counting
 from triptych.errors import ValidationError
 from triptych.layers import estimate_tokens
 from triptych.service import Service
+from triptych.text import tokens as counting
+from triptych.text.tokens import ESTIMATE
 from triptych_adapters.tools import context_tool
 from triptych_backends.memory import MemoryStore
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings, strategies as st
 
 from support.extractive_layers import build_layers
 from triptych.chunking import ChunkerSet, MarkdownChunker
-from triptych.context.token_counter import ESTIMATE
 from triptych.service import Service, ServiceOptions
+from triptych.text.tokens import ESTIMATE
 from triptych_backends.memory import MemoryStore
 
 pytestmark = pytest.mark.property

@@ -16,7 +16,6 @@ import pytest
 import triptych
 from support.extractive_layers import build_layers
 from triptych.chunking import ChunkerSet, MarkdownChunker, SentenceWindowChunker
-from triptych.context import token_counter as counting
 from triptych.context.duplicates import ShingleFilter
 from triptych.context.packer import Packer
 from triptych.context.parameters import ContextParameters
@@ -24,7 +23,6 @@ from triptych.context.records import Citation, ContextPack
 from triptych.context.rendering import in_reading_order
 from triptych.context.retrieval import retrieve
 from triptych.context.sources import Sources
-from triptych.context.token_counter import ESTIMATE, TokenCounter, as_counter
 from triptych.context.truncation import cut_to_fit, ends
 from triptych.errors import (
     CancelledError,
@@ -38,6 +36,8 @@ from triptych.records import Layer, Query
 from triptych.records.serialization import from_dict, to_dict
 from triptych.service import Service
 from triptych.testing import Failing, FakeEmbedder
+from triptych.text import tokens as counting
+from triptych.text.tokens import ESTIMATE, TokenCounter, as_counter
 from triptych_backends.memory import MemoryStore
 
 SMALL = ChunkerSet(by_kind={"markdown": MarkdownChunker(size=80)})
