@@ -930,7 +930,7 @@ def test_error_in_the_progress_callback_ends_the_run(small: Service) -> None:
     builder = LayerBuilder(small, FakeLLM())
     with pytest.raises(KeyError, match="mine"):
         builder.apply(builder.plan("d"), progress=progress)
-    assert not [each for each in threading.enumerate() if "triptych-layers" in each.name]
+    assert not [each for each in threading.enumerate() if "triptych-work" in each.name]
 
 
 def test_store_without_the_powers_is_read_whole_and_says_what_it_forgets(tmp_path: Path) -> None:

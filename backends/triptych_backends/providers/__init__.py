@@ -4,13 +4,14 @@ All need the extra ``http``; without it, importing this package raises `NotAvail
 No module here reads the environment: keys and addresses are arguments.
 """
 
+from triptych._internal.retries import Retries
 from triptych_backends.providers.anthropic import AnthropicLLM
 from triptych_backends.providers.batching import BatchLimits
 from triptych_backends.providers.chat import TextStream
 from triptych_backends.providers.connection import Connection
 from triptych_backends.providers.ollama import OllamaEmbedder, OllamaLLM
 from triptych_backends.providers.openai import OpenAIEmbedder, OpenAILLM
-from triptych_backends.providers.retries import Retries, Timeouts
+from triptych_backends.providers.timeouts import Timeouts
 from triptych_backends.providers.voyage import VoyageEmbedder, VoyageReranker
 
 __all__ = [

@@ -10,9 +10,10 @@ from urllib.parse import urlsplit
 
 import attrs
 
+from triptych._internal.retries import Retries
 from triptych.errors import ValidationError
 from triptych_backends.embedders.lazy import Lazy
-from triptych_backends.providers.retries import CallClock, Retries, Timeouts
+from triptych_backends.providers.timeouts import CallClock, Timeouts
 
 if TYPE_CHECKING:
     import httpx

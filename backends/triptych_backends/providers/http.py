@@ -22,7 +22,7 @@ from triptych_backends.embedders.lazy import Lazy
 from triptych_backends.providers.connection import Connection
 from triptych_backends.providers.decompression import ACCEPTED, PackedAnswerError, unpacked
 from triptych_backends.providers.errors import ProviderErrorRules, Refusal, Retryable, fault, shown
-from triptych_backends.providers.retries import CallClock, retry_after_seconds
+from triptych_backends.providers.timeouts import CallClock, retry_after_seconds
 
 try:
     import httpx

@@ -20,7 +20,7 @@ from typing import Any
 import httpcore
 import httpx
 
-from triptych_backends.providers.retries import CallClock, Timeouts
+from triptych_backends.providers.timeouts import CallClock, Timeouts
 
 __all__ = ["BoundedTransport", "bounds"]
 

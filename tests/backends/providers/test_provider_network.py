@@ -16,7 +16,7 @@ import pytest
 from support import provider_server
 from triptych_backends.providers import Timeouts
 from triptych_backends.providers.network import _Network, bounds
-from triptych_backends.providers.retries import CallClock
+from triptych_backends.providers.timeouts import CallClock
 
 # A key of no worth, for servers on this machine alone.
 PEM = Path(provider_server.__file__).with_name("loopback.pem")

@@ -23,8 +23,8 @@ from triptych_backends.providers.errors import (
     shown,
 )
 from triptych_backends.providers.response_parsing import MalformedAnswerError, at, by_index, rows_of
-from triptych_backends.providers.retries import CallClock, retry_after_seconds
 from triptych_backends.providers.streams import json_lines, server_sent
+from triptych_backends.providers.timeouts import CallClock, retry_after_seconds
 
 NOW = datetime(2030, 1, 1, 12, 0, 0, tzinfo=UTC)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import random
 import threading
-import time
 from collections.abc import Sequence
 
 import attrs
 
 from triptych import deadlines
+from triptych._internal.retries import Retries, wait
 from triptych.contracts import LLM, LayerJournal
 from triptych.errors import (
     CancelledError,
@@ -24,12 +23,12 @@ from triptych.layers.builder.records import Prices, Stop
 from triptych.records import Generation, Message, ModelUsage, Usage, check_whole
 from triptych.text.tokens import estimate_tokens
 
-__all__ = ["BudgetedLLM", "Ceilings", "OutOfBudgetError", "Retries", "prompt_tokens"]
+__all__ = ["BudgetedLLM", "Ceilings", "OutOfBudgetError", "prompt_tokens"]
 
 _MOST_TOKENS = 10**12
 """Of one call. No model reads so many; the sum of a million such calls fits into 64 bits."""
 
-_SLICE = 0.05  # seconds between two looks at whether the call was cancelled
+_SLICE = 0.05  # seconds between two looks at whether the run was cancelled
 
 
 class OutOfBudgetError(Exception):
@@ -70,33 +69,6 @@ class Ceilings:
         number = isinstance(cost, int | float) and not isinstance(cost, bool)
         if cost is not None and not (number and 0 <= cost < float("inf")):
             raise ValidationError(f"max_cost is a number from 0 up, not {cost!r}")
-
-
-@attrs.frozen(kw_only=True, slots=True)
-class Retries:
-    """How often a call that the provider failed is made again, and after how long.
-
-    The pause before the n-th repetition is uniform between half of and ``base * 2**(n - 1)``
-    seconds, at most ``longest``; a provider that says how long to wait is given that, unless it
-    is longer.
-    """
-
-    times: int = 2
-    base: float = 1.0
-    longest: float = 60.0
-
-    def __attrs_post_init__(self) -> None:
-        check_whole(self.times, "retries")
-
-    def pause(self, made: int, error: ProviderError) -> float | None:
-        """Seconds to wait after ``made`` failures; None when the call is given up."""
-        if made > self.times:
-            return None
-        asked = error.retry_after if isinstance(error, RateLimitedError) else None
-        if asked is not None:
-            return asked if asked <= self.longest else None
-        most = min(self.longest, self.base * 2.0 ** (made - 1))
-        return most * random.uniform(0.5, 1.0)
 
 
 def prompt_tokens(messages: Sequence[Message]) -> int:
@@ -147,7 +119,7 @@ class BudgetedLLM:
         asked = Usage(input_tokens=prompt_tokens(messages), output_tokens=max_tokens)
         failures = 0
         while True:
-            deadlines.check("making layers")
+            _check()
             self._hold(asked)
             used = Usage()
             try:
@@ -163,7 +135,8 @@ class BudgetedLLM:
                 raise
             except ProviderError as error:
                 failures += 1
-                pause = self._retries.pause(failures, error)
+                asked_for = error.retry_after if isinstance(error, RateLimitedError) else None
+                pause = self._retries.pause(failures, asked_for)
                 if pause is None:
                     raise
             except Exception as error:
@@ -174,7 +147,7 @@ class BudgetedLLM:
                 return answer
             finally:
                 self._settle(asked, used)
-            _wait(pause)
+            wait(pause, _check)
 
     def _hold(self, asked: Usage) -> None:
         """Reserve what a call may take; wait for what is under way where that may leave room."""
@@ -183,7 +156,7 @@ class BudgetedLLM:
                 if full == "max_calls" or not self._under_way:
                     raise self._refusal(full, asked)
                 self._changed.wait(_SLICE)
-                deadlines.check("making layers")
+                _check()
             self._held = _sum(self._held, asked, 1)
             self._under_way += 1
             self.usage = attrs.evolve(self.usage, calls=self.usage.calls + 1)
@@ -229,6 +202,10 @@ class BudgetedLLM:
         self._journal.record_usage(self._dataset_id, attrs.evolve(spent, calls=1))
 
 
+def _check() -> None:
+    deadlines.check("making layers")
+
+
 def _sum(held: Usage, asked: Usage, sign: int) -> Usage:
     return Usage(
         input_tokens=held.input_tokens + sign * asked.input_tokens,
@@ -251,10 +228,3 @@ def _count(said: object) -> int:
     if not isinstance(said, int) or isinstance(said, bool):
         return 0
     return min(max(said, 0), _MOST_TOKENS)
-
-
-def _wait(seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0:
-        deadlines.check("making layers")
-        time.sleep(min(left, _SLICE))

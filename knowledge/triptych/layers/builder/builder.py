@@ -6,10 +6,11 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from triptych._internal.progress import ProgressCallback
+from triptych._internal.retries import MOST_ATTEMPTS, Retries
 from triptych.contracts import LLM, LayerJournal
 from triptych.errors import NotFoundError, ValidationError
 from triptych.ingestion.folder_tree import is_folder
-from triptych.layers.builder.budget import BudgetedLLM, Ceilings, Retries
+from triptych.layers.builder.budget import BudgetedLLM, Ceilings
 from triptych.layers.builder.execution import Run
 from triptych.layers.builder.generators import ExtractiveGenerator, LayerGenerator, LLMGenerator
 from triptych.layers.builder.journal import InMemoryLayerJournal
@@ -68,7 +69,7 @@ class LayerBuilder:
             abstract_max_tokens, overview_max_tokens: the ceilings of an answer.
             prices: what tokens cost, for ``max_cost`` and the ledger.
             retries: how often a call that the provider failed is made again.
-            retry_base: seconds before the first of them; each waits twice as long.
+            retry_base: seconds before the first of them, at most; each may wait twice as long.
             patience: after so many artifacts in a row that the provider failed, `apply` ends.
 
         Raises:
@@ -77,7 +78,9 @@ class LayerBuilder:
         check_whole(patience, "patience", least=1)
         self._service = service
         self._prices = prices
-        self._retries = Retries(times=retries, base=retry_base)
+        if check_whole(retries, "retries") >= MOST_ATTEMPTS:
+            raise ValidationError(f"retries is {retries}: give a number below {MOST_ATTEMPTS:,}")
+        self._retries = Retries(attempts=1 + retries, base=retry_base)
         self._patience = patience
         maker = service.llm if llm is None else llm
         self._llm: LLM | None = None

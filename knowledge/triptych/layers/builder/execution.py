@@ -12,6 +12,7 @@ from typing import Final, NoReturn, cast, get_args
 import attrs
 
 from triptych import deadlines
+from triptych._internal.concurrency import map_unordered
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import LayerJournal
 from triptych.errors import (
@@ -26,7 +27,6 @@ from triptych.errors import (
 )
 from triptych.ingestion.folder_tree import children, parent_of, summaries_of
 from triptych.layers.builder.budget import BudgetedLLM, OutOfBudgetError
-from triptych.layers.builder.concurrency import map_unordered
 from triptych.layers.builder.generators import Source
 from triptych.layers.builder.output_validation import BadAnswerError
 from triptych.layers.builder.plan import LAYERS, Scope, walk

@@ -1,9 +1,8 @@
-"""How long to wait, and how often to try again: pure rules, and the clock of one call."""
+"""How long one call may take: its timeouts, its clock, and the pauses that servers ask for."""
 
 from __future__ import annotations
 
 import math
-import random
 import time
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -11,26 +10,15 @@ from email.utils import parsedate_to_datetime
 import attrs
 
 from triptych import deadlines
+from triptych._internal.retries import wait
 from triptych.errors import ProviderTimeoutError, ValidationError
 
-__all__ = ["CallClock", "Retries", "Timeouts", "retry_after_seconds"]
-
-_SLICE = 0.05  # seconds between two looks at whether the call was cancelled
+__all__ = ["CallClock", "Timeouts", "retry_after_seconds"]
 
 
 def _positive(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         raise ValidationError(f"{attribute.name} is a number of seconds above 0, not {value!r}")
-
-
-def _from_zero(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise ValidationError(f"{attribute.name} is a number of seconds from 0 up, not {value!r}")
-
-
-def _attempts(instance: object, attribute: attrs.Attribute[int], value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 20:
-        raise ValidationError(f"attempts is a whole number from 1 to 20, not {value!r}")
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -51,34 +39,6 @@ class Timeouts:
     connect: float = attrs.field(default=10.0, validator=_positive)
     read: float = attrs.field(default=120.0, validator=_positive)
     call: float = attrs.field(default=600.0, validator=_positive)
-
-
-@attrs.frozen(kw_only=True, slots=True)
-class Retries:
-    """When a failed attempt is made again.
-
-    The pause before attempt n + 1 is uniform between 0 and ``min(longest, base * 2**(n - 1))``
-    seconds ("full jitter"; M. Brooker, Exponential Backoff and Jitter, 2015). A provider that
-    says how long to wait (``Retry-After``) is given that and up to a tenth more; when it asks
-    for more than ``longest``, the call ends at once.
-    """
-
-    attempts: int = attrs.field(default=4, validator=_attempts)
-    base: float = attrs.field(default=0.5, validator=_from_zero)
-    longest: float = attrs.field(default=60.0, validator=_from_zero)
-
-    def pause(
-        self, made: int, retry_after: float | None, rng: random.Random | None = None
-    ) -> float | None:
-        """Seconds to wait after ``made`` failed attempts; None when no other may follow."""
-        if made >= self.attempts:
-            return None
-        chance = (rng or random).random()
-        if retry_after is None:
-            return chance * min(self.longest, self.base * 2.0 ** (made - 1))
-        if retry_after > self.longest:
-            return None
-        return retry_after * (1.0 + 0.1 * chance)
 
 
 def retry_after_seconds(value: str | None, *, now: datetime | None = None) -> float | None:
@@ -137,10 +97,4 @@ class CallClock:
 
     def sleep(self, seconds: float) -> None:
         """Wait, and raise as `check` does as soon as the call is over."""
-        until = time.monotonic() + seconds
-        while True:
-            self.check()
-            rest = until - time.monotonic()
-            if rest <= 0:
-                return
-            time.sleep(min(rest, _SLICE))
+        wait(seconds, self.check)

@@ -1,0 +1,69 @@
+"""How often a call that failed is made again, and after how long."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable
+
+import attrs
+
+from triptych.errors import ValidationError
+
+__all__ = ["MOST_ATTEMPTS", "Retries", "wait"]
+
+MOST_ATTEMPTS = 1_000
+
+_SLICE = 0.05  # seconds between two looks at whether the call was cancelled
+
+
+def _from_zero(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise ValidationError(f"{attribute.name} is a number of seconds from 0 up, not {value!r}")
+
+
+def _attempts(instance: object, attribute: attrs.Attribute[int], value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_ATTEMPTS:
+        raise ValidationError(
+            f"attempts is a whole number from 1 to {MOST_ATTEMPTS:,}, not {value!r}"
+        )
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Retries:
+    """When a failed attempt is made again.
+
+    The pause before attempt n + 1 is uniform between 0 and ``min(longest, base * 2**(n - 1))``
+    seconds ("full jitter"; M. Brooker, Exponential Backoff and Jitter, 2015). A provider that
+    says how long to wait (``Retry-After``) is given that and up to a tenth more; when it asks
+    for more than ``longest``, the call ends at once.
+    """
+
+    attempts: int = attrs.field(default=4, validator=_attempts)
+    base: float = attrs.field(default=0.5, validator=_from_zero)
+    longest: float = attrs.field(default=60.0, validator=_from_zero)
+
+    def pause(
+        self, made: int, retry_after: float | None, rng: random.Random | None = None
+    ) -> float | None:
+        """Seconds to wait after ``made`` failed attempts; None when no other may follow."""
+        if made >= self.attempts:
+            return None
+        chance = (rng or random).random()
+        if retry_after is None:
+            return chance * min(self.longest, self.base * 2.0 ** (made - 1))
+        if retry_after > self.longest:
+            return None
+        return retry_after * (1.0 + 0.1 * chance)
+
+
+def wait(seconds: float, check: Callable[[], None]) -> None:
+    """Sleep, and let ``check`` raise as soon as there is nothing to wait for."""
+    until = time.monotonic() + seconds
+    while True:
+        check()
+        left = until - time.monotonic()
+        if left <= 0:
+            return
+        time.sleep(min(left, _SLICE))
