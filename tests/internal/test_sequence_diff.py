@@ -32,9 +32,8 @@ def check_blocks(a: Sequence[str], b: Sequence[str]) -> int:
 @given(WORDS, WORDS)
 def test_small_ones_are_aligned_as_difflib_does(a: list[str], b: list[str]) -> None:
     check_blocks(a, b)
-    told = unified_diff(a, b, "old", "new")
-    by_difflib = difflib.unified_diff(a, b, "old", "new", lineterm="")
-    assert told == list(by_difflib)
+    a, b = [f"{line}\n" for line in a], [f"{line}\n" for line in b]
+    assert unified_diff(a, b, "old", "new") == "".join(difflib.unified_diff(a, b, "old", "new"))
 
 
 @settings(max_examples=25, deadline=None)

@@ -20,7 +20,7 @@ _SMALL_INSIDE: Final = 1 << 13
 
 _RUNS: Final = (1, 4, 16, 64)
 _DEEPEST: Final = 6
-_DOING: Final = "the comparison of a passage with its source"
+_DOING: Final = "the comparison of two texts"
 
 
 def matching_blocks(a: Sequence[str], b: Sequence[str]) -> list[Match]:
@@ -67,20 +67,28 @@ def matching_blocks(a: Sequence[str], b: Sequence[str]) -> list[Match]:
     return _joined(sorted(found))
 
 
-def unified_diff(a: Sequence[str], b: Sequence[str], a_name: str, b_name: str) -> list[str]:
-    """The lines of a unified diff, three lines of context around each change; [] if equal."""
+def unified_diff(a: Sequence[str], b: Sequence[str], a_name: str, b_name: str) -> str:
+    """The change of lines as ``diff -u`` tells it, three lines of context around; "" if equal.
+
+    Each line comes with its line feed. One without, which can only be the last, is told so.
+
+    Raises:
+        CancelledError: the deadline around the call passed.
+    """
     groups = list(_Aligned(a, b).get_grouped_opcodes())
-    lines = [f"--- {a_name}", f"+++ {b_name}"] if groups else []
+    lines = [f"--- {a_name}\n", f"+++ {b_name}\n"] if groups else []
     for group in groups:
         a_range = _range(group[0][1], group[-1][2])
-        lines.append(f"@@ -{a_range} +{_range(group[0][3], group[-1][4])} @@")
+        lines.append(f"@@ -{a_range} +{_range(group[0][3], group[-1][4])} @@\n")
         for tag, a_from, a_to, b_from, b_to in group:
             if tag == "equal":
                 lines.extend(f" {line}" for line in a[a_from:a_to])
                 continue
             lines.extend(f"-{line}" for line in a[a_from:a_to])
             lines.extend(f"+{line}" for line in b[b_from:b_to])
-    return lines
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+    )
 
 
 class _Aligned(difflib.SequenceMatcher[str]):

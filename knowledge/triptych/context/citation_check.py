@@ -161,10 +161,9 @@ def _densest(words: Sequence[str], was: Sequence[str]) -> tuple[int, int]:
 
 def _diff(citation: Citation, now: str, version: int) -> str:
     name = citation.doc_name or citation.dataset_id
-    lines = unified_diff(
-        citation.text.splitlines(),
-        now.splitlines(),
+    return unified_diff(
+        [f"{line}\n" for line in citation.text.splitlines()],
+        [f"{line}\n" for line in now.splitlines()],
         f"{name} (cited, version {citation.version})",
         f"{name} (version {version})" if version else f"{name} (gone)",
     )
-    return "".join(f"{line}\n" for line in lines)

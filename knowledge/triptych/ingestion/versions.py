@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 
+from triptych._internal import sequence_diff
 from triptych.contracts import DocumentRepo, VersionReader
 from triptych.errors import NotAvailableError, NotFoundError
 from triptych.records import (
@@ -87,14 +87,11 @@ def unified_diff(old: SourceDocument, new: SourceDocument) -> str:
 
 
 def _diff(old: SourceDocument, new: SourceDocument, what: str, before: str, after: str) -> str:
-    lines = difflib.unified_diff(
+    return sequence_diff.unified_diff(
         _LINES.findall(before),
         _LINES.findall(after),
         f"{old.name}{what} (version {old.version})",
         f"{new.name}{what} (version {new.version})",
-    )
-    return "".join(
-        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     )
 
 
