@@ -6,11 +6,11 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
-from xml.sax.saxutils import escape
 
 import attrs
 import regex
 
+from triptych._internal.xml_text import attribute_text, element_text
 from triptych.context.records import Citation, ContextPack, Piece
 from triptych.errors import ValidationError
 from triptych.records import Layer
@@ -19,9 +19,7 @@ __all__ = ["FORMATS", "check_format", "fit", "in_reading_order", "render", "rend
 
 # What a reader may take for the end of a line, besides CR LF: str.splitlines has the same list.
 _LINE_END: Final = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _STEERING: Final = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u202a-\u202e\u2066-\u2069]")
-_IN_ATTRIBUTES: Final = {'"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
 _PLAIN_NAME: Final = regex.compile(r"[\p{L}\p{N}_./@+-]+(?: [\p{L}\p{N}_./@+-]+)*", regex.V1)
 _LONGEST_HEADING: Final = 80
 _LAYERS: Final = {Layer.ABSTRACT: "abstract", Layer.OVERVIEW: "overview"}
@@ -169,11 +167,11 @@ def _xml(piece: Piece) -> str:
         "cut": "yes" if piece.cut else "",
     }
     attributes = " ".join(
-        f'{key}="{escape(_NOT_XML.sub(_REPLACEMENT, value), _IN_ATTRIBUTES)}"'
+        f'{key}="{attribute_text(value)}"'
         for key, value in about.items()
         if value or key in ("id", "source")
     )
-    body = escape(_NOT_XML.sub(_REPLACEMENT, _line_ends(piece.text.strip("\r\n"))))
+    body = element_text(piece.text.strip("\r\n"))
     return f"<document {attributes}>\n{body}\n</document>\n"
 
 

@@ -6,18 +6,15 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
-from xml.sax.saxutils import escape
 
+from triptych._internal.xml_text import attribute_text, element_text, printable
 from triptych.errors import ValidationError
 from triptych.records import Hit, Layer, Result
 
 __all__ = ["FORMATS", "format_json", "format_text", "format_xml", "hit_json"]
 
-# What XML 1.0 (section 2.2) has no way to write, not even escaped.
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _STEERING = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _LINE_END = re.compile(r"\r\n?|\n")
-_IN_ATTRIBUTES = {'"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
 
 
 def format_text(result: Result | Iterable[Hit]) -> str:
@@ -52,11 +49,8 @@ def format_xml(result: Result | Iterable[Hit]) -> str:
     """
     lines = ["<retrieved_context>"]
     for hit in _hits(result):
-        about = " ".join(
-            f'{key}="{escape(_xml(value), _IN_ATTRIBUTES)}"' for key, value in _about(hit).items()
-        )
-        text = _LINE_END.sub("\n", escape(_xml(_shown(hit))))
-        lines += [f"<document {about}>", text, "</document>"]
+        about = " ".join(f'{key}="{attribute_text(value)}"' for key, value in _about(hit).items())
+        lines += [f"<document {about}>", element_text(_shown(hit)), "</document>"]
     return "\n".join([*lines, "</retrieved_context>\n"])
 
 
@@ -172,9 +166,5 @@ def _line_ends(text: str) -> int:
     return sum(1 for _ in _LINE_END.finditer(text))
 
 
-def _xml(text: str) -> str:
-    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
 def _plain(text: str) -> str:
-    return _STEERING.sub("\N{REPLACEMENT CHARACTER}", _LINE_END.sub("\n", _xml(text)))
+    return _STEERING.sub("\N{REPLACEMENT CHARACTER}", _LINE_END.sub("\n", printable(text)))
