@@ -15,7 +15,7 @@ from typing import Literal, TypeVar
 import attrs
 import numpy as np
 
-from triptych.errors import ConflictError, ModelMismatchError
+from triptych.errors import ConflictError, ModelMismatchError, NotFoundError
 from triptych.records import (
     DatasetConfig,
     DerivedChunk,
@@ -46,6 +46,7 @@ __all__ = [
     "is_of_document",
     "may_put_layer",
     "metadata_after",
+    "missing_dataset",
     "next_version",
     "page_of_names",
     "plan_put",
@@ -54,6 +55,15 @@ __all__ = [
 
 _Document = TypeVar("_Document", SourceDocument, DocumentInfo)
 _Unit = TypeVar("_Unit", DerivedChunk, DerivedLayer)
+
+
+# Datasets
+
+
+def missing_dataset(dataset_id: str, datasets: Sequence[str]) -> NotFoundError:
+    """The error where there is no such dataset; it names the first ten of those there are."""
+    known = ", ".join(map(repr, datasets[:10])) or "none yet"
+    return NotFoundError(f"there is no dataset {dataset_id!r}; the datasets are: {known}")
 
 
 # Documents

@@ -66,7 +66,7 @@ from triptych.records import (
     check_text,
     check_whole,
 )
-from triptych.rules import embedding_spaces
+from triptych.rules import embedding_spaces, missing_dataset
 from triptych.search.engine import SearchEngine
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.retrievers import (
@@ -783,8 +783,7 @@ class Service:
     def _missing(self, dataset_id: str, name: str | None = None) -> NotFoundError:
         datasets = self.documents.list_datasets()
         if dataset_id not in datasets:
-            known = ", ".join(map(repr, datasets[:10])) or "none yet"
-            return NotFoundError(f"there is no dataset {dataset_id!r}; the datasets are: {known}")
+            return missing_dataset(dataset_id, datasets)
         return NotFoundError(f"the dataset {dataset_id!r} has no document {name!r}")
 
     def _stats(self, dataset_id: str) -> DatasetStats:

@@ -50,7 +50,7 @@ from triptych_backends.parsing import default_parser
 from triptych_backends.providers.batching import shortened
 from triptych_backends.providers.errors import ProviderErrorRules, Refusal, fault, shown
 from triptych_backends.providers.response_parsing import text_at
-from triptych_backends.providers.retries import retry_after_seconds
+from triptych_backends.providers.timeouts import retry_after_seconds
 
 __all__ = ["CALLS", "UNITS", "Found", "found_patterns", "growth_fault", "hostile", "own_units"]
 

@@ -139,6 +139,7 @@ def delete(
     A whole dataset is deleted only after a question, or with --yes.
     """
     from triptych.errors import NotFoundError, ValidationError
+    from triptych.rules import missing_dataset
 
     names = names or []
     if bool(names) is dataset_wide:
@@ -146,8 +147,8 @@ def delete(
     output = session.output
     with session.service() as service:
         if dataset_wide:
-            if dataset not in service.list_datasets():
-                raise NotFoundError(f"there is no dataset {dataset!r}")
+            if dataset not in (datasets := service.list_datasets()):
+                raise missing_dataset(dataset, datasets)
             if not yes and not _confirmed(f"Delete the dataset {dataset!r} and all in it?"):
                 output.note("nothing was deleted")
                 return Exit.FAILED

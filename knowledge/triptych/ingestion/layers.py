@@ -37,6 +37,7 @@ from triptych.records import (
     Vector,
     to_layer,
 )
+from triptych.rules import missing_dataset
 from triptych.signatures import summaries_input_sig
 
 __all__ = ["Inputs", "LayerService", "inputs_of", "layer_stale_reason"]
@@ -160,8 +161,8 @@ class LayerService:
     ) -> DerivedLayer:
         """Store a layer of a folder, or with ``folder`` "" the dataset's own."""
         kind = _summary_layer(layer)
-        if dataset_id not in self._documents.list_datasets():
-            raise NotFoundError(f"there is no dataset {dataset_id!r} to store a layer of")
+        if dataset_id not in (datasets := self._documents.list_datasets()):
+            raise missing_dataset(dataset_id, datasets)
         if folder and not self._documents.list(dataset_id, prefix=folder, after=folder, limit=1):
             raise NotFoundError(
                 f"no document of {dataset_id!r} is in {folder!r}: there is nothing to store a "

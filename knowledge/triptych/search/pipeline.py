@@ -18,7 +18,6 @@ from triptych.contracts import (
 from triptych.errors import (
     ModelMismatchError,
     NotAvailableError,
-    NotFoundError,
     ProviderError,
     ValidationError,
 )
@@ -41,6 +40,7 @@ from triptych.records import (
     StaleReason,
     StoredUnit,
 )
+from triptych.rules import missing_dataset
 from triptych.search.engine import SearchEngine, Target
 from triptych.search.postprocessing import boosted, query_keywords
 from triptych.search.query import over_fetch, resolve_mode, validate
@@ -236,8 +236,7 @@ class SearchPipeline:
     def _require(self, dataset_id: str) -> None:
         datasets = self._documents.list_datasets()
         if dataset_id not in datasets:
-            known = ", ".join(map(repr, datasets[:10])) or "none yet"
-            raise NotFoundError(f"there is no dataset {dataset_id!r}; the datasets are: {known}")
+            raise missing_dataset(dataset_id, datasets)
 
     def _answer(
         self,
