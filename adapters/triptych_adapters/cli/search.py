@@ -23,6 +23,13 @@ class ModeChoice(StrEnum):
     HYBRID = "hybrid"
 
 
+class RankerChoice(StrEnum):
+    """The rankers that ship."""
+
+    RRF = "rrf"
+    MIN_MAX = "min-max"
+
+
 class LayerChoice(StrEnum):
     """What to find; apart from the domain's enum for the same reason."""
 
@@ -83,6 +90,18 @@ def search(
     fresh_only: Annotated[bool, typer.Option("--fresh-only", help="Leave out what is stale.")] = (
         False
     ),
+    ranker: Annotated[
+        RankerChoice | None,
+        typer.Option("--ranker", help="What fuses the lanes. By default the setting, rrf."),
+    ] = None,
+    reranker: Annotated[
+        str | None,
+        typer.Option(
+            "--reranker",
+            metavar="PROVIDER:MODEL",
+            help="A model that puts the best 50 hits in its order, such as voyage:rerank-2.5.",
+        ),
+    ] = None,
 ) -> None:
     """Find the chunks, layers or documents that answer best.
 
@@ -106,7 +125,10 @@ def search(
         },
         fresh_only=fresh_only,
     )
-    with session.service() as service:
+    settings = session.settings(
+        llm="none", ranker=None if ranker is None else str(ranker), reranker=reranker
+    )
+    with session.service(settings=settings) as service:
         result = service.search_documents(asked) if documents else service.search(asked)
     output = session.output
     for warning in result.warnings:

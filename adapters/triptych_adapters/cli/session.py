@@ -122,12 +122,12 @@ class Session:
     output: Output
     options: Globals
 
-    def settings(self, *, llm: str | None = None) -> Settings:
-        """The settings in force: options, then environment, then file."""
+    def settings(self, **given: str | None) -> Settings:
+        """The settings in force: options (and those ``given``), then environment, then file."""
         from triptych_factory import Settings
 
         embedder = None if self.options.embedder == "auto" else self.options.embedder
-        return Settings.resolve({"url": self.options.store, "embedder": embedder, "llm": llm})
+        return Settings.resolve({"url": self.options.store, "embedder": embedder, **given})
 
     @contextmanager
     def service(
