@@ -14,7 +14,8 @@ from triptych._internal.progress import ProgressCallback
 from triptych.chunking import ChunkerSet, default_chunkers
 from triptych.context.builder import ContextBuilder
 from triptych.context.citation_check import verify
-from triptych.context.records import Citation, ContextPack, Verification
+from triptych.context.pack import ContextPack
+from triptych.context.records import Citation, Verification
 from triptych.context.token_counter import TokenCounter
 from triptych.contracts import (
     LLM,

@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape
 import attrs
 import regex
 
-from triptych.context.records import Citation, ContextPack, Piece
+from triptych.context.records import Citation, Piece
 from triptych.errors import ValidationError
 from triptych.records import Layer
 
@@ -61,22 +61,23 @@ def render_piece(piece: Piece, format: str) -> str:
     return FORMATS[format].piece(piece)
 
 
-def render(pieces: Sequence[Piece], pack: ContextPack, format: str | None) -> str:
-    """The pieces in a format; "" where not even the empty frame is within the pack's budget."""
-    text = _whole(pieces, check_format(format or pack.format))
-    if not pieces and pack.count(text) > pack.budget:
+def render(pieces: Sequence[Piece], format: str, budget: int, count: Callable[[str], int]) -> str:
+    """The pieces in a format; "" where not even the empty frame is within the budget."""
+    text = _whole(pieces, format)
+    if not pieces and count(text) > budget:
         return ""
     return text
 
 
-def fit(pieces: Sequence[Piece], pack: ContextPack, format: str | None) -> tuple[Piece, ...]:
-    """The best of ``pieces`` whose rendering is within the pack's budget, in reading order."""
-    format = check_format(format or pack.format)
+def fit(
+    pieces: Sequence[Piece], format: str, budget: int, count: Callable[[str], int]
+) -> tuple[Piece, ...]:
+    """The best of ``pieces`` whose rendering is within the budget, in reading order."""
     ranked = sorted(pieces, key=lambda piece: piece.number)
     # Counters need not be monotone: only what was counted whole is known to fit.
     while ranked:
         order = in_reading_order(ranked)
-        if pack.count(_whole(order, format)) <= pack.budget:
+        if count(_whole(order, format)) <= budget:
             return order
         ranked.pop()
     return ()
