@@ -9,7 +9,6 @@ import attrs
 
 from triptych.errors import ConflictError, NotFoundError
 from triptych.records import Layer, Mode, Query, Scope, check_identifier, check_whole
-from triptych.search.result_formats import hit_json
 from triptych.service import Service
 from triptych_adapters.services import check_service
 from triptych_adapters.tools.paging import (
@@ -21,6 +20,7 @@ from triptych_adapters.tools.paging import (
 )
 from triptych_adapters.tools.rendering import clip, to_json, tokens
 from triptych_adapters.tools.tool import Tool
+from triptych_adapters.wire import schema
 
 __all__ = ["DEFAULT_MAX_TOKENS", "LEAST_MAX_TOKENS", "knowledge_tools"]
 
@@ -188,7 +188,7 @@ class _Base:
                 raise
             # The Service's own message names datasets that are not this model's business.
             raise NotFoundError("there are no documents yet: put some first") from error
-        hits = [_compact(hit_json(hit)) for hit in result.hits]
+        hits = [_compact(hit) for hit in schema.to_json(result.hits)]
         check_cursor(start, hits)
         answer: dict[str, Any] = {
             "hits": [],
