@@ -9,8 +9,8 @@ from typing import Any, Final
 import attrs
 
 from triptych.errors import CancelledError, TriptychError
-from triptych_adapters.tools.arguments import check_schema, read_arguments
 from triptych_adapters.tools.rendering import clip, to_json
+from triptych_adapters.wire.arguments import check_schema, read_arguments
 from triptych_adapters.wire.errors import error_json
 
 __all__ = ["ERROR_TOKENS", "Tool"]
