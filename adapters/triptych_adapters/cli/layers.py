@@ -51,7 +51,7 @@ def show(
 ) -> None:
     """Show the abstract and the overview of a document, a folder or a whole dataset."""
     from triptych.errors import NotFoundError, ValidationError
-    from triptych_adapters.cli.schema import layer_json
+    from triptych_adapters.wire.schema import to_json
 
     if (name is None) is not dataset_layer:
         raise ValidationError("name a document, or give --dataset-layer: one of the two")
@@ -71,7 +71,7 @@ def show(
         raise NotFoundError(f"{whose} has no such layer yet: `triptych layers build` makes it")
     output = session.output
     if output.as_json:
-        output.emit({"layers": [layer_json(each) for each in layers]})
+        output.emit({"layers": to_json(layers)})
         return
     for each in layers:
         stale = "" if each.stale is None else f" (stale: {each.stale})"
@@ -90,7 +90,7 @@ def fill(
     """
     from triptych.layers.filling import fill_layers
     from triptych_adapters.cli.progress import shown
-    from triptych_adapters.cli.schema import failure_json
+    from triptych_adapters.wire.schema import to_json
 
     with session.service() as service, shown(session.output, "layers") as progress:
         report = fill_layers(service, dataset, progress=progress)
@@ -107,14 +107,13 @@ def fill(
     for failure in report.failed:
         output.warn(f"{failure.name or 'the dataset itself'}: {failure.error}")
     if output.as_json:
-        failures = [failure_json(failure) for failure in report.failed]
         output.emit(
             {
                 "dataset": dataset,
                 "dataset_written": report.dataset_written,
                 "counts": counts,
                 "kept": list(report.kept),
-                "failures": failures,
+                "failures": to_json(report.failed),
             }
         )
     elif not output.quiet:

@@ -109,7 +109,7 @@ def search(
     is an answer: the exit code is 0.
     """
     from triptych.records import Query, Scope
-    from triptych.search.result_formats import hit_json
+    from triptych_adapters.wire.schema import to_json
 
     conditions = pairs(where or [], "--where")
     asked = Query(
@@ -134,14 +134,7 @@ def search(
     for warning in result.warnings:
         output.warn(warning)
     if output.as_json:
-        output.emit(
-            {
-                "query": asked.text,
-                "hits": [hit_json(hit) for hit in result.hits],
-                "warnings": list(result.warnings),
-                "exhausted": result.exhausted,
-            }
-        )
+        output.emit({"query": asked.text, **to_json(result)})
         return
     for rank, hit in enumerate(result.hits, start=1):
         output.say(heading(rank, hit, show_dataset=everywhere))

@@ -15,7 +15,15 @@ from triptych.context.records import Citation, Piece
 from triptych.errors import ValidationError
 from triptych.records import Layer
 
-__all__ = ["FORMATS", "check_format", "fit", "in_reading_order", "render", "render_piece"]
+__all__ = [
+    "FORMATS",
+    "check_format",
+    "fit",
+    "in_reading_order",
+    "piece_json",
+    "render",
+    "render_piece",
+]
 
 # What a reader may take for the end of a line, besides CR LF: str.splitlines has the same list.
 _LINE_END: Final = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
