@@ -27,11 +27,11 @@ import attrs
 import triptych
 from triptych.context.records import Citation, Piece
 from triptych.context.rendering import FORMATS, render_piece
-from triptych.context.token_counter import ESTIMATE, TokenCounter, default_counter
 from triptych.evaluation import bootstrap, randomisation_test
-from triptych.layers import fill_layers
+from triptych.layers import ExtractiveSummarizer, LayerBuilder
 from triptych.records import Hit
 from triptych.service import Service
+from triptych.text.tokens import ESTIMATE, TokenCounter, default_counter
 
 DATASET = "docs"
 QUESTIONS = Path(__file__).parent / "data/fastapi-questions.jsonl"
@@ -78,7 +78,8 @@ def open_filled(store: Path, documents: Mapping[str, str]) -> Service:
     """The store with the documents, their vectors and their extractive layers."""
     service = triptych.open(store, embedder="local")
     service.put_documents(DATASET, documents)
-    fill_layers(service, DATASET)
+    builder = LayerBuilder(service, ExtractiveSummarizer())
+    builder.apply(builder.plan(DATASET))
     return service
 
 

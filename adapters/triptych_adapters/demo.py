@@ -98,7 +98,7 @@ def read_documents(folder: Path | None) -> dict[str, str]:
 
 def run(console: Console, documents: dict[str, str], *, store: str, embedder: str) -> None:
     """The tour itself, over ``documents`` (name to content)."""
-    from triptych.layers.filling import fill_layers
+    from triptych.layers import ExtractiveSummarizer, LayerBuilder
 
     with triptych.open(store, embedder=embedder) as kb:
         docs = kb.dataset(DATASET)
@@ -132,7 +132,8 @@ def run(console: Console, documents: dict[str, str], *, store: str, embedder: st
             "Every document gets an abstract (L0, a sentence) and an overview (L1), and so does "
             "the dataset. Here they are extracted without a language model.",
         )
-        fill_layers(kb, DATASET)
+        builder = LayerBuilder(kb, ExtractiveSummarizer())
+        builder.apply(builder.plan(DATASET))
         longest = max(documents, key=lambda name: (documents[name].count("\n\n"), name))
         _layer(console, "L0 of the dataset", docs.dataset_layer("L0"))
         _layer(console, f"L0 of {longest}", docs.layer(longest, "L0"))
@@ -171,7 +172,7 @@ def run(console: Console, documents: dict[str, str], *, store: str, embedder: st
             _say(
                 console,
                 "The document's layers were made from the text before, and say so: "
-                f"stale is {layer.stale!r}. Filling them again makes only what is stale.",
+                f"stale is {layer.stale!r}. Building them again makes only what is stale.",
             )
         report = docs.put_many({longest: edited})
         _say(

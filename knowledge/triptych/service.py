@@ -16,7 +16,6 @@ from triptych.context.builder import ContextBuilder
 from triptych.context.citation_check import verify
 from triptych.context.pack import ContextPack
 from triptych.context.records import Citation, Verification
-from triptych.context.token_counter import TokenCounter
 from triptych.contracts import (
     LLM,
     ChunkRepo,
@@ -84,6 +83,7 @@ from triptych.search.retrievers import (
     VectorRetriever,
 )
 from triptych.text import get_analyzer
+from triptych.text.tokens import TokenCounter
 
 __all__ = ["Service", "ServiceOptions"]
 

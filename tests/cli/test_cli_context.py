@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from support.cli_run import Shell, fresh_shell
-from triptych.context import token_counter as counting
-from triptych.context.token_counter import ESTIMATE
 from triptych.errors import ValidationError
 from triptych.layers import estimate_tokens
 from triptych.service import Service
+from triptych.text import tokens as counting
+from triptych.text.tokens import ESTIMATE
 from triptych_adapters.tools import context_tool
 from triptych_backends.memory import MemoryStore
 
@@ -64,7 +64,7 @@ def test_datasets_filters_and_layers_are_options(shell: Shell) -> None:
     assert {piece["dataset"] for piece in ran.json["pieces"]} == {"default", "more"}
     ran = shell("context", "retries", "--json", "--where", "doc_name=other.md")
     assert {piece["document"] for piece in ran.json["pieces"]} == {"other.md"}
-    assert shell("layers", "fill").code == 0
+    assert shell("layers", "build").code == 0
     ran = shell("context", "retries", "--json", "--layer", "L0")
     assert {piece["layer"] for piece in ran.json["pieces"]} == {"L0"}
 

@@ -164,7 +164,7 @@ def test_stale_layers_that_stay_are_told(shell: Shell, server: ProviderServer) -
     shell("put", "docs")
     for what in ("plan", "build"):
         told = shell("layers", what, "--llm", "none").err
-        assert "2 layers were made by another model and stale: kept" in told
+        assert "2 layers were made by another model and stale: kept (top.md)" in told
         assert "fresh" not in told
 
 

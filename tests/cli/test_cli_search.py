@@ -121,21 +121,21 @@ def test_list_pages_and_lists_datasets(shell: Shell) -> None:
     assert documents[0]["size"] == len(GUIDE)
 
 
-def test_layers_are_filled_and_shown(shell: Shell) -> None:
+def test_layers_are_built_and_shown(shell: Shell) -> None:
     assert shell("layers", "show", "guide.md").code == 3
-    assert shell("layers", "fill").code == 0
+    assert shell("layers", "build").code == 0
     layers = shell("layers", "show", "guide.md", "--json").json["layers"]
     assert [layer["layer"] for layer in layers] == ["L0", "L1"]
     assert all(layer["stale"] is None for layer in layers)
     assert shell("layers", "show", "--dataset-layer", "--layer", "L0").text.strip()
     assert shell("search", "retries", "--layer", "L0", "--json").json["hits"][0]["layer"] == "L0"
-    again = shell("layers", "fill", "--json").json
-    assert again["command"] == "layers fill"
-    assert (again["counts"]["fresh"], again["counts"]["written"]) == (2, 0)
+    again = shell("layers", "build", "--json").json
+    assert again["command"] == "layers build"
+    assert (again["counts"]["made"], again["counts"]["failed"]) == (0, 0)
 
 
 def test_a_layer_tells_that_its_document_has_changed(shell: Shell) -> None:
-    shell("layers", "fill")
+    shell("layers", "build")
     shell.write("docs/guide.md", GUIDE + "\nMore.\n")
     shell("put", "docs", "-m", "lang=en")
     layers = shell("layers", "show", "guide.md", "--json").json["layers"]

@@ -36,7 +36,6 @@ COMMANDS = (
     "restore",
     "layers",
     "layers show",
-    "layers fill",
     "layers plan",
     "layers build",
     "layers ledger",

@@ -10,10 +10,10 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from support.extractive_layers import build_layers
 from triptych.chunking import ChunkerSet, MarkdownChunker
-from triptych.context.token_counter import ESTIMATE
-from triptych.layers import fill_layers
 from triptych.service import Service, ServiceOptions
+from triptych.text.tokens import ESTIMATE
 from triptych_backends.memory import MemoryStore
 
 pytestmark = pytest.mark.property
@@ -56,7 +56,7 @@ def test_a_context_never_passes_its_budget(
         for at, text in enumerate(corpus):
             kb.put_document("d", f"{at}.md", text)
         if layered:
-            fill_layers(kb, "d")
+            build_layers(kb, "d")
         pack = kb.context("kettle 水壶 stove", budget, dataset_id="d", format=format, counter=count)
         again = kb.context(
             "kettle 水壶 stove", budget, dataset_id="d", format=format, counter=count

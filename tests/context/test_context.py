@@ -14,8 +14,8 @@ import attrs
 import pytest
 
 import triptych
+from support.extractive_layers import build_layers
 from triptych.chunking import ChunkerSet, MarkdownChunker, SentenceWindowChunker
-from triptych.context import token_counter as counting
 from triptych.context.duplicates import ShingleFilter
 from triptych.context.pack import ContextPack
 from triptych.context.packer import Packer
@@ -24,7 +24,6 @@ from triptych.context.records import Citation
 from triptych.context.rendering import in_reading_order
 from triptych.context.retrieval import retrieve
 from triptych.context.sources import Sources
-from triptych.context.token_counter import ESTIMATE, TokenCounter, as_counter
 from triptych.context.truncation import cut_to_fit, ends
 from triptych.errors import (
     CancelledError,
@@ -34,11 +33,12 @@ from triptych.errors import (
     StoreError,
     ValidationError,
 )
-from triptych.layers import fill_layers
 from triptych.records import Layer, Query
 from triptych.records.serialization import from_dict, to_dict
 from triptych.service import Service
 from triptych.testing import Failing, FakeEmbedder
+from triptych.text import tokens as counting
+from triptych.text.tokens import ESTIMATE, TokenCounter, as_counter
 from triptych_backends.memory import MemoryStore
 
 SMALL = ChunkerSet(by_kind={"markdown": MarkdownChunker(size=80)})
@@ -213,7 +213,7 @@ def fill(kb: Service) -> None:
             f"# Animal {at}\n\nThe animal number {at} eats grass.\n\n"
             + "\n\n".join(f"It has been seen in place {at}{n} by the river." for n in range(8)),
         )
-    fill_layers(kb, "d")
+    build_layers(kb, "d")
 
 
 def test_layers_and_passages_are_mixed(kb: Service) -> None:
@@ -386,7 +386,7 @@ def test_datasets_are_kept_apart_and_all_can_be_asked(kb: Service) -> None:
 def test_filters_hold_for_passages_and_layers(kb: Service) -> None:
     kb.put_document("d", "a.md", "The kettle boils in the kitchen.", {"lang": "en"})
     kb.put_document("d", "b.md", "The kettle whistles in the garden.", {"lang": "de"})
-    fill_layers(kb, "d")
+    build_layers(kb, "d")
     for where in ({"lang": "de"}, {"doc_name": "b.md"}):
         assert {p.citation.doc_name for p in context(kb, "kettle", where=where).pieces} == {"b.md"}
 

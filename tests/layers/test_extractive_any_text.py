@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 
 import pytest
+import regex
 from hypothesis import example, given, settings, strategies as st
 
 from triptych.layers.extractive import ExtractiveSummarizer
 from triptych.records import DocumentSummary
-from triptych.text.tokens import estimate_tokens
+from triptych.text.tokens import MOST_CHARACTERS, estimate_tokens
 
 pytestmark = pytest.mark.property
+
+INSIDE = regex.compile(r"[\p{Latin}\s]\p{Latin}|[^\S\r\n]{2}", regex.V1)
+"""Where a cut parts a word, a blank from its word, or a run of blanks."""
 
 SUMMARIZER = ExtractiveSummarizer(abstract_tokens=20, overview_tokens=80)
 
@@ -87,8 +91,13 @@ def test_sentences_of_plain_text_are_verbatim_passages(text: str) -> None:
 @given(ANY_TEXT)
 @settings(max_examples=50, deadline=None)
 def test_the_estimate_of_a_text_is_never_above_the_sum_of_its_pieces(text: str) -> None:
-    half = len(text) // 2
-    assert estimate_tokens(text) <= estimate_tokens(text[:half]) + estimate_tokens(text[half:])
+    whole = estimate_tokens(text)
+    assert whole <= len(text.encode())
+    assert len(text) <= MOST_CHARACTERS * whole + MOST_CHARACTERS - 1
+    for at in range(len(text)):
+        assert estimate_tokens(text[:at]) <= whole
+        if not INSIDE.fullmatch(text[max(at - 1, 0) : at + 1]):
+            assert whole <= estimate_tokens(text[:at]) + estimate_tokens(text[at:])
 
 
 @given(st.dictionaries(st.text(min_size=1, max_size=30), PROSE, max_size=20))

@@ -67,7 +67,7 @@ def joined(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 @settings(deadline=None)
-@given(hit_lists(), st.integers(60, 400))
+@given(hit_lists(), st.integers(120, 800))
 def test_pages_joined_are_the_whole_and_none_is_above_the_ceiling(
     hits: list[dict[str, Any]], max_tokens: int
 ) -> None:
@@ -84,7 +84,7 @@ def test_pages_joined_are_the_whole_and_none_is_above_the_ceiling(
 
 
 @settings(deadline=None)
-@given(hit_lists(), st.integers(60, 400))
+@given(hit_lists(), st.integers(120, 800))
 def test_a_hit_that_fits_into_a_page_of_its_own_is_never_cut(
     hits: list[dict[str, Any]], max_tokens: int
 ) -> None:
@@ -131,12 +131,12 @@ def test_a_hit_whose_names_are_above_the_ceiling_is_refused() -> None:
 def test_every_page_goes_on_or_the_ceiling_is_refused() -> None:
     hits = [{"name": "a", "content": "茶" * 40}]
     refused = 0
-    for max_tokens in range(1, 40):
+    for max_tokens in range(1, 60):
         try:
             assert joined([part for page in pages(hits, max_tokens) for part in page]) == hits
         except BudgetExceededError:
             refused += 1
-    assert 0 < refused < 30
+    assert 0 < refused < 45
 
 
 # Cursors

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import attrs
 import typer
 
-from triptych_adapters.cli.exits import Exit
+from triptych_adapters.cli.exits import Exit, exit_for
 from triptych_adapters.cli.session import Session, command, examples
 
 if TYPE_CHECKING:
@@ -70,7 +70,10 @@ def register(app: typer.Typer) -> None:
     command(
         app,
         "build",
-        epilog=examples("triptych layers build --llm openai:gpt-4o-mini --max-calls 100"),
+        epilog=examples(
+            "triptych layers build --llm none",
+            "triptych layers build --llm openai:gpt-4o-mini --max-calls 100",
+        ),
     )(build)
     command(app, "ledger", epilog=examples("triptych layers ledger --quarantined"))(ledger)
 
@@ -181,6 +184,7 @@ def _tell(session: Session, made: LayerPlan, report: LayerReport) -> Exit:
 
     output = session.output
     fields = to_json(report)
+    fields["counts"]["kept"] = made.kept
     least = report.least if report.stopped == "max_cost" else math.ceil(report.least or 0)
     for warning in report.warnings:
         output.warn(warning)
@@ -198,14 +202,23 @@ def _tell(session: Session, made: LayerPlan, report: LayerReport) -> Exit:
     elif report.stopped is not None:
         output.warn(f"ended by {report.stopped}: build again to go on")
     if output.as_json:
-        output.emit({"dataset": made.dataset_id, "model": made.model, **fields})
+        output.emit(
+            {
+                "dataset": made.dataset_id,
+                "model": made.model,
+                **fields,
+                "kept": list(made.kept_names),
+            }
+        )
     elif not output.quiet:
         output.table(("layers", made.dataset_id), list(fields["counts"].items()))
     if report.least is not None:
         return Exit.USAGE
     if not (report.quarantined or report.failed):
         return Exit.OK
-    return Exit.PARTIAL if report.made else Exit.MODEL
+    if report.made:
+        return Exit.PARTIAL
+    return Exit.MODEL if report.quarantined else exit_for(report.failed[0].error)
 
 
 def ledger(
@@ -297,6 +310,10 @@ def _estimate(made: LayerPlan, prices: Prices | None) -> str:
         if count:
             layers = "1 layer was" if count == 1 else f"{count:,} layers were"
             told += f"; {layers} made by {hand} and stale: kept"
+    if made.kept_names:
+        names = [name or "the dataset itself" for name in made.kept_names]
+        more = f" and {len(names) - 10:,} more" if len(names) > 10 else ""
+        told += f" ({', '.join(names[:10])}{more})"
     return told
 
 

@@ -1,4 +1,4 @@
-"""``triptych layers``: showing layers, and filling them without a model."""
+"""``triptych layers``, and showing layers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from triptych_adapters.cli import layer_builder as building
-from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.search import LayerChoice
 from triptych_adapters.cli.session import Session, command, examples
 
@@ -26,7 +25,6 @@ def register(app: typer.Typer) -> None:
         ),
     )(show)
     building.register(LAYERS)
-    command(LAYERS, "fill", epilog=examples("triptych layers fill --dataset docs"))(fill)
     app.add_typer(
         LAYERS, name="layers", help="Plan, build and show abstracts (L0) and overviews (L1)."
     )
@@ -77,46 +75,3 @@ def show(
         stale = "" if each.stale is None else f" (stale: {each.stale})"
         output.note(f"{each.layer} of {each.doc_name or 'the dataset ' + dataset}{stale}")
         output.say(each.content)
-
-
-def fill(
-    session: Session,
-    dataset: Annotated[str, typer.Option("--dataset", "-d", help="The dataset.")] = "default",
-) -> Exit:
-    """Make the layers that are missing or stale, without a language model.
-
-    Abstracts and overviews are extracted from the documents' own sentences and headings.
-    Layers that a person or a model wrote are kept.
-    """
-    from triptych.layers.filling import fill_layers
-    from triptych_adapters.cli.progress import shown
-    from triptych_adapters.wire.schema import to_json
-
-    with session.service() as service, shown(session.output, "layers") as progress:
-        report = fill_layers(service, dataset, progress=progress)
-    output = session.output
-    counts = {
-        "checked": report.checked,
-        "fresh": report.fresh,
-        "written": report.written,
-        "kept": len(report.kept),
-        "failed": len(report.failed),
-    }
-    for name in report.kept:
-        output.warn(f"{name}: a layer that another hand wrote is stale; it is kept")
-    for failure in report.failed:
-        output.warn(f"{failure.name or 'the dataset itself'}: {failure.error}")
-    if output.as_json:
-        output.emit(
-            {
-                "dataset": dataset,
-                "dataset_written": report.dataset_written,
-                "counts": counts,
-                "kept": list(report.kept),
-                "failures": to_json(report.failed),
-            }
-        )
-    elif not output.quiet:
-        output.table(("layers", dataset), list(counts.items()))
-    done = report.fresh + report.written
-    return exit_after([failure.error for failure in report.failed], done=done)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from triptych.context.token_counter import TokenCounter
 from triptych.errors import NotFoundError
 from triptych.records import Query, Scope, check_identifier, check_whole
 from triptych.service import Service
+from triptych.text.tokens import TokenCounter
 from triptych_adapters.services import check_service
 from triptych_adapters.tools.knowledge import DEFAULT_MAX_TOKENS, LEAST_MAX_TOKENS
 from triptych_adapters.tools.rendering import clip, tokens

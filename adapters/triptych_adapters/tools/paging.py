@@ -16,6 +16,7 @@ import attrs
 from triptych._internal.digests import digest
 from triptych.chunking.boundaries import align_left
 from triptych.errors import BudgetExceededError, ConflictError, ValidationError
+from triptych.text.tokens import MOST_CHARACTERS
 from triptych_adapters.tools.rendering import tokens
 
 __all__ = ["Place", "check_cursor", "next_cursor", "paginate", "read_cursor"]
@@ -157,7 +158,7 @@ def _cut(hit: Mapping[str, Any], start: int, room: int) -> tuple[dict[str, Any],
             break
         if key in hit:
             left_out.append(key)
-    low, high = start, min(len(content), start + 4 * room)
+    low, high = start, min(len(content), start + MOST_CHARACTERS * room)
     while low < high:
         middle = (low + high + 1) // 2
         if tokens(_part(hit, start, middle, left_out)) <= room:

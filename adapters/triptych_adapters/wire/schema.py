@@ -298,7 +298,7 @@ def _doctor_report(report: DoctorReport) -> _Fields:
 
 
 VIEWS: Final[Mapping[str, Callable[[Any], _Fields]]] = {
-    "triptych.context.records.ContextPack": _pack,
+    "triptych.context.pack.ContextPack": _pack,
     "triptych.context.records.Piece": _piece,
     "triptych.events.record.RebuildRecord": _rebuild_record,
     "triptych.layers.builder.records.LayerPlan": _layer_plan,

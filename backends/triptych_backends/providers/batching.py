@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 import attrs
 
 from triptych.errors import ValidationError
+from triptych.text.tokens import high_token_estimate
 
-__all__ = ["BatchLimits", "batches", "estimated_tokens", "shortened"]
+__all__ = ["BatchLimits", "batches", "shortened"]
 
 _NUMBER = re.compile(r"(?<![\w.])\d{2,7}(?![\w.]*\w)")
 _SMALLEST_SHARE, _LARGEST_SHARE, _USUAL_SHARE = 0.05, 0.95, 0.75
@@ -22,19 +23,13 @@ def _from_one(instance: object, attribute: attrs.Attribute[int], value: int) -> 
 
 @attrs.frozen(kw_only=True, slots=True)
 class BatchLimits:
-    """The most that one request of embeddings holds: texts, and their estimated tokens."""
+    """The most that one request of embeddings holds: texts, and their tokens by
+    `high_token_estimate`. What is too large in spite of it the provider refuses, and it is
+    halved.
+    """
 
     texts: int = attrs.field(validator=_from_one)
     tokens: int = attrs.field(validator=_from_one)
-
-
-def estimated_tokens(text: str) -> int:
-    """A third of the UTF-8 bytes, rounded up, at least 1.
-
-    English has about 4.5 bytes a token, code 3, Chinese 3 to 4: seldom too low, and a batch
-    that is too large in spite of it is refused by the provider and halved.
-    """
-    return max(-(-len(text.encode("utf-8")) // 3), 1)
 
 
 def batches(texts: Sequence[str], limits: BatchLimits) -> Iterator[range]:
@@ -44,7 +39,7 @@ def batches(texts: Sequence[str], limits: BatchLimits) -> Iterator[range]:
     """
     start = tokens = 0
     for position, text in enumerate(texts):
-        size = estimated_tokens(text)
+        size = high_token_estimate(text)
         full = position - start >= limits.texts or tokens + size > limits.tokens
         if full and position > start:
             yield range(start, position)

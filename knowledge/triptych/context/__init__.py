@@ -2,7 +2,7 @@
 
 from triptych.context.pack import ContextPack
 from triptych.context.records import Citation, Piece, Verification
-from triptych.context.token_counter import ESTIMATE, TokenCounter, default_counter
+from triptych.text.tokens import ESTIMATE, TokenCounter, default_counter
 
 __all__ = [
     "ESTIMATE",

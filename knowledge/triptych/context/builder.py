@@ -11,11 +11,11 @@ from triptych.context.parameters import ContextParameters
 from triptych.context.rendering import check_format, fit, render
 from triptych.context.retrieval import retrieve
 from triptych.context.sources import Sources
-from triptych.context.token_counter import TokenCounter, as_counter
 from triptych.contracts import ChunkRepo, DocumentRepo
 from triptych.errors import ValidationError
 from triptych.records import Layer, Query, check_whole, to_layer
 from triptych.search.pipeline import SearchPipeline
+from triptych.text.tokens import TokenCounter, as_counter
 
 __all__ = ["ContextBuilder"]
 

@@ -14,10 +14,10 @@ from triptych.context.records import Citation, Piece
 from triptych.context.rendering import FORMATS, render_piece
 from triptych.context.retrieval import Place, Retrieved, ScoredPassage
 from triptych.context.sources import Source, Sources
-from triptych.context.token_counter import TokenCounter
 from triptych.context.truncation import cut_to_fit
 from triptych.ingestion.folder_tree import is_folder
 from triptych.records import Hit, Layer
+from triptych.text.tokens import TokenCounter
 
 __all__ = ["Packer"]
 

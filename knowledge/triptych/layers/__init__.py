@@ -10,13 +10,11 @@ from triptych.layers.builder import (
     Prices,
 )
 from triptych.layers.extractive import ExtractiveSummarizer
-from triptych.layers.filling import FillReport, fill_layers
 from triptych.text.tokens import estimate_tokens
 
 __all__ = [
     "Cost",
     "ExtractiveSummarizer",
-    "FillReport",
     "LayerBuilder",
     "LayerPlan",
     "LayerPrompts",
@@ -24,5 +22,4 @@ __all__ = [
     "PlannedLayer",
     "Prices",
     "estimate_tokens",
-    "fill_layers",
 ]

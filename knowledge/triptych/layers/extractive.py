@@ -23,7 +23,7 @@ __all__ = ["SIGNATURE_PREFIX", "ExtractiveSummarizer"]
 SIGNATURE_PREFIX: Final = "extractive"
 """How the prompt signature begins of every layer that an extractive summariser made."""
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 """Raised with every change that gives any text other layers."""
 
 _LETTER: Final = regex.compile(r"\p{L}", regex.V1)

@@ -6,7 +6,7 @@ from typing import Final
 
 import regex
 
-from triptych.text.tokens import estimate_tokens
+from triptych.text.tokens import MOST_CHARACTERS, estimate_tokens
 
 __all__ = ["clip"]
 
@@ -19,9 +19,11 @@ def clip(sentence: str, max_tokens: int) -> str:
     The cut is behind a clause if one ends in the second half of what fits, else between words,
     else between characters.
     """
-    if estimate_tokens(sentence[: 4 * max_tokens + 1]) <= max_tokens:
+    most = MOST_CHARACTERS * max_tokens
+    # No text is estimated above its bytes.
+    if len(sentence.encode()) <= max_tokens or estimate_tokens(sentence[: most + 1]) <= max_tokens:
         return sentence
-    low, high = 0, min(len(sentence), 4 * max_tokens)
+    low, high = 0, min(len(sentence), most)
     while low < high:
         middle = (low + high + 1) // 2
         if estimate_tokens(sentence[:middle] + "…") <= max_tokens:

@@ -1,33 +1,188 @@
-"""An estimate of how many tokens a text costs, without a model's tokenizer."""
+"""Counting tokens: with tiktoken where it can, else by an estimate that says so."""
 
 from __future__ import annotations
 
-from typing import Final
+import importlib
+import math
+import threading
+from collections.abc import Callable
+from typing import Any, Final
 
+import attrs
 import regex
 
-__all__ = ["estimate_tokens"]
+from triptych.errors import ValidationError
 
-# Scripts of which byte-pair vocabularies hold few multi-character pieces.
-_WIDE: Final = regex.compile(
-    r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Bopomofo}\p{Emoji_Presentation}"
-    r"\u3000-\u303F\uFF01-\uFF65]",
-    regex.V1,
+__all__ = [
+    "ENCODING",
+    "ESTIMATE",
+    "MOST_CHARACTERS",
+    "TokenCounter",
+    "as_counter",
+    "default_counter",
+    "estimate_tokens",
+    "high_token_estimate",
+]
+
+ENCODING: Final = "o200k_base"
+"""The vocabulary that tiktoken is asked for."""
+
+MOST_CHARACTERS: Final = 16
+"""A text of more than so many characters for each of n tokens is estimated above n."""
+
+# One alternative for each way in which byte-pair vocabularies split text; the order decides. A
+# single blank is part of the word behind it.
+_PIECES: Final = regex.compile(
+    r" ?(?P<lower>[a-z]+)"
+    r"|(?P<word>\p{Latin}+)"
+    r"|(?P<wide>[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Bopomofo}])"
+    r"|(?P<digits>[0-9]+)"
+    r"|(?P<blank>[^\S\r\n]+)"
+    r"|(?P<lines>[\r\n]+)"
+    r"|(?P<marks>[!-/:-@\[-`{-~]+)"
+    r"|(?P<alphabet>[\p{Cyrillic}\p{Greek}])"
+    r"|(?P<letter>[\p{L}\p{M}])"
+    r"|(?P<other>.)",
+    regex.V1 | regex.DOTALL,
 )
-_NARROW: Final = regex.compile(r"[\x00-\x7F]", regex.V1)
 
 
 def estimate_tokens(text: str) -> int:
-    """About how many tokens a language model's tokenizer makes of ``text``.
+    """About how many tokens a language model's tokenizer makes of ``text``; "" has none.
 
-    Four ASCII characters count as one token, white space included; so do two of any other
-    alphabet and one Chinese, Japanese or Korean character or emoji; the sum is rounded up.
-    It is an estimate for budgets, within about a third for prose in common vocabularies.
-    The estimate of a text is never above the sum of the estimates of its pieces.
+    Without a vocabulary, from how byte-pair vocabularies split text. Meant to be rather too high
+    than too low: over English and Chinese documentation and Python it is 1.1 to 1.7 times what
+    four vocabularies in use count, and lower than theirs in one of a hundred passages at most. A
+    Latin word is a token, and another for every four letters beyond six; a Chinese, Japanese or
+    Korean character is one and a quarter; two digits are one; rows of punctuation and indents
+    are one or more; other scripts count by their bytes in UTF-8.
+
+    More text is never estimated lower, and no text above its bytes in UTF-8. A text that is cut
+    anywhere but in or before a word, or in a run of blanks, is not estimated above the sum of its
+    pieces.
     """
-    if text.isascii():
-        return -(-len(text) // 4)
-    narrow = sum(1 for _ in _NARROW.finditer(text))
-    wide = sum(1 for _ in _WIDE.finditer(text))
-    quarters = narrow + 4 * wide + 2 * (len(text) - narrow - wide)
-    return -(-quarters // 4)
+    total = 0.0
+    for found in _PIECES.finditer(text):
+        kind, length = found.lastgroup, found.end() - found.start()
+        if kind == "lower":
+            total += 1 if length < 7 else 1 + (length - 6) / 4
+        elif kind == "word":
+            # Capitals and accents break words up: HTTPSConnection, Übergröße.
+            word = found.group()
+            breaks = sum(map(str.isupper, word[1:]))
+            accents = 0 if word.isascii() else sum(not each.isascii() for each in word)
+            total += 1 + max(0, length - 5) / 4 + 0.8 * (breaks + accents)
+        elif kind == "wide":
+            total += 1.25
+        elif kind == "digits":
+            total += -(-length // 2)
+        elif kind == "blank":
+            total += (length > 1) + length // 16
+        elif kind == "lines":
+            total += 1 + length // 4
+        elif kind == "marks":
+            total += length if length < 3 else 1 + length / 2
+        elif kind == "alphabet":
+            total += 0.7
+        else:
+            total += len(found.group().encode()) * (0.57 if kind == "letter" else 0.7)
+    return math.ceil(round(total, 6))
+
+
+def high_token_estimate(text: str) -> int:
+    """A third of the UTF-8 bytes, rounded up, at least 1: for limits that are better not reached.
+
+    English has about 4.5 bytes a token, code 3, Chinese 3 to 4: seldom too low, and a hundred
+    times as fast as `estimate_tokens`.
+    """
+    return max(-(-len(text.encode("utf-8")) // 3), 1)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class TokenCounter:
+    """Something that counts the tokens of a text.
+
+    ``name`` tells what counts, as `ContextPack.counter` shows it; ``exact`` is False for an
+    estimate; ``warning`` is what the caller should know about it, "" for nothing.
+    """
+
+    name: str
+    count: Callable[[str], int] = attrs.field(repr=False, eq=False)
+    exact: bool = True
+    warning: str = ""
+
+
+ESTIMATE: Final = TokenCounter(name="estimate", count=estimate_tokens, exact=False)
+"""Counts as `estimate_tokens` does."""
+
+_LOCK: Final = threading.Lock()
+_found: list[TokenCounter] = []
+
+
+def default_counter() -> TokenCounter:
+    """tiktoken's `ENCODING` where tiktoken and its vocabulary are there, else `ESTIMATE`.
+
+    tiktoken fetches its vocabulary from the network once and keeps it in a folder; where it
+    cannot, the estimate counts, with a warning. Asked for once in a process.
+    """
+    with _LOCK:
+        if not _found:
+            _found.append(_load())
+        return _found[0]
+
+
+def _load() -> TokenCounter:
+    try:
+        tiktoken = importlib.import_module("tiktoken")
+    except ImportError:
+        return ESTIMATE
+    try:
+        encoding = tiktoken.get_encoding(ENCODING)
+    except Exception as error:  # noqa: BLE001 - whatever its network layer raises
+        return attrs.evolve(
+            ESTIMATE,
+            warning=(
+                f"tokens are estimated: tiktoken is installed, but its vocabulary {ENCODING} "
+                f"could not be loaded ({type(error).__name__}); fetch it once with a network, "
+                "or set TIKTOKEN_CACHE_DIR to a folder that holds it"
+            ),
+        )
+
+    def count(text: str) -> int:
+        # Text that looks like a special token is text here.
+        return len(encoding.encode(text, disallowed_special=()))
+
+    return TokenCounter(name=f"tiktoken {ENCODING}", count=count)
+
+
+def as_counter(counter: Any) -> TokenCounter:
+    """``counter`` as a `TokenCounter`: itself, a function from text to a number, or None for
+    `default_counter`.
+
+    What a function answers is checked at every call.
+
+    Raises:
+        ValidationError: it is none of these.
+    """
+    if counter is None:
+        return default_counter()
+    if isinstance(counter, TokenCounter):
+        return attrs.evolve(counter, count=_checked(counter.name, counter.count))
+    if not callable(counter):
+        raise ValidationError(
+            f"counter is a function from text to its number of tokens, not {counter!r:.60}"
+        )
+    name = str(getattr(counter, "__qualname__", type(counter).__qualname__))
+    return TokenCounter(name=name, count=_checked(name, counter))
+
+
+def _checked(name: str, count: Callable[[str], Any]) -> Callable[[str], int]:
+    def checked(text: str) -> int:
+        answer = count(text)
+        if isinstance(answer, bool) or not isinstance(answer, int) or answer < 0:
+            raise ValidationError(
+                f"the counter {name} must answer a whole number from 0 up, not {answer!r:.60}"
+            )
+        return answer
+
+    return checked

@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 import triptych
 from triptych.errors import CancelledError, ProviderError, ProviderTimeoutError, ValidationError
 from triptych_backends.providers import BatchLimits, Connection, Retries, Timeouts
-from triptych_backends.providers.batching import batches, estimated_tokens, shortened
+from triptych_backends.providers.batching import batches, high_token_estimate, shortened
 from triptych_backends.providers.errors import (
     InputTooLongError,
     ProviderErrorRules,
@@ -123,7 +123,7 @@ def test_batches_cover_in_order_and_keep_to_the_limits(
 ) -> None:
     spans = list(batches(texts, BatchLimits(texts=most, tokens=tokens)))
     assert [n for span in spans for n in span] == list(range(len(texts)))
-    sizes = [sum(estimated_tokens(texts[n]) for n in span) for span in spans]
+    sizes = [sum(high_token_estimate(texts[n]) for n in span) for span in spans]
     for span, size in zip(spans, sizes, strict=True):
         assert 1 <= len(span) <= most
         assert size <= tokens or len(span) == 1
@@ -131,7 +131,7 @@ def test_batches_cover_in_order_and_keep_to_the_limits(
         zip(spans[:-1], sizes[:-1], strict=True), spans[1:], strict=True
     ):
         # No batch ends before it must.
-        assert len(span) == most or size + estimated_tokens(texts[after.start]) > tokens
+        assert len(span) == most or size + high_token_estimate(texts[after.start]) > tokens
 
 
 @given(st.text(min_size=1, max_size=500), st.text(max_size=80))

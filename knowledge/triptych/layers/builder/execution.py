@@ -21,6 +21,7 @@ from triptych.errors import (
     NotFoundError,
     ProviderError,
     ProviderSetupError,
+    StoreError,
     UnusableAnswerError,
 )
 from triptych.ingestion.folder_tree import children, parent_of, summaries_of
@@ -92,7 +93,8 @@ class Run:
 
         Raises:
             CancelledError: the deadline passed; what was made stays.
-            StoreError: the store failed; likewise.
+            StoreError: the store failed; likewise. Without a model, what the store refuses of
+                one document or folder is a failure of that one.
         """
 
         def tell(_: object) -> None:
@@ -194,6 +196,9 @@ class Run:
                     raise  # the dataset is configured otherwise: nothing can be stored in it
                 if attempt:
                     self._fail(name, error)
+            except StoreError as error:
+                self._fail_in_store(name, error)
+                return
             else:
                 return
 
@@ -238,6 +243,9 @@ class Run:
             changed = self._make(name, Source(children=below), LAYERS, fed, inputs, put)
         except NotFoundError:
             return name, False  # its documents were deleted meanwhile
+        except StoreError as error:
+            self._fail_in_store(name, error)
+            return name, False
         return name, changed
 
     def _make(
@@ -356,6 +364,13 @@ class Run:
         with self._lock:
             self._failed.append(Failure(dataset_id=self._scope.dataset_id, name=name, error=error))
             self._done += 1
+
+    def _fail_in_store(self, name: str, error: StoreError) -> None:
+        """Go on only where nothing is paid for: a store that fails may take no answer."""
+        deadlines.check("making layers")
+        if self._meter is not None:
+            raise error
+        self._fail(name, error)
 
     def _stop(self, why: Stop) -> NoReturn:
         with self._lock:

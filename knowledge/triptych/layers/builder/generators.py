@@ -33,7 +33,8 @@ from triptych.text.tokens import estimate_tokens
 __all__ = ["ExtractiveGenerator", "LLMGenerator", "LayerGenerator", "LayerModel", "Source"]
 
 BYTES_A_TOKEN: Final = 3
-"""The fewest bytes of UTF-8 that `estimate_tokens` counts as one token, in any script."""
+"""Bytes of UTF-8 that a prompt shows for each of its tokens: no fewer are a token of prose in
+any script. It is part of signatures, so a new estimate does not change it."""
 
 _SIGNATURE: Final = re.compile(r"llm-1/([0-9a-f]{32})/([0-9a-f]{32})")
 _ABSTRACT_TOKENS, _OVERVIEW_TOKENS, _NOTES_TOKENS = 80, 600, 300

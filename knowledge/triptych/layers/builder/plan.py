@@ -27,6 +27,7 @@ __all__ = ["LAYERS", "Scope", "make_plan", "walk"]
 LAYERS = (Layer.ABSTRACT, Layer.OVERVIEW)
 _PAGE = 500
 _MOST_TOLD = 10
+_MOST_KEPT = 1_000
 _EXPECTED_LINE = 400
 """Bytes of the line of a child whose abstract is yet to be made."""
 
@@ -118,7 +119,7 @@ def make_plan(scope: Scope, warnings: tuple[str, ...]) -> LayerPlan:
     reasons: Counter[PlanReason] = Counter()
     conditional = 0
     cost = conditional_cost = Cost()
-    kept: Counter[str] = Counter()
+    kept = _Kept()
     orphans: list[str] = []
     for item in walk(scope, kept=kept, orphans=orphans):
         if item.conditional:
@@ -136,8 +137,9 @@ def make_plan(scope: Scope, warnings: tuple[str, ...]) -> LayerPlan:
         conditional=conditional,
         quarantined=quarantined,
         gone=gone,
-        kept=kept.total(),
-        kept_of_models=kept["model"],
+        kept=kept.layers,
+        kept_of_models=kept.of_models,
+        kept_names=tuple(kept.names),
         reasons=dict(reasons),
         cost=cost,
         conditional_cost=conditional_cost,
@@ -158,16 +160,30 @@ def _told(orphans: Sequence[str]) -> Iterator[str]:
         )
 
 
+class _Kept:
+    """The stale layers that stay as they are, counted."""
+
+    def __init__(self) -> None:
+        self.layers = 0
+        self.of_models = 0
+        self.names: dict[str, None] = {}
+
+    def add(self, layer: DerivedLayer) -> None:
+        self.layers += 1
+        self.of_models += layer.sig.prompt_sig != ""
+        if len(self.names) < _MOST_KEPT:
+            self.names[layer.doc_name] = None
+
+
 def walk(
-    scope: Scope, *, kept: Counter[str] | None = None, orphans: list[str] | None = None
+    scope: Scope, *, kept: _Kept | None = None, orphans: list[str] | None = None
 ) -> Iterator[PlannedLayer]:
     """Every stale artifact: documents by name, each folder when its last document is past.
 
-    ``kept`` counts the stale ones that stay as they are, under "person" and "model", which wrote
-    them; ``orphans`` takes the names of folders without documents that stay because a person
-    wrote of them.
+    ``kept`` counts the stale ones that stay as they are; ``orphans`` takes the names of folders
+    without documents that stay because a person wrote of them.
     """
-    walker = _Walker(scope, Counter() if kept is None else kept)
+    walker = _Walker(scope, kept or _Kept())
     if orphans is not None:
         walker.orphans = orphans
     service, dataset_id, repo = scope.service, scope.dataset_id, scope.service.layer_repo
@@ -203,7 +219,7 @@ def _documents(service: Service, dataset_id: str) -> Iterator[DocumentInfo]:
 
 
 class _Walker:
-    def __init__(self, scope: Scope, kept: Counter[str]) -> None:
+    def __init__(self, scope: Scope, kept: _Kept) -> None:
         self.found: list[PlannedLayer] = []
         self.orphans: list[str] = []
         self.folders = FolderWalk(self._folder)
@@ -247,7 +263,8 @@ class _Walker:
         if not folder.documents:
             if wanted and self._scope.is_by_hand(layers.values()):
                 # A store removes the layers of a name together, so the other one stays, too.
-                self._kept.update(self._hand(each) for each in layers.values())
+                for each in layers.values():
+                    self._kept.add(each)
                 self.orphans.append(folder.name)
             elif wanted:
                 self.found += [
@@ -268,10 +285,6 @@ class _Walker:
             pending=folder.pending,
         )
 
-    @staticmethod
-    def _hand(stored: DerivedLayer) -> str:
-        return "model" if stored.sig.prompt_sig else "person"
-
     def _stale(
         self,
         name: str,
@@ -290,7 +303,8 @@ class _Walker:
             wanted = scope.maker.prompt_sig(layer, folder=folder, size=size)
             reason = scope.reason(stored, inputs, wanted)
             if stored is not None and scope.is_kept(stored):
-                self._kept[self._hand(stored)] += stored.sig.input_sig not in inputs
+                if stored.sig.input_sig not in inputs:
+                    self._kept.add(stored)
                 continue
             # What a child that is about to be made will say is not known: it may be what the
             # stored layer was made from, as after a delete and a put of the same.

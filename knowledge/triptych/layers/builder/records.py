@@ -137,6 +137,7 @@ class LayerPlan:
         gone: how many are removed, of folders without documents.
         kept: how many are stale but stay, because another hand wrote them: a person or, when
             there is no model, a model; ``kept_of_models`` of them.
+        kept_names: the documents and folders they are of, the first 1,000; "" is the dataset.
         reasons: ``artifacts``, ``quarantined`` and ``gone`` by reason.
         cost: of ``artifacts``, estimated; parts of a long input that are noted already count.
         conditional_cost: of ``conditional``.
@@ -153,6 +154,7 @@ class LayerPlan:
     gone: int = 0
     kept: int = 0
     kept_of_models: int = 0
+    kept_names: tuple[str, ...] = ()
     reasons: Mapping[PlanReason, int] = attrs.field(factory=dict)
     cost: Cost = Cost()
     conditional_cost: Cost = Cost()

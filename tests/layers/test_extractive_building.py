@@ -1,4 +1,4 @@
-"""Filling a dataset's layers: what is written, what is left alone, and when."""
+"""Layers without a model: what is written, what is left alone, and when."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 import triptych.deadlines
+from support.extractive_layers import build_layers
 from triptych._internal.progress import Progress
 from triptych.errors import CancelledError, NotFoundError, StoreError
-from triptych.layers.extractive import ExtractiveSummarizer
-from triptych.layers.filling import fill_layers
+from triptych.layers import ExtractiveSummarizer, LayerBuilder
 from triptych.records import DocumentContext
 from triptych.service import Service
 from triptych_backends.memory import MemoryStore
@@ -35,23 +35,23 @@ def _content(service: Service, name: str, layer: str) -> str:
 
 
 def test_all_layers_are_written_once_and_are_fresh_after(service: Service) -> None:
-    report = fill_layers(service, "docs")
-    assert (report.checked, report.written, report.fresh) == (2, 2, 0)
-    assert report.dataset_written
+    report = build_layers(service, "docs")
+    assert (report.made, report.failed) == (6, ())
     assert _content(service, "tea.md", "L0") == "Tea is made of leaves and hot water in a kettle."
     assert [layer.stale for layer in service.layers("docs")] == [None] * 6
-    again = fill_layers(service, "docs")
-    assert (again.checked, again.written, again.fresh) == (2, 0, 2)
-    assert not again.dataset_written
+    assert LayerBuilder(service, ExtractiveSummarizer()).plan("docs").is_empty
+    assert build_layers(service, "docs").made == 0
 
 
 def test_only_what_changed_is_written_again(service: Service) -> None:
-    fill_layers(service, "docs")
+    build_layers(service, "docs")
     service.put_document(
         "docs", "tea.md", "# Tea\n\nTea is a drink that people have had for ages.\n"
     )
-    report = fill_layers(service, "docs")
-    assert (report.written, report.fresh, report.dataset_written) == (1, 1, True)
+    before = {(each.doc_name, each.layer): each for each in service.layers("docs")}
+    assert build_layers(service, "docs").made == 4
+    after = {(each.doc_name, each.layer): each for each in service.layers("docs")}
+    assert {name for name, _ in after if after[name, _] != before[name, _]} == {"", "tea.md"}
     assert _content(service, "tea.md", "L0") == "Tea is a drink that people have had for ages."
     overview = service.dataset_layer("docs", "L1")
     assert overview is not None
@@ -62,12 +62,16 @@ def test_only_what_changed_is_written_again(service: Service) -> None:
 def test_layers_of_others_stay_and_stale_ones_are_reported(service: Service) -> None:
     service.put_document_layer("docs", "tea.md", "L0", "By hand.", prompt_sig="")
     service.put_dataset_layer("docs", "L0", "By hand too.", prompt_sig="a-model")
-    assert fill_layers(service, "docs").kept == ()
+    builder = LayerBuilder(service, ExtractiveSummarizer())
+    plan = builder.plan("docs")
+    assert (plan.kept, plan.kept_names) == (0, ())
+    builder.apply(plan)
     service.put_document(
         "docs", "tea.md", "# Tea\n\nTea is a drink that people have had for ages.\n"
     )
-    report = fill_layers(service, "docs")
-    assert report.kept == ("tea.md",)
+    plan = builder.plan("docs")
+    assert (plan.kept, plan.kept_of_models, plan.kept_names) == (2, 1, ("tea.md", ""))
+    builder.apply(plan)
     assert _content(service, "tea.md", "L0") == "By hand."
     assert "ages" in _content(service, "tea.md", "L1")
     abstract = service.dataset_layer("docs", "L0")
@@ -76,16 +80,16 @@ def test_layers_of_others_stay_and_stale_ones_are_reported(service: Service) -> 
 
 
 def test_other_options_replace_extractive_layers(service: Service) -> None:
-    fill_layers(service, "docs")
+    build_layers(service, "docs")
     other = ExtractiveSummarizer(abstract_tokens=50)
-    report = fill_layers(service, "docs", summarizer=other)
-    assert (report.written, report.dataset_written) == (2, True)
+    assert build_layers(service, "docs", summarizer=other).made == 6
     assert {layer.sig.prompt_sig for layer in service.layers("docs")} == {other.signature}
 
 
 def test_only_the_named_documents_are_looked_at(service: Service) -> None:
-    report = fill_layers(service, "docs", doc_names=["tea.md", "nothing.md"])
-    assert (report.checked, report.written) == (1, 1)
+    with pytest.raises(NotFoundError, match=r"nothing\.md"):
+        build_layers(service, "docs", names=["tea.md", "nothing.md"])
+    assert build_layers(service, "docs", names=["tea.md"]).made == 4
     assert service.layer("docs", "broker.md", "L0") is None
 
 
@@ -97,11 +101,11 @@ class _FailsOnTea(ExtractiveSummarizer):
 
 
 def test_one_document_that_fails_stops_no_other(service: Service) -> None:
-    report = fill_layers(service, "docs", summarizer=_FailsOnTea())
+    report = build_layers(service, "docs", summarizer=_FailsOnTea())
     assert [(failure.name, str(failure.error)) for failure in report.failed] == [
         ("tea.md", "this one cannot be read")
     ]
-    assert report.written == 1
+    assert (report.made, report.stopped) == (4, None)
     assert service.layer("docs", "broker.md", "L0") is not None
 
 
@@ -123,22 +127,23 @@ def test_a_document_that_changes_meanwhile_is_tried_once_more(
     service: Service, edits: int, failures: int
 ) -> None:
     _EditsMeanwhile.service, _EditsMeanwhile.edits = service, edits
-    report = fill_layers(service, "docs", summarizer=_EditsMeanwhile())
-    assert len(report.failed) == failures
-    assert report.written == 2 - failures
+    report = build_layers(service, "docs", summarizer=_EditsMeanwhile())
+    assert [failure.name for failure in report.failed] == ["tea.md"] * failures
+    assert report.made == 6 - 2 * failures
 
 
 def test_progress_is_told_per_document(service: Service) -> None:
     seen: list[Progress] = []
-    fill_layers(service, "docs", progress=seen.append)
-    assert [progress.done for progress in seen] == [1, 2]
+    build_layers(service, "docs", progress=seen.append)
+    assert len(seen) == 3  # two documents and the dataset
+    assert (seen[-1].done, seen[-1].total) == (6, 6)
 
 
 def test_a_deadline_ends_it_between_documents(service: Service) -> None:
     with triptych.deadlines.deadline(0), pytest.raises(CancelledError):
-        fill_layers(service, "docs")
+        build_layers(service, "docs")
 
 
 def test_an_unknown_dataset_is_said_to_be_so(service: Service) -> None:
     with pytest.raises(NotFoundError):
-        fill_layers(service, "elsewhere")
+        build_layers(service, "elsewhere")
