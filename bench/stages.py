@@ -95,8 +95,8 @@ def main() -> None:
     timed(clock, local.LocalIndex, "bm25", "keyword lane, in the index")
     timed(clock, type(kb._engine.ranker), "rank", "fusion")
     timed(clock, kb.chunks, "fetch", "reading the hits")
-    timed(clock, kb._searches, "_ask", "judging the query")
-    timed(clock, kb._searches, "_chunk_hit", "making hits")
+    timed(clock, kb._searches._resolver, "resolve", "resolving the query")
+    timed(clock, kb._searches._hydrator, "_chunk_hit", "making hits")
     timed(clock, kb, "search", "hybrid search, whole")
     for query in queries:
         kb.search(query, dataset_id="bench")

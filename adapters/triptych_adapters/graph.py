@@ -26,9 +26,10 @@ from triptych.records import (
     to_scope,
 )
 from triptych.search.query import validate
-from triptych.search.result_formats import format_xml, hit_json
+from triptych.search.result_formats import format_xml
 from triptych.service import Service
 from triptych_adapters.services import check_service
+from triptych_adapters.wire.schema import to_json
 
 __all__ = ["Node", "NodeDataset", "knowledge_node", "knowledge_node_from_config"]
 
@@ -247,9 +248,9 @@ def _added(
     own: Mapping[str, NodeDataset],
 ) -> dict[str, Any]:
     """What the node adds to the state."""
-    plain = {dataset_id: [hit_json(hit) for hit in hits] for dataset_id, hits in found.items()}
+    plain = to_json(found)
     added = {
-        "hits": [hit_json(hit) for hit in merged],
+        "hits": to_json(merged),
         "by_dataset": plain,
         "results": format_xml(merged) if merged else "",
         "warnings": warnings,

@@ -80,6 +80,8 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "chunk_size": _integer(16),
     "chunk_overlap": _integer(0),
     "embed_concurrency": _integer(1, 64),
+    "ranker": _text,
+    "reranker": _text,
     "lock_timeout": _seconds,
     "read_only": _switch,
     "history": _integer(0, 1_000_000),
@@ -115,6 +117,8 @@ class Settings:
         chunk_size: the most code points of a chunk; None for each chunker's own default.
         chunk_overlap: the code points a chunk repeats of the one before it; None likewise.
         embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a time.
+        ranker: what fuses the lanes of hybrid search: "rrf" or "min-max".
+        reranker: what reorders the best hits: "provider:model", or "none".
         lock_timeout: seconds to wait for another process that is writing.
         read_only: whether every write is refused.
         history: how many old versions of each document are kept; 0 keeps none.
@@ -133,6 +137,8 @@ class Settings:
     chunk_size: int | None = None
     chunk_overlap: int | None = None
     embed_concurrency: int = 4
+    ranker: str = "rrf"
+    reranker: str = "none"
     lock_timeout: float = 30.0
     read_only: bool = False
     history: int = 10

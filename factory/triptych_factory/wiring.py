@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from triptych.chunking import ChunkConfig, ChunkerSet, MarkdownChunker, default_chunkers
-from triptych.contracts import LLM, Closeable, Embedder, Ranker
+from triptych.contracts import (
+    LLM,
+    Closeable,
+    Embedder,
+    Postprocessor,
+    QueryRewriter,
+    Ranker,
+    Reranker,
+    Retriever,
+)
 from triptych.errors import ValidationError
+from triptych.search.postprocessing import Rerank
 from triptych.service import Service, ServiceOptions
 from triptych_factory.access import Access
 from triptych_factory.backends import open_store
 from triptych_factory.embedders import build_embedder
 from triptych_factory.llms import build_llm
 from triptych_factory.locations import parse_location
+from triptych_factory.rankers import build_ranker, build_reranker
 from triptych_factory.settings import Settings
 
 __all__ = ["open_service", "wire"]
@@ -29,7 +41,11 @@ def open_service(
     chunk_overlap: int | None = None,
     chunkers: ChunkerSet | None = None,
     embed_concurrency: int | None = None,
-    ranker: Ranker | None = None,
+    ranker: Ranker | str | None = None,
+    retrievers: Sequence[Retriever] = (),
+    rewriter: QueryRewriter | None = None,
+    postprocessors: Sequence[Postprocessor] = (),
+    reranker: Reranker | str | None = None,
     lock_timeout: float | None = None,
     read_only: bool | None = None,
     history: int | None = None,
@@ -49,6 +65,8 @@ def open_service(
             "chunk_size": chunk_size,
             "chunk_overlap": chunk_overlap,
             "embed_concurrency": embed_concurrency,
+            "ranker": ranker if isinstance(ranker, str) else None,
+            "reranker": reranker if isinstance(reranker, str) else None,
             "lock_timeout": lock_timeout,
             "read_only": read_only,
             "history": history,
@@ -59,7 +77,11 @@ def open_service(
         embedder=None if isinstance(embedder, str) else embedder,
         llm=None if isinstance(llm, str) else llm,
         chunkers=chunkers,
-        ranker=ranker,
+        ranker=None if isinstance(ranker, str) else ranker,
+        retrievers=retrievers,
+        rewriter=rewriter,
+        postprocessors=postprocessors,
+        reranker=None if isinstance(reranker, str) else reranker,
         create=create,
     )
 
@@ -71,11 +93,16 @@ def wire(
     llm: LLM | None = None,
     chunkers: ChunkerSet | None = None,
     ranker: Ranker | None = None,
+    retrievers: Sequence[Retriever] = (),
+    rewriter: QueryRewriter | None = None,
+    postprocessors: Sequence[Postprocessor] = (),
+    reranker: Reranker | None = None,
     create: bool = True,
 ) -> Service:
     """A Service over the store and with the models that ``settings`` name.
 
-    ``embedder``, ``llm`` and ``chunkers`` take the place of those they name. ``create`` says
+    ``embedder``, ``llm``, ``chunkers``, ``ranker`` and ``reranker`` take the place of those they
+    name. ``create`` says
     whether a store that does not exist yet is made. The Service closes the store, and the models
     that were made here.
     """
@@ -83,17 +110,25 @@ def wire(
     # The models come first: a misspelt one must not leave an empty store behind.
     chosen = _embedder(settings) if embedder is None else embedder
     writer = _llm(settings) if llm is None else llm
+    judge = build_reranker(settings.reranker) if reranker is None else reranker
     options = ServiceOptions(
         chunkers=_chunkers(settings) if chunkers is None else chunkers,
         embedder=chosen,
         language=settings.language,
-        ranker=ranker,
+        ranker=build_ranker(settings.ranker if ranker is None else ranker),
+        retrievers=retrievers,
+        rewriter=rewriter,
+        postprocessors=(*([] if judge is None else [Rerank(judge)]), *postprocessors),
         llm=writer,
         embed_concurrency=settings.embed_concurrency,
     )
     store = open_store(location, settings, create=create)
 
-    models: list[tuple[object, object]] = [(chosen, embedder), (writer, llm)]
+    models: list[tuple[object, object]] = [
+        (chosen, embedder),
+        (writer, llm),
+        (judge, reranker),
+    ]
     made_here = [made for made, given in models if given is None]
 
     def close() -> None:

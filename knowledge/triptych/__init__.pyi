@@ -37,8 +37,11 @@ from triptych.contracts import (
     LayerJournal as LayerJournal,
     LayerPager as LayerPager,
     LayerRepo as LayerRepo,
+    Postprocessor as Postprocessor,
+    QueryRewriter as QueryRewriter,
     Ranker as Ranker,
     Rebuilder as Rebuilder,
+    Reranker as Reranker,
     Retriever as Retriever,
     VersionReader as VersionReader,
     WeightsVerifier as WeightsVerifier,
@@ -125,6 +128,8 @@ from triptych.records import (
     PutReport as PutReport,
     QuarantinedLayer as QuarantinedLayer,
     Query as Query,
+    QueryVariant as QueryVariant,
+    RankedList as RankedList,
     RebuildReport as RebuildReport,
     RebuildScope as RebuildScope,
     ResolvedQuery as ResolvedQuery,
@@ -143,6 +148,7 @@ from triptych.search.fusion import (
     RRFRanker as RRFRanker,
     WeightedRanker as WeightedRanker,
 )
+from triptych.search.postprocessing import KeywordBoost as KeywordBoost, Rerank as Rerank
 from triptych.search.query import (
     DEFAULT_THRESHOLD as DEFAULT_THRESHOLD,
     resolve_mode as resolve_mode,

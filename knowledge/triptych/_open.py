@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from triptych.contracts import LLM, Embedder, Ranker
+from triptych.contracts import (
+    LLM,
+    Embedder,
+    Postprocessor,
+    QueryRewriter,
+    Ranker,
+    Reranker,
+    Retriever,
+)
 
 if TYPE_CHECKING:
     from triptych.chunking import ChunkerSet
@@ -24,7 +33,11 @@ def open(
     chunk_overlap: int | None = None,
     chunkers: ChunkerSet | None = None,
     embed_concurrency: int | None = None,
-    ranker: Ranker | None = None,
+    ranker: Ranker | str | None = None,
+    retrievers: Sequence[Retriever] = (),
+    rewriter: QueryRewriter | None = None,
+    postprocessors: Sequence[Postprocessor] = (),
+    reranker: Reranker | str | None = None,
     lock_timeout: float | None = None,
     read_only: bool | None = None,
     history: int | None = None,
@@ -52,7 +65,13 @@ def open(
             ``chunk_size`` and ``chunk_overlap`` are then its own affair.
         embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a
             time. Default 4.
-        ranker: fuses the lanes of hybrid search. Default `RRFRanker`.
+        ranker: fuses the lanes of hybrid search: a `Ranker`, or its name, ``"rrf"`` (the default)
+            or ``"min-max"``.
+        retrievers: lanes over chunks of your own, beside those that ship.
+        rewriter: words each query in other ways before the lanes see it.
+        postprocessors: steps on the hits of a search, in their order.
+        reranker: a `Reranker` that puts the best 50 hits in its order, or its name, a provider and
+            a model (``"voyage:rerank-2.5"``). It comes before the ``postprocessors``.
         lock_timeout: seconds to wait for another process that is writing. Default 30.
         read_only: refuse every write. Default False.
         history: how many old versions of each document are kept beside the current one; 0 keeps
@@ -78,6 +97,10 @@ def open(
         chunkers=chunkers,
         embed_concurrency=embed_concurrency,
         ranker=ranker,
+        retrievers=retrievers,
+        rewriter=rewriter,
+        postprocessors=postprocessors,
+        reranker=reranker,
         lock_timeout=lock_timeout,
         read_only=read_only,
         history=history,

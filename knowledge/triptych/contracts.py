@@ -28,7 +28,7 @@ Throughout:
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from typing import Literal, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,9 +44,11 @@ from triptych.records import (
     DerivedLayer,
     DerivedSig,
     DocumentInfo,
+    EmbedKind,
     Finding,
     Generation,
     HealthCheck,
+    Hit,
     Layer,
     LayerQuery,
     Message,
@@ -54,6 +56,9 @@ from triptych.records import (
     NewDocument,
     PutOutcome,
     QuarantinedLayer,
+    Query,
+    QueryVariant,
+    RankedList,
     RebuildReport,
     RebuildScope,
     ResolvedQuery,
@@ -85,8 +90,11 @@ __all__ = [
     "LayerPager",
     "LayerRepo",
     "LocalRetriever",
+    "Postprocessor",
+    "QueryRewriter",
     "Ranker",
     "Rebuilder",
+    "Reranker",
     "Retriever",
     "SecureEraser",
     "StatsReader",
@@ -600,9 +608,6 @@ class Closeable(Protocol):
         ...
 
 
-EmbedKind = Literal["document", "query"]
-
-
 class Embedder(Protocol):
     """Turns texts into unit vectors of one embedding space."""
 
@@ -682,7 +687,7 @@ class Retriever(Protocol):
 
     @property
     def name(self) -> str:
-        """The lane's name: "bm25" and "vector" serve the single modes, any name hybrid."""
+        """The lane's name: a mode of its own, and a key of ``min_scores`` and `Hit.scores`."""
         ...
 
     def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
@@ -727,14 +732,68 @@ class InProcess(Protocol):
         ...
 
 
+class QueryRewriter(Protocol):
+    """Words a query in other ways, before the lanes see it."""
+
+    def rewrite(self, query: Query) -> Sequence[QueryVariant]:
+        """Return the variants that every lane is asked in place of ``query``, 1 to 32.
+
+        Nothing is added: a rewriter that wants the query as it is returns that too. When it
+        raises, the lanes are asked the query as it is, and the result has a warning. A search of
+        layers and chunks together asks once.
+        """
+        ...
+
+
 class Ranker(Protocol):
-    """Fuses lanes into one ranking. Pure: the same lanes give the same ranking."""
+    """Fuses ranked lists into one ranking. Pure: the same lists give the same ranking."""
 
-    def rank(self, lanes: Mapping[str, Sequence[Candidate]]) -> Sequence[Candidate]:
-        """Every candidate of any lane once, best first.
+    def rank(self, query: ResolvedQuery, ranked_lists: Sequence[RankedList]) -> Sequence[Candidate]:
+        """Return every candidate of any list once, best first.
 
-        ``score`` is the fused score and ``scores`` the score by lane. The input is left as
-        it is. Ties come in order of document name, chunk index, dataset.
+        ``ranked_lists`` holds a list for each lane and variant of the query, in the order of the
+        retrievers; lanes may occur several times. ``score`` is the fused score and ``scores`` the
+        score by lane. The input must not be changed. Ties come in order of document name, chunk
+        index, dataset.
+        """
+        ...
+
+
+class Postprocessor(Protocol):
+    """A step on the hits of a search: a boost, a rerank, a choice among them.
+
+    The steps run after the threshold, in their order. A search of whole documents has none.
+    """
+
+    def depth(self, query: ResolvedQuery) -> int:
+        """Return how many hits the step wants to choose from, ``query.top_k`` or more."""
+        ...
+
+    def __call__(self, query: ResolvedQuery, hits: Sequence[Hit]) -> Sequence[Hit]:
+        """Return the hits in their new order; the first ``query.top_k`` are the result.
+
+        The step may leave hits out and change their scores. ``hits`` must not be changed.
+
+        Raises:
+            ProviderError: a model could not answer. The step is skipped, with a warning.
+        """
+        ...
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """A model that reads a query and a text together, and says how well they match."""
+
+    @property
+    def signature(self) -> str:
+        """The model and its revision."""
+        ...
+
+    def scores(self, query: str, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return one score for each text, shape (len(texts),): the greater, the better.
+
+        Raises:
+            ProviderError: the model could not answer.
         """
         ...
 

@@ -25,7 +25,7 @@ from triptych.records import (
 )
 
 if TYPE_CHECKING:
-    from triptych.context.records import ContextPack
+    from triptych.context.pack import ContextPack
     from triptych.service import Service
 
 __all__ = ["Dataset"]

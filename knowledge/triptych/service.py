@@ -14,7 +14,8 @@ from triptych._internal.progress import ProgressCallback
 from triptych.chunking import ChunkerSet, default_chunkers
 from triptych.context.builder import ContextBuilder
 from triptych.context.citation_check import verify
-from triptych.context.records import Citation, ContextPack, Verification
+from triptych.context.pack import ContextPack
+from triptych.context.records import Citation, Verification
 from triptych.contracts import (
     LLM,
     ChunkRepo,
@@ -24,6 +25,8 @@ from triptych.contracts import (
     DocVectorSearcher,
     Embedder,
     LayerRepo,
+    Postprocessor,
+    QueryRewriter,
     Ranker,
     Retriever,
     SecureEraser,
@@ -68,7 +71,10 @@ from triptych.records import (
 )
 from triptych.rules import embedding_spaces, missing_dataset
 from triptych.search.engine import SearchEngine
+from triptych.search.hydration import Hydrator
 from triptych.search.pipeline import SearchPipeline
+from triptych.search.postprocessing import KeywordBoost
+from triptych.search.request import RequestResolver
 from triptych.search.retrievers import (
     BM25Retriever,
     DocumentBM25Retriever,
@@ -92,6 +98,9 @@ class ServiceOptions:
         language: the analyzer's language for datasets that come into being.
         ranker: fuses the lanes of hybrid search; None is `RRFRanker`. A `SearchEngine` of your
             own takes the ranker itself.
+        retrievers: lanes over chunks, beside those that ship. Each has a name of its own.
+        rewriter: words each query in other ways before the lanes see it; None leaves it as it is.
+        postprocessors: steps on the hits of a search, such as a `Rerank`, in their order.
         llm: the language model that writes layers; the Service itself never asks it.
         embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a
             time, 1 to 64.
@@ -101,6 +110,9 @@ class ServiceOptions:
     embedder: Embedder | None = None
     language: str = "english"
     ranker: Ranker | None = None
+    retrievers: Sequence[Retriever] = ()
+    rewriter: QueryRewriter | None = None
+    postprocessors: Sequence[Postprocessor] = ()
     llm: LLM | None = None
     embed_concurrency: int = 4
 
@@ -111,6 +123,17 @@ class ServiceOptions:
             )
         if self.embedder is not None:
             check_embedder(self.embedder)
+        for each, method in (
+            *((retriever, "recall") for retriever in self.retrievers),
+            *((step, "depth") for step in self.postprocessors),
+            *(((self.rewriter, "rewrite"),) if self.rewriter is not None else ()),
+            *(((self.ranker, "rank"),) if self.ranker is not None else ()),
+        ):
+            if isinstance(each, type) or not callable(getattr(each, method, None)):
+                raise ValidationError(
+                    f"{each!r:.80} has no method {method}: give an object of a class that has it "
+                    "(see triptych.contracts)"
+                )
         if self.llm is not None and not callable(getattr(self.llm, "generate", None)):
             raise ValidationError(
                 f"{self.llm!r} is no language model: give an object with signature, generate and "
@@ -141,14 +164,17 @@ class Service:
         closed; without it, each repository that is `Closeable` is.
 
         Raises:
-            ValidationError: ``options`` has a ranker and ``engine`` is given, which has its own.
+            ValidationError: ``engine`` is given, and ``options`` has a ranker or retrievers, which
+                the engine has itself.
         """
         self.options: ServiceOptions = options or ServiceOptions()
-        if engine is not None and self.options.ranker is not None:
-            raise ValidationError(
-                "the options have a ranker, and the engine has its own: give the ranker to the "
-                "SearchEngine, or leave the engine out"
-            )
+        if engine is not None:
+            for name in ("ranker", "retrievers"):
+                if getattr(self.options, name):
+                    raise ValidationError(
+                        f"the options have {name}, and the engine has its own: give the {name} to "
+                        "the SearchEngine, or leave the engine out"
+                    )
         self.documents = documents
         self.chunks = chunks
         self.layer_repo = layers
@@ -159,7 +185,14 @@ class Service:
             self.options.embed_concurrency,
         )
         self._engine = engine or build_engine(chunks, layers, self.options)
-        self._searches = SearchPipeline(documents, chunks, layers, self._engine, self._deriver)
+        self._searches = SearchPipeline(
+            RequestResolver(documents, chunks, self._deriver, self._engine.lanes),
+            self._engine,
+            Hydrator(documents, chunks, layers, self._deriver),
+            self._deriver,
+            self.options.rewriter,
+            (KeywordBoost(), *self.options.postprocessors),
+        )
         self._writer = Writer(documents, chunks, self._deriver, self.options.language)
         self._layers = LayerService(documents, layers, self._deriver, self._writer.check_config)
         self._history = VersionHistory(documents)
@@ -188,6 +221,11 @@ class Service:
     def ranker(self) -> Ranker:
         """What fuses the lanes of hybrid search."""
         return self._engine.ranker
+
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        """The names of the lanes: each is a mode, and a key of ``min_scores``."""
+        return self._engine.lanes
 
     # Documents in
 
@@ -843,7 +881,7 @@ def build_engine(chunks: ChunkRepo, layers: LayerRepo, options: ServiceOptions) 
     """The lanes that ship; those by vector are there even without an embedder, to say why not."""
     embedder = options.embedder
     return SearchEngine(
-        chunk=[BM25Retriever(chunks), VectorRetriever(chunks, embedder)],
+        chunk=[BM25Retriever(chunks), VectorRetriever(chunks, embedder), *options.retrievers],
         layer=[
             LayerRetriever(layers, Mode.BM25),
             LayerRetriever(layers, Mode.VECTOR, embedder),

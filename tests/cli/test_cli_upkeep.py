@@ -104,7 +104,7 @@ def test_what_fails_the_health_check_ends_long_work_before_it_begins(
         "dataset 'default'",
     }
     monkeypatch.setenv("TRIPTYCH_LOCK_TIMEOUT", "0.05")
-    with SqlStore.open(shell.directory / "kb.db") as other, other.writing():
+    with SqlStore.open(shell.directory / "kb.db") as other, other.database.writing():
         ran = shell("status", "--json")
         assert ran.code == 5
         assert "lock_timeout" in ran.json["problems"][0]

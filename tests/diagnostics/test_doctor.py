@@ -60,7 +60,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with opened(path) as kb:
         fill(kb)
         for dataset in kb.list_datasets():
-            kb.documents.store.index.publish(dataset)  # type: ignore[attr-defined]  # SqlDocuments
+            kb.documents.searcher.index.publish(dataset)  # type: ignore[attr-defined]  # SqlDocuments
     return path
 
 

@@ -103,7 +103,7 @@ def test_a_locked_store_fails_its_check(path: Path, kb: Service) -> None:
     with (
         SqlStore.open(path) as other,
         triptych.open(path, embedder=None, lock_timeout=0.05) as waiting,
-        other.writing(),
+        other.database.writing(),
     ):
         health = waiting.health()
         assert [type(check.error) for check in health.problems][:1] == [StoreLockedError]

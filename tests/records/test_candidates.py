@@ -2,6 +2,7 @@
 
 import pytest
 
+from support.ranking import fuse_lanes
 from triptych import Candidate, Candidates, RRFRanker
 
 
@@ -42,6 +43,6 @@ def test_rows_of_a_lane_have_its_name() -> None:
 def test_keys_that_do_not_compare_are_ranked() -> None:
     """Two states of one chunk, seen by two lanes, tie in all that ranks."""
     lanes = {"bm25": [record("a", 1.0, key=object())], "vector": [record("a", 1.0, key="new")]}
-    fused = RRFRanker().rank(lanes)
+    fused = fuse_lanes(RRFRanker(), lanes)
     assert [each.source for each in fused] == ["", ""]
     assert {each.key for each in fused} == {lanes["bm25"][0].key, "new"}

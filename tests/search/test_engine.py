@@ -46,7 +46,7 @@ def test_hybrid_lanes_run_at_the_same_time() -> None:
         return [candidate("a", 1.0)]
 
     engine = SearchEngine([Lane("bm25", wait), Lane("vector", wait)])
-    recall = engine.recall("chunk", query(Mode.HYBRID))
+    recall = engine.retrieve("chunk", [query(Mode.HYBRID)])
     engine.close()
     assert recall.candidates[0].scores == {"bm25": 1.0, "vector": 1.0}
     assert recall.warnings == ()
@@ -68,7 +68,7 @@ def test_the_slower_lane_changes_nothing(slow: str) -> None:
             lane("vector", candidate("b", 0.9), candidate("a", 0.8)),
         ]
     )
-    recall = engine.recall("chunk", query(Mode.HYBRID))
+    recall = engine.retrieve("chunk", [query(Mode.HYBRID)])
     engine.close()
     assert [c.doc_name for c in recall.candidates] == ["a", "b"]
     assert list(recall.candidates[0].scores) == ["bm25", "vector"]
@@ -81,11 +81,11 @@ def test_a_failed_lane_is_named_in_hybrid_and_raises_alone() -> None:
             Lane("vector", fails(NotAvailableError("no embedder"))),
         ]
     )
-    recall = engine.recall("chunk", query(Mode.HYBRID))
+    recall = engine.retrieve("chunk", [query(Mode.HYBRID)])
     assert [c.doc_name for c in recall.candidates] == ["a"]
     assert recall.warnings == ("the vector lane did not run: no embedder",)
     with pytest.raises(NotAvailableError, match="no embedder"):
-        engine.recall("chunk", query(Mode.VECTOR))
+        engine.retrieve("chunk", [query(Mode.VECTOR)])
     engine.close()
 
 
@@ -94,7 +94,7 @@ def test_when_all_lanes_fail_the_first_error_is_raised() -> None:
         [Lane("bm25", fails(OSError("disk"))), Lane("vector", fails(OSError("net")))]
     )
     with pytest.raises(OSError, match="disk"):
-        engine.recall("chunk", query(Mode.HYBRID))
+        engine.retrieve("chunk", [query(Mode.HYBRID)])
     engine.close()
 
 
@@ -102,7 +102,7 @@ def test_when_all_lanes_fail_the_first_error_is_raised() -> None:
 def test_cancellation_and_bad_input_are_never_a_warning(error: Exception) -> None:
     engine = SearchEngine([Lane("bm25", lambda _: []), Lane("vector", fails(error))])
     with pytest.raises(type(error)):
-        engine.recall("chunk", query(Mode.HYBRID))
+        engine.retrieve("chunk", [query(Mode.HYBRID)])
     engine.close()
 
 
@@ -117,7 +117,7 @@ def test_the_deadline_reaches_lanes_in_other_threads() -> None:
 
     engine = SearchEngine([Lane("bm25", look), Lane("vector", look)])
     with deadline(60):
-        engine.recall("chunk", query(Mode.HYBRID))
+        engine.retrieve("chunk", [query(Mode.HYBRID)])
     engine.close()
     assert len(seen) == 2
     assert all(left is not None and 0 < left <= 60 for left in seen)
@@ -127,7 +127,7 @@ def test_a_single_mode_keeps_the_lanes_own_scores_and_floor() -> None:
     engine = SearchEngine(
         [Lane("bm25", lambda _: [candidate("a", 3.5), candidate("b", 0.5)])],
     )
-    recall = engine.recall("chunk", query(Mode.BM25, min_scores={"bm25": 1.0}))
+    recall = engine.retrieve("chunk", [query(Mode.BM25, min_scores={"bm25": 1.0})])
     assert [(c.doc_name, c.score, dict(c.scores)) for c in recall.candidates] == [
         ("a", 3.5, {"bm25": 3.5})
     ]
@@ -135,7 +135,7 @@ def test_a_single_mode_keeps_the_lanes_own_scores_and_floor() -> None:
 
 def test_a_mode_without_a_lane_says_so() -> None:
     with pytest.raises(NotAvailableError, match="no vector lane"):
-        SearchEngine([Lane("bm25", lambda _: [])]).recall("chunk", query(Mode.VECTOR))
+        SearchEngine([Lane("bm25", lambda _: [])]).retrieve("chunk", [query(Mode.VECTOR)])
 
 
 @attrs.frozen
@@ -171,7 +171,7 @@ def test_lanes_in_this_process_run_in_turn_and_a_remote_one_beside_them() -> Non
             LocalLane("vector", answer("vector", meets=True)),
         ]
     )
-    recall = engine.recall("chunk", query(Mode.HYBRID))
+    recall = engine.retrieve("chunk", [query(Mode.HYBRID)])
     engine.close()
     assert threads["bm25"] is here
     assert threads["vector"] is here
@@ -195,7 +195,7 @@ def test_a_preparation_runs_beside_the_lane_before_it() -> None:
         return [candidate(asked.embed_sig, 1.0)]
 
     engine = SearchEngine([LocalLane("bm25", wait), LocalLane("vector", search, embed)])
-    recall = engine.recall("chunk", query(Mode.HYBRID))
+    recall = engine.retrieve("chunk", [query(Mode.HYBRID)])
     engine.close()
     assert [c.doc_name for c in recall.candidates] == ["prepared"]
 
@@ -210,7 +210,7 @@ def test_a_preparation_that_fails_is_its_lanes_failure() -> None:
             LocalLane("vector", lambda _: [], embed),
         ]
     )
-    recall = engine.recall("chunk", query(Mode.HYBRID))
+    recall = engine.retrieve("chunk", [query(Mode.HYBRID)])
     engine.close()
     assert [c.doc_name for c in recall.candidates] == ["a"]
     assert recall.warnings == ("the vector lane did not run: the model is away",)

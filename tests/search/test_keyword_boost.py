@@ -10,7 +10,7 @@ import pytest
 import triptych
 from triptych import Hit, Layer, Service, ValidationError
 from triptych.records import DerivedSig
-from triptych.search.postprocessing import boosted, query_keywords
+from triptych.search.postprocessing import boost_scores, query_keywords
 
 
 def hit(content: str, score: float, name: str = "a", index: int = 0, dataset: str = "d") -> Hit:
@@ -43,7 +43,7 @@ def test_the_words_that_count(query: str, words: tuple[str, ...]) -> None:
 
 
 def test_a_score_rises_by_its_share_for_each_word_that_is_there() -> None:
-    found = boosted(
+    found = boost_scores(
         [hit("nothing", 1.0, "a"), hit("The Retries, retries", 0.9, "b"), hit("both", 0.5, "c")],
         ("retries", "the", "missing"),
         0.1,
@@ -52,14 +52,14 @@ def test_a_score_rises_by_its_share_for_each_word_that_is_there() -> None:
 
 
 def test_words_are_found_inside_words_and_in_any_spelling() -> None:
-    found = boosted(
+    found = boost_scores(
         [hit("UNTRIED ＲＥＴＲＩＥＳ İSTANBUL", 1.0)], ("tried", "retries", "istanbul"), 1
     )
     assert found[0].score == 4.0
 
 
 def test_a_negative_score_moves_up_too() -> None:
-    found = boosted([hit("", -0.1, "a"), hit("word", -0.1, "b")], ("word",), 0.5)
+    found = boost_scores([hit("", -0.1, "a"), hit("word", -0.1, "b")], ("word",), 0.5)
     assert [(each.doc_name, each.score) for each in found] == [("b", -0.05), ("a", -0.1)]
 
 
@@ -70,7 +70,7 @@ def test_ties_come_by_name_index_and_dataset() -> None:
         hit("word", 1.0, "a", 1, "e"),
         hit("word", 1.0, "a", 1, "d"),
     ]
-    found = boosted(hits, ("word",), 0.1)
+    found = boost_scores(hits, ("word",), 0.1)
     places = [(each.doc_name, each.chunk_index, each.dataset_id) for each in found]
     assert places == [("a", 1, "d"), ("a", 1, "e"), ("a", 2, "d"), ("b", 0, "d")]
     assert [each.score for each in hits] == [1.1, 1.0, 1.0, 1.0]

@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from triptych import Hit, Layer
 from triptych.records import DerivedSig
-from triptych.search.postprocessing import boosted, query_keywords
+from triptych.search.postprocessing import boost_scores, query_keywords
 
 pytestmark = pytest.mark.property
 
@@ -37,7 +37,7 @@ def test_hits_are_kept_raised_and_in_order(hits: list[Hit], query: str, eighths:
     weight = eighths / 8
     before = [attrs.evolve(hit) for hit in hits]
     words = query_keywords(query)
-    found = boosted(hits, words, weight)
+    found = boost_scores(hits, words, weight)
     assert hits == before
     places = [(-hit.score, hit.doc_name, hit.chunk_index, hit.dataset_id) for hit in found]
     assert places == sorted(places)
@@ -54,5 +54,5 @@ def test_hits_are_kept_raised_and_in_order(hits: list[Hit], query: str, eighths:
 @settings(max_examples=100, deadline=None)
 @given(HITS, st.text(max_size=40))
 def test_no_word_or_no_weight_changes_no_score(hits: list[Hit], query: str) -> None:
-    for found in (boosted(hits, (), 0.1), boosted(hits, query_keywords(query), 0.0)):
+    for found in (boost_scores(hits, (), 0.1), boost_scores(hits, query_keywords(query), 0.0)):
         assert sorted(hit.score for hit in found) == sorted(hit.score for hit in hits)

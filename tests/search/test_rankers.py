@@ -4,6 +4,7 @@ import attrs
 import pytest
 from hypothesis import given, strategies as st
 
+from support.ranking import fuse_lanes
 from triptych import RRFRanker, ValidationError, WeightedRanker
 from triptych.records import Candidate
 
@@ -29,8 +30,9 @@ lanes = st.dictionaries(
 
 
 def test_rrf_sums_reciprocal_ranks() -> None:
-    fused = RRFRanker(k=60).rank(
-        {"bm25": [candidate("a", 9.0), candidate("b", 8.0)], "vector": [candidate("b", 0.9)]}
+    fused = fuse_lanes(
+        RRFRanker(k=60),
+        {"bm25": [candidate("a", 9.0), candidate("b", 8.0)], "vector": [candidate("b", 0.9)]},
     )
     assert [c.doc_name for c in fused] == ["b", "a"]
     assert fused[0].score == pytest.approx(1 / 62 + 1 / 61, abs=1e-9)
@@ -40,17 +42,18 @@ def test_rrf_sums_reciprocal_ranks() -> None:
 
 
 def test_min_max_weighs_normalised_scores() -> None:
-    fused = WeightedRanker(weights={"bm25": 3.0, "vector": 1.0}).rank(
+    fused = fuse_lanes(
+        WeightedRanker(weights={"bm25": 3.0, "vector": 1.0}),
         {
             "bm25": [candidate("a", 10.0), candidate("b", 5.0), candidate("c", 0.0)],
             "vector": [candidate("c", 0.8), candidate("b", 0.4)],
-        }
+        },
     )
     assert [(c.doc_name, c.score) for c in fused] == [("a", 0.75), ("b", 0.375), ("c", 0.25)]
 
 
 def test_a_lane_of_equal_scores_gives_each_its_whole_weight() -> None:
-    fused = WeightedRanker().rank({"bm25": [candidate("b", 2.0), candidate("a", 2.0)]})
+    fused = fuse_lanes(WeightedRanker(), {"bm25": [candidate("b", 2.0), candidate("a", 2.0)]})
     assert [(c.doc_name, c.score) for c in fused] == [("a", 1.0), ("b", 1.0)]
 
 
@@ -61,7 +64,7 @@ def test_ties_break_by_name_then_index_then_dataset() -> None:
         candidate("a", 1.0, index=1, dataset="z"),
         candidate("a", 1.0, index=1, dataset="d"),
     ]
-    fused = WeightedRanker().rank({"bm25": tied})
+    fused = fuse_lanes(WeightedRanker(), {"bm25": tied})
     assert [(c.doc_name, c.index, c.dataset_id) for c in fused] == [
         ("a", 1, "d"),
         ("a", 1, "z"),
@@ -76,7 +79,7 @@ def test_fusion_is_pure_complete_and_blind_to_the_order_of_lanes(
     ranker: RRFRanker | WeightedRanker, lanes: dict[str, list[Candidate]]
 ) -> None:
     before = {lane: [attrs.evolve(c) for c in candidates] for lane, candidates in lanes.items()}
-    fused = ranker.rank(lanes)
+    fused = fuse_lanes(ranker, lanes)
     assert lanes == before
     assert {c.key for c in fused} == {c.key for cs in lanes.values() for c in cs}
     assert len({c.key for c in fused}) == len(fused)
@@ -88,7 +91,7 @@ def test_fusion_is_pure_complete_and_blind_to_the_order_of_lanes(
             for other in candidates
             if other.key == c.key
         }
-    backwards = ranker.rank(dict(reversed(lanes.items())))
+    backwards = fuse_lanes(ranker, dict(reversed(lanes.items())))
     assert {c.key: pytest.approx(c.score, abs=2e-9) for c in backwards} == {
         c.key: c.score for c in fused
     }

@@ -15,6 +15,7 @@ from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
 import triptych
+from support.ranking import fuse_lanes
 from triptych import (
     BM25Retriever,
     ChunkConfig,
@@ -157,7 +158,7 @@ def test_options_have_defaults_and_an_embedder_names_its_space(kb: Service) -> N
 
 def test_a_ranker_takes_k_as_it_is_given() -> None:
     lane = [Candidate(dataset_id="d", doc_name=name, index=0, key=name, score=1.0) for name in "ab"]
-    assert [found.score for found in RRFRanker(k=0).rank({"bm25": lane})] == [1.0, 0.5]
+    assert [found.score for found in fuse_lanes(RRFRanker(k=0), {"bm25": lane})] == [1.0, 0.5]
     with pytest.raises(ValidationError, match="0 or more"):
         RRFRanker(k=-1)
 
@@ -171,11 +172,11 @@ def test_a_retriever_runs_its_lane_in_any_mode_and_the_engine_chooses_by_name(kb
         assert len(keyword.recall(resolved(mode))) == len(vector.recall(resolved(mode))) == 1
     engine = SearchEngine([keyword, vector])
     for mode, lanes in (("bm25", {"bm25"}), ("vector", {"vector"}), ("hybrid", {"bm25", "vector"})):
-        (found,) = engine.recall("chunk", resolved(Mode(mode))).candidates
+        (found,) = engine.retrieve("chunk", [resolved(Mode(mode))]).candidates
         assert set(found.scores) == lanes
     engine.close()
     with pytest.raises(NotAvailableError, match="no vector lane is wired"):
-        SearchEngine([keyword]).recall("chunk", resolved(Mode.VECTOR))
+        SearchEngine([keyword]).retrieve("chunk", [resolved(Mode.VECTOR)])
 
 
 def test_the_engine_has_its_lanes_by_tier_and_its_own_ranker(kb: Service) -> None:
@@ -184,12 +185,12 @@ def test_the_engine_has_its_lanes_by_tier_and_its_own_ranker(kb: Service) -> Non
     keyword, vector = BM25Retriever(kb.chunks), VectorRetriever(kb.chunks, Compass())
     layers = LayerRetriever(kb.layer_repo, Mode.BM25)
     engine = SearchEngine(chunk=[keyword, vector], layer=[layers], ranker=RRFRanker(k=0))
-    (chunk,) = engine.recall("chunk", resolved(Mode.HYBRID)).candidates
+    (chunk,) = engine.retrieve("chunk", [resolved(Mode.HYBRID)]).candidates
     assert (chunk.index, chunk.score) == (0, 2.0)
-    (layer,) = engine.recall("layer", resolved(Mode.BM25, Layer.ABSTRACT)).candidates
+    (layer,) = engine.retrieve("layer", [resolved(Mode.BM25, Layer.ABSTRACT)]).candidates
     assert layer.index == -1
     with pytest.raises(NotAvailableError, match="no bm25 lane is wired for document search"):
-        engine.recall("document", resolved(Mode.BM25))
+        engine.retrieve("document", [resolved(Mode.BM25)])
     engine.close()
 
 
@@ -238,7 +239,7 @@ def test_zero_values_are_refused_by_name(kb: Service) -> None:
     kb.put_document("d", "a.md", "up")
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"top_k": 0}, "top_k must lie between 1 and"),
-        ({"mode": ""}, "'' is no mode"),
+        ({"mode": ""}, "there is no mode ''"),
         ({"layer": ""}, "'' is no layer"),
         ({"text": ""}, "the query is empty"),
         ({"dataset_id": ""}, "name a dataset_id"),

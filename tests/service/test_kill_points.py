@@ -178,7 +178,7 @@ def survives(path: Path, models: list[Model], size: int, *, rebuilding: bool) ->
     with opened(path, size) as kb:
         check(kb, [model], fresh=True)
         assert all(
-            kb.documents.store.index.stats(dataset).pending == 0  # type: ignore[attr-defined]  # a SqlDocuments
+            kb.documents.searcher.index.stats(dataset).pending == 0  # type: ignore[attr-defined]  # a SqlDocuments
             for dataset in kb.list_datasets()
         )
         # Files of the manifest before stay for those who may still be opening them.

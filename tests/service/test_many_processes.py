@@ -132,8 +132,9 @@ HOLD = """
 import sys, time
 import triptych
 with triptych.open(sys.argv[1], embedder="hash") as kb:
-    store = kb.documents.store
-    lock = kb.documents._keeper.locked() if hasattr(kb.documents, "_keeper") else store.writing()
+    documents = kb.documents
+    files = hasattr(documents, "writer")
+    lock = documents.writer.locked() if files else documents.database.writing()
     with lock:
         print("held", flush=True)
         time.sleep(60)

@@ -42,7 +42,7 @@ def state(store: FilesStore) -> State:
     for dataset in store.documents.list_datasets():
         shown["dataset", dataset] = True
         for info in store.documents.list(dataset):
-            document = store.sql.documents.get(dataset, info.name)
+            document = store.mirror.documents.get(dataset, info.name)
             assert document is not None
             assert document.version == info.version
             metadata = tuple(sorted(document.metadata.items()))

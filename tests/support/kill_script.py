@@ -146,7 +146,7 @@ def layer(key: Key, layer: str, content: str) -> Step:
 
 def publish(kb: Service) -> None:
     """What closing does to an index that has grown."""
-    index = kb.documents.store.index  # type: ignore[attr-defined]  # a SqlDocuments
+    index = kb.documents.searcher.index  # type: ignore[attr-defined]  # a SqlDocuments
     for dataset in kb.list_datasets():
         index.publish(dataset)
 

@@ -80,9 +80,9 @@ def context(
     Passages, abstracts and overviews are mixed, the best first and the second best last.
     Headers and citations count against the budget. Nothing found prints nothing of a document.
     """
-    from triptych.context.rendering import piece_json
     from triptych.records import Query, Scope
     from triptych_adapters.cli.output import visible
+    from triptych_adapters.wire.schema import to_json
 
     conditions = pairs(where or [], "--where")
     asked = Query(
@@ -102,19 +102,7 @@ def context(
     for warning in pack.warnings:
         output.warn(warning)
     if output.as_json:
-        output.emit(
-            {
-                "query": pack.query,
-                "budget": pack.budget,
-                "tokens": pack.tokens,
-                "counter": pack.counter,
-                "exact": pack.exact,
-                "format": pack.format,
-                "pieces": [piece_json(piece) for piece in pack.pieces],
-                "text": pack.render(),
-                "warnings": list(pack.warnings),
-            }
-        )
+        output.emit(to_json(pack))
         return
     output.write(visible(pack.render()))
     output.note(f"{len(pack.pieces)} pieces, {pack.tokens} of {budget} tokens ({pack.counter})")

@@ -51,7 +51,7 @@ def doctor(
     what is derived and wrong, and makes it again; it never removes or alters a document.
     """
     from triptych_adapters.cli.progress import shown
-    from triptych_adapters.cli.schema import finding_json
+    from triptych_adapters.wire.schema import to_json
     from triptych_factory.syncing import examined_syncs
 
     output, settings = session.output, attrs.evolve(session.settings(), llm="none")
@@ -62,17 +62,7 @@ def doctor(
         report = service.doctor(repair=repair, dataset_id=dataset, progress=progress)
         report = examined_syncs(report, settings, repair=repair)
     if output.as_json:
-        output.emit(
-            {
-                "dataset": dataset,
-                "clean": report.clean,
-                "findings": [finding_json(each) for each in report.findings],
-                "repaired": [finding_json(each) for each in report.repaired],
-                "actions": list(report.actions),
-                "checked": dict(report.checked),
-                "skipped": list(report.skipped),
-            }
-        )
+        output.emit({"dataset": dataset, **to_json(report)})
     else:
         _show(output, report, repair=repair)
     return ended(report)

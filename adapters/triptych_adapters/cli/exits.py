@@ -1,27 +1,12 @@
-"""Exit codes of the ``triptych`` command, and which error ends with which."""
+"""How the ``triptych`` command ends, by the table of `triptych_adapters.wire.errors`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import IntEnum
 
-__all__ = ["Exit", "describe", "exit_after", "exit_for", "hint_for"]
+from triptych_adapters.wire.errors import Exit, error_form
 
-
-class Exit(IntEnum):
-    """How a run of ``triptych`` ended."""
-
-    OK = 0
-    FAILED = 1
-    USAGE = 2
-    NOT_FOUND = 3
-    CONFLICT = 4
-    STORE = 5
-    MODEL = 6
-    NOT_AVAILABLE = 7
-    PARTIAL = 8
-    INTERRUPTED = 130
-    BROKEN_PIPE = 141
+__all__ = ["MEANINGS", "Exit", "describe", "exit_after", "exit_for", "hint_for"]
 
 
 MEANINGS = {
@@ -47,25 +32,12 @@ def describe() -> str:
 
 def exit_for(error: BaseException) -> Exit:
     """The exit code that ``error`` ends with; FAILED for what Triptych does not raise."""
-    from triptych import errors
-
-    table: tuple[tuple[type[BaseException], Exit], ...] = (
-        (KeyboardInterrupt, Exit.INTERRUPTED),
-        (BrokenPipeError, Exit.BROKEN_PIPE),
-        (errors.ValidationError, Exit.USAGE),
-        (errors.NotFoundError, Exit.NOT_FOUND),
-        (errors.ConflictError, Exit.CONFLICT),
-        (errors.StoreError, Exit.STORE),
-        (errors.ModelMismatchError, Exit.MODEL),
-        (errors.ProviderError, Exit.MODEL),
-        (errors.DerivationError, Exit.MODEL),
-        (errors.BudgetExceededError, Exit.MODEL),
-        (errors.NotAvailableError, Exit.NOT_AVAILABLE),
-    )
-    for kind, code in table:
-        if isinstance(error, kind):
-            return code
-    return Exit.FAILED
+    if isinstance(error, KeyboardInterrupt):
+        return Exit.INTERRUPTED
+    if isinstance(error, BrokenPipeError):
+        return Exit.BROKEN_PIPE
+    form = error_form(error)
+    return Exit.FAILED if form is None else form.exit_code
 
 
 def exit_after(errors: Sequence[Exception], *, done: int) -> Exit:
@@ -78,19 +50,9 @@ def exit_after(errors: Sequence[Exception], *, done: int) -> Exit:
     return Exit.PARTIAL if done else exit_for(errors[0])
 
 
-_HINTS = {
-    Exit.USAGE: "add --help to the command for what it takes",
-    Exit.NOT_FOUND: "`triptych status` shows the store and its datasets, `triptych list` "
-    "the documents of one",
-    Exit.CONFLICT: "`triptych get NAME --info` shows the version that is stored now",
-    Exit.STORE: "`triptych status` shows which store is meant; TRIPTYCH_LOCK_TIMEOUT says how "
-    "long to wait for another writer",
-    Exit.MODEL: "documents that were stored stay; `triptych status` names the embedder a dataset "
-    "was filled with, `triptych rebuild` derives it again with the one in use",
-    Exit.NOT_AVAILABLE: "`triptych status` shows what is in use",
-}
-
-
-def hint_for(code: Exit) -> str:
+def hint_for(error: BaseException) -> str:
     """What to do about it, "" where there is nothing to say."""
-    return _HINTS.get(code, "")
+    if isinstance(error, KeyboardInterrupt):
+        return ""
+    form = error_form(error)
+    return "TRIPTYCH_DEBUG=1 shows where it happened" if form is None else form.hint

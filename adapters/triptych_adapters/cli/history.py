@@ -32,14 +32,13 @@ def history(
     dataset: _DATASET = "default",
 ) -> None:
     """List the versions of a document that are kept, the current one first."""
-    from triptych_adapters.cli.schema import document_json
+    from triptych_adapters.wire.schema import to_json
 
     with session.service() as service:
         versions = service.history(dataset, name)
     output = session.output
     if output.as_json:
-        rows = [document_json(each) | {"size": each.size} for each in versions]
-        output.emit({"dataset": dataset, "name": name, "versions": rows})
+        output.emit({"dataset": dataset, "name": name, "versions": to_json(versions)})
         return
     output.table(
         ("version", "bytes", "updated", ""),
@@ -92,7 +91,7 @@ def restore(
     ] = None,
 ) -> None:
     """Put an old version of a document back, as a new version."""
-    from triptych_adapters.cli.schema import document_json
+    from triptych_adapters.wire.schema import to_json
 
     with session.service() as service:
         before = service.get_document(dataset, name).version
@@ -100,7 +99,9 @@ def restore(
     output = session.output
     changed = stored.version != before
     if output.as_json:
-        output.emit({"document": document_json(stored), "changed": changed})
+        document = to_json(stored)
+        del document["content"]
+        output.emit({"document": document, "changed": changed})
     elif changed:
         output.note(f"{name} is version {version} again, as version {stored.version}")
     else:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         LayerBuilder,
         LayerPlan,
         LayerReport,
-        PlannedLayer,
         Prices,
     )
     from triptych.records import ModelUsage
@@ -95,17 +94,19 @@ def plan(
     Calls and tokens are estimates. Those of folders around a stale document are counted apart:
     they fall due only if the abstracts of their children change.
     """
+    from triptych_adapters.wire.schema import to_json
+
     prices = _prices(price_input, price_output)
     with _builder(session, llm, prices) as builder:
         made = builder.plan(
             dataset, names=names or None, retry_quarantined=retry_quarantined, rewrite=rewrite
         )
-        artifacts = [_artifact(item) for item in made] if listed else []
+        artifacts: list[dict[str, Any]] = to_json(list(made)) if listed else []
     output = session.output
     for warning in made.warnings:
         output.warn(warning)
     if output.as_json:
-        output.emit(_plan_json(made, prices) | ({"artifacts": artifacts} if listed else {}))
+        output.emit(_priced(to_json(made), prices) | ({"artifacts": artifacts} if listed else {}))
         return
     output.note(_estimate(made, prices))
     if listed:
@@ -179,19 +180,12 @@ def build(
 
 
 def _tell(session: Session, made: LayerPlan, report: LayerReport) -> Exit:
-    from triptych_adapters.cli.schema import failure_json, quarantined_json, usage_json
+    from triptych_adapters.wire.schema import to_json
 
     output = session.output
+    fields = to_json(report)
+    fields["counts"]["kept"] = made.kept
     least = report.least if report.stopped == "max_cost" else math.ceil(report.least or 0)
-    counts = {
-        "made": report.made,
-        "unchanged": report.unchanged,
-        "removed": report.removed,
-        "quarantined": len(report.quarantined),
-        "failed": len(report.failed),
-        "kept": made.kept,
-        "calls": report.calls,
-    }
     for warning in report.warnings:
         output.warn(warning)
     for quarantined in report.quarantined:
@@ -212,17 +206,12 @@ def _tell(session: Session, made: LayerPlan, report: LayerReport) -> Exit:
             {
                 "dataset": made.dataset_id,
                 "model": made.model,
-                "counts": counts,
-                "stopped": report.stopped,
-                "least": report.least,
-                "usage": [usage_json(each) for each in report.usage],
-                "quarantined": [quarantined_json(each) for each in report.quarantined],
+                **fields,
                 "kept": list(made.kept_names),
-                "failures": [failure_json(each) for each in report.failed],
             }
         )
     elif not output.quiet:
-        output.table(("layers", made.dataset_id), list(counts.items()))
+        output.table(("layers", made.dataset_id), list(fields["counts"].items()))
     if report.least is not None:
         return Exit.USAGE
     if not (report.quarantined or report.failed):
@@ -241,7 +230,7 @@ def ledger(
 ) -> None:
     """Show what making a dataset's layers cost so far, by model."""
     from triptych.layers import LayerBuilder
-    from triptych_adapters.cli.schema import quarantined_json, usage_json
+    from triptych_adapters.wire.schema import to_json
 
     with session.service() as service:
         service.list_documents(dataset, limit=1)  # raises where there is no such dataset
@@ -249,13 +238,7 @@ def ledger(
         usage, broken = builder.ledger(dataset), builder.quarantined(dataset)
     output = session.output
     if output.as_json:
-        output.emit(
-            {
-                "dataset": dataset,
-                "usage": [usage_json(each) for each in usage],
-                "quarantined": [quarantined_json(each) for each in broken],
-            }
-        )
+        output.emit({"dataset": dataset, **to_json({"usage": usage, "quarantined": broken})})
     elif quarantined:
         output.table(
             ("name", "layer", "reason", "message"),
@@ -360,38 +343,9 @@ def _cost(cost: Cost, prices: Prices | None) -> str:
     return f"{told}, a cost of {prices.of(cost.input_tokens, cost.output_tokens):,.4f}"
 
 
-def _cell(artifact: dict[str, Any], column: str) -> object:
-    found: object = artifact["cost"]["calls"] if column == "calls" else artifact[column]
-    return found
-
-
-def _artifact(item: PlannedLayer) -> dict[str, Any]:
-    return {
-        "name": item.doc_name,
-        "layer": str(item.layer),
-        "reason": item.reason,
-        "conditional": item.conditional,
-        "cost": attrs.asdict(item.cost),
-    }
-
-
-def _plan_json(made: LayerPlan, prices: Prices | None) -> dict[str, Any]:
-    def priced(cost: Cost) -> dict[str, Any]:
-        price = prices.of(cost.input_tokens, cost.output_tokens) if prices else None
-        return attrs.asdict(cost) | {"price": price}
-
-    return {
-        "dataset": made.dataset_id,
-        "model": made.model,
-        "counts": {
-            "artifacts": made.artifacts,
-            "conditional": made.conditional,
-            "quarantined": made.quarantined,
-            "gone": made.gone,
-            "kept": made.kept,
-        },
-        "reasons": dict(made.reasons),
-        "cost": priced(made.cost),
-        "conditional_cost": priced(made.conditional_cost),
-        "warnings": list(made.warnings),
-    }
+def _priced(plan: dict[str, Any], prices: Prices | None) -> dict[str, Any]:
+    for key in ("cost", "conditional_cost"):
+        cost = plan[key]
+        tokens = (cost["input_tokens"], cost["output_tokens"])
+        cost["price"] = None if prices is None else prices.of(*tokens)
+    return plan

@@ -49,7 +49,7 @@ def show(
 ) -> None:
     """Show the abstract and the overview of a document, a folder or a whole dataset."""
     from triptych.errors import NotFoundError, ValidationError
-    from triptych_adapters.cli.schema import layer_json
+    from triptych_adapters.wire.schema import to_json
 
     if (name is None) is not dataset_layer:
         raise ValidationError("name a document, or give --dataset-layer: one of the two")
@@ -69,7 +69,7 @@ def show(
         raise NotFoundError(f"{whose} has no such layer yet: `triptych layers build` makes it")
     output = session.output
     if output.as_json:
-        output.emit({"layers": [layer_json(each) for each in layers]})
+        output.emit({"layers": to_json(layers)})
         return
     for each in layers:
         stale = "" if each.stale is None else f" (stale: {each.stale})"

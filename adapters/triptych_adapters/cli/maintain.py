@@ -75,7 +75,7 @@ def rebuild(
     """
     from triptych.errors import ValidationError
     from triptych_adapters.cli.progress import shown
-    from triptych_adapters.cli.schema import failure_json
+    from triptych_adapters.wire.schema import to_json
 
     if everything and doc:
         raise ValidationError("--doc names a document of one dataset: leave out --all")
@@ -87,22 +87,13 @@ def rebuild(
                 session.output.warn(warning)
         report = service.rebuild(dataset_id=scope, doc_name=doc, progress=progress)
     output = session.output
-    counts = {
-        "checked": report.checked,
-        "fresh": report.fresh,
-        "rebuilt": report.rebuilt,
-        "removed": report.removed,
-        "failed": len(report.failed),
-        "embedded": report.embedded,
-        "reused": report.reused,
-    }
+    fields = to_json(report)
     for failure in report.failed:
         output.warn(f"{failure.dataset_id}/{failure.name}: {failure.error}")
     if output.as_json:
-        failures = [failure_json(failure) for failure in report.failed]
-        output.emit({"dataset": scope or None, "counts": counts, "failures": failures})
+        output.emit({"dataset": scope or None, **fields})
     elif not output.quiet:
-        output.table(("", scope or "every dataset"), list(counts.items()))
+        output.table(("", scope or "every dataset"), list(fields["counts"].items()))
     done = report.checked - len(report.failed)
     return exit_after([failure.error for failure in report.failed], done=done)
 

@@ -155,19 +155,13 @@ def _tell(
     skipped: list[Skipped],
     notes: list[str],
 ) -> None:
+    import attrs
+
     from triptych.parsing.generated_folders import GENERATED
-    from triptych_adapters.cli.schema import failure_json
+    from triptych_adapters.wire.schema import to_json
 
     output = session.output
-    counts = {
-        "added": report.added,
-        "updated": report.updated,
-        "unchanged": report.unchanged,
-        "failed": len(failed),
-        "chunks": report.chunks,
-        "embedded": report.embedded,
-        "reused": report.reused,
-    }
+    fields = to_json(attrs.evolve(report, failed=failed))
     for failure in failed:
         output.warn(f"{failure.name}: {failure.error}")
     for note in notes[:_SHOWN]:
@@ -181,16 +175,6 @@ def _tell(
         more = f" and {len(seen) - _SHOWN} more" if len(seen) > _SHOWN else ""
         output.note(f"passed over {some}{more}; a file that is named itself is always taken")
     if output.as_json:
-        failures = [failure_json(failure) for failure in failed]
-        passed_over = [{"name": each.name, "reason": each.reason} for each in skipped]
-        output.emit(
-            {
-                "dataset": dataset,
-                "counts": counts,
-                "failures": failures,
-                "skipped": passed_over,
-                "notes": notes,
-            }
-        )
+        output.emit({"dataset": dataset, **fields, "skipped": to_json(skipped), "notes": notes})
     elif not output.quiet:
-        output.table(("", dataset), list(counts.items()))
+        output.table(("", dataset), list(fields["counts"].items()))

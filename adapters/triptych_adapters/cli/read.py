@@ -45,14 +45,16 @@ def get(
 ) -> None:
     """Print a document exactly as it was put, byte for byte."""
     from triptych.records import shown_metadata
-    from triptych_adapters.cli.schema import document_json
+    from triptych_adapters.wire.schema import to_json
 
     with session.service() as service:
         document = service.get_document(dataset, name, version)
     output = session.output
     if output.as_json:
-        content = {} if info else {"content": document.content}
-        output.emit({"document": document_json(document) | content})
+        fields = to_json(document)
+        if info:
+            del fields["content"]
+        output.emit({"document": fields})
     elif info:
         rows: list[tuple[str, object]] = [
             ("name", document.name),
@@ -87,7 +89,7 @@ def list_(
     ] = None,
 ) -> None:
     """List a dataset's documents, or the datasets, by name."""
-    from triptych_adapters.cli.schema import document_json
+    from triptych_adapters.wire.schema import to_json
 
     output = session.output
     with session.service() as service:
@@ -100,8 +102,7 @@ def list_(
             return
         documents = service.list_documents(dataset, prefix=prefix, after=after, limit=limit)
     if output.as_json:
-        rows = [document_json(each) | {"size": each.size} for each in documents]
-        output.emit({"dataset": dataset, "documents": rows})
+        output.emit({"dataset": dataset, "documents": to_json(documents)})
         return
     output.table(
         ("name", "version", "bytes", "updated"),

@@ -23,6 +23,13 @@ class ModeChoice(StrEnum):
     HYBRID = "hybrid"
 
 
+class RankerChoice(StrEnum):
+    """The rankers that ship."""
+
+    RRF = "rrf"
+    MIN_MAX = "min-max"
+
+
 class LayerChoice(StrEnum):
     """What to find; apart from the domain's enum for the same reason."""
 
@@ -83,6 +90,18 @@ def search(
     fresh_only: Annotated[bool, typer.Option("--fresh-only", help="Leave out what is stale.")] = (
         False
     ),
+    ranker: Annotated[
+        RankerChoice | None,
+        typer.Option("--ranker", help="What fuses the lanes. By default the setting, rrf."),
+    ] = None,
+    reranker: Annotated[
+        str | None,
+        typer.Option(
+            "--reranker",
+            metavar="PROVIDER:MODEL",
+            help="A model that puts the best 50 hits in its order, such as voyage:rerank-2.5.",
+        ),
+    ] = None,
 ) -> None:
     """Find the chunks, layers or documents that answer best.
 
@@ -90,7 +109,7 @@ def search(
     is an answer: the exit code is 0.
     """
     from triptych.records import Query, Scope
-    from triptych.search.result_formats import hit_json
+    from triptych_adapters.wire.schema import to_json
 
     conditions = pairs(where or [], "--where")
     asked = Query(
@@ -106,20 +125,16 @@ def search(
         },
         fresh_only=fresh_only,
     )
-    with session.service() as service:
+    settings = session.settings(
+        llm="none", ranker=None if ranker is None else str(ranker), reranker=reranker
+    )
+    with session.service(settings=settings) as service:
         result = service.search_documents(asked) if documents else service.search(asked)
     output = session.output
     for warning in result.warnings:
         output.warn(warning)
     if output.as_json:
-        output.emit(
-            {
-                "query": asked.text,
-                "hits": [hit_json(hit) for hit in result.hits],
-                "warnings": list(result.warnings),
-                "exhausted": result.exhausted,
-            }
-        )
+        output.emit({"query": asked.text, **to_json(result)})
         return
     for rank, hit in enumerate(result.hits, start=1):
         output.say(heading(rank, hit, show_dataset=everywhere))

@@ -29,7 +29,6 @@ __all__ = [
     "Globals",
     "Session",
     "command",
-    "error_json",
     "examples",
     "pairs",
     "prose",
@@ -122,12 +121,12 @@ class Session:
     output: Output
     options: Globals
 
-    def settings(self, *, llm: str | None = None) -> Settings:
-        """The settings in force: options, then environment, then file."""
+    def settings(self, **given: str | None) -> Settings:
+        """The settings in force: options (and those ``given``), then environment, then file."""
         from triptych_factory import Settings
 
         embedder = None if self.options.embedder == "auto" else self.options.embedder
-        return Settings.resolve({"url": self.options.store, "embedder": embedder, "llm": llm})
+        return Settings.resolve({"url": self.options.store, "embedder": embedder, **given})
 
     @contextmanager
     def service(
@@ -227,6 +226,7 @@ def _run(
 def _report(error: BaseException, output: Output) -> Exit:
     """Tell of ``error``: a line on stderr, a JSON object, a traceback where one is asked for."""
     from triptych.errors import TriptychError
+    from triptych_adapters.wire.errors import error_json
     from triptych_factory.settings import debug_requested
 
     code = exit_for(error)
@@ -239,16 +239,10 @@ def _report(error: BaseException, output: Output) -> Exit:
     if debug_requested():
         traceback.print_exception(error)
     if output.as_json:
-        output.emit({"error": error_json(error, message, code)})
-    unforeseen = code is Exit.FAILED and not isinstance(error, TriptychError)
-    hint = "TRIPTYCH_DEBUG=1 shows where it happened" if unforeseen else hint_for(code)
-    output.error(message, hint=hint)
+        told = error_json(error) | {"message": message, "exit_code": int(code)}
+        output.emit({"error": told})
+    output.error(message, hint=hint_for(error))
     return code
-
-
-def error_json(error: BaseException, message: str, code: Exit) -> dict[str, Any]:
-    """The JSON form of an error that ended a command."""
-    return {"type": type(error).__name__, "message": message, "exit_code": int(code)}
 
 
 def pairs(values: Sequence[str], option: str) -> dict[str, list[str]]:

@@ -30,7 +30,7 @@ def status(session: Session) -> Exit:
     Store, search index and embedder are tried; one that fails ends this with its exit code.
     """
     from triptych.errors import NotFoundError, StoreError
-    from triptych_adapters.cli.schema import health_json, stats_json
+    from triptych_adapters.wire.schema import to_json
     from triptych_factory import wire
     from triptych_factory.embedders import build_embedder
     from triptych_factory.locations import parse_location
@@ -77,15 +77,16 @@ def status(session: Session) -> Exit:
                 datasets = service.stats()
     except NotFoundError:
         if output.as_json:
-            output.emit(about | {"datasets": [], "problems": ["there is no store yet"]})
+            output.emit(
+                about | {"datasets": [], "health": [], "problems": ["there is no store yet"]}
+            )
         else:
             output.note("there is no store yet: `triptych put PATH` makes it")
         return Exit.OK
     problems = [str(check) for check in health.problems]
     if output.as_json:
-        rows = [stats_json(each) for each in datasets]
-        checks = [health_json(check) for check in health.checks]
-        output.emit(about | {"datasets": rows, "health": checks, "problems": problems})
+        found = {"datasets": datasets, "health": health.checks, "problems": problems}
+        output.emit(about | to_json(found))
         return ended(health)
     output.table(
         ("dataset", "documents", "chunks", "vectors", "layers", "stale", "bytes", "vectors of"),

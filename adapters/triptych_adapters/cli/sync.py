@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -93,7 +93,7 @@ def sync(
 
 def _tell(session: Session, dataset: str, report: SyncPlan | SyncReport) -> None:
     from triptych.sync import SyncPlan
-    from triptych_adapters.cli.schema import failure_json
+    from triptych_adapters.wire.schema import to_json
 
     output = session.output
     for failure in report.failed:
@@ -101,50 +101,15 @@ def _tell(session: Session, dataset: str, report: SyncPlan | SyncReport) -> None
     _tell_skipped(session, report.skipped)
     tell_generated(output, report.skipped)
     planned = isinstance(report, SyncPlan)
-    counts = _counts(report)
+    fields = to_json(report)
     if output.as_json:
-        fields: dict[str, Any] = {
-            "dataset": dataset,
-            "dry_run": planned,
-            "counts": counts,
-            "renamed": [list(pair) for pair in report.renamed],
-            "deleted": list(report.deleted),
-            "failures": [failure_json(failure) for failure in report.failed],
-            "skipped": [{"name": each.name, "reason": each.reason} for each in report.skipped],
-        }
-        if isinstance(report, SyncPlan):
-            fields |= {"added": list(report.added), "updated": list(report.updated)}
-        output.emit(fields)
+        output.emit({"dataset": dataset, "dry_run": planned, **fields})
         return
     if isinstance(report, SyncPlan):
         for line in _lines(report):
             output.say(line)
     if planned or not output.quiet:
-        output.table(("", dataset), list(counts.items()))
-
-
-def _counts(report: SyncPlan | SyncReport) -> dict[str, int]:
-    from triptych.sync import SyncPlan
-
-    if isinstance(report, SyncPlan):
-        added, updated, repaired = map(len, (report.added, report.updated, report.repaired))
-    else:
-        added, updated, repaired = report.added, report.updated, report.repaired
-    counts = {
-        "added": added,
-        "updated": updated,
-        "renamed": len(report.renamed),
-        "deleted": len(report.deleted),
-        "unchanged": report.unchanged,
-        "repaired": repaired,
-        "failed": len(report.failed),
-        "skipped": len(report.skipped),
-        "chunks": report.chunks,
-        "embedded": report.embedded,
-    }
-    if isinstance(report, SyncPlan):
-        return counts | {"model_calls": report.model_calls}
-    return counts | {"reused": report.reused}
+        output.table(("", dataset), list(fields["counts"].items()))
 
 
 def _lines(plan: SyncPlan) -> list[str]:

@@ -234,33 +234,7 @@ def _line(record: RebuildRecord) -> str:
 
 
 def _json(record: RebuildRecord) -> dict[str, Any]:
-    from triptych_adapters.cli.schema import failure_json
+    from triptych_adapters.wire.schema import to_json
 
-    report, error = record.report, record.error
-    fields: dict[str, Any] = {
-        "schema": SCHEMA,
-        "command": "watch",
-        "time": datetime.now().astimezone().isoformat(timespec="milliseconds"),
-        "dataset": record.scope.dataset_id or None,
-        "name": record.scope.doc_name or None,
-        "names": list(record.scope.doc_names) or None,
-        "events": record.events,
-        "attempt": record.attempt,
-        "seconds": round(record.duration, 3),
-        "retry_in": None if record.retry_in is None else round(record.retry_in, 3),
-        "counts": None,
-        "failures": [],
-        "error": None if error is None else {"type": type(error).__name__, "message": str(error)},
-    }
-    if report is not None:
-        fields["counts"] = {
-            "checked": report.checked,
-            "fresh": report.fresh,
-            "written": report.rebuilt,
-            "deleted": report.removed,
-            "failed": len(report.failed),
-            "embedded": report.embedded,
-            "reused": report.reused,
-        }
-        fields["failures"] = [failure_json(failure) for failure in report.failed]
-    return fields
+    now = datetime.now().astimezone().isoformat(timespec="milliseconds")
+    return {"schema": SCHEMA, "command": "watch", "time": now, **to_json(record)}

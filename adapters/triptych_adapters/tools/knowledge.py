@@ -8,8 +8,7 @@ from typing import Any, Final
 import attrs
 
 from triptych.errors import ConflictError, NotFoundError
-from triptych.records import Layer, Mode, Query, Scope, check_identifier, check_whole
-from triptych.search.result_formats import hit_json
+from triptych.records import Layer, Query, Scope, check_identifier, check_whole
 from triptych.service import Service
 from triptych_adapters.services import check_service
 from triptych_adapters.tools.paging import (
@@ -21,6 +20,8 @@ from triptych_adapters.tools.paging import (
 )
 from triptych_adapters.tools.rendering import clip, to_json, tokens
 from triptych_adapters.tools.tool import Tool
+from triptych_adapters.wire import schema
+from triptych_adapters.wire.operations import ARGUMENTS, QUERY
 
 __all__ = ["DEFAULT_MAX_TOKENS", "LEAST_MAX_TOKENS", "knowledge_tools"]
 
@@ -29,59 +30,23 @@ LEAST_MAX_TOKENS: Final = 256
 _MOST_HITS: Final = 100
 _ATTEMPTS: Final = 3
 
+
+def _with(schema: dict[str, Any], more: str) -> dict[str, Any]:
+    return {**schema, "description": f"{schema['description']} {more}"}
+
+
 _DATASET: Final = {
-    "type": "string",
+    **QUERY["dataset_id"],
     "description": "The dataset to search, by its exact id. Leave it out to search all of them.",
 }
-_SCOPE: Final = {
-    "type": "string",
-    "enum": [str(scope) for scope in Scope],
-    "description": (
-        "Where to search: 'single' (one dataset, which dataset_id names) or 'all' (every "
-        "dataset, without dataset_id). Left out, it is 'single' with a dataset_id and 'all' "
-        "without."
-    ),
-}
 _SEARCH: Final[dict[str, dict[str, Any]]] = {
-    "query": {
-        "type": "string",
-        "description": (
-            "What to find: a question in full, or the words that the text is likely to use."
-        ),
-    },
-    "scope": _SCOPE,
+    "query": QUERY["query"],
+    "scope": _with(QUERY["scope"], "Left out, it is 'single' with a dataset_id and 'all' without."),
     "dataset_id": _DATASET,
-    "mode": {
-        "type": "string",
-        "enum": [str(mode) for mode in Mode],
-        "description": (
-            "How to search: 'bm25' by keyword (exact names, codes, error messages), 'vector' by "
-            "meaning, 'hybrid' by both. Leave it out unless results disappoint."
-        ),
-    },
-    "layer": {
-        "type": "string",
-        "enum": [str(layer) for layer in Layer],
-        "default": str(Layer.DETAIL),
-        "description": (
-            "What to find: 'L2' passages of the text itself, 'L1' overviews of documents, 'L0' "
-            "one-sentence abstracts of documents. Use L0 or L1 first to see what there is."
-        ),
-    },
-    "top_k": {
-        "type": "integer",
-        "minimum": 1,
-        "maximum": _MOST_HITS,
-        "default": 5,
-        "description": "The most hits to find. Fewer are cheaper to read.",
-    },
-    "threshold": {
-        "type": "number",
-        "description": (
-            "Leave out hits whose score is below this. Scores are not comparable between modes: "
-            "look at some before you set it."
-        ),
-    },
+    "mode": QUERY["mode"],
+    "layer": {**QUERY["layer"], "default": str(Layer.DETAIL)},
+    "top_k": {**QUERY["top_k"], "maximum": _MOST_HITS, "default": 5},
+    "threshold": QUERY["threshold"],
     "cursor": {
         "type": "string",
         "description": (
@@ -103,17 +68,8 @@ _PUT: Final[dict[str, dict[str, Any]]] = {
         "default": "default",
         "description": "The dataset to put the document into; it is made if there is none.",
     },
-    "name": {
-        "type": "string",
-        "description": (
-            "The document's name, like a path: 'notes/2024-05.md'. A document of this name is "
-            "replaced."
-        ),
-    },
-    "content": {
-        "type": "string",
-        "description": "The whole text of the document, Markdown or plain.",
-    },
+    "name": _with(ARGUMENTS["name"], "A document of this name is replaced."),
+    "content": ARGUMENTS["content"],
 }
 _PUT_DESCRIPTION: Final = (
     "Store a document in the knowledge base so that later searches find it, or replace the one "
@@ -188,7 +144,7 @@ class _Base:
                 raise
             # The Service's own message names datasets that are not this model's business.
             raise NotFoundError("there are no documents yet: put some first") from error
-        hits = [_compact(hit_json(hit)) for hit in result.hits]
+        hits = [_compact(hit) for hit in schema.to_json(result.hits)]
         check_cursor(start, hits)
         answer: dict[str, Any] = {
             "hits": [],

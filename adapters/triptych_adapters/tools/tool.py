@@ -9,8 +9,9 @@ from typing import Any, Final
 import attrs
 
 from triptych.errors import CancelledError, TriptychError
-from triptych_adapters.tools.arguments import check_schema, read_arguments
 from triptych_adapters.tools.rendering import clip, to_json
+from triptych_adapters.wire.arguments import check_schema, read_arguments
+from triptych_adapters.wire.errors import error_json
 
 __all__ = ["ERROR_TOKENS", "Tool"]
 
@@ -55,8 +56,8 @@ class Tool:
         except CancelledError:
             raise
         except TriptychError as error:
-            message = clip(str(error), ERROR_TOKENS)
-            answer = {"error": {"type": type(error).__name__, "message": message}}
+            fields = error_json(error)
+            answer = {"error": fields | {"message": clip(fields["message"], ERROR_TOKENS)}}
         return to_json(answer)
 
     def __call__(self, **arguments: Any) -> str:

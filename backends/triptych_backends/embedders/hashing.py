@@ -15,7 +15,7 @@ from triptych.errors import ValidationError
 from triptych_backends.embedders.arguments import checked_texts
 
 if TYPE_CHECKING:
-    from triptych.contracts import EmbedKind
+    from triptych.records import EmbedKind
 
 __all__ = ["HashEmbedder"]
 

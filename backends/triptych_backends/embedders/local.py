@@ -17,7 +17,7 @@ from triptych_backends.embedders.wordpiece import MAX_TOKENS, TOKENIZER_SHA256, 
 from triptych_backends.embedders.workers import TextWorkers
 
 if TYPE_CHECKING:
-    from triptych.contracts import EmbedKind
+    from triptych.records import EmbedKind
 
 __all__ = ["LocalEmbedder"]
 

@@ -15,7 +15,7 @@ from triptych_backends.embedders.lazy import Lazy
 from triptych_backends.embedders.workers import TextWorkers
 
 if TYPE_CHECKING:
-    from triptych.contracts import EmbedKind
+    from triptych.records import EmbedKind
 
 __all__ = ["MultilingualEmbedder"]
 

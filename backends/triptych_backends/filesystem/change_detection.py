@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from triptych_backends.filesystem import stat_cache as looks
+from triptych_backends.filesystem import stat_cache
+from triptych_backends.filesystem.adoption import adopt_by_name, adopt_layer
 from triptych_backends.filesystem.disk import LinkError, disk_errors
 from triptych_backends.filesystem.names import LAYERS, id_of
 from triptych_backends.filesystem.problems import RejectedFile
@@ -16,9 +15,7 @@ from triptych_backends.filesystem.reconcile import (
     is_utf8,
     reconcile,
 )
-
-if TYPE_CHECKING:
-    from triptych_backends.filesystem.workspace import Workspace
+from triptych_backends.filesystem.writer import Writer
 
 __all__ = [
     "refresh_all",
@@ -29,87 +26,91 @@ __all__ = [
 ]
 
 
-def refresh_document(keeper: Workspace, dataset: str, name: str) -> RejectedFile | None:
+def refresh_document(writer: Writer, dataset: str, name: str) -> RejectedFile | None:
     """Adopt what was done to one document; why its file cannot be taken, if it cannot."""
-    if keeper.sql.read_only:
+    workspace = writer.workspace
+    if workspace.database.read_only:
         return None
-    with disk_errors(keeper.where):
-        known = keeper.known(dataset, name)
-        folder = keeper.folder(dataset)
+    with disk_errors(workspace.where):
+        known = workspace.known(dataset, name)
+        folder = workspace.folder(dataset)
         if folder is None:
             return None
         if known is None:
-            if keeper.find_path(folder, name) is None:
+            if workspace.find_path(folder, name) is None:
                 return None
-        elif is_current(keeper, folder, known):
+        elif is_current(workspace, folder, known):
             return None
-    with keeper.locked():
-        change = keeper.change(dataset)
-        problem = keeper.look_by_name(change, name)
+    with writer.locked():
+        change = writer.change(dataset)
+        problem = adopt_by_name(change, name)
         change.commit()
         return problem
 
 
-def refresh_layers(keeper: Workspace, dataset: str, name: str) -> None:
+def refresh_layers(writer: Writer, dataset: str, name: str) -> None:
     """Adopt what was done to the layers under one name."""
-    if keeper.sql.read_only:
+    workspace = writer.workspace
+    if workspace.database.read_only:
         return
-    with disk_errors(keeper.where):
-        folder = keeper.folder(dataset)
+    with disk_errors(workspace.where):
+        folder = workspace.folder(dataset)
         if folder is None:
             return
-        with keeper.sql.reading() as session:
-            known = {look.kind: look for look in looks.find_layers(session, dataset, name)}
-        document = keeper.known(dataset, name)
+        with workspace.database.reading() as session:
+            known = {look.kind: look for look in stat_cache.find_layers(session, dataset, name)}
+        document = workspace.known(dataset, name)
         path = document.look.path if document else None
         changed: list[str] = []
         for kind in ("L0", "L1"):
             look = known.get(kind)
             try:
                 if look is not None:
-                    if not is_current_layer(keeper, look, keeper.disk.entry(look.path)):
+                    if not is_current_layer(workspace, look, workspace.disk.entry(look.path)):
                         changed.append(look.path)
-                elif place := keeper.find_layer_file(folder, name, kind, path):
+                elif place := workspace.find_layer_file(folder, name, kind, path):
                     changed.append(place)
             except LinkError:
                 continue
     if changed:
-        with keeper.locked():
-            change = keeper.change(dataset)
+        with writer.locked():
+            change = writer.change(dataset)
             for place in changed:
-                with keeper.sql.reading() as session:
-                    found = looks.find_layers(session, dataset, name)
-                keeper.look_layer(
+                with workspace.database.reading() as session:
+                    found = stat_cache.find_layers(session, dataset, name)
+                adopt_layer(
                     change, place, next((look for look in found if look.path == place), None)
                 )
             change.commit()
 
 
-def refresh_dataset(keeper: Workspace, dataset: str) -> None:
+def refresh_dataset(writer: Writer, dataset: str) -> None:
     """Adopt all that was done in one dataset's folders."""
-    if keeper.sql.read_only:
+    workspace = writer.workspace
+    if workspace.database.read_only:
         return
-    with disk_errors(keeper.where):
-        folder = keeper.folder(dataset)
+    with disk_errors(workspace.where):
+        folder = workspace.folder(dataset)
         if folder is None:
             return
-        found = differences(keeper, dataset, folder)
+        found = differences(workspace, dataset, folder)
     if found or found.settled:
-        with keeper.locked():
-            reconcile(keeper, dataset)
+        with writer.locked():
+            reconcile(workspace, dataset)
 
 
-def refresh_datasets(keeper: Workspace) -> None:
+def refresh_datasets(writer: Writer) -> None:
     """Adopt folders of datasets that came or went; what is in those that stay is not looked at."""
-    if keeper.sql.read_only:
+    workspace = writer.workspace
+    if workspace.database.read_only:
         return
-    with disk_errors(keeper.where):
-        with keeper.sql.reading() as session:
-            known = {folder: rest for _, folder, *rest in looks.datasets(session)}
-            names = {folder: dataset for dataset, folder, _, _ in looks.datasets(session)}
+    with disk_errors(workspace.where):
+        with workspace.database.reading() as session:
+            known = {folder: rest for _, folder, *rest in stat_cache.datasets(session)}
+            names = {folder: dataset for dataset, folder, _, _ in stat_cache.datasets(session)}
         stand = {
             name
-            for name, entry in keeper.disk.names("")
+            for name, entry in workspace.disk.names("")
             if entry.kind == "folder" and name != LAYERS and is_utf8(name)
         }
         changed = []
@@ -123,12 +124,13 @@ def refresh_datasets(keeper: Workspace) -> None:
             if live and full and folder not in stand
         ]  # fmt: skip
     for dataset in changed:
-        refresh_dataset(keeper, dataset)
+        refresh_dataset(writer, dataset)
 
 
-def refresh_all(keeper: Workspace) -> None:
+def refresh_all(writer: Writer) -> None:
     """Adopt everything: at opening."""
-    with disk_errors(keeper.where):
-        datasets = find_datasets(keeper)
+    workspace = writer.workspace
+    with disk_errors(workspace.where):
+        datasets = find_datasets(workspace)
     for dataset in sorted(datasets):
-        refresh_dataset(keeper, dataset)
+        refresh_dataset(writer, dataset)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import time
-from typing import TYPE_CHECKING
 
 import attrs
 
 from triptych.errors import StoreError
 from triptych.records import DerivedLayer, SourceDocument
-from triptych_backends.filesystem import history, stat_cache as looks
+from triptych_backends.filesystem import history, stat_cache
+from triptych_backends.filesystem.contents import find_home
 from triptych_backends.filesystem.disk import Disk, FileStat
 from triptych_backends.filesystem.formats import (
     MOST_VERSION,
@@ -33,14 +33,13 @@ from triptych_backends.filesystem.layout import (
     sidecars_folder,
 )
 from triptych_backends.filesystem.names import fold
+from triptych_backends.filesystem.problems import RejectedFile
 from triptych_backends.filesystem.stat_cache import CachedStat, TrackedFile
-from triptych_backends.sql import chunk_sets, deletes as removal
+from triptych_backends.filesystem.workspace import Workspace
+from triptych_backends.sql import chunk_sets, deletes
 from triptych_backends.sql.document_rows import DocumentRow, read_rows, write_rows
 from triptych_backends.sql.layers import write_layer
-from triptych_backends.sql.transaction import Dataset, Transaction
-
-if TYPE_CHECKING:
-    from triptych_backends.filesystem.workspace import Workspace
+from triptych_backends.sql.transaction import Dataset, Transaction, find_dataset
 
 __all__ = ["ChangeSet"]
 
@@ -69,7 +68,7 @@ class ChangeSet:
 
     def __init__(
         self,
-        keeper: Workspace,
+        workspace: Workspace,
         home: DatasetManifest,
         written: DatasetManifest | None,
         mirrored: Dataset | None,
@@ -80,7 +79,7 @@ class ChangeSet:
             if mirrored
             else (False, None, 0)
         )
-        self._keeper = keeper
+        self.workspace = workspace
         self._written = written or DatasetManifest(id=home.id, folder=home.folder)
         self._plan = Intent(datasets={home.id})
         self._documents: dict[str, tuple[Sidecar, bytes]] = {}
@@ -98,6 +97,26 @@ class ChangeSet:
         self._nodes: dict[str, tuple[str, bool]] = {}
         self._created = False
         self._ended = False
+
+    @classmethod
+    def of(cls, workspace: Workspace, dataset: str) -> ChangeSet:
+        """A change of ``dataset``, which need not exist. For who holds the lock."""
+        folder = workspace.folder(dataset) or workspace.new_folder(dataset)
+        with workspace.database.reading() as session:
+            mirrored = find_dataset(session, dataset)
+        told = find_home(workspace.disk, folder)
+        if isinstance(told, RejectedFile) and mirrored is None:
+            raise told.error(workspace.where)
+        written = told if isinstance(told, DatasetManifest) else None
+        home = written or DatasetManifest(id=dataset, folder=folder)
+        if mirrored is not None:
+            home = attrs.evolve(
+                home,
+                live=mirrored.live or home.live,
+                deleted_version=max(home.deleted_version, mirrored.deleted_version),
+                config=mirrored.config if written is None else home.config,
+            )
+        return cls(workspace, home, written, mirrored)
 
     @property
     def floor(self) -> int:
@@ -136,9 +155,17 @@ class ChangeSet:
         found = self._documents.get(name)
         return found[0] if found else None
 
-    def node(self, folded: str) -> tuple[str, bool] | None:
-        """What this change makes at a path that folds so: its spelling, whether a folder."""
-        return self._nodes.get(folded)
+    def new_path(self, name: str) -> str:
+        """Where a document that does not exist yet, not even in this change, goes.
+
+        Raises:
+            LinkError: a symbolic link stands in the way.
+        """
+        return self.workspace.new_path(self.home.folder, name, self._nodes)
+
+    def layer_place(self, name: str, kind: str) -> str:
+        """The file for a layer."""
+        return self.workspace.layer_place(self.home.id, self.home.folder, name, kind, self._nodes)
 
     # Documents
 
@@ -183,7 +210,7 @@ class ChangeSet:
             if part == "/":
                 self._nodes.setdefault(fold(file[:end]), (file[:end], True))
         self._nodes[fold(file)] = (file, False)
-        self._forgotten.add((file, looks.REJECT))
+        self._forgotten.add((file, stat_cache.REJECT))
         self._glances[sidecar.name, ""] = _Snapshot(
             name=sidecar.name,
             kind="",
@@ -205,19 +232,19 @@ class ChangeSet:
         if digest is not None:
             self._plan.removals[document_file(self.home.folder, path)] = digest
         self._plan.removals[sidecar_file(self.home.folder, path)] = None
-        history.forget_document(self._keeper.disk, self._plan, self.home.folder, name)
+        history.forget_document(self.workspace.disk, self._plan, self.home.folder, name)
         self._freed.add(document_file(self.home.folder, path))
         self._gone[name] = path
         self._forgotten.add((name, ""))
-        with self._keeper.sql.reading() as session:
-            found = looks.find_layers(session, self.home.id, name)
+        with self.workspace.database.reading() as session:
+            found = stat_cache.find_layers(session, self.home.id, name)
         for look in found:
             self.remove_layer(look)
 
     def reject(self, path: str, seen: FileStat, reason: str) -> None:
         """Remember a file (from the root) that is no document."""
         self._rejects[path] = CachedStat(
-            path, looks.REJECT, path, reason, seen, None, time.time_ns()
+            path, stat_cache.REJECT, path, reason, seen, None, time.time_ns()
         )
 
     def forget(self, name: str, kind: str) -> None:
@@ -248,7 +275,7 @@ class ChangeSet:
         self, name: str, kind: str, path: str, digest: str, seen: FileStat | None, looked: int
     ) -> None:
         """Remember what a layer's file looks like."""
-        self._forgotten.add((path, looks.REJECT))
+        self._forgotten.add((path, stat_cache.REJECT))
         self._glances[name, kind] = _Snapshot(
             name=name,
             kind=kind,
@@ -269,8 +296,8 @@ class ChangeSet:
     def remove_leftovers(self, name: str) -> None:
         """Delete the layers under a name without a document, and what is noted of them."""
         self._leftovers.append(name)
-        with self._keeper.sql.reading() as session:
-            found = looks.find_layers(session, self.home.id, name)
+        with self.workspace.database.reading() as session:
+            found = stat_cache.find_layers(session, self.home.id, name)
         for look in found:
             self.remove_layer(look)
 
@@ -278,7 +305,7 @@ class ChangeSet:
 
     def create(self) -> None:
         """Bring the dataset into being, with its folder."""
-        disk = self._keeper.disk
+        disk = self.workspace.disk
         if disk.make_folder(self.home.folder):
             disk.sync_folder("")
         self._created = True
@@ -294,7 +321,7 @@ class ChangeSet:
             self._plan.removals[sidecar_file(self.home.folder, sidecar.path)] = None
         for look in layers:
             self._plan.removals[look.path] = look.digest
-        history.forget_dataset(self._keeper.disk, self._plan, self.home.folder)
+        history.forget_dataset(self.workspace.disk, self._plan, self.home.folder)
         self.set_home(live=False, config=None)
         self._ended = True
 
@@ -302,47 +329,47 @@ class ChangeSet:
         """Do it all: files, then mirror."""
         if self.is_empty:
             return
-        keeper, home = self._keeper, self.home
+        workspace, home = self.workspace, self.home
         if home != self._written:
             self._plan.writes[dataset_file(home.folder)] = write_home(home)
         self._keep_versions()
         if self._plan.writes or self._plan.removals:
-            keeper.journal.apply(self._plan)
-        glances = [self._seen(keeper.disk, glance) for glance in self._glances.values()]
-        with keeper.sql.writing(durable=False) as tx:
+            workspace.journal.apply(self._plan)
+        glances = [self._seen(workspace.disk, glance) for glance in self._glances.values()]
+        with workspace.database.writing(durable=False) as tx:
             self._mirror(tx)
-            looks.keep_folder(tx, home.id, home.folder)
-            looks.forget(tx, home.id, self._forgotten)
+            stat_cache.keep_folder(tx, home.id, home.folder)
+            stat_cache.forget(tx, home.id, self._forgotten)
             for path in self._freed.union(self._plan.removals):
-                looks.forget_node(tx, fold(path), path)
+                stat_cache.forget_node(tx, fold(path), path)
             for look in [*self._settled, *glances, *self._rejects.values()]:
                 if look is not None:
-                    looks.keep(tx, home.id, look)
+                    stat_cache.keep(tx, home.id, look)
             for glance in self._glances.values():
                 _keep_nodes(tx, glance.file)
             if self._created:
-                looks.keep_node(tx, fold(home.folder), home.folder, folder=True)
+                stat_cache.keep_node(tx, fold(home.folder), home.folder, folder=True)
             if self._ended:
-                looks.drop_dataset(tx, home.id)
+                stat_cache.drop_dataset(tx, home.id)
         if self._plan.writes or self._plan.removals:
-            keeper.journal.finish()
-        self._prune(keeper)
+            workspace.journal.finish()
+        self._prune()
 
     def _keep_versions(self) -> None:
         """Plan to keep what the documents of this change were before."""
-        keeper, folder = self._keeper, self.home.folder
+        workspace, folder = self.workspace, self.home.folder
         for name, (sidecar, _) in self._documents.items():
             replaced = self._replaced.get(name, [])
-            known = keeper.known(self.home.id, name)
+            known = workspace.known(self.home.id, name)
             old = known.sidecar.version if known else sidecar.version
-            if old < sidecar.version and keeper.history and not self._may_be_deleted(old):
-                before = keeper.sql.documents.get(self.home.id, name)
+            if old < sidecar.version and workspace.history and not self._may_be_deleted(old):
+                before = workspace.mirror.documents.get(self.home.id, name)
                 replaced = [*([before] if before else []), *replaced]
-            if known is None and keeper.disk.entry(sidecar_file(folder, sidecar.path)) is None:
+            if known is None and workspace.disk.entry(sidecar_file(folder, sidecar.path)) is None:
                 # Whatever is left there is of another document, which was deleted.
-                history.forget_document(keeper.disk, self._plan, folder, name)
+                history.forget_document(workspace.disk, self._plan, folder, name)
             current = (name, sidecar.version)
-            history.keep(keeper.disk, self._plan, folder, current, replaced, keeper.history)
+            history.keep(workspace.disk, self._plan, folder, current, replaced, workspace.history)
 
     def _may_be_deleted(self, version: int) -> bool:
         """Whether a mirrored document may have been deleted, and made again, unseen by the mirror.
@@ -370,28 +397,28 @@ class ChangeSet:
         home = self.home
         dataset = tx.dataset(home.id, live=home.live)
         if self._ended:
-            removal.remove_dataset(tx, dataset)
+            deletes.remove_dataset(tx, dataset)
         for name in self._gone:
-            removal.remove_document(tx, dataset, name)
+            deletes.remove_document(tx, dataset, name)
         self.leftovers = [
-            name for name in self._leftovers if removal.remove_layers(tx, dataset.id, name)
+            name for name in self._leftovers if deletes.remove_layers(tx, dataset.id, name)
         ]
         for name, kind in self._gone_layers:
-            removal.remove_layers(tx, dataset.id, name, kind=kind)
+            deletes.remove_layers(tx, dataset.id, name, kind=kind)
         self._mirror_documents(tx, dataset)
         for layer in self._layers:
             write_layer(tx, dataset.id, layer)
         if home.deleted_version > dataset.deleted_version:
-            removal.raise_floor(tx, dataset.id, home.deleted_version)
+            deletes.raise_floor(tx, dataset.id, home.deleted_version)
         if self._ended or home.config == dataset.config:
             return
         if home.config is None:
-            removal.remove_chunk_sets(tx, dataset)
+            deletes.remove_chunk_sets(tx, dataset)
         else:
             chunk_sets.configure(tx, home.id, home.config, dataset.config)
 
     def _mirror_documents(self, tx: Transaction, dataset: Dataset) -> None:
-        rows = read_rows(tx, dataset, self._documents, self._keeper.where)
+        rows = read_rows(tx, dataset, self._documents, self.workspace.where)
         for name, (sidecar, content) in self._documents.items():
             row = rows.get(name)
             if row is None:
@@ -409,27 +436,27 @@ class ChangeSet:
             )
         write_rows(tx, dataset.id, rows.values())
 
-    def _prune(self, keeper: Workspace) -> None:
+    def _prune(self) -> None:
         """Remove folders that this left empty; the dataset's own only with the dataset."""
-        folder = self.home.folder
+        workspace, folder = self.workspace, self.home.folder
         tops = {folder, *(top(folder) for top in (sidecars_folder, layers_folder, history_folder))}
         folders = {path.rpartition("/")[0] for path in self._plan.removals}
         emptied = []
         for path in sorted(folders, key=len, reverse=True):
-            while path and path not in tops and keeper.disk.remove_folder(path):
+            while path and path not in tops and workspace.disk.remove_folder(path):
                 emptied.append(path)
                 path = path.rpartition("/")[0]
         if self._ended:
-            emptied += [top for top in tops if keeper.disk.remove_folder(top)]
+            emptied += [top for top in tops if workspace.disk.remove_folder(top)]
         if emptied:
-            with keeper.sql.writing(durable=False) as tx:
+            with workspace.database.writing(durable=False) as tx:
                 for path in emptied:
-                    looks.forget_node(tx, fold(path), path)
+                    stat_cache.forget_node(tx, fold(path), path)
 
 
 def _keep_nodes(tx: Transaction, path: str) -> None:
     parts = path.split("/")
     for end in range(1, len(parts)):
         way = "/".join(parts[:end])
-        looks.keep_node(tx, fold(way), way, folder=True)
-    looks.keep_node(tx, fold(path), path, folder=False)
+        stat_cache.keep_node(tx, fold(way), way, folder=True)
+    stat_cache.keep_node(tx, fold(path), path, folder=False)

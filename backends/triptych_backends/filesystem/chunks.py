@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from triptych.records import DatasetConfig, Finding, HealthCheck
 from triptych_backends.filesystem.checks import examine_files, mend_files
+from triptych_backends.filesystem.diagnostics import list_problems
+from triptych_backends.filesystem.mirror import mirrored
+from triptych_backends.filesystem.writer import Writer
 from triptych_backends.sql.chunks import SqlChunks
-
-if TYPE_CHECKING:
-    from triptych_backends.filesystem.store import FilesStore
 
 __all__ = ["FilesChunks"]
 
 
-class FilesChunks(SqlChunks):
+class FilesChunks:
     """`ChunkRepo` over a `FilesStore`, with the powers of `SqlChunks`."""
 
-    def __init__(self, files: FilesStore) -> None:
-        super().__init__(files.sql)
-        self._files = files
-        self._keeper = files.keeper
+    in_process = True
+
+    def __init__(self, writer: Writer, mirror: SqlChunks, close: Callable[[], None]) -> None:
+        self.writer = writer
+        self.mirror = mirror
+        self._close = close
 
     def check_health(self) -> Sequence[HealthCheck]:
         """See `HealthReader.check_health`: also the files that were not adopted."""
@@ -32,48 +33,66 @@ class FilesChunks(SqlChunks):
                 detail=f"{problem.path}: {problem.reason}",
                 remedy=problem.remedy,
             )
-            for problem in self._files.problems()
+            for problem in list_problems(self.writer.workspace)
         ]
-        return [*super().check_health(), *unadopted]
+        return [*self.mirror.check_health(), *unadopted]
 
     def check_integrity(self, dataset_ids: Collection[str]) -> Iterator[Finding]:
         """See `IntegrityChecker.check_integrity`: the files, then the derived database."""
-        yield from examine_files(self._files, dataset_ids)
-        yield from super().check_integrity(dataset_ids)
+        yield from examine_files(self.writer, dataset_ids)
+        yield from self.mirror.check_integrity(dataset_ids)
 
     def repair(self, checks: Collection[str], dataset_ids: Collection[str]) -> Sequence[str]:
         """See `IntegrityChecker.repair`."""
         # What is taken over from the files needs a database whose rows fit each other.
-        done = super().repair(checks, dataset_ids)
-        return [*done, *mend_files(self._files, checks, dataset_ids)]
+        done = self.mirror.repair(checks, dataset_ids)
+        return [*done, *mend_files(self.writer, checks, dataset_ids)]
 
     def close(self) -> None:
         """Close the store, for its other repositories too. Idempotent."""
-        self._files.close()
+        self._close()
 
     def configure(
         self, dataset_id: str, config: DatasetConfig, *, expected: DatasetConfig | None
     ) -> bool:
         """See `ChunkRepo.configure`."""
-        keeper = self._keeper
-        with keeper.locked():
-            change = keeper.change(dataset_id)
+        writer = self.writer
+        with writer.locked():
+            change = writer.change(dataset_id)
             # What a checkout brought is the dataset's, whatever becomes of this.
             change.commit()
             if change.home.config != expected:
                 return False
-            change = keeper.change(dataset_id)
+            change = writer.change(dataset_id)
             change.set_home(config=config)
             change.commit()
             return True
 
     def delete_by_dataset(self, dataset_id: str) -> None:
         """See `ChunkRepo.delete_by_dataset`."""
-        keeper = self._keeper
-        with keeper.locked():
-            if keeper.folder(dataset_id) is None:
+        writer = self.writer
+        with writer.locked():
+            if writer.workspace.folder(dataset_id) is None:
                 return
-            change = keeper.change(dataset_id)
+            change = writer.change(dataset_id)
             change.set_home(config=None)
             change.commit()
-        super().delete_by_dataset(dataset_id)
+        self.mirror.delete_by_dataset(dataset_id)
+
+    config = mirrored(SqlChunks.config)
+    configs = mirrored(SqlChunks.configs)
+    get_doc_sig = mirrored(SqlChunks.get_doc_sig)
+    get_doc_sigs = mirrored(SqlChunks.get_doc_sigs)
+    doc_names = mirrored(SqlChunks.doc_names)
+    replace = mirrored(SqlChunks.replace)
+    replace_many = mirrored(SqlChunks.replace_many)
+    update_source_version = mirrored(SqlChunks.update_source_version)
+    delete_by_doc = mirrored(SqlChunks.delete_by_doc)
+    known_vectors = mirrored(SqlChunks.known_vectors)
+    search = mirrored(SqlChunks.search)
+    search_docs = mirrored(SqlChunks.search_docs)
+    search_docs_by_vector = mirrored(SqlChunks.search_docs_by_vector)
+    fetch = mirrored(SqlChunks.fetch)
+    fetch_docs = mirrored(SqlChunks.fetch_docs)
+    iter_chunks = mirrored(SqlChunks.iter_chunks)
+    stats = mirrored(SqlChunks.stats)

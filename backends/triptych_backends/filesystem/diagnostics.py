@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from triptych_backends.filesystem import stat_cache as looks
+from triptych_backends.filesystem import stat_cache
 from triptych_backends.filesystem.contents import (
     FileLayer,
     FileSidecar,
@@ -25,14 +23,12 @@ from triptych_backends.filesystem.layout import (
 from triptych_backends.filesystem.names import LAYERS, id_of, name_of
 from triptych_backends.filesystem.problems import RejectedFile
 from triptych_backends.filesystem.reconcile import find_datasets, is_utf8
-
-if TYPE_CHECKING:
-    from triptych_backends.filesystem.workspace import Workspace
+from triptych_backends.filesystem.workspace import Workspace
 
 __all__ = ["list_problems"]
 
 
-def list_problems(keeper: Workspace) -> tuple[RejectedFile, ...]:
+def list_problems(workspace: Workspace) -> tuple[RejectedFile, ...]:
     """Every problem, by path. Reads every file."""
     found: dict[str, RejectedFile] = {}
 
@@ -40,32 +36,33 @@ def list_problems(keeper: Workspace) -> tuple[RejectedFile, ...]:
         if problem is not None:
             found.setdefault(problem.path, problem)
 
-    with disk_errors(keeper.where):
+    with disk_errors(workspace.where):
         for top in ("", DATASETS, LAYERS):
-            for name, entry in keeper.disk.names(top):
+            for name, entry in workspace.disk.names(top):
                 path = f"{top}/{name}" if top else name
                 if entry.kind not in ("folder", "file"):
                     tell(is_misplaced(path, entry))
                 elif entry.kind == "folder" and not is_utf8(name):
                     tell(_bad_name(path, "dataset"))
                 elif entry.kind == "folder" and not top and name != LAYERS:
-                    known = isinstance(find_home(keeper.disk, name), DatasetManifest)
+                    known = isinstance(find_home(workspace.disk, name), DatasetManifest)
                     tell(None if known or id_of(name) else _bad_name(path, "dataset"))
-        for dataset, folder in find_datasets(keeper).items():
-            home = find_home(keeper.disk, folder)
+        for dataset, folder in find_datasets(workspace).items():
+            home = find_home(workspace.disk, folder)
             tell(home if not isinstance(home, DatasetManifest) else None)
-            for problem in (*_documents(keeper, dataset, folder), *_layers(keeper, folder)):
+            for problem in (*_documents(workspace, dataset, folder), *_layers(workspace, folder)):
                 tell(problem)
     return tuple(found[path] for path in sorted(found))
 
 
-def _documents(keeper: Workspace, dataset: str, folder: str) -> list[RejectedFile]:
+def _documents(workspace: Workspace, dataset: str, folder: str) -> list[RejectedFile]:
     problems: list[RejectedFile | None] = []
-    with keeper.sql.reading() as session:
+    with workspace.database.reading() as session:
         known = {
-            known.look.name: known.look.path for known in looks.find_documents(session, dataset)
+            known.look.name: known.look.path
+            for known in stat_cache.find_documents(session, dataset)
         }
-    for place, entry in keeper.disk.walk(folder):
+    for place, entry in workspace.disk.walk(folder):
         path = place.removeprefix(f"{folder}/")
         if not is_utf8(place):
             problems.append(_bad_name(place))
@@ -73,8 +70,8 @@ def _documents(keeper: Workspace, dataset: str, folder: str) -> list[RejectedFil
         if entry.kind != "file":
             problems.append(is_misplaced(place, entry))
             continue
-        content = find_content(keeper.disk, folder, path)
-        side = find_sidecar(keeper.disk, folder, path)
+        content = find_content(workspace.disk, folder, path)
+        side = find_sidecar(workspace.disk, folder, path)
         name = side.sidecar.name if isinstance(side, FileSidecar) else name_of(path)
         if isinstance(content, RejectedFile):
             problems.append(content)
@@ -84,21 +81,23 @@ def _documents(keeper: Workspace, dataset: str, folder: str) -> list[RejectedFil
             problems.append(duplicates(place, name, document_file(folder, known[name])))
         if isinstance(side, RejectedFile):
             problems.append(side)
-    for place, entry in keeper.disk.walk(sidecars_folder(folder)):
+    for place, entry in workspace.disk.walk(sidecars_folder(folder)):
         problems.append(is_misplaced(place, entry) if is_utf8(place) else _bad_name(place))
     return [problem for problem in problems if problem is not None]
 
 
-def _layers(keeper: Workspace, folder: str) -> list[RejectedFile]:
+def _layers(workspace: Workspace, folder: str) -> list[RejectedFile]:
     problems: list[RejectedFile | None] = []
-    for path, _ in keeper.disk.walk(layers_folder(folder)):
+    for path, _ in workspace.disk.walk(layers_folder(folder)):
         if not is_utf8(path):
             problems.append(_bad_name(path))
             continue
-        layer = find_layer(keeper.disk, path)
+        layer = find_layer(workspace.disk, path)
         if isinstance(layer, FileLayer):
-            with keeper.sql.reading() as session:
-                adopted = looks.find_layers(session, layer.layer.dataset_id, layer.layer.doc_name)
+            with workspace.database.reading() as session:
+                adopted = stat_cache.find_layers(
+                    session, layer.layer.dataset_id, layer.layer.doc_name
+                )
             if path not in {look.path for look in adopted}:
                 problems.append(
                     RejectedFile(

@@ -11,7 +11,7 @@ import gzip
 import io
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from triptych.errors import CorruptStoreError
 from triptych.records import SourceDocument
@@ -25,9 +25,7 @@ from triptych_backends.filesystem.layout import (
     version_file,
     versions_folder,
 )
-
-if TYPE_CHECKING:
-    from triptych_backends.filesystem.workspace import Workspace
+from triptych_backends.filesystem.workspace import Workspace
 
 __all__ = [
     "forget_dataset",
@@ -119,11 +117,11 @@ def read_version(
     return document
 
 
-def sweep(keeper: Workspace) -> int:
+def sweep(workspace: Workspace) -> int:
     """Remove versions of documents that are gone, should their files have outlived them; of how
     many documents. For who holds the lock."""
-    disk = keeper.disk
-    dead = orphans(keeper)
+    disk = workspace.disk
+    dead = orphans(workspace)
     for folder, paths in dead.items():
         for path in paths:
             disk.remove(path)
@@ -132,30 +130,30 @@ def sweep(keeper: Workspace) -> int:
     return len(dead)
 
 
-def orphans(keeper: Workspace) -> dict[str, list[str]]:
+def orphans(workspace: Workspace) -> dict[str, list[str]]:
     """The files of versions of documents that are gone, by folder."""
-    disk = keeper.disk
-    living = set(_living(keeper))
+    disk = workspace.disk
+    living = set(_living(workspace))
     dead: dict[str, list[str]] = {}
     for path, _ in disk.walk(HISTORY):
         folder = path.rpartition("/")[0]
         if folder not in living:
             dead.setdefault(folder, []).append(path)
-    return {folder: paths for folder, paths in dead.items() if not _may_come(keeper, paths[0])}
+    return {folder: paths for folder, paths in dead.items() if not _may_come(workspace, paths[0])}
 
 
-def _may_come(keeper: Workspace, path: str) -> bool:
+def _may_come(workspace: Workspace, path: str) -> bool:
     """Whether a file that cannot be taken now may become the document of this version again."""
     of_dataset, _, _ = path.removeprefix(f"{HISTORY}/").partition("/")
-    name = _name_in(keeper.disk, path)
-    return name is not None and keeper.find_path(of_dataset, name) is not None
+    name = _name_in(workspace.disk, path)
+    return name is not None and workspace.find_path(of_dataset, name) is not None
 
 
-def _living(keeper: Workspace) -> Iterator[str]:
-    for dataset in keeper.sql.documents.list_datasets():
-        folder = keeper.folder(dataset)
+def _living(workspace: Workspace) -> Iterator[str]:
+    for dataset in workspace.mirror.documents.list_datasets():
+        folder = workspace.folder(dataset)
         if folder is not None:
-            for info in keeper.sql.documents.list(dataset):
+            for info in workspace.mirror.documents.list(dataset):
                 yield versions_folder(folder, info.name)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import time
-from typing import TYPE_CHECKING
 
 import attrs
 
-from triptych_backends.filesystem import stat_cache as looks
+from triptych_backends.filesystem import stat_cache
+from triptych_backends.filesystem.adoption import adopt_document, adopt_layer
 from triptych_backends.filesystem.change_set import ChangeSet
 from triptych_backends.filesystem.contents import find_home
 from triptych_backends.filesystem.disk import Entry, FileStat, LinkError
@@ -23,10 +23,8 @@ from triptych_backends.filesystem.layout import (
 from triptych_backends.filesystem.names import LAYERS, id_of
 from triptych_backends.filesystem.problems import RejectedFile
 from triptych_backends.filesystem.stat_cache import RACY, CachedStat, TrackedFile
+from triptych_backends.filesystem.workspace import Workspace
 from triptych_backends.sql.transaction import find_dataset
-
-if TYPE_CHECKING:
-    from triptych_backends.filesystem.workspace import Workspace
 
 __all__ = [
     "Diff",
@@ -63,19 +61,21 @@ class Diff:
         )
 
 
-def is_current(keeper: Workspace, folder: str, known: TrackedFile) -> bool:
+def is_current(workspace: Workspace, folder: str, known: TrackedFile) -> bool:
     """Whether a document's files are as they were last seen."""
     look = known.look
     place = document_file(folder, look.path)
     side = sidecar_file(folder, look.path)
     try:
-        return _is_current(keeper, folder, known, keeper.disk.entry(place), keeper.disk.entry(side))
+        return _is_current(
+            workspace, folder, known, workspace.disk.entry(place), workspace.disk.entry(side)
+        )
     except LinkError:
         return False
 
 
 def _is_current(
-    keeper: Workspace, folder: str, known: TrackedFile, file: Entry | None, side: Entry | None
+    workspace: Workspace, folder: str, known: TrackedFile, file: Entry | None, side: Entry | None
 ) -> bool:
     look = known.look
     if file is None or side is None or (file.kind, side.kind) != ("file", "file"):
@@ -83,74 +83,76 @@ def _is_current(
     if (file.seen, side.seen) != (look.seen, look.side):
         return False
     return not (
-        (look.is_racy(file.seen) and not _holds(keeper, document_file(folder, look.path), look))
-        or (look.is_racy(side.seen) and not _tells(keeper, folder, known))
+        (look.is_racy(file.seen) and not _holds(workspace, document_file(folder, look.path), look))
+        or (look.is_racy(side.seen) and not _tells(workspace, folder, known))
     )
 
 
-def is_current_layer(keeper: Workspace, look: CachedStat, entry: Entry | None) -> bool:
+def is_current_layer(workspace: Workspace, look: CachedStat, entry: Entry | None) -> bool:
     """Whether a layer's file is as it was last seen."""
     if entry is None or entry.kind != "file" or entry.seen != look.seen:
         return False
-    return not look.is_racy(entry.seen) or _holds(keeper, look.path, look)
+    return not look.is_racy(entry.seen) or _holds(workspace, look.path, look)
 
 
-def _holds(keeper: Workspace, path: str, look: CachedStat) -> bool:
+def _holds(workspace: Workspace, path: str, look: CachedStat) -> bool:
     try:
-        data, _ = keeper.disk.read(path)
+        data, _ = workspace.disk.read(path)
     except (OSError, LinkError):
         return False
     return hashlib.sha256(data).hexdigest() == look.digest
 
 
-def _tells(keeper: Workspace, folder: str, known: TrackedFile) -> bool:
+def _tells(workspace: Workspace, folder: str, known: TrackedFile) -> bool:
     try:
-        data, _ = keeper.disk.read(sidecar_file(folder, known.look.path))
+        data, _ = workspace.disk.read(sidecar_file(folder, known.look.path))
         return read_sidecar(data, known.look.path).same(known.sidecar)
     except (OSError, LinkError, FormatError):
         return False
 
 
-def differences(keeper: Workspace, dataset: str, folder: str) -> Diff:
+def differences(workspace: Workspace, dataset: str, folder: str) -> Diff:
     """What a person changed in the dataset's folders since they were last seen."""
     found = Diff()
     now = time.time_ns()
-    with keeper.sql.reading() as session:
-        documents = {known.look.path: known for known in looks.find_documents(session, dataset)}
-        layers = {look.path: look for look in looks.find_layers(session, dataset)}
-        rejects = {look.path: look for look in looks.find_rejects(session, dataset)}
-    files = dict(keeper.disk.walk(folder))
-    sides = dict(keeper.disk.walk(sidecars_folder(folder)))
+    with workspace.database.reading() as session:
+        documents = {
+            known.look.path: known for known in stat_cache.find_documents(session, dataset)
+        }
+        layers = {look.path: look for look in stat_cache.find_layers(session, dataset)}
+        rejects = {look.path: look for look in stat_cache.find_rejects(session, dataset)}
+    files = dict(workspace.disk.walk(folder))
+    sides = dict(workspace.disk.walk(sidecars_folder(folder)))
     for path, known in documents.items():
         place, side = document_file(folder, path), sidecar_file(folder, path)
         file = files.pop(place, None)
         told = sides.pop(side, None)
         if file is None:
             found.removed.append(known)
-        elif not _is_current(keeper, folder, known, file, told):
-            if not _was_rejected(keeper, rejects, place, file):
+        elif not _is_current(workspace, folder, known, file, told):
+            if not _was_rejected(workspace, rejects, place, file):
                 found.changed.append(known)
         elif told is not None and _has_settled(known.look, now, file.seen, told.seen):
             found.settled.append(attrs.evolve(known.look, looked=now))
     for place, file in files.items():
-        if not _was_rejected(keeper, rejects, place, file):
+        if not _was_rejected(workspace, rejects, place, file):
             found.new.append(place.removeprefix(f"{folder}/"))
     # A sidecar without a file: the document was removed while nothing remembered it.
     for side in sides:
-        alone = _path_in(keeper, side)
+        alone = _path_in(workspace, side)
         if alone is None or sidecar_file(folder, alone) != side:
             continue
         if document_file(folder, alone) not in files:
             found.new.append(alone)
-    _find_layers(keeper, folder, layers, rejects, found, now)
-    found.gone = [path for path in rejects if not _there(keeper, path)]
-    found.home = _home_changed(keeper, dataset, folder)
+    _find_layers(workspace, folder, layers, rejects, found, now)
+    found.gone = [path for path in rejects if not _there(workspace, path)]
+    found.home = _home_changed(workspace, dataset, folder)
     return found
 
 
-def _home_changed(keeper: Workspace, dataset: str, folder: str) -> bool:
-    home = find_home(keeper.disk, folder)
-    with keeper.sql.reading() as session:
+def _home_changed(workspace: Workspace, dataset: str, folder: str) -> bool:
+    home = find_home(workspace.disk, folder)
+    with workspace.database.reading() as session:
         mirrored = find_dataset(session, dataset)
     if mirrored is None:
         return isinstance(home, DatasetManifest) and home != DatasetManifest(
@@ -165,23 +167,23 @@ def _home_changed(keeper: Workspace, dataset: str, folder: str) -> bool:
 
 
 def _find_layers(
-    keeper: Workspace,
+    workspace: Workspace,
     folder: str,
     layers: dict[str, CachedStat],
     rejects: dict[str, CachedStat],
     found: Diff,
     now: int,
 ) -> None:
-    stand = dict(keeper.disk.walk(layers_folder(folder)))
+    stand = dict(workspace.disk.walk(layers_folder(folder)))
     for path, look in layers.items():
         entry = stand.pop(path, None)
-        if entry is None or not is_current_layer(keeper, look, entry):
-            if entry is None or not _was_rejected(keeper, rejects, path, entry):
+        if entry is None or not is_current_layer(workspace, look, entry):
+            if entry is None or not _was_rejected(workspace, rejects, path, entry):
                 found.layers[path] = look
         elif _has_settled(look, now, entry.seen):
             found.settled.append(attrs.evolve(look, looked=now))
     for path, entry in stand.items():
-        if not _was_rejected(keeper, rejects, path, entry):
+        if not _was_rejected(workspace, rejects, path, entry):
             found.layers[path] = None
 
 
@@ -191,24 +193,24 @@ def _has_settled(look: CachedStat, now: int, *seen: FileStat) -> bool:
 
 
 def _was_rejected(
-    keeper: Workspace, rejects: dict[str, CachedStat], path: str, entry: Entry
+    workspace: Workspace, rejects: dict[str, CachedStat], path: str, entry: Entry
 ) -> bool:
     look = rejects.get(path)
     # What is doubtful is read again: it may have become a document.
     return look is not None and look.seen == entry.seen and not look.is_racy(entry.seen)
 
 
-def _there(keeper: Workspace, path: str) -> bool:
+def _there(workspace: Workspace, path: str) -> bool:
     try:
-        return keeper.disk.entry(path) is not None
+        return workspace.disk.entry(path) is not None
     except LinkError:
         return False
 
 
-def _path_in(keeper: Workspace, side: str) -> str | None:
+def _path_in(workspace: Workspace, side: str) -> str | None:
     """The path that a sidecar tells of itself."""
     try:
-        path = parse(keeper.disk.read(side)[0]).get("path")
+        path = parse(workspace.disk.read(side)[0]).get("path")
     except (OSError, LinkError, FormatError):
         return None
     if not isinstance(path, str) or not is_utf8(path):
@@ -218,65 +220,65 @@ def _path_in(keeper: Workspace, side: str) -> str | None:
     return path
 
 
-def reconcile(keeper: Workspace, dataset: str) -> list[RejectedFile]:
+def reconcile(workspace: Workspace, dataset: str) -> list[RejectedFile]:
     """Take over all that a person changed in the dataset. For who holds the lock."""
-    change = keeper.change(dataset)
+    change = ChangeSet.of(workspace, dataset)
     folder = change.home.folder
-    found = differences(keeper, dataset, folder)
+    found = differences(workspace, dataset, folder)
     if not found and not found.settled:
         return []
-    is_gone = keeper.disk.entry(folder) is None
+    is_gone = workspace.disk.entry(folder) is None
     problems: list[RejectedFile | None] = []
     for known in found.removed:
         name, path = known.look.name, known.look.path
-        if keeper.stands_otherwise(document_file(folder, path)):
+        if workspace.stands_otherwise(document_file(folder, path)):
             change.remove(name, path, known.sidecar.version, None)
         else:
-            problems.append(keeper.look(change, name, path, known))
+            problems.append(adopt_document(change, name, path, known))
     problems += [
-        keeper.look(change, known.look.name, known.look.path, known) for known in found.changed
+        adopt_document(change, known.look.name, known.look.path, known) for known in found.changed
     ]
-    problems += [_look_at_new(keeper, change, path, found.removed) for path in found.new]
+    problems += [_adopt_new(workspace, change, path, found.removed) for path in found.new]
     for path in found.gone:
-        change.forget(path, looks.REJECT)
-    if (is_gone and (found.removed or found.new)) or _ended_elsewhere(keeper, change, found):
-        _end(keeper, change)
+        change.forget(path, stat_cache.REJECT)
+    if (is_gone and (found.removed or found.new)) or _ended_elsewhere(workspace, change, found):
+        _end(workspace, change)
         return []
     change.commit()
-    change = keeper.change(dataset)
+    change = ChangeSet.of(workspace, dataset)
     for path, look in found.layers.items():
-        problems.append(keeper.look_layer(change, path, look))
+        problems.append(adopt_layer(change, path, look))
     change.settle(found.settled)
     change.commit()
     return [problem for problem in problems if problem is not None]
 
 
-def _ended_elsewhere(keeper: Workspace, change: ChangeSet, found: Diff) -> bool:
+def _ended_elsewhere(workspace: Workspace, change: ChangeSet, found: Diff) -> bool:
     """Whether a checkout brought a dataset's end: its file says so, and no document is left."""
-    home = find_home(keeper.disk, change.home.folder)
+    home = find_home(workspace.disk, change.home.folder)
     if not isinstance(home, DatasetManifest) or home.live or not change.home.live or found.new:
         return False
-    with keeper.sql.reading() as session:
-        documents = looks.find_documents(session, change.home.id)
+    with workspace.database.reading() as session:
+        documents = stat_cache.find_documents(session, change.home.id)
     return len(documents) == len(found.removed)
 
 
-def _look_at_new(
-    keeper: Workspace, change: ChangeSet, path: str, removed: list[TrackedFile]
+def _adopt_new(
+    workspace: Workspace, change: ChangeSet, path: str, removed: list[TrackedFile]
 ) -> RejectedFile | None:
     place = document_file(change.home.folder, path)
-    name = keeper.name_at(change.home.folder, path) if is_utf8(path) else None
+    name = workspace.name_at(change.home.folder, path) if is_utf8(path) else None
     if name is None:
         problem = RejectedFile(
             path=path if is_utf8(path) else ascii(path),
             reason="has a name that no document can have",
             remedy="rename it",
         )
-        entry = keeper.disk.entry(place) if is_utf8(path) else None
+        entry = workspace.disk.entry(place) if is_utf8(path) else None
         if entry is not None:
             change.reject(place, entry.seen, problem.reason)
         return problem
-    known = keeper.known(change.home.id, name)
+    known = workspace.known(change.home.id, name)
     pending = change.pending(name)
     other = pending.path if pending else known.look.path if known else path
     if other != path and (pending or known not in removed):
@@ -285,43 +287,43 @@ def _look_at_new(
             reason=f"stands for the document {name!r}, as {other!r} does",
             remedy="rename or remove one of the two",
         )
-        entry = keeper.disk.entry(place)
+        entry = workspace.disk.entry(place)
         if entry is not None:
             change.reject(place, entry.seen, problem.reason)
         return problem
-    return keeper.look(change, name, path, known if other == path else None)
+    return adopt_document(change, name, path, known if other == path else None)
 
 
-def _end(keeper: Workspace, change: ChangeSet) -> None:
-    with keeper.sql.reading() as session:
-        documents = looks.find_documents(session, change.home.id)
-        layers = looks.find_layers(session, change.home.id)
+def _end(workspace: Workspace, change: ChangeSet) -> None:
+    with workspace.database.reading() as session:
+        documents = stat_cache.find_documents(session, change.home.id)
+        layers = stat_cache.find_layers(session, change.home.id)
     change.end(documents, layers)
     change.commit()
 
 
-def delete_dataset(keeper: Workspace, dataset: str) -> bool:
+def delete_dataset(workspace: Workspace, dataset: str) -> bool:
     """Delete the dataset with all that stands in its folders; whether there was one."""
-    reconcile(keeper, dataset)
-    change = keeper.change(dataset)
-    with keeper.sql.reading() as session:
+    reconcile(workspace, dataset)
+    change = ChangeSet.of(workspace, dataset)
+    with workspace.database.reading() as session:
         mirrored = find_dataset(session, dataset)
     if mirrored is None:
         return False
-    _end(keeper, change)
+    _end(workspace, change)
     return mirrored.live
 
 
-def find_datasets(keeper: Workspace) -> dict[str, str]:
+def find_datasets(workspace: Workspace) -> dict[str, str]:
     """Ids of every dataset that a folder or the store knows, with their folders."""
-    with keeper.sql.reading() as session:
-        found = {dataset: folder for dataset, folder, _, _ in looks.datasets(session)}
+    with workspace.database.reading() as session:
+        found = {dataset: folder for dataset, folder, _, _ in stat_cache.datasets(session)}
     taken = set(found.values())
     for top in ("", DATASETS, LAYERS):
-        for folder, entry in keeper.disk.names(top):
+        for folder, entry in workspace.disk.names(top):
             if entry.kind != "folder" or folder in taken or not is_utf8(folder):
                 continue
-            home = find_home(keeper.disk, folder)
+            home = find_home(workspace.disk, folder)
             dataset = home.id if isinstance(home, DatasetManifest) else id_of(folder)
             if dataset is not None and dataset not in found:
                 found[dataset] = folder

@@ -17,11 +17,7 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.records import check_whole
-from triptych_backends.filesystem import (
-    change_detection as noticing,
-    history as old_versions,
-    stat_cache as looks,
-)
+from triptych_backends.filesystem import change_detection, stat_cache
 from triptych_backends.filesystem.chunks import FilesChunks
 from triptych_backends.filesystem.diagnostics import list_problems
 from triptych_backends.filesystem.disk import Disk, disk_errors
@@ -32,6 +28,7 @@ from triptych_backends.filesystem.layout import DATASETS, DERIVED, JOURNAL, OWN,
 from triptych_backends.filesystem.lock import WritersLock
 from triptych_backends.filesystem.problems import RejectedFile
 from triptych_backends.filesystem.workspace import Workspace
+from triptych_backends.filesystem.writer import Writer
 from triptych_backends.sql import SqlStore
 from triptych_backends.sql.location import refuse_unusable
 from triptych_backends.sql.sqlite import FORK_WAIT
@@ -56,14 +53,15 @@ class FilesStore:
     manager, or close.
     """
 
-    def __init__(self, disk: Disk, sql: SqlStore, *, wait: float, history: int) -> None:
+    def __init__(self, disk: Disk, mirror: SqlStore, *, wait: float, history: int) -> None:
         self.path = Path(disk.root)
-        self.sql = sql
-        self.keeper = Workspace(disk, sql, wait=wait, history=history)
-        self.documents = FilesDocuments(self)
-        self.chunks = FilesChunks(self)
-        self.layers = FilesLayers(self)
-        _LOCKS.add(self.keeper.lock)
+        self.mirror = mirror
+        self.workspace = Workspace(disk, mirror, history=history)
+        self.writer = Writer(self.workspace, wait=wait)
+        self.documents = FilesDocuments(self.writer, mirror.documents, self.close)
+        self.chunks = FilesChunks(self.writer, mirror.chunks, self.close)
+        self.layers = FilesLayers(self.writer, mirror.layers, self.close)
+        _LOCKS.add(self.writer.lock)
 
     @classmethod
     def open(
@@ -106,45 +104,38 @@ class FilesStore:
                 f"the store {root} cannot be read before its derived database is made: open it "
                 "for writing once"
             )
-        sql = _open_derived(database, read_only=read_only, lock_timeout=lock_timeout)
+        mirror = _open_derived(database, read_only=read_only, lock_timeout=lock_timeout)
         try:
-            store = cls(files, sql, wait=lock_timeout, history=history)
+            store = cls(files, mirror, wait=lock_timeout, history=history)
             if not read_only:
                 store._begin()
         except BaseException:
-            sql.close()
+            mirror.close()
             raise
         return store
 
     def _begin(self) -> None:
-        keeper = self.keeper
-        with self.sql.reading() as session:
-            ready = looks.has_tables(session)
+        database = self.mirror.database
+        with database.reading() as session:
+            ready = stat_cache.has_tables(session)
         if not ready:
-            with self.sql.writing() as tx:
-                looks.create_tables(tx)
-        with keeper.locked():
-            keeper.journal.clear()
-        noticing.refresh_all(keeper)
+            with database.writing() as tx:
+                stat_cache.create_tables(tx)
+        with self.writer.locked():
+            self.workspace.journal.clear()
+        change_detection.refresh_all(self.writer)
 
     def problems(self) -> tuple[RejectedFile, ...]:
         """The files in the store's folder that were not adopted, by path: why, and what helps."""
-        return list_problems(self.keeper)
+        return list_problems(self.workspace)
 
     def scrub(self) -> None:
-        """See `SecureEraser.scrub`: rewrite the derived database and its index.
-
-        Files that were deleted are unlinked; the disk may keep what was in them, and so does
-        Git.
-        """
-        with self.keeper.locked():
-            self.keeper.journal.clear()
-            old_versions.sweep(self.keeper)
-            self.sql.scrub()
+        """See `FilesDocuments.scrub`."""
+        self.documents.scrub()
 
     def close(self) -> None:
         """Close the derived database and its index. Idempotent."""
-        self.sql.close()
+        self.mirror.close()
 
     def __enter__(self) -> FilesStore:
         return self

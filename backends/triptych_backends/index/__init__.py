@@ -19,13 +19,16 @@ from triptych_backends.index.change_log import (
     Unit,
 )
 from triptych_backends.index.local import LocalIndex, Owners
+from triptych_backends.index.searcher import Filters, LocalSearcher
 
 __all__ = [
     "Change",
     "ChangeLog",
     "Field",
+    "Filters",
     "IndexConfig",
     "LocalIndex",
+    "LocalSearcher",
     "LogPosition",
     "Owners",
     "Rows",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from operator import itemgetter
@@ -240,6 +241,12 @@ class LocalIndex:
             self._datasets.pop(dataset, None)
         index.drop()
 
+    def erase(self) -> None:
+        """Forget everything, and remove the folder; a later search builds the index again."""
+        self.close(publish=False)
+        if self._path is not None:
+            shutil.rmtree(self._path, ignore_errors=True)
+
     def _fresh(self, datasets: Sequence[str]) -> dict[str, Snapshot]:
         head = self._feed.head()
         found = {}
@@ -264,12 +271,13 @@ class LocalIndex:
         return index
 
     def _begin(self) -> None:
-        self._process = os.getpid()
         self._lock = Lock()
         self._datasets: dict[str, DatasetIndex] = {}
         self._cores = CpuGate()
         self._publisher: ThreadPoolExecutor | None = None
         self._waiting: set[str] = set()
+        # Last: another thread that sees it after a fork finds the rest of this process's own.
+        self._process = os.getpid()
 
     def _publish_soon(self, index: DatasetIndex) -> None:
         with self._lock:

@@ -20,7 +20,9 @@ from triptych.records import (
     StoredUnit,
     Vector,
 )
-from triptych_backends.memory.search import Searching, fresh_sig
+from triptych_backends.index import LocalSearcher
+from triptych_backends.index.checks import examine_index
+from triptych_backends.memory.filters import fresh_sig
 from triptych_backends.memory.truth import Truth
 
 __all__ = ["MemoryChunks"]
@@ -31,21 +33,22 @@ class MemoryChunks:
 
     in_process = True
 
-    def __init__(self, truth: Truth, searching: Searching) -> None:
+    def __init__(self, truth: Truth, searcher: LocalSearcher) -> None:
         self._truth = truth
-        self._searching = searching
+        self._searcher = searcher
 
     def check_integrity(self, dataset_ids: Collection[str]) -> Iterator[Finding]:
         """See `IntegrityChecker`; only the index: the Service checks the rest."""
         for dataset in dataset_ids:
-            yield from self._searching.check_integrity(dataset)
+            yield from examine_index(self._searcher.index, dataset)
 
     def repair(self, checks: Collection[str], dataset_ids: Collection[str]) -> Sequence[str]:
         """See `IntegrityChecker.repair`."""
         if not any(name.startswith("index.") for name in checks):
             return []
         with self._truth:
-            self._searching.renew()
+            pass  # a store that is closed says so
+        self._searcher.renew()
         return ["dropped the search index"]
 
     def config(self, dataset_id: str) -> DatasetConfig | None:
@@ -124,7 +127,7 @@ class MemoryChunks:
                 truth.reset(dataset_id)
 
     def search(self, query: ChunkQuery) -> Sequence[Candidate]:
-        return self._searching.search(query, "chunk")
+        return self._searcher.search("chunk", query)
 
     def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
         with self._truth as truth:
@@ -144,10 +147,10 @@ class MemoryChunks:
             return found
 
     def search_docs(self, query: ChunkQuery) -> Sequence[Candidate]:
-        return self._searching.search(query, "document")
+        return self._searcher.search("document", query)
 
     def search_docs_by_vector(self, query: ChunkQuery) -> Sequence[Candidate]:
-        return self._searching.search(query, "document")
+        return self._searcher.search("document", query)
 
     def fetch_docs(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
         with self._truth as truth:

@@ -18,7 +18,7 @@ from triptych.records import (
     QuarantinedLayer,
     StoredUnit,
 )
-from triptych_backends.memory.search import Searching
+from triptych_backends.index import LocalSearcher
 from triptych_backends.memory.truth import FIELDS, Truth
 
 __all__ = ["MemoryLayers"]
@@ -29,9 +29,9 @@ class MemoryLayers:
 
     in_process = True
 
-    def __init__(self, truth: Truth, searching: Searching) -> None:
+    def __init__(self, truth: Truth, searcher: LocalSearcher) -> None:
         self._truth = truth
-        self._searching = searching
+        self._searcher = searcher
 
     def put(self, layer: DerivedLayer) -> bool:
         with self._truth as truth:
@@ -87,7 +87,7 @@ class MemoryLayers:
                 truth.remove_layers(dataset_id, name)
 
     def search(self, query: LayerQuery) -> Sequence[Candidate]:
-        return self._searching.search(query, FIELDS[query.layer])
+        return self._searcher.search(FIELDS[query.layer], query)
 
     def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
         with self._truth as truth:

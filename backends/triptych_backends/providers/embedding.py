@@ -23,7 +23,7 @@ from triptych_backends.providers.models import KnownModel
 from triptych_backends.providers.response_parsing import MalformedAnswerError
 
 if TYPE_CHECKING:
-    from triptych.contracts import EmbedKind
+    from triptych.records import EmbedKind
 
 __all__ = ["Answered", "RemoteEmbedder", "checked_model"]
 

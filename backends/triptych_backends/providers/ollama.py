@@ -24,7 +24,7 @@ from triptych_backends.providers.response_parsing import (
 from triptych_backends.providers.streams import json_lines
 
 if TYPE_CHECKING:
-    from triptych.contracts import EmbedKind
+    from triptych.records import EmbedKind
 
 __all__ = ["OLLAMA_URL", "OllamaEmbedder", "OllamaLLM"]
 

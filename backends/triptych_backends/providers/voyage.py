@@ -26,7 +26,7 @@ from triptych_backends.providers.response_parsing import (
 )
 
 if TYPE_CHECKING:
-    from triptych.contracts import EmbedKind
+    from triptych.records import EmbedKind
 
 __all__ = ["VOYAGE_URL", "VoyageEmbedder", "VoyageReranker"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,18 +12,15 @@ from sqlalchemy import and_, bindparam, select
 from triptych_backends.index import Change, Field, IndexConfig, LogPosition, Rows, Unit
 from triptych_backends.sql import tables as t
 from triptych_backends.sql.chunk_rows import headings_of
+from triptych_backends.sql.database import Database
 from triptych_backends.sql.errors import corrupt
 from triptych_backends.sql.sqlite import bind_list, in_list
-from triptych_backends.sql.transaction import FIELD_OF_LAYER, find_dataset
+from triptych_backends.sql.transaction import LAYER_OF_FIELD, find_dataset
 from triptych_backends.sql.vectors import decode_vector, decode_vectors
-
-if TYPE_CHECKING:
-    from triptych_backends.sql.store import SqlStore
 
 __all__ = ["SqlChangeLog"]
 
 _OWNERS_AT_ONCE = 64
-_LAYER_OF_FIELD = {field: str(layer) for layer, field in FIELD_OF_LAYER.items()}
 
 _NEWEST = select(t.epoch.c.mark).order_by(t.epoch.c.first.desc()).limit(1).scalar_subquery()
 _HEAD = select(t.clock.c.nonce, t.clock.c.tick, _NEWEST)
@@ -98,28 +95,28 @@ _NO_INDEX = -1
 
 
 class SqlChangeLog:
-    """`triptych_backends.index.ChangeLog` over a `SqlStore`."""
+    """`triptych_backends.index.ChangeLog` over a `Database`."""
 
-    def __init__(self, store: SqlStore) -> None:
-        self._store = store
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def head(self) -> LogPosition:
         """The log's name, the greatest number that was ever given out, and its epoch."""
-        with self._store.reading() as session:
+        with self._database.reading() as session:
             row = session.one(_HEAD)
         if row is None:
-            raise corrupt(self._store.where, "the clock is missing")
+            raise corrupt(self._database.where, "the clock is missing")
         return LogPosition(nonce=row[0], seq=row[1], epoch=row[2] or "")
 
     def changes(self, dataset: str, after: int) -> Sequence[Change]:
         """See `ChangeLog.changes`."""
-        with self._store.reading() as session:
+        with self._database.reading() as session:
             rows = session.all(_CHANGES, dataset=dataset, after=after)
         return [Change(seq=seq, field=field or None, owner=owner) for seq, field, owner in rows]
 
     def owners(self, dataset: str, field: Field, after: int, limit: int) -> Sequence[int]:
         """See `ChangeLog.owners`."""
-        with self._store.reading() as session:
+        with self._database.reading() as session:
             rows = session.all(_OWNERS, dataset=dataset, of=field, after=after, most=limit)
         return [row[0] for row in rows]
 
@@ -127,13 +124,13 @@ class SqlChangeLog:
         """See `ChangeLog.units`. No snapshot stays open between two batches."""
         for start in range(0, len(owners), _OWNERS_AT_ONCE):
             some = bind_list(int(owner) for owner in owners[start : start + _OWNERS_AT_ONCE])
-            with self._store.reading() as session:
+            with self._database.reading() as session:
                 if field == "chunk":
                     rows = session.all(_CHUNKS, owners=some)
                 elif field == "document":
                     rows = session.all(_DOCUMENTS, owners=some)
                 else:
-                    rows = session.all(_LAYERS, owners=some, layer=_LAYER_OF_FIELD[field])
+                    rows = session.all(_LAYERS, owners=some, layer=str(LAYER_OF_FIELD[field]))
             for row in rows:
                 yield self._unit(field, row)
 
@@ -162,22 +159,22 @@ class SqlChangeLog:
                 vector_key=vector[2] if vector else None,
             )
         except ValueError as error:
-            raise corrupt(self._store.where, f"the text of {name!r}: {error}") from error
+            raise corrupt(self._database.where, f"the text of {name!r}: {error}") from error
 
     def _vector(self, data: bytes | None, width: int | None) -> NDArray[np.float32] | None:
         if data is None or width is None:
             return None
-        return decode_vector(data, width, self._store.where)
+        return decode_vector(data, width, self._database.where)
 
     def vectors(self, dataset: str, keys: Sequence[int]) -> Rows:
         """See `ChangeLog.vectors`. Ids are unique over all datasets and spaces."""
-        with self._store.reading() as session:
+        with self._database.reading() as session:
             rows = session.all(_VECTORS, keys=bind_list(keys))
-        return decode_vectors(rows, self._store.where)
+        return decode_vectors(rows, self._database.where)
 
     def profile(self, dataset: str) -> IndexConfig:
         """See `ChangeLog.profile`; without a configuration: English, no vectors."""
-        with self._store.reading() as session:
+        with self._database.reading() as session:
             found = find_dataset(session, dataset)
         config = found.config if found else None
         if config is None:
@@ -186,10 +183,10 @@ class SqlChangeLog:
 
     def epoch(self, seq: int) -> str | None:
         """See `ChangeLog.epoch`."""
-        with self._store.reading() as session:
+        with self._database.reading() as session:
             row = session.one(_EPOCH, seq=seq)
         return None if row is None else str(row[0])
 
     def flush(self) -> None:
         """See `ChangeLog.flush`."""
-        self._store.flush()
+        self._database.flush()

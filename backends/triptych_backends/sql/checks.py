@@ -5,21 +5,19 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Collection, Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from triptych.diagnostics import Check, FindingCollector
 from triptych.errors import CancelledError, CorruptStoreError
 from triptych.records import Finding
+from triptych_backends.index import LocalIndex
 from triptych_backends.index.checks import examine_index
 from triptych_backends.sql import tables as t
+from triptych_backends.sql.database import Database
 from triptych_backends.sql.document_rows import pair_of
 from triptych_backends.sql.invariants import INVARIANTS, Invariant, broken_references
 from triptych_backends.sql.sqlite import Session
-
-if TYPE_CHECKING:
-    from triptych_backends.sql.store import SqlStore
 
 __all__ = [
     "CHECKS",
@@ -107,20 +105,22 @@ _GREATEST = (
 _SOURCES = frozenset({"dataset", "document"})
 
 
-def check_integrity(store: SqlStore, dataset_ids: Collection[str]) -> Iterator[Finding]:
+def check_integrity(
+    database: Database, index: LocalIndex, dataset_ids: Collection[str]
+) -> Iterator[Finding]:
     """See `IntegrityChecker.check_integrity`."""
     tally = FindingCollector()
-    _types(store, tally)
+    _types(database, tally)
     if tally.findings():
         yield from tally.findings()
         return
     parts: list[Callable[[], None]] = [
-        lambda: _pages(store, tally),
-        lambda: _schema(store, tally),
-        lambda: _clock(store, tally),
-        lambda: _rows(store, dataset_ids, tally),
-        lambda: _pairs(store, dataset_ids, tally),
-        lambda: _vectors(store, dataset_ids, tally),
+        lambda: _pages(database, tally),
+        lambda: _schema(database, tally),
+        lambda: _clock(database, tally),
+        lambda: _rows(database, dataset_ids, tally),
+        lambda: _pairs(database, dataset_ids, tally),
+        lambda: _vectors(database, dataset_ids, tally),
     ]
     for part in parts:
         try:
@@ -130,17 +130,17 @@ def check_integrity(store: SqlStore, dataset_ids: Collection[str]) -> Iterator[F
         except CorruptStoreError as error:
             # Without a table or a page that it reads, a check can say no more than that.
             if not tally.findings():
-                tally.add(CHECKS["database.pages"], store.where, str(error))
+                tally.add(CHECKS["database.pages"], database.where, str(error))
     yield from tally.findings()
     for dataset in dataset_ids:
-        yield from examine_index(store.index, dataset)
+        yield from examine_index(index, dataset)
 
 
-def _types(store: SqlStore, tally: FindingCollector) -> None:
+def _types(database: Database, tally: FindingCollector) -> None:
     """SQLite stores any value in any column, and its own check does not mind."""
     kept = {int: ("integer",), bool: ("integer",), float: ("real", "integer"), bytes: ("blob",)}
     try:
-        with store.reading() as session:
+        with database.reading() as session:
             for table in (t.dataset, t.document):
                 for column in table.columns:
                     types = (*kept.get(column.type.python_type, ("text",)), "null")
@@ -150,19 +150,19 @@ def _types(store: SqlStore, tally: FindingCollector) -> None:
                         f"SELECT name FROM {table.name} WHERE {odd}", types
                     ):
                         check = CHECKS["database.types"]
-                        tally.add(check, store.where, f"{column.name} of {table.name} {name}")
+                        tally.add(check, database.where, f"{column.name} of {table.name} {name}")
     except CorruptStoreError:
         return  # a table or a column is not there, which the next checks tell
 
 
-def _pages(store: SqlStore, tally: FindingCollector) -> None:
-    with store.reading() as session:
+def _pages(database: Database, tally: FindingCollector) -> None:
+    with database.reading() as session:
         said = [str(row[0]) for row in session.driver.execute("PRAGMA integrity_check(50)")]
     for line in said:
         if line != "ok":
             of_index = "index" in line and "database" not in line
             name = "database.indexes" if of_index else "database.pages"
-            tally.add(CHECKS[name], store.where, " ".join(line.split()))
+            tally.add(CHECKS[name], database.where, " ".join(line.split()))
 
 
 def missing_parts(session: Session) -> list[tuple[str, str]]:
@@ -194,13 +194,13 @@ def _indexes(driver: sqlite3.Connection, table: str) -> set[str]:
     return {row[1] for row in driver.execute(f"PRAGMA index_list({table})")}
 
 
-def _schema(store: SqlStore, tally: FindingCollector) -> None:
-    with store.reading() as session:
+def _schema(database: Database, tally: FindingCollector) -> None:
+    with database.reading() as session:
         missing = missing_parts(session)
     for table, what in missing:
         lost = what.startswith("column") or (not what and table in _SOURCES)
         name = "schema.lost" if lost else "schema.missing"
-        tally.add(CHECKS[name], store.where, f"{table} {what}".strip())
+        tally.add(CHECKS[name], database.where, f"{table} {what}".strip())
 
 
 def clock_is_behind(session: Session) -> bool:
@@ -215,24 +215,24 @@ def greatest_number(session: Session) -> int:
     return int(session.driver.execute(_GREATEST).fetchone()[0])
 
 
-def _clock(store: SqlStore, tally: FindingCollector) -> None:
-    with store.snapshot() as session:
+def _clock(database: Database, tally: FindingCollector) -> None:
+    with database.snapshot() as session:
         if clock_is_behind(session):
-            tally.add(CHECKS["clock.behind"], store.where)
+            tally.add(CHECKS["clock.behind"], database.where)
 
 
-def _rows(store: SqlStore, dataset_ids: Collection[str], tally: FindingCollector) -> None:
+def _rows(database: Database, dataset_ids: Collection[str], tally: FindingCollector) -> None:
     for invariant in (*broken_references(), *INVARIANTS):
-        for dataset, label, count in _broken(store, invariant):
+        for dataset, label, count in _broken(database, invariant):
             if dataset and dataset not in dataset_ids and invariant.check.name != "dataset.hidden":
                 continue
-            place = f"dataset {dataset!r}" if dataset else store.where
+            place = f"dataset {dataset!r}" if dataset else database.where
             tally.add(invariant.check, place, label, dataset_id=dataset, count=count)
 
 
-def _broken(store: SqlStore, invariant: Invariant) -> Iterator[tuple[str, str, int]]:
+def _broken(database: Database, invariant: Invariant) -> Iterator[tuple[str, str, int]]:
     """Of each dataset a few rows by name, and how many there are."""
-    with store.reading() as session:
+    with database.reading() as session:
         # One statement, one state: what two would see of a write in between is no finding.
         rows = session.driver.execute(
             "SELECT dataset, min(label), count(*) FROM (SELECT '' AS dataset, '' AS label "
@@ -277,8 +277,8 @@ def bad_pairs(
                 yield owner, pk, dataset, name, pairs
 
 
-def _pairs(store: SqlStore, dataset_ids: Collection[str], tally: FindingCollector) -> None:
-    with store.snapshot() as session:
+def _pairs(database: Database, dataset_ids: Collection[str], tally: FindingCollector) -> None:
+    with database.snapshot() as session:
         for _, _, dataset, name, pairs in bad_pairs(session, dataset_ids):
             check = CHECKS["metadata.unreadable" if pairs is None else "metadata.pairs"]
             tally.add(check, f"dataset {dataset!r}", name, dataset_id=dataset)
@@ -309,8 +309,8 @@ def bad_vectors(session: Session) -> Iterator[tuple[int, str]]:
                 yield pk, dataset
 
 
-def _vectors(store: SqlStore, dataset_ids: Collection[str], tally: FindingCollector) -> None:
-    with store.reading() as session:
+def _vectors(database: Database, dataset_ids: Collection[str], tally: FindingCollector) -> None:
+    with database.reading() as session:
         for pk, dataset in bad_vectors(session):
             if dataset in dataset_ids:
                 place = f"dataset {dataset!r}"

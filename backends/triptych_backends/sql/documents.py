@@ -6,7 +6,7 @@ import hashlib
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from sqlalchemy import bindparam, func, select
 
@@ -23,12 +23,10 @@ from triptych_backends.sql.deletes import (
 from triptych_backends.sql.document_rows import DocumentRow, info_of, read_rows, source_of
 from triptych_backends.sql.errors import corrupt
 from triptych_backends.sql.history import read_version, read_versions, write_and_keep
+from triptych_backends.sql.prefixes import prefix_end
 from triptych_backends.sql.repository import Repository
 from triptych_backends.sql.sqlite import Session
 from triptych_backends.sql.transaction import Dataset, Transaction, find_dataset
-
-if TYPE_CHECKING:
-    from triptych_backends.sql.store import SqlStore
 
 __all__ = ["SqlDocuments"]
 
@@ -60,25 +58,29 @@ _DATASETS = select(t.dataset.c.name).where(t.dataset.c.live).order_by(t.dataset.
 
 
 class SqlDocuments(Repository):
-    """`DocumentRepo`, `BulkDocumentRepo`, `BulkDeleter` and `VersionReader` over a `SqlStore`."""
-
-    def __init__(self, store: SqlStore) -> None:
-        super().__init__(store)
+    """`DocumentRepo`, `BulkDocumentRepo`, `BulkDeleter` and `VersionReader` over a `Database`."""
 
     def scrub(self) -> None:
-        """See `SqlStore.scrub`; one of the repositories has it, so that a purge does it once."""
-        self.store.scrub()
+        """See `SecureEraser.scrub`; one of the repositories has it, so that a purge does it once.
+
+        Raises:
+            StoreLockedError: another process is reading or writing; nothing is lost, try again.
+        """
+        with self.database.writing() as tx:
+            tx.renew()
+        self.searcher.renew()
+        self.database.scrub()
 
     def put(self, dataset_id: str, document: NewDocument) -> SourceDocument:
         """See `DocumentRepo.put`."""
-        unchanged = self._unchanged(dataset_id, document)
+        unchanged = self.find_unchanged(dataset_id, document)
         if unchanged is not None:
             return unchanged
         return rules.document_of(self.put_many(dataset_id, [document])[0])
 
-    def _unchanged(self, dataset_id: str, document: NewDocument) -> SourceDocument | None:
+    def find_unchanged(self, dataset_id: str, document: NewDocument) -> SourceDocument | None:
         """What is stored if ``document`` is the same: then no lock is taken at all."""
-        with self.store.reading() as session:
+        with self.database.reading() as session:
             found = session.one(_GET_INFO, dataset=dataset_id, name=document.name)
         if found is None:
             return None
@@ -94,7 +96,7 @@ class SqlDocuments(Repository):
         """See `BulkDocumentRepo.put_many`."""
         if not documents:
             return []
-        with self.store.writing() as tx:
+        with self.database.writing() as tx:
             now = datetime.now(UTC)
             dataset = find_dataset(tx, dataset_id)
             stored = read_rows(tx, dataset, {document.name for document in documents}, self.where)
@@ -137,14 +139,14 @@ class SqlDocuments(Repository):
                     )
                 )
             if dataset is not None:
-                write_and_keep(tx, dataset.id, stored.values(), self.store.history)
+                write_and_keep(tx, dataset.id, stored.values(), self.database.history)
             return outcomes
 
     def load(self, document: SourceDocument) -> None:
         """See `DocumentRepo.load`."""
         content = document.content.encode()
         digest = hashlib.sha256(content).hexdigest()
-        with self.store.writing() as tx:
+        with self.database.writing() as tx:
             dataset = find_dataset(tx, document.dataset_id)
             row = read_rows(tx, dataset, {document.name}, self.where).get(document.name)
             if row is not None and row.holds(digest, document.metadata):
@@ -166,11 +168,11 @@ class SqlDocuments(Repository):
                 original_sha256=document.original_sha256,
                 parser_sig=document.parser_sig,
             )
-            write_and_keep(tx, dataset.id, [row], self.store.history)
+            write_and_keep(tx, dataset.id, [row], self.database.history)
 
     def get(self, dataset_id: str, name: str) -> SourceDocument | None:
         """See `DocumentRepo.get`. The content is checked against its SHA-256."""
-        with self.store.reading() as session:
+        with self.database.reading() as session:
             return self._get(session, dataset_id, name)
 
     def _get(self, session: Session, dataset_id: str, name: str) -> SourceDocument | None:
@@ -185,7 +187,7 @@ class SqlDocuments(Repository):
 
     def get_info(self, dataset_id: str, name: str) -> DocumentInfo | None:
         """See `DocumentRepo.get_info`."""
-        with self.store.reading() as session:
+        with self.database.reading() as session:
             found = session.one(_GET_INFO, dataset=dataset_id, name=name)
         return None if found is None else info_of(DocumentRow.read(found, self.where), dataset_id)
 
@@ -196,7 +198,7 @@ class SqlDocuments(Repository):
         page = {"dataset": dataset_id, "after": after}
         most = _NO_LIMIT if limit is None else max(limit, 0)
         end = prefix_end(prefix)
-        with self.store.reading() as session:
+        with self.database.reading() as session:
             if not prefix:
                 found = session.all(_PAGE, **page, limit=most)
             elif end is None:
@@ -209,24 +211,24 @@ class SqlDocuments(Repository):
 
     def list_datasets(self) -> Sequence[str]:
         """See `DocumentRepo.list_datasets`."""
-        with self.store.reading() as session:
+        with self.database.reading() as session:
             return [row[0] for row in session.all(_DATASETS)]
 
     def versions(self, dataset_id: str, name: str) -> Sequence[DocumentInfo]:
         """See `VersionReader.versions`."""
-        with self.store.reading() as session:
+        with self.database.reading() as session:
             return read_versions(session, dataset_id, name, self.where)
 
     def get_version(self, dataset_id: str, name: str, version: int) -> SourceDocument | None:
         """See `VersionReader.get_version`. The content is checked against its SHA-256."""
-        with self.store.snapshot() as session:
+        with self.database.snapshot() as session:
             old = read_version(session, dataset_id, name, version, self.where)
             current = None if old else self._get(session, dataset_id, name)
         return current if current is not None and current.version == version else old
 
     def create_dataset(self, dataset_id: str) -> bool:
         """See `DocumentRepo.create_dataset`."""
-        with self.store.writing() as tx:
+        with self.database.writing() as tx:
             found = find_dataset(tx, dataset_id)
             if found is not None and found.live:
                 return False
@@ -235,7 +237,7 @@ class SqlDocuments(Repository):
 
     def delete(self, dataset_id: str, name: str, *, if_version: int | None = None) -> bool:
         """See `DocumentRepo.delete`."""
-        with self.store.writing() as tx:
+        with self.database.writing() as tx:
             dataset = find_dataset(tx, dataset_id)
             rules.check_delete(dataset_id, name, if_version, version_of(tx, dataset, name))
             return dataset is not None and remove_document(tx, dataset, name)
@@ -244,7 +246,7 @@ class SqlDocuments(Repository):
         """See `DocumentRepo.delete_orphans`."""
         if not names:
             return []
-        with self.store.writing() as tx:
+        with self.database.writing() as tx:
             dataset = find_dataset(tx, dataset_id)
             return [] if dataset is None else remove_orphans(tx, dataset, names)
 
@@ -252,7 +254,7 @@ class SqlDocuments(Repository):
         """See `BulkDeleter.delete_many`."""
         if not versions:
             return []
-        with self.store.writing() as tx:
+        with self.database.writing() as tx:
             dataset = find_dataset(tx, dataset_id)
             if dataset is None:
                 return []
@@ -264,24 +266,12 @@ class SqlDocuments(Repository):
 
     def delete_dataset(self, dataset_id: str) -> bool:
         """See `DocumentRepo.delete_dataset`."""
-        with self.store.writing() as tx:
+        with self.database.writing() as tx:
             dataset = find_dataset(tx, dataset_id)
             if dataset is None:
                 return False
             remove_dataset(tx, dataset)
             return dataset.live
-
-
-def prefix_end(prefix: str) -> str | None:
-    """The least string above all that start with ``prefix``, by code point; None: there is none.
-
-    Surrogates are no characters: U+D7FF is followed by U+E000.
-    """
-    kept = prefix.rstrip("\U0010ffff")
-    if not kept:
-        return None
-    last = ord(kept[-1]) + 1
-    return kept[:-1] + chr(0xE000 if last == 0xD800 else last)
 
 
 def _begin(tx: Transaction, dataset_id: str) -> Dataset:

@@ -8,17 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Select, bindparam, case, or_, select
 
-from triptych.records import Filter, LayerQuery
+from triptych.records import Filter, Layer
+from triptych_backends.index import Field, Scored
 from triptych_backends.sql import tables as t
 from triptych_backends.sql.chunk_rows import headings_of
+from triptych_backends.sql.database import Database
 from triptych_backends.sql.document_rows import pair_of
-from triptych_backends.sql.documents import prefix_end
+from triptych_backends.sql.prefixes import prefix_end
 from triptych_backends.sql.sqlite import Session, bind_list, in_list
-from triptych_backends.sql.transaction import find_dataset
+from triptych_backends.sql.transaction import LAYER_OF_FIELD, find_dataset
 
-__all__ = ["document_owners", "layer_owners", "restricts_documents"]
+__all__ = ["SqlFilters"]
 
 Ids = NDArray[np.int64]
+
+_REVISIONS = select(t.document.c.id, t.document.c.revision).where(
+    in_list(t.document.c.id, "owners")
+)
 
 _OF_DATASET = t.document.c.dataset_id == bindparam("dataset")
 _NAMED = select(t.document.c.id).where(_OF_DATASET, in_list(t.document.c.name, "names"))
@@ -71,36 +77,36 @@ _FRESH_LAYERS = _LAYERS.where(
 )
 
 
-def restricts_documents(query: Filter, *, headings: bool = False) -> bool:
-    """Whether `document_owners` has anything to find out."""
-    return bool(
-        query.metadata
-        or query.doc_names is not None
-        or query.doc_prefixes is not None
-        or query.fresh is not None
-        or (headings and query.headings is not None)
-    )
+class SqlFilters:
+    """`triptych_backends.index.Filters` over a `Database`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def owners(self, unit: Field, datasets: Sequence[str], where: Filter) -> Mapping[str, Ids]:
+        """See `Filters.owners`.
+
+        Of layers, name conditions hold for the layer's own name; metadata and headings are its
+        document's, so that a folder's layer has none.
+        """
+        kind = LAYER_OF_FIELD.get(unit)
+        with self._database.snapshot() as session:
+            found = {name: find_dataset(session, name) for name in datasets}
+            return {
+                name: _documents(session, dataset.id, where)
+                if kind is None
+                else _layers(session, dataset.id, kind, where)
+                for name, dataset in found.items()
+                if dataset is not None
+            }
+
+    def document_keys(self, found: Sequence[Scored]) -> Mapping[int, int]:
+        """See `Filters.document_keys`: revisions."""
+        with self._database.reading() as session:
+            return dict(session.all(_REVISIONS, owners=bind_list(row.owner for row in found)))
 
 
-def document_owners(
-    session: Session, datasets: Sequence[str], query: Filter, *, headings: bool = False
-) -> Mapping[str, Ids] | None:
-    """For each known dataset the sorted ids of the documents that pass; None: all do.
-
-    ``query.headings`` counts only with ``headings``: then a document passes if any of its
-    chunks does.
-    """
-    if not restricts_documents(query, headings=headings):
-        return None
-    owners = {}
-    for name in datasets:
-        dataset = find_dataset(session, name)
-        if dataset is not None:
-            owners[name] = _documents(session, dataset.id, query, headings)
-    return owners
-
-
-def _documents(session: Session, dataset: int, query: Filter, headings: bool) -> Ids:
+def _documents(session: Session, dataset: int, query: Filter) -> Ids:
     conditions = []
     if query.doc_names is not None:
         conditions.append(_ids(session, _NAMED, dataset=dataset, names=bind_list(query.doc_names)))
@@ -118,7 +124,7 @@ def _documents(session: Session, dataset: int, query: Filter, headings: bool) ->
         conditions.append(
             _ids(session, _FRESH, dataset=dataset, chunker=fresh.chunker_sig, embed=fresh.embed_sig)
         )
-    if headings and query.headings is not None:
+    if query.headings is not None:
         wanted = {heading.casefold() for heading in query.headings}
         rows = session.all(_HEADED, dataset=dataset)
         conditions.append(
@@ -142,38 +148,24 @@ def _prefixed(session: Session, dataset: int, prefix: str) -> Ids:
     return _ids(session, _BETWEEN, dataset=dataset, prefix=prefix, end=end)
 
 
-def layer_owners(session: Session, query: LayerQuery) -> Mapping[str, Ids] | None:
-    """For each known dataset the sorted ids of the layers that pass; None: all do.
-
-    Name conditions hold for the layer's own name; metadata and headings are its document's, so
-    that a folder's layer has none.
-    """
-    wanted = query.filter
-    if wanted.is_trivial:
-        return None
-    owners = {}
-    for name in query.dataset_ids:
-        dataset = find_dataset(session, name)
-        if dataset is None:
-            continue
-        if wanted.fresh is None:
-            rows = session.all(_LAYERS, dataset=dataset.id, layer=str(query.layer))
-        else:
-            rows = session.all(
-                _FRESH_LAYERS,
-                dataset=dataset.id,
-                layer=str(query.layer),
-                prompt=wanted.fresh.prompt_sig,
-                embed=wanted.fresh.embed_sig,
-            )
-        by_name = Filter(doc_names=wanted.doc_names, doc_prefixes=wanted.doc_prefixes)
-        rows = [row for row in rows if by_name.admits(row[1], {})]
-        if wanted.metadata or wanted.headings is not None:
-            rest = Filter(metadata=wanted.metadata, headings=wanted.headings)
-            documents = set(_documents(session, dataset.id, rest, True).tolist())
-            rows = [row for row in rows if row[2] in documents]
-        owners[name] = _sorted(row[0] for row in rows)
-    return owners
+def _layers(session: Session, dataset: int, kind: Layer, where: Filter) -> Ids:
+    if where.fresh is None:
+        rows = session.all(_LAYERS, dataset=dataset, layer=str(kind))
+    else:
+        rows = session.all(
+            _FRESH_LAYERS,
+            dataset=dataset,
+            layer=str(kind),
+            prompt=where.fresh.prompt_sig,
+            embed=where.fresh.embed_sig,
+        )
+    by_name = Filter(doc_names=where.doc_names, doc_prefixes=where.doc_prefixes)
+    rows = [row for row in rows if by_name.admits(row[1], {})]
+    if where.metadata or where.headings is not None:
+        rest = Filter(metadata=where.metadata, headings=where.headings)
+        documents = set(_documents(session, dataset, rest).tolist())
+        rows = [row for row in rows if row[2] in documents]
+    return _sorted(row[0] for row in rows)
 
 
 def _ids(session: Session, statement: Select[tuple[int]], **parameters: object) -> Ids:

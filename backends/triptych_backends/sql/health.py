@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from triptych.errors import StoreError
 from triptych.records import HealthCheck
-
-if TYPE_CHECKING:
-    from triptych_backends.sql.store import SqlStore
+from triptych_backends.index import LocalIndex
+from triptych_backends.sql.database import Database
 
 __all__ = ["check_store"]
 
@@ -17,30 +16,31 @@ LEAST_FREE = 100 * 2**20
 """Bytes: an index merge or a log of less would fill the disk."""
 
 
-def check_store(store: SqlStore) -> list[HealthCheck]:
+def check_store(
+    database: Database, index: LocalIndex, datasets: Sequence[str]
+) -> list[HealthCheck]:
     """See `HealthReader.check_health`. Waits for another writer as long as a write would."""
-    datasets = store.documents.list_datasets()
-    indexes = [store.index.check(dataset, writes=not store.read_only) for dataset in datasets]
-    return [_writes(store), _space(store), *indexes]
+    indexes = [index.check(dataset, writes=not database.read_only) for dataset in datasets]
+    return [_writes(database), _space(database), *indexes]
 
 
-def _writes(store: SqlStore) -> HealthCheck:
-    if store.read_only:
-        return HealthCheck(name="store", status="ok", detail=f"{store.where} is open read-only")
+def _writes(database: Database) -> HealthCheck:
+    if database.read_only:
+        return HealthCheck(name="store", status="ok", detail=f"{database.where} is open read-only")
     try:
-        with store.writing(durable=False):
+        with database.writing(durable=False):
             pass
     except StoreError as error:
         return HealthCheck(name="store", status="failed", detail=str(error), error=error)
-    return HealthCheck(name="store", status="ok", detail=f"{store.where} takes writes")
+    return HealthCheck(name="store", status="ok", detail=f"{database.where} takes writes")
 
 
-def _space(store: SqlStore) -> HealthCheck:
-    free = shutil.disk_usage(store.path.parent).free
-    low = free < max(LEAST_FREE, store.path.stat().st_size // 10)
+def _space(database: Database) -> HealthCheck:
+    free = shutil.disk_usage(database.path.parent).free
+    low = free < max(LEAST_FREE, database.path.stat().st_size // 10)
     return HealthCheck(
         name="store",
         status="warning" if low else "ok",
-        detail=f"{free / 2**20:,.0f} MiB are free beside {store.where}",
+        detail=f"{free / 2**20:,.0f} MiB are free beside {database.where}",
         remedy="make room: a full disk refuses puts" if low else "",
     )

@@ -75,12 +75,12 @@ _DROP_NOTE = delete(t.layer_note).where(
 
 
 class SqlLayerJournal(Repository):
-    """`LayerJournal` over a `SqlStore`. Each write is durable: calls cost money."""
+    """`LayerJournal` over a `Database`. Each write is durable: calls cost money."""
 
     def quarantine(self, quarantined: QuarantinedLayer) -> None:
         """See `LayerJournal.quarantine`."""
         when = (quarantined.quarantined_at - _EPOCH) // _MICROSECOND
-        with self.store.writing() as tx:
+        with self.database.writing() as tx:
             row = (
                 tx.dataset(quarantined.dataset_id).id,
                 quarantined.doc_name,
@@ -95,14 +95,14 @@ class SqlLayerJournal(Repository):
 
     def release_quarantined(self, dataset_id: str, doc_name: str, layer: Layer) -> None:
         """See `LayerJournal.release_quarantined`."""
-        with self.store.writing() as tx:
+        with self.database.writing() as tx:
             dataset = find_dataset(tx, dataset_id)
             if dataset is not None:
                 tx.run(_UNPARK, dataset=dataset.id, name=doc_name, layer=str(layer))
 
     def quarantined(self, dataset_id: str) -> Sequence[QuarantinedLayer]:
         """See `LayerJournal.quarantined`."""
-        with self.store.reading() as session:
+        with self.database.reading() as session:
             rows = session.all(_PARKED, dataset=dataset_id)
         try:
             return [
@@ -127,7 +127,7 @@ class SqlLayerJournal(Repository):
             count = getattr(usage, name)
             if not 0 <= count < _COUNTS:
                 raise ValidationError(f"{name} of {usage.model} is {count}: it must fit 64 bits")
-        with self.store.writing() as tx:
+        with self.database.writing() as tx:
             row = (
                 tx.dataset(dataset_id).id,
                 usage.model,
@@ -141,7 +141,7 @@ class SqlLayerJournal(Repository):
 
     def usage(self, dataset_id: str) -> Sequence[ModelUsage]:
         """See `LayerJournal.usage`."""
-        with self.store.reading() as session:
+        with self.database.reading() as session:
             rows = session.all(_USAGE, dataset=dataset_id)
         return [
             ModelUsage(
@@ -157,13 +157,13 @@ class SqlLayerJournal(Repository):
 
     def put_checkpoint(self, dataset_id: str, doc_name: str, key: str, content: str) -> None:
         """See `LayerJournal.put_checkpoint`."""
-        with self.store.writing() as tx:
+        with self.database.writing() as tx:
             row = (tx.dataset(dataset_id).id, doc_name, key, content.encode())
             tx.run_many(_PUT_NOTE, [row])
 
     def checkpoints(self, dataset_id: str, doc_name: str) -> Mapping[str, str]:
         """See `LayerJournal.checkpoints`."""
-        with self.store.reading() as session:
+        with self.database.reading() as session:
             rows = session.all(_NOTES, dataset=dataset_id, name=doc_name)
         try:
             return {key: content.decode() for key, content in rows}
@@ -175,7 +175,7 @@ class SqlLayerJournal(Repository):
         gone = [key for key in self.checkpoints(dataset_id, doc_name) if key not in keys]
         if not gone:
             return
-        with self.store.writing() as tx:
+        with self.database.writing() as tx:
             dataset = find_dataset(tx, dataset_id)
             if dataset is not None:
                 for key in gone:

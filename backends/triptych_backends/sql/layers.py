@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import bindparam, func, select
 
@@ -13,19 +13,15 @@ from triptych.signatures import embedding_input_sig
 from triptych_backends.sql import document_rows, tables as t
 from triptych_backends.sql.checksums import text_checksum
 from triptych_backends.sql.chunk_rows import sig_of
-from triptych_backends.sql.chunks import candidates, find, integers
 from triptych_backends.sql.deletes import remove_layers
 from triptych_backends.sql.document_rows import DocumentRow, info_of
-from triptych_backends.sql.documents import prefix_end
 from triptych_backends.sql.errors import corrupt
-from triptych_backends.sql.filters import layer_owners
 from triptych_backends.sql.layer_journal import SqlLayerJournal
+from triptych_backends.sql.prefixes import prefix_end
+from triptych_backends.sql.reads import integers
 from triptych_backends.sql.sqlite import bind_list, in_list, upsert
 from triptych_backends.sql.transaction import FIELD_OF_LAYER, Transaction, find_dataset
 from triptych_backends.sql.vectors import delete_unreferenced_vectors, store_vectors
-
-if TYPE_CHECKING:
-    from triptych_backends.sql.store import SqlStore
 
 __all__ = ["SqlLayers", "write_layer"]
 
@@ -104,18 +100,15 @@ _document = len(document_rows.COLUMNS)
 
 
 class SqlLayers(SqlLayerJournal):
-    """`LayerRepo`, `LayerPager` and `LayerJournal` over a `SqlStore`.
+    """`LayerRepo`, `LayerPager` and `LayerJournal` over a `Database`.
 
     A layer's key is the revision of its content.
     """
 
-    def __init__(self, store: SqlStore) -> None:
-        super().__init__(store)
-
     def put(self, layer: DerivedLayer) -> bool:
         """See `LayerRepo.put`. Durable: what a model wrote costs money to make again."""
         name = layer.doc_name
-        with self.store.writing() as tx:
+        with self.database.writing() as tx:
             dataset = find_dataset(tx, layer.dataset_id)
             found = tx.one(_VERSION, dataset=dataset.id, name=name) if dataset else None
             if not rules.may_put_layer(layer, found[0] if found else 0):
@@ -126,13 +119,13 @@ class SqlLayers(SqlLayerJournal):
 
     def get(self, dataset_id: str, doc_name: str, layer: Layer) -> DerivedLayer | None:
         """See `LayerRepo.get`."""
-        with self.store.reading() as session:
+        with self.database.reading() as session:
             row = session.one(_GET, dataset=dataset_id, name=doc_name, layer=str(layer))
         return None if row is None else self._layer(dataset_id, row)
 
     def list(self, dataset_id: str, *, layer: Layer | None = None) -> Sequence[DerivedLayer]:
         """See `LayerRepo.list`."""
-        with self.store.reading() as session:
+        with self.database.reading() as session:
             if layer is None:
                 rows = session.all(_ALL, dataset=dataset_id)
             else:
@@ -151,7 +144,7 @@ class SqlLayers(SqlLayerJournal):
         """See `LayerPager.page`."""
         end = prefix_end(prefix)
         pages = _PAGES if not prefix else _PAGES_PREFIX if end is None else _PAGES_RANGE
-        with self.store.reading() as session:
+        with self.database.reading() as session:
             rows = session.all(
                 pages[after is not None],
                 dataset=dataset_id,
@@ -166,14 +159,14 @@ class SqlLayers(SqlLayerJournal):
 
     def delete_by_doc(self, dataset_id: str, doc_name: str) -> None:
         """See `LayerRepo.delete_by_doc`."""
-        with self.store.writing() as tx:
+        with self.database.writing() as tx:
             dataset = find_dataset(tx, dataset_id)
             if dataset is not None:
                 remove_layers(tx, dataset.id, doc_name)
 
     def delete_by_dataset(self, dataset_id: str) -> None:
         """See `LayerRepo.delete_by_dataset`."""
-        with self.store.writing() as tx:
+        with self.database.writing() as tx:
             dataset = find_dataset(tx, dataset_id)
             if dataset is not None:
                 remove_layers(tx, dataset.id)
@@ -182,17 +175,12 @@ class SqlLayers(SqlLayerJournal):
         """See `LayerRepo.search`."""
         if query.layer is Layer.DETAIL:
             return []
-        owners = None
-        if not query.filter.is_trivial:
-            with self.store.snapshot() as session:
-                owners = layer_owners(session, query)
-        found = find(self.store.index, FIELD_OF_LAYER[query.layer], query, owners)
-        return candidates(found, query.mode, of_chunks=False)
+        return self.find(FIELD_OF_LAYER[query.layer], query)
 
     def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
         """See `LayerRepo.fetch`."""
         found: dict[Hashable, StoredUnit] = {}
-        with self.store.reading() as session:
+        with self.database.reading() as session:
             rows = session.all(_FETCH, keys=bind_list(integers(keys)))
         for row in rows:
             key, dataset = row[-2:]

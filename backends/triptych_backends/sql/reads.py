@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from sqlalchemy import bindparam, func, select
 
 from triptych.records import OPENING, DerivedChunk, DerivedSig, DocumentInfo, StoredUnit
 from triptych_backends.sql import chunk_rows, document_rows, tables as t
 from triptych_backends.sql.chunk_rows import chunk_of, sig_of
+from triptych_backends.sql.database import Database
 from triptych_backends.sql.document_rows import DocumentRow, info_in, info_of
 from triptych_backends.sql.errors import damaged_chunk
 from triptych_backends.sql.sqlite import Session, bind_list, in_list
 from triptych_backends.sql.vectors import decode_vector
 
-if TYPE_CHECKING:
-    from triptych_backends.sql.store import SqlStore
-
-__all__ = ["fetch_chunks", "fetch_documents", "iter_chunks", "revisions"]
+__all__ = ["fetch_chunks", "fetch_documents", "integers", "iter_chunks"]
 
 _DOCUMENTS_AT_ONCE = 32
 _document = len(document_rows.COLUMNS)
@@ -48,10 +45,6 @@ _DOCUMENTS = (
     .join(t.derivation, t.derivation.c.document_id == t.document.c.id, isouter=True)
     .where(in_list(t.document.c.revision, "keys"))
 )
-_REVISIONS = select(t.document.c.id, t.document.c.revision).where(
-    in_list(t.document.c.id, "owners")
-)
-
 _page = (
     select(t.document.c.id, t.document.c.name)
     .join(t.dataset, t.dataset.c.id == t.document.c.dataset_id)
@@ -122,18 +115,18 @@ def fetch_documents(
     return found
 
 
-def revisions(session: Session, documents: Sequence[int]) -> Mapping[int, int]:
-    """The revisions of those of ``documents`` (row ids) that exist."""
-    return dict(session.all(_REVISIONS, owners=bind_list(documents)))
+def integers(keys: Sequence[Hashable]) -> list[int]:
+    """Those of ``keys`` that a store can have given out."""
+    return [key for key in keys if isinstance(key, int)]
 
 
 def iter_chunks(
-    store: SqlStore, dataset: str, name: str | None, vectors: bool
+    database: Database, dataset: str, name: str | None, vectors: bool
 ) -> Iterator[DerivedChunk]:
     """See `SqlChunks.iter_chunks`."""
     after = ""
     while True:
-        with store.reading() as session:
+        with database.reading() as session:
             if name is None:
                 rows = session.all(_SETS_OF_PAGE, dataset=dataset, after=after)
             else:
@@ -145,13 +138,13 @@ def iter_chunks(
             width, data = row[-2:]
             try:
                 vector = (
-                    decode_vector(data, width, store.where)
+                    decode_vector(data, width, database.where)
                     if vectors and data is not None
                     else None
                 )
                 yield chunk_of(dataset, document, row[5:], sig_of(row), vector)
             except ValueError as error:
                 place = f"chunk {row[5]} of document {document!r} of dataset {dataset!r}"
-                raise damaged_chunk(store.where, f"{place}: {error}") from error
+                raise damaged_chunk(database.where, f"{place}: {error}") from error
         if name is not None or not rows:
             return

@@ -6,11 +6,11 @@ import hashlib
 import json
 import secrets
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 from sqlalchemy import Table
 
 from triptych.signatures import document_input_sig
+from triptych_backends.index import LocalIndex
 from triptych_backends.sql import tables as t
 from triptych_backends.sql.checks import (
     bad_pairs,
@@ -19,11 +19,9 @@ from triptych_backends.sql.checks import (
     greatest_number,
     missing_parts,
 )
+from triptych_backends.sql.database import Database
 from triptych_backends.sql.invariants import INVARIANTS, broken_references
 from triptych_backends.sql.transaction import Transaction
-
-if TYPE_CHECKING:
-    from triptych_backends.sql.store import SqlStore
 
 __all__ = ["repair"]
 
@@ -32,7 +30,9 @@ _ROUNDS = 10
 """What is removed may leave something else without its owner."""
 
 
-def repair(store: SqlStore, checks: Collection[str], dataset_ids: Collection[str]) -> list[str]:
+def repair(
+    database: Database, index: LocalIndex, checks: Collection[str], dataset_ids: Collection[str]
+) -> list[str]:
     """See `IntegrityChecker.repair`."""
     done: list[str] = []
     invariants = [each for each in INVARIANTS if each.check.name in checks]
@@ -40,7 +40,7 @@ def repair(store: SqlStore, checks: Collection[str], dataset_ids: Collection[str
         # A row that is removed may be another's owner: all are looked at until none is left.
         invariants = [*broken_references(), *invariants]
     if {"schema.missing", "clock.behind"} & set(checks):
-        with store.writing() as tx:
+        with database.writing() as tx:
             done += _mend_schema(tx)
             if clock_is_behind(tx):
                 tx.run(t.clock.delete())
@@ -50,15 +50,15 @@ def repair(store: SqlStore, checks: Collection[str], dataset_ids: Collection[str
                 )
                 done.append("set the clock")
     if "documents.digests" in checks:
-        with store.writing() as tx:
+        with database.writing() as tx:
             done.append(f"worked out the digests of {_mend_digests(tx)} documents again")
     if "database.indexes" in checks:
-        with store.writing() as tx:
+        with database.writing() as tx:
             tx.driver.execute("REINDEX")
         done.append("built the database's indexes again")
     touched = bool(done)
     if invariants or {"metadata.pairs", "vectors.stored"} & set(checks):
-        with store.writing() as tx:
+        with database.writing() as tx:
             # Rows without their owner are what foreign keys forbid: looked at when all is repaired.
             tx.driver.execute("PRAGMA defer_foreign_keys=ON")
             if "vectors.stored" in checks:
@@ -81,7 +81,7 @@ def repair(store: SqlStore, checks: Collection[str], dataset_ids: Collection[str
                 tx.reset_log(dataset)
         touched = True
     if touched or any(name.startswith("index.") for name in checks):
-        done += _drop_index(store, dataset_ids)
+        done += _drop_index(index, dataset_ids)
     return done
 
 
@@ -172,7 +172,7 @@ def _mend_digests(tx: Transaction) -> int:
     return repaired
 
 
-def _drop_index(store: SqlStore, dataset_ids: Collection[str]) -> list[str]:
+def _drop_index(index: LocalIndex, dataset_ids: Collection[str]) -> list[str]:
     for dataset in dataset_ids:
-        store.index.drop(dataset)
+        index.drop(dataset)
     return [f"dropped the search index of {len(dataset_ids)} datasets"]

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
-if TYPE_CHECKING:
-    from triptych_backends.sql.store import SqlStore
+from triptych.records import Candidate, ChunkQuery
+from triptych_backends.index import Field
+from triptych_backends.sql.database import Database
+from triptych_backends.sql.searcher import Searcher
 
 __all__ = ["Repository"]
 
 
 class Repository:
-    """A view of one `SqlStore`; the power `Closeable` is the store's.
+    """A view of one `Database`, searched by ``searcher``; ``close`` closes the whole store."""
 
-    Searches run in this process, in the local index: the power `InProcess`.
-    """
+    def __init__(self, database: Database, searcher: Searcher, close: Callable[[], None]) -> None:
+        self.database = database
+        self.searcher = searcher
+        self.where = database.where
+        self._close = close
 
-    in_process = True
+    @property
+    def in_process(self) -> bool:
+        """Whether searches run in this process: the power `InProcess`."""
+        return self.searcher.in_process
 
-    def __init__(self, store: SqlStore) -> None:
-        self.store = store
-        self.where = store.where
+    def find(self, unit: Field, query: ChunkQuery) -> Sequence[Candidate]:
+        """One lane over one kind of unit; see `Searcher.search`."""
+        # A search that begins while the store is being closed would open its index again.
+        self.database.require_open()
+        return self.searcher.search(unit, query)
 
     def close(self) -> None:
         """Close the store, for its other repositories too. Idempotent."""
-        self.store.close()
+        self._close()

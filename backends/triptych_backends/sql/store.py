@@ -3,35 +3,19 @@
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
-import threading
-import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import bindparam, select, update
-
-from triptych.errors import StoreError, StoreLockedError
 from triptych.records import check_whole
-from triptych_backends.index import LocalIndex
-from triptych_backends.sql import tables as t
+from triptych_backends.index import LocalIndex, LocalSearcher
 from triptych_backends.sql.change_log import SqlChangeLog
 from triptych_backends.sql.chunks import SqlChunks
+from triptych_backends.sql.database import Database
 from triptych_backends.sql.documents import SqlDocuments
-from triptych_backends.sql.errors import closed_error, driver_errors
+from triptych_backends.sql.filters import SqlFilters
 from triptych_backends.sql.layers import SqlLayers
-from triptych_backends.sql.location import database_path, refuse_unusable
-from triptych_backends.sql.schema import prepare, require_current
-from triptych_backends.sql.sqlite import Connections, Session
-from triptych_backends.sql.transaction import Transaction
+from triptych_backends.sql.location import database_path
 
 __all__ = ["SqlStore"]
-
-_POSITION = "position in the log"
-_DATASETS = select(t.dataset.c.id)
-_RENEW = update(t.clock).values(nonce=bindparam("fresh"))
 
 
 class SqlStore:
@@ -41,29 +25,15 @@ class SqlStore:
     ``<file>.index`` and can be deleted at any time. Use as a context manager, or close.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        connections: Connections,
-        *,
-        read_only: bool,
-        wait: float,
-        history: int,
-    ) -> None:
-        self.path = path
-        self.where = str(path)
-        self.read_only = read_only
-        self.history = history
-        self._connections = connections
-        self._wait = wait
-        self._closed = False
-        self._index: LocalIndex | None = None
-        self._new_locks()
-        self.feed = SqlChangeLog(self)
-        self.documents = SqlDocuments(self)
-        self.chunks = SqlChunks(self)
-        self.layers = SqlLayers(self)
-        _STORES.add(self)
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.path = database.path
+        self.feed = SqlChangeLog(database)
+        self.index = LocalIndex(self.feed, self.index_path)
+        self.searcher = LocalSearcher(self.index, SqlFilters(database))
+        self.documents = SqlDocuments(database, self.searcher, self.close)
+        self.chunks = SqlChunks(database, self.searcher, self.close, self.index)
+        self.layers = SqlLayers(database, self.searcher, self.close)
 
     @classmethod
     def open(
@@ -89,174 +59,31 @@ class SqlStore:
         """
         path = database_path(url)
         check_whole(history, "history")
-        refuse_unusable(path, create=create, read_only=read_only)
-        immutable = read_only and _is_frozen(path)
-        connections = Connections(
-            path, read_only=read_only, immutable=immutable, lock_timeout=lock_timeout
+        database = Database.open(
+            path, read_only=read_only, lock_timeout=lock_timeout, create=create, history=history
         )
-        try:
-            with driver_errors(str(path)):
-                if read_only:
-                    require_current(connections)
-                else:
-                    prepare(connections, lock_timeout=lock_timeout)
-                connections.require_file()
-        except BaseException:
-            connections.close()
-            raise
-        return cls(path, connections, read_only=read_only, wait=lock_timeout, history=history)
-
-    @property
-    def index(self) -> LocalIndex:
-        """The search index over this store."""
-        index = self._index
-        if index is None:
-            with self._index_lock:
-                self.require_open()
-                index = self._index = self._index or self._new_index()
-        return index
+        return cls(database)
 
     @property
     def index_path(self) -> Path:
         """The folder of the index."""
         return self.path.with_name(f"{self.path.name}.index")
 
-    def _new_index(self) -> LocalIndex:
-        from triptych.text import get_analyzer
-
-        return LocalIndex(self.feed, self.index_path, analyzers=get_analyzer)
-
-    @contextmanager
-    def reading(self) -> Iterator[Session]:
-        """A session in which each statement is a snapshot."""
-        with driver_errors(self.where), self._connections.reading() as session:
-            yield session
-
-    @contextmanager
-    def snapshot(self) -> Iterator[Session]:
-        """A session whose statements all see one state."""
-        with driver_errors(self.where), self._connections.snapshot() as session:
-            yield session
-
-    @contextmanager
-    def writing(self, *, durable: bool = True) -> Iterator[Transaction]:
-        """A write transaction; see `Connections.writing` for ``durable``.
-
-        Raises:
-            StoreLockedError: another writer held the store for longer than the wait.
-        """
-        if self.read_only:
-            raise StoreError(f"the store {self.where} was opened read-only: open it for writing")
-        self.require_open()
-        if not self._write_lock.acquire(timeout=min(self._wait, threading.TIMEOUT_MAX)):
-            raise StoreLockedError(
-                f"another thread wrote to the store {self.where} for longer than "
-                f"{self._wait:g} s: try again, or give a longer lock_timeout"
-            )
-        try:
-            with (
-                driver_errors(self.where),
-                self._connections.writing(durable=durable) as connection,
-            ):
-                known = connection.info
-                # Forgotten where the transaction fails: whether it was committed is not known.
-                position = known.pop(_POSITION, None)
-                transaction = Transaction(Connections.driver_of(connection), position=position)
-                yield transaction
-                transaction.finish()
-            known[_POSITION] = transaction.position
-        finally:
-            self._write_lock.release()
-
-    def flush(self) -> None:
-        """Put all commits on the disk, those of derived data too."""
-        self._connections.flush()
-
     def scrub(self) -> None:
-        """See `SecureEraser.scrub`: rewrite the file, empty its log, make the index again.
-
-        Raises:
-            StoreLockedError: another process is reading or writing; nothing is lost, try again.
-        """
-        with self.writing() as tx:
-            tx.run(_RENEW, fresh=secrets.token_hex(16))
-            for (dataset,) in tx.all(_DATASETS):
-                tx.reset_log(dataset)
-        with self._index_lock:
-            if self._index is not None:
-                self._index.close()
-                self._index = None
-            shutil.rmtree(self.index_path, ignore_errors=True)
-        with driver_errors(self.where):
-            self._connections.scrub()
+        """See `SqlDocuments.scrub`: rewrite the file, empty its log, make the index again."""
+        self.documents.scrub()
 
     def close(self) -> None:
         """Close index and database. Idempotent."""
-        with self._index_lock:
-            if self._closed:
-                return
-            self._closed = True
-            index, self._index = self._index, None
+        if not self.database.begin_close():
+            return
         try:
-            if index is not None:
-                index.close(publish=not self._connections.lost)
+            self.index.close(publish=not self.database.lost)
         finally:
-            self._connections.close()
+            self.database.close()
 
     def __enter__(self) -> SqlStore:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def require_open(self) -> None:
-        """Raise `StoreError` once the store is closed."""
-        if self._closed:
-            raise closed_error(self.where)
-
-    def _new_locks(self) -> None:
-        self._write_lock = threading.Lock()
-        self._index_lock = threading.Lock()
-
-    def _before_fork(self) -> None:
-        self._connections.before_fork()
-
-    def _after_fork_in_parent(self) -> None:
-        self._connections.after_fork_in_parent()
-
-    def _after_fork_in_child(self) -> None:
-        self._new_locks()
-        self._index = None
-        self._connections.after_fork_in_child()
-
-
-def _is_frozen(path: Path) -> bool:
-    """Whether SQLite cannot make the files that reading a write-ahead log takes."""
-    wal = path.with_name(f"{path.name}-wal")
-    return not os.access(path.parent, os.W_OK) and not (wal.exists() and wal.stat().st_size)
-
-
-_STORES: weakref.WeakSet[SqlStore] = weakref.WeakSet()
-
-
-def _before_fork() -> None:
-    for store in _STORES:
-        store._before_fork()
-
-
-def _after_fork_in_parent() -> None:
-    for store in _STORES:
-        store._after_fork_in_parent()
-
-
-def _after_fork_in_child() -> None:
-    for store in _STORES:
-        store._after_fork_in_child()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork,
-        after_in_parent=_after_fork_in_parent,
-        after_in_child=_after_fork_in_child,
-    )

@@ -14,10 +14,20 @@ from triptych_backends.index import Field
 from triptych_backends.sql import tables as t
 from triptych_backends.sql.sqlite import Session, bind_list, corrupt_error, in_list, upsert
 
-__all__ = ["FIELD_OF_LAYER", "Dataset", "Position", "Transaction", "find_dataset", "find_datasets"]
+__all__ = [
+    "FIELD_OF_LAYER",
+    "LAYER_OF_FIELD",
+    "Dataset",
+    "Position",
+    "Transaction",
+    "find_dataset",
+    "find_datasets",
+]
 
 FIELD_OF_LAYER: dict[Layer, Field] = {Layer.ABSTRACT: "abstract", Layer.OVERVIEW: "overview"}
 """The index's field of each kind of layer that is stored."""
+
+LAYER_OF_FIELD: dict[Field, Layer] = {field: layer for layer, field in FIELD_OF_LAYER.items()}
 
 _ALL = ""
 _CLOCK = select(t.clock.c.tick)
@@ -47,6 +57,8 @@ _COLUMNS = (
 )
 _DATASET = select(*_COLUMNS).where(t.dataset.c.name == bindparam("name"))
 _DATASETS = select(*_COLUMNS).where(in_list(t.dataset.c.name, "names"))
+_DATASET_IDS = select(t.dataset.c.id)
+_RENAME = update(t.clock).values(nonce=bindparam("fresh"))
 _ADD_DATASET = insert(t.dataset).values(
     id=bindparam("id"), name=bindparam("name"), live=False, deleted_version=0
 )
@@ -155,6 +167,12 @@ class Transaction(Session):
         self.log(dataset, _ALL, 0)
         for field, owner in self.all(_OWNERS, pk=dataset):
             self.log(dataset, _FIELDS.get(field, field), owner)
+
+    def renew(self) -> None:
+        """Give the log another name, and void all that it told: nothing may still go by it."""
+        self.run(_RENAME, fresh=secrets.token_hex(16))
+        for (dataset,) in self.all(_DATASET_IDS):
+            self.reset_log(dataset)
 
     def dataset(self, name: str, *, live: bool = False) -> Dataset:
         """The dataset of this name, made if need be; ``live`` brings it into being."""

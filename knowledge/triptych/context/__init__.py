@@ -1,6 +1,7 @@
 """Context under a budget: what `Service.context` answers with, and how tokens are counted."""
 
-from triptych.context.records import Citation, ContextPack, Piece, Verification
+from triptych.context.pack import ContextPack
+from triptych.context.records import Citation, Piece, Verification
 from triptych.text.tokens import ESTIMATE, TokenCounter, default_counter
 
 __all__ = [

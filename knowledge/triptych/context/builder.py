@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import attrs
-
+from triptych.context.pack import ContextPack
 from triptych.context.packer import Packer
 from triptych.context.parameters import ContextParameters
-from triptych.context.records import ContextPack
 from triptych.context.rendering import check_format, fit, render
 from triptych.context.retrieval import retrieve
 from triptych.context.sources import Sources
@@ -56,27 +54,23 @@ class ContextBuilder:
         packer = Packer(sources, counting, format, token_budget, self._recipe)
         ranked = packer.pack(gathered)
         warnings = [*gathered.warnings, *([counting.warning] if counting.warning else [])]
-        pack = ContextPack(
-            query=query.text,
-            budget=token_budget,
-            tokens=0,
-            format=format,
-            counter=counting.name,
-            exact=counting.exact,
-            count=counting.count,
-        )
-        pieces = fit(ranked, pack, format)
+        pieces = fit(ranked, format, token_budget, counting.count)
         something = bool(gathered.passages or gathered.abstracts or gathered.overviews)
         if something and not pieces:
             warnings.append(
                 f"the budget of {token_budget} tokens is too small for any passage with its "
                 "citation: give more"
             )
-        return attrs.evolve(
-            pack,
+        return ContextPack(
+            query=query.text,
             pieces=pieces,
-            tokens=counting.count(render(pieces, pack, format)),
+            budget=token_budget,
+            tokens=counting.count(render(pieces, format, token_budget, counting.count)),
+            format=format,
+            counter=counting.name,
+            exact=counting.exact,
             warnings=tuple(warnings),
+            count=counting.count,
         )
 
 

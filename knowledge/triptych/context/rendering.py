@@ -11,11 +11,19 @@ import attrs
 import regex
 
 from triptych._internal.xml_text import attribute_text, element_text
-from triptych.context.records import Citation, ContextPack, Piece
+from triptych.context.records import Citation, Piece
 from triptych.errors import ValidationError
 from triptych.records import Layer
 
-__all__ = ["FORMATS", "check_format", "fit", "in_reading_order", "render", "render_piece"]
+__all__ = [
+    "FORMATS",
+    "check_format",
+    "fit",
+    "in_reading_order",
+    "piece_json",
+    "render",
+    "render_piece",
+]
 
 # What a reader may take for the end of a line, besides CR LF: str.splitlines has the same list.
 _LINE_END: Final = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
@@ -59,22 +67,23 @@ def render_piece(piece: Piece, format: str) -> str:
     return FORMATS[format].piece(piece)
 
 
-def render(pieces: Sequence[Piece], pack: ContextPack, format: str | None) -> str:
-    """The pieces in a format; "" where not even the empty frame is within the pack's budget."""
-    text = _whole(pieces, check_format(format or pack.format))
-    if not pieces and pack.count(text) > pack.budget:
+def render(pieces: Sequence[Piece], format: str, budget: int, count: Callable[[str], int]) -> str:
+    """The pieces in a format; "" where not even the empty frame is within the budget."""
+    text = _whole(pieces, format)
+    if not pieces and count(text) > budget:
         return ""
     return text
 
 
-def fit(pieces: Sequence[Piece], pack: ContextPack, format: str | None) -> tuple[Piece, ...]:
-    """The best of ``pieces`` whose rendering is within the pack's budget, in reading order."""
-    format = check_format(format or pack.format)
+def fit(
+    pieces: Sequence[Piece], format: str, budget: int, count: Callable[[str], int]
+) -> tuple[Piece, ...]:
+    """The best of ``pieces`` whose rendering is within the budget, in reading order."""
     ranked = sorted(pieces, key=lambda piece: piece.number)
     # Counters need not be monotone: only what was counted whole is known to fit.
     while ranked:
         order = in_reading_order(ranked)
-        if pack.count(_whole(order, format)) <= pack.budget:
+        if count(_whole(order, format)) <= budget:
             return order
         ranked.pop()
     return ()

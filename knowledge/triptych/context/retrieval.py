@@ -9,6 +9,7 @@ import attrs
 from triptych.context.parameters import ContextParameters
 from triptych.ingestion.folder_tree import is_folder
 from triptych.records import Hit, Layer, Query, Scope
+from triptych.search.fusion import min_max, reciprocal_ranks
 from triptych.search.pipeline import SearchPipeline
 
 __all__ = ["Place", "Retrieved", "ScoredPassage", "retrieve"]
@@ -116,20 +117,21 @@ def retrieve(
 def _by_lanes(hits: Sequence[Hit], vector: float) -> list[Hit]:
     """The hits by the weighted sum of their lanes' scores, each lane's from 0 to 1.
 
-    As they come where one lane alone found them. Nearly equal ranks of a fusion hide how far
-    one hit stands above the next, which weighs more here than who is at the very top.
+    ``vector`` is the weight of the vector lane, the rest that of the keyword lane; other lanes
+    count one half. The order stays where one lane only found the hits, and where a model reranked
+    them. Nearly equal ranks of a fusion hide how far one hit stands above the next, which weighs
+    more here than who is at the very top.
     """
-    weights = {"bm25": 1 - vector, "vector": vector}
-    lanes = {lane for hit in hits for lane in hit.scores}
-    if lanes != set(weights):
+    lanes = sorted({lane for hit in hits for lane in hit.scores})
+    if len(lanes) < 2 or "rerank" in lanes:
         return list(hits)
+    weights = {"bm25": 1 - vector, "vector": vector}
     scores = [0.0] * len(hits)
-    for lane, weight in weights.items():
-        found = [hit.scores[lane] for hit in hits if lane in hit.scores]
-        least, span = min(found), max(found) - min(found)
-        for at, hit in enumerate(hits):
-            if lane in hit.scores:
-                scores[at] += weight * ((hit.scores[lane] - least) / span if span else 1.0)
+    for lane in lanes:
+        found = [at for at, hit in enumerate(hits) if lane in hit.scores]
+        shares = min_max([hits[at].scores[lane] for at in found], weights.get(lane, 0.5))
+        for at, share in zip(found, shares, strict=True):
+            scores[at] += share
     order = sorted(range(len(hits)), key=lambda at: (-round(scores[at], 6), at))
     return [hits[at] for at in order]
 
@@ -154,8 +156,8 @@ def _leading(lanes: Iterable[tuple[float, Sequence[Hit]]], k: float) -> dict[Pla
     scores: dict[Place, float] = {}
     for weight, lane in lanes:
         places = dict.fromkeys((hit.dataset_id, hit.doc_name) for hit in lane)
-        for rank, place in enumerate(places, start=1):
-            scores[place] = scores.get(place, 0.0) + weight / (k + rank)
+        for place, share in zip(places, reciprocal_ranks(len(places), k, weight), strict=True):
+            scores[place] = scores.get(place, 0.0) + share
     return scores
 
 

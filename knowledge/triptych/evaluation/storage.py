@@ -8,14 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import attrs
-
 from triptych.errors import NotFoundError
 from triptych.evaluation.collections import MalformedFileError
-from triptych.evaluation.comparison import Comparison
+from triptych.evaluation.comparison import Comparison, Difference
 from triptych.evaluation.rag import RagEvaluation
 from triptych.evaluation.results import Evaluation, Granularity, ModeResult
 from triptych.evaluation.significance import Estimate
+from triptych.records.serialization import from_dict, to_dict
 
 __all__ = [
     "FORMAT",
@@ -40,14 +39,8 @@ def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
         "warnings": list(evaluation.warnings),
         "modes": {
             mode: {
-                "metrics": {
-                    name: _estimate(estimate) for name, estimate in result.estimates.items()
-                },
-                "latency_ms": {
-                    "p50": result.latency.p50,
-                    "p95": result.latency.p95,
-                    "p99": result.latency.p99,
-                },
+                "metrics": to_dict(result.estimates),
+                "latency_ms": to_dict(result.latency),
                 "recall_at_depth": list(result.recall_at_depth),
                 "warnings": list(result.warnings),
                 "latencies_ms": list(result.latencies),
@@ -64,29 +57,20 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
     return {
         "format": "triptych-comparison/1",
         "warnings": list(comparison.warnings),
-        "differences": [
-            {
-                "metric": each.metric,
-                "mode_a": each.mode_a,
-                "mode_b": each.mode_b,
-                "mean_a": each.mean_a,
-                "mean_b": each.mean_b,
-                "difference": _estimate(each.estimate),
-                "p": each.p,
-                "p_holm": each.p_holm,
-                "better": each.better,
-                "worse": each.worse,
-                "values": list(each.values),
-            }
-            for each in comparison.differences
-        ],
+        "differences": [_difference(each) for each in comparison.differences],
         "queries": list(comparison.query_ids),
     }
 
 
 def answers_json(evaluation: RagEvaluation) -> dict[str, Any]:
     """The judged answers as JSON's types, every problem with what the judge said."""
-    return {"format": "triptych-answers/1", **attrs.asdict(evaluation)}
+    return {"format": "triptych-answers/1", **to_dict(evaluation)}
+
+
+def _difference(difference: Difference) -> dict[str, Any]:
+    fields = to_dict(difference)
+    fields["difference"] = fields.pop("estimate")
+    return {**fields, "better": difference.better, "worse": difference.worse}
 
 
 def write_evaluation(path: str | os.PathLike[str], evaluation: Evaluation) -> None:
@@ -147,10 +131,7 @@ def _mode(entry: Mapping[str, Any], queries: int) -> ModeResult:
     latencies = tuple(map(float, entry["latencies_ms"]))
     if {len(row) for row in (*values.values(), latencies)} != {queries}:
         raise ValueError(f"a row has not {queries} values, one for each query")
-    estimates = {
-        str(name): Estimate(mean=float(e["mean"]), low=float(e["low"]), high=float(e["high"]))
-        for name, e in entry["metrics"].items()
-    }
+    estimates = {str(name): from_dict(Estimate, e) for name, e in entry["metrics"].items()}
     if set(estimates) != set(values):
         raise ValueError("metrics and values name different metrics")
     return ModeResult(
@@ -160,7 +141,3 @@ def _mode(entry: Mapping[str, Any], queries: int) -> ModeResult:
         recall_at_depth=tuple(map(float, entry["recall_at_depth"])),
         warnings=tuple(map(str, entry["warnings"])),
     )
-
-
-def _estimate(estimate: Estimate) -> dict[str, float]:
-    return {"mean": estimate.mean, "low": estimate.low, "high": estimate.high}

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from triptych.contracts import CoverageEmbedder, Embedder, EmbedKind
+from triptych.contracts import CoverageEmbedder, Embedder
 from triptych.errors import ProviderError, TriptychError, ValidationError
-from triptych.records import Vector, check_text
+from triptych.records import EmbedKind, Vector, check_text
 
 __all__ = ["CoverageGate", "check_embedder", "embed", "embed_query"]
 

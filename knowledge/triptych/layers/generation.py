@@ -12,6 +12,7 @@ from typing import Final
 import attrs
 
 from triptych import deadlines, signatures
+from triptych._internal.digests import digest
 from triptych.contracts import LLM
 from triptych.errors import CancelledError, DerivationError, ValidationError
 from triptych.layers.prompts import (
@@ -152,9 +153,7 @@ def prompt_sig(llm: LLM, *prompts: str, input_limit: int = DEFAULT_PROMPT_INPUT_
     for prompt in prompts:
         _check_prompt(prompt, "prompt")
     check_whole(input_limit, "input_limit", least=1)
-    return signatures.prompt_sig(
-        signatures.digest(FRAME, str(input_limit), *prompts), llm.signature
-    )
+    return signatures.prompt_sig(digest(FRAME, str(input_limit), *prompts), llm.signature)
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -1,7 +1,7 @@
 """The records of Triptych: frozen values that cross every boundary of the library.
 
 Records check what can be checked without a store and raise `ValidationError`. `Query` is
-the exception: it carries whatever the caller wrote, and `Service.search` alone judges it.
+the exception: it carries whatever the caller wrote, and `Service.search` validates it.
 """
 
 from __future__ import annotations
@@ -41,11 +41,14 @@ from triptych.records.models import (
 )
 from triptych.records.queries import (
     Candidate,
+    ChunkPlace,
     ChunkQuery,
     Filter,
     Hit,
     LayerQuery,
     Query,
+    QueryVariant,
+    RankedList,
     ResolvedQuery,
     Result,
     StoredUnit,
@@ -66,6 +69,7 @@ from triptych.records.values import (
     OPENING,
     RESERVED_METADATA,
     SNIPPET_LENGTH,
+    EmbedKind,
     EventKind,
     Layer,
     Mode,
@@ -92,6 +96,7 @@ __all__ = [
     "CandidateRow",
     "Candidates",
     "ChangeEvent",
+    "ChunkPlace",
     "ChunkQuery",
     "DatasetConfig",
     "DatasetContext",
@@ -103,6 +108,7 @@ __all__ = [
     "DocumentContext",
     "DocumentInfo",
     "DocumentSummary",
+    "EmbedKind",
     "EmbeddingSpace",
     "EventKind",
     "Failure",
@@ -123,6 +129,8 @@ __all__ = [
     "PutReport",
     "QuarantinedLayer",
     "Query",
+    "QueryVariant",
+    "RankedList",
     "RebuildReport",
     "RebuildScope",
     "ResolvedQuery",

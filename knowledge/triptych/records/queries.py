@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import attrs
 
-from triptych.records.checks import vector_comparison
+from triptych.errors import ValidationError
+from triptych.records.checks import check_text, vector_comparison
 from triptych.records.chunk_ids import chunk_id
 from triptych.records.derived import DerivedChunk, DerivedLayer, DerivedSig
 from triptych.records.documents import DocumentInfo
 from triptych.records.values import (
     NO_CHUNK,
     SNIPPET_LENGTH,
+    EmbedKind,
     Layer,
     Mode,
     Scope,
@@ -25,11 +27,14 @@ from triptych.records.values import (
 
 __all__ = [
     "Candidate",
+    "ChunkPlace",
     "ChunkQuery",
     "Filter",
     "Hit",
     "LayerQuery",
     "Query",
+    "QueryVariant",
+    "RankedList",
     "ResolvedQuery",
     "Result",
     "StoredUnit",
@@ -44,11 +49,13 @@ class Query:
         text: the question, or some words.
         dataset_id: which dataset; needed unless ``scope`` is "all".
         scope: "single" or "all".
-        mode: "bm25", "vector" or "hybrid"; None is hybrid when an embedder is wired.
+        mode: "bm25", "vector" or "hybrid", or the name of another lane; None is hybrid when an
+            embedder is wired.
         layer: "L2" finds chunks, "L0" abstracts, "L1" overviews.
         top_k: the most hits to return.
         threshold: the least fused score, None for no floor.
-        min_scores: the least score in a lane ("bm25", "vector"), before fusion.
+        min_scores: the least score in a lane ("bm25", "vector", or one of your own), before
+            fusion.
         where: equality over metadata (a list of values: any of them), and over the reserved
             keys ``doc_name``, ``doc_prefix`` and ``heading``; all conditions must hold.
         fresh_only: leave out what is stale.
@@ -104,22 +111,60 @@ class ResolvedQuery:
 
     ``dataset_ids`` exist; ``vector_dataset_ids`` are those whose vectors live in
     ``embed_sig``, the embedder's space. ``limit`` is how deep each lane should reach (lanes
-    over-fetch: it is ``top_k`` or more). ``vector`` is the embedded text when the caller
-    has it already.
+    over-fetch: it is ``top_k`` or more).
+
+    A `QueryRewriter` makes several of one query: ``text`` is what keyword lanes look for,
+    ``embed_text`` ("" for ``text``) what vector lanes embed, as ``embed_kind``, and ``weight``
+    how much the lists of this variant count in fusion. ``vector`` is the embedded text when the
+    caller has it already.
     """
 
     text: str
     dataset_ids: tuple[str, ...]
     vector_dataset_ids: tuple[str, ...] = ()
     embed_sig: str = ""
-    mode: Mode
+    mode: Mode | str
     layer: Layer
     top_k: int
     limit: int
     threshold: float | None = None
     min_scores: Mapping[str, float] = attrs.field(factory=dict)
     filter: Filter = attrs.field(factory=Filter)
+    keyword_boost: float = 0.0
+    embed_text: str = ""
+    embed_kind: EmbedKind = "query"
+    weight: float = 1.0
     vector: Vector | None = attrs.field(default=None, eq=vector_comparison, repr=False)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class QueryVariant:
+    """One wording of a query, as a `QueryRewriter` returns it.
+
+    Attributes:
+        text: what keyword lanes look for.
+        embed_text: what vector lanes embed; "" embeds ``text``.
+        embed_kind: "query", or "document" where ``embed_text`` is a passage such as the answer may
+            be (HyDE).
+        weight: how much the lists that it finds count in fusion, above 0.
+    """
+
+    text: str
+    embed_text: str = ""
+    embed_kind: EmbedKind = "query"
+    weight: float = 1.0
+
+    def __attrs_post_init__(self) -> None:
+        check_text(self.text, "the text of a query's variant")
+        check_text(self.embed_text, "the embed_text of a query's variant")
+        if not self.text.strip():
+            raise ValidationError("a query's variant has no text: give it at least one word")
+        if self.embed_kind not in ("query", "document"):
+            raise ValidationError(
+                f"embed_kind is 'query' or 'document', not {self.embed_kind!r:.60}"
+            )
+        if not 0 < self.weight < float("inf"):
+            raise ValidationError(f"the weight of a variant is above 0, not {self.weight!r:.60}")
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -151,16 +196,35 @@ class Candidate:
 
     ``key`` is the repository's own handle for `fetch`; it names one state of the unit, so
     that a candidate of a replaced set is never mistaken for the new one. ``index`` is the
-    chunk's, or `NO_CHUNK`. ``source`` is the lane's name.
+    chunk's, or `NO_CHUNK`. ``source`` is the lane's name. A lane of your own that does not know
+    keys leaves ``key`` None: the chunk is then found by its document and index.
     """
 
     dataset_id: str
     doc_name: str
     index: int
-    key: Hashable
+    key: Hashable = None
     score: float
     source: str = ""
     scores: Mapping[str, float] = attrs.field(factory=dict)
+
+
+@attrs.frozen(slots=True)
+class ChunkPlace:
+    """Where a chunk is: the key of a candidate whose lane knows no keys of the store."""
+
+    dataset_id: str
+    doc_name: str
+    index: int
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class RankedList:
+    """What one lane found for one variant of a query, best first; ``weight`` is the variant's."""
+
+    lane: str
+    candidates: Sequence[Candidate]
+    weight: float = 1.0
 
 
 @attrs.frozen(kw_only=True, slots=True)

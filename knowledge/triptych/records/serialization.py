@@ -22,16 +22,22 @@ import numpy as np
 from triptych.errors import ValidationError
 from triptych.records import Vector
 
-__all__ = ["from_dict", "to_dict"]
+__all__ = ["View", "from_dict", "to_dict"]
 
 T = TypeVar("T")
+View = Callable[[Any], Any]
+"""What a record is shown as: plain data or records, by name; or the record itself."""
+
 _Reader = Callable[[Any], Any]
 _BARE = frozenset({str, int, float, bool, types.NoneType})
 _ATOMS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
-def to_dict(value: Any) -> Any:
+def to_dict(value: Any, view: View | None = None) -> Any:
     """``value``, a record or whatever a record holds, as plain data of its own.
+
+    ``view`` shows records in another form than their fields: it is given each record, and answers
+    with what to write for it, or with the record itself.
 
     Raises:
         TypeError: it is, or holds, something that has no plain form.
@@ -40,12 +46,15 @@ def to_dict(value: Any) -> Any:
     if kind in _BARE:
         return value
     if names := _names(kind):
+        shown = value if view is None else view(value)
+        if shown is not value:
+            return to_dict(shown, view)
         fields = {name: getattr(value, name) for name in names}
-        return {k: v if type(v) in _BARE else to_dict(v) for k, v in fields.items()}
+        return {k: v if type(v) in _BARE else to_dict(v, view) for k, v in fields.items()}
     if isinstance(value, Mapping):
-        return {str(key): to_dict(each) for key, each in value.items()}
+        return {str(key): to_dict(each, view) for key, each in value.items()}
     if isinstance(value, tuple | list):
-        return [to_dict(each) for each in value]
+        return [to_dict(each, view) for each in value]
     if isinstance(value, StrEnum):
         return str(value)
     if isinstance(value, datetime):

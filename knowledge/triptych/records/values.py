@@ -17,6 +17,7 @@ __all__ = [
     "OPENING",
     "RESERVED_METADATA",
     "SNIPPET_LENGTH",
+    "EmbedKind",
     "EventKind",
     "Layer",
     "Mode",
@@ -38,6 +39,9 @@ Vector = NDArray[np.float32]
 
 StaleReason = Literal["source", "chunker", "prompt", "embedder", "input"]
 """Why a derived thing is stale: what it was made from, or with, has changed since."""
+
+EmbedKind = Literal["document", "query"]
+"""What a text is to an embedder: a passage that is stored, or a question."""
 
 NO_CHUNK = -1
 """`Hit.chunk_index` of a hit that is a layer or a whole document."""

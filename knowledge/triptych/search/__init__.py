@@ -1,1 +1,1 @@
-"""Search: a query is judged, its lanes run in parallel, a ranker fuses them."""
+"""Search: validate, rewrite, retrieve, fuse, hydrate, postprocess, cut."""

@@ -1,4 +1,4 @@
-"""Runs the lanes of a query in parallel and fuses them."""
+"""Runs the retrievers of a query side by side, and fuses what they find."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
 from operator import itemgetter
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import attrs
 
 from triptych.contracts import LocalRetriever, Ranker, Retriever
 from triptych.errors import CancelledError, NotAvailableError, ValidationError
-from triptych.records import Candidate, Candidates, Mode, ResolvedQuery
+from triptych.records import Candidate, Candidates, ChunkPlace, Mode, RankedList, ResolvedQuery
 from triptych.search.fusion import RRFRanker, in_order
 
 __all__ = ["FusedRanking", "SearchEngine", "Target"]
@@ -33,15 +33,21 @@ class FusedRanking:
     warnings: tuple[str, ...] = ()
     exhausted: bool = False
 
+    def above(self, threshold: float | None) -> Sequence[Candidate]:
+        """Return the candidates whose score is ``threshold`` or more; None: all."""
+        if threshold is None:
+            return self.candidates
+        return [each for each in self.candidates if each.score >= threshold]
+
 
 class SearchEngine:
-    """Routes a query to the retrievers of its tier, then to the ranker.
+    """Routes a query to the retrievers of its target, then to the ranker.
 
-    In hybrid mode every lane runs, at the same time but for those in this process, and the
-    ranker fuses them in the order of the retrievers: the answer never depends on which finished
-    first. A lane that fails is
-    named in the warnings; when all fail, the first error is raised. In a single mode only
-    the lane of that name runs, its scores are the result's, and its error is the caller's.
+    In hybrid mode every retriever runs for every variant of the query, at the same time except
+    for those in this process. The ranker fuses their lists in the order of the retrievers, so the
+    answer never depends on which finished first. A retriever that fails is named in the warnings;
+    when all fail, the first error is raised. In a single mode only the retriever of that name
+    runs, and its error is the caller's; with one variant, its scores are the result's.
     """
 
     def __init__(
@@ -51,27 +57,27 @@ class SearchEngine:
         document: Sequence[Retriever] = (),
         ranker: Ranker | None = None,
     ) -> None:
-        """Wire the lanes of each tier; ``ranker`` None is `RRFRanker`.
+        """Wire the retrievers of each target; ``ranker`` None is `RRFRanker`.
 
         Raises:
-            ValidationError: two retrievers of one tier have the same name.
+            ValidationError: two retrievers of one target have the same name.
         """
-        self._tiers: Mapping[Target, Sequence[Retriever]] = {
+        self._targets: Mapping[Target, Sequence[Retriever]] = {
             "chunk": tuple(chunk),
             "layer": tuple(layer),
             "document": tuple(document),
         }
-        for tier, lanes in self._tiers.items():
+        for target, lanes in self._targets.items():
             for name, count in Counter(lane.name for lane in lanes).items():
                 if count > 1:
                     raise ValidationError(
-                        f"{count} {tier} retrievers are called {name!r}: give each a name of its "
+                        f"{count} {target} retrievers are called {name!r}: give each a name of its "
                         "own, under which the ranker and a hit's scores know it"
                     )
         # Found once: asking a Protocol costs more than many a lane's own work.
         self._local = {
             id(lane): lane
-            for lanes in self._tiers.values()
+            for lanes in self._targets.values()
             for lane in lanes
             if isinstance(lane, LocalRetriever) and lane.in_process
         }
@@ -79,25 +85,44 @@ class SearchEngine:
         self._pool: ThreadPoolExecutor | None = None
         self._pool_pid = 0
 
-    def recall(self, tier: Target, query: ResolvedQuery) -> FusedRanking:
-        """Everything the lanes find, fused."""
-        retrievers = self._tiers[tier]
-        if query.mode is not Mode.HYBRID:
-            retrievers = [r for r in retrievers if r.name == query.mode]
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        """The names of all lanes, each once, in the order of the retrievers."""
+        return tuple(
+            dict.fromkeys(each.name for several in self._targets.values() for each in several)
+        )
+
+    def retrieve(
+        self, target: Target, variants: Sequence[ResolvedQuery], depth: int = 0
+    ) -> FusedRanking:
+        """Return everything that the lanes find for ``variants`` of one query, fused.
+
+        Each lane reaches as deep as the variant's ``limit`` says, or ``depth`` where that is more.
+        """
+        query = variants[0]
+        if depth > query.limit:
+            variants = [attrs.evolve(each, limit=depth) for each in variants]
+            query = variants[0]
+        retrievers = self._targets[target]
+        if query.mode != Mode.HYBRID:
+            retrievers = [each for each in retrievers if each.name == query.mode]
             if not retrievers:
                 raise NotAvailableError(
-                    f"no {query.mode} lane is wired for {tier} search: give the SearchEngine "
+                    f"no {query.mode} lane is wired for {target} search: give the SearchEngine "
                     "a retriever of that name"
                 )
-            name = retrievers[0].name
-            lane = _floor(name, retrievers[0].recall(query), query)
-            return FusedRanking(candidates=in_order(lane, name), exhausted=len(lane) < query.limit)
-        lanes, warnings = self._run(retrievers, query)
-        fused = self.ranker.rank(lanes)
+            if len(variants) == 1:
+                name = retrievers[0].name
+                lane = _floor(name, _keyed([retrievers[0].recall(query)])[0], query)
+                return FusedRanking(
+                    candidates=in_order(lane, name), exhausted=len(lane) < query.limit
+                )
+        calls = [(retriever, variant) for retriever in retrievers for variant in variants]
+        lists, warnings = self._run(calls)
         return FusedRanking(
-            candidates=fused,
+            candidates=self.ranker.rank(query, lists),
             warnings=tuple(warnings),
-            exhausted=all(len(lane) < query.limit for lane in lanes.values()),
+            exhausted=all(len(each.candidates) < query.limit for each in lists),
         )
 
     def close(self) -> None:
@@ -107,27 +132,30 @@ class SearchEngine:
             pool.shutdown(wait=True)
 
     def _run(
-        self, retrievers: Sequence[Retriever], query: ResolvedQuery
-    ) -> tuple[dict[str, Sequence[Candidate]], list[str]]:
-        begun = [self._begun(lane, query, at) for at, lane in enumerate(retrievers)]
+        self, calls: Sequence[tuple[Retriever, ResolvedQuery]]
+    ) -> tuple[list[RankedList], list[str]]:
+        begun = [self._begun(lane, query, at) for at, (lane, query) in enumerate(calls)]
         answers: dict[int, Sequence[Candidate] | Exception] = {}
         for _, at, call in sorted(begun, key=itemgetter(0, 1)):
             answers[at] = _attempt(call)
-        lanes: dict[str, Sequence[Candidate]] = {}
+        lists: list[RankedList] = []
         warnings: list[str] = []
         errors: list[Exception] = []
-        for at, retriever in enumerate(retrievers):
-            answer = answers[at]
+        came = [at for at, answer in answers.items() if not isinstance(answer, Exception)]
+        answers |= dict(zip(came, _keyed([answers[at] for at in came]), strict=True))
+        for at, (retriever, query) in enumerate(calls):
+            answer, name = answers[at], retriever.name
             if isinstance(answer, Exception):
                 if isinstance(answer, CancelledError | ValidationError):
                     raise answer
                 errors.append(answer)
-                warnings.append(f"the {retriever.name} lane did not run: {answer}")
+                warnings.append(f"the {name} lane did not run: {answer}")
             else:
-                lanes[retriever.name] = _floor(retriever.name, answer, query)
-        if not lanes:
+                found = _floor(name, answer, query)
+                lists.append(RankedList(lane=name, candidates=found, weight=query.weight))
+        if not lists:
             raise errors[0]
-        return lanes, warnings
+        return lists, list(dict.fromkeys(warnings))
 
     def _begun(self, lane: Retriever, query: ResolvedQuery, at: int) -> tuple[int, int, _Call]:
         """How early this thread should ask for a lane's answer, the lane's place, and how.
@@ -156,6 +184,30 @@ class SearchEngine:
             self._pool = ThreadPoolExecutor(4, thread_name_prefix="triptych-lane")
             self._pool_pid = os.getpid()
         return self._pool
+
+
+def _keyed(lists: Sequence[Any]) -> Sequence[Sequence[Candidate]]:
+    """The lists, each candidate without a key with that of another list, or else its place."""
+    # Repositories answer with `Candidates`, which have their keys.
+    if all(isinstance(found, Candidates) for found in lists):
+        return lists
+    places = {
+        ChunkPlace(each.dataset_id, each.doc_name, each.index): each.key
+        for found in lists
+        for each in found
+        if each.key is not None
+    }
+
+    def keyed(each: Candidate) -> Candidate:
+        if each.key is not None:
+            return each
+        place = ChunkPlace(each.dataset_id, each.doc_name, each.index)
+        return attrs.evolve(each, key=places.get(place, place))
+
+    return [
+        found if isinstance(found, Candidates) else [keyed(each) for each in found]
+        for found in lists
+    ]
 
 
 def _attempt(call: Callable[[], Sequence[Candidate]]) -> Sequence[Candidate] | Exception:

@@ -1,7 +1,7 @@
-"""The keyword boost: hits whose text holds the query's words move up.
+"""Postprocessors: steps on the hits of a search, after fusion and before the cut.
 
-A rough instrument, off by default: BM25 weighs words better, and hybrid search has it. It serves
-searches by vector alone, and queries where a word as it is spelt, in any place, matters most.
+Each is a `Postprocessor`. The keyword boost is the first of every search; a rerank and others come
+after it, in the order in which the Service was given them.
 """
 
 from __future__ import annotations
@@ -10,20 +10,113 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 
 import attrs
+import numpy as np
 
-from triptych.records import Hit
+from triptych.contracts import Reranker
+from triptych.errors import ValidationError
+from triptych.records import Hit, ResolvedQuery
+from triptych.search.query import over_fetch
 from triptych.text import CJKTokenizer
 from triptych.text.words import normalize, tokens
 
-__all__ = ["boosted", "query_keywords"]
+__all__ = ["KeywordBoost", "Rerank", "boost_scores", "query_keywords"]
 
 _LEAST = 3  # code points of the shortest word that counts
 _LEAST_UNSPACED = 2  # the same in scripts without spaces, where most words are that short
 _DIGITS = 9  # as fused scores are rounded
 
 
+@attrs.frozen
+class KeywordBoost:
+    """Hits whose text holds the query's words move up, as far as ``query.keyword_boost`` says.
+
+    See `boost_scores`. It is a rough instrument, off by default: BM25 weighs words better, and
+    hybrid search has it. It serves searches by vector only, and queries where a word as it is
+    spelt matters most.
+    """
+
+    def depth(self, query: ResolvedQuery) -> int:
+        """Return how many hits it chooses from: more than asked for where it is on."""
+        return over_fetch(query.top_k) if query.keyword_boost else query.top_k
+
+    def __call__(self, query: ResolvedQuery, hits: Sequence[Hit]) -> Sequence[Hit]:
+        """Return the hits with their new scores, best first."""
+        if not query.keyword_boost:
+            return hits
+        return boost_scores(hits, query_keywords(query.text), query.keyword_boost)
+
+
+@attrs.frozen
+class Rerank:
+    """Hits in the order of a `Reranker`, a model that reads query and text together.
+
+    The first ``candidates`` hits get the reranker's scores and come first, best first. Those after
+    them keep their order and their scores. ``Hit.scores["rerank"]`` is the reranker's score.
+    """
+
+    reranker: Reranker
+    candidates: int = 50
+
+    def __attrs_post_init__(self) -> None:
+        if not callable(getattr(self.reranker, "scores", None)):
+            raise ValidationError(
+                f"{self.reranker!r} is not a reranker: give an object with signature and scores"
+            )
+        if not 1 <= self.candidates <= 1000:
+            raise ValidationError(
+                f"a rerank takes 1 to 1000 candidates, not {self.candidates}: each costs a call "
+                "or a part of one"
+            )
+
+    def depth(self, query: ResolvedQuery) -> int:
+        """Return how many hits it chooses from."""
+        return max(query.top_k, self.candidates)
+
+    def __call__(self, query: ResolvedQuery, hits: Sequence[Hit]) -> Sequence[Hit]:
+        """Return the hits, reranked.
+
+        Raises:
+            ProviderError: the model could not answer.
+        """
+        head, tail = hits[: self.candidates], hits[self.candidates :]
+        if not head:
+            return hits
+        scores = np.asarray(self.reranker.scores(query.text, [hit.content for hit in head]))
+        if scores.shape != (len(head),) or not np.isfinite(scores).all():
+            raise ValidationError(
+                f"the reranker {self.reranker.signature!r} must return {len(head)} finite scores, "
+                f"and returned an array of shape {scores.shape}"
+            )
+        scored = [
+            attrs.evolve(
+                hit,
+                score=round(float(score), _DIGITS),
+                scores={**hit.scores, "rerank": float(score)},
+            )
+            for hit, score in zip(head, scores, strict=True)
+        ]
+        return [*sorted(scored, key=_in_order), *tail]
+
+
+def boost_scores(hits: Iterable[Hit], keywords: Sequence[str], weight: float) -> list[Hit]:
+    """Return the hits with ``score * (1 + weight * n)`` in place of ``score``, best first.
+
+    ``n`` is how many of ``keywords`` the hit's content holds, in any place and any case. A
+    negative score (a cosine can be one) rises by the same share of its size. Ties come in order
+    of document name, chunk index, dataset. Source: go-rag's KeywordFilter, where the weight is
+    0.1 and words are what white space separates.
+    """
+    raised = []
+    for hit in hits:
+        text = _folded(hit.content)
+        matches = sum(keyword in text for keyword in keywords)
+        score = round(hit.score + abs(hit.score) * weight * matches, _DIGITS)
+        raised.append(attrs.evolve(hit, score=score))
+    return sorted(raised, key=_in_order)
+
+
 def query_keywords(text: str) -> tuple[str, ...]:
-    """The words of a query that count, each once, folded, in their order.
+    """Return the words of a query that count for `KeywordBoost`, each once, folded, in order.
 
     A word has 3 code points or more. Scripts without spaces are cut into words as the analyzer
     cuts them, Chinese into jieba's words and the others into pairs of characters; there 2 are
@@ -36,23 +129,8 @@ def query_keywords(text: str) -> tuple[str, ...]:
     )
 
 
-def boosted(hits: Iterable[Hit], keywords: Sequence[str], weight: float) -> list[Hit]:
-    """The hits with ``score * (1 + weight * n)`` in place of ``score``, best first.
-
-    ``n`` is how many of ``keywords`` the hit's content holds, in any place and any case. A
-    negative score (a cosine can be one) rises by the same share of its size. Ties come in order
-    of document name, chunk index, dataset. Source: go-rag's KeywordFilter, where the weight is
-    0.1 and words are what white space parts.
-    """
-    raised = []
-    for hit in hits:
-        text = _folded(hit.content)
-        matches = sum(keyword in text for keyword in keywords)
-        score = round(hit.score + abs(hit.score) * weight * matches, _DIGITS)
-        raised.append(attrs.evolve(hit, score=score))
-    return sorted(
-        raised, key=lambda hit: (-hit.score, hit.doc_name, hit.chunk_index, hit.dataset_id)
-    )
+def _in_order(hit: Hit) -> tuple[float, str, int, str]:
+    return -hit.score, hit.doc_name, hit.chunk_index, hit.dataset_id
 
 
 def _folded(text: str) -> str:

@@ -5,15 +5,25 @@ Who keeps a query's fields for later, as a graph node does, calls it when they a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import attrs
 
 from triptych.errors import ValidationError
-from triptych.records import Filter, Mode, Query, Scope, check_text, to_layer, to_mode, to_scope
+from triptych.records import (
+    Filter,
+    Mode,
+    Query,
+    Scope,
+    check_text,
+    is_valid_mode,
+    to_layer,
+    to_mode,
+    to_scope,
+)
 
-__all__ = ["DEFAULT_THRESHOLD", "LANES", "MAX_TOP_K", "over_fetch", "resolve_mode", "validate"]
+__all__ = ["DEFAULT_THRESHOLD", "MAX_TOP_K", "over_fetch", "resolve_mode", "validate"]
 
 DEFAULT_THRESHOLD = 0.1 / 2.2
 """A keyword score below which a chunk says little, for ``min_scores={"bm25": …}``. Nothing uses
@@ -22,15 +32,16 @@ it by itself.
 The reference's value is 0.1. Its BM25 has the same idf, k1 and b as ours, and the constant factor
 ``k1 + 1`` = 2.2, which Lucene's formula leaves out. The quotient keeps the same chunks here."""
 
-LANES = ("bm25", "vector")
 MAX_TOP_K = 10_000
 _MAX_QUERY = 100_000
 _MOST_BOOST = 1000
 _LEAST_DEPTH = 30  # candidates a lane brings to fusion at least: docs/explanation/retrieval.md
 
 
-def validate(query: Query) -> tuple[Query, Filter]:
-    """The query with every field in its canonical type, and its filter.
+def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query, Filter]:
+    """Return the query with every field in its canonical type, and its filter.
+
+    ``lanes`` are the names of the lanes that ``mode`` and ``min_scores`` may name; None takes any.
 
     Raises:
         ValidationError: a field is invalid; the message names it and says what can.
@@ -50,11 +61,11 @@ def validate(query: Query) -> tuple[Query, Filter]:
     judged = attrs.evolve(
         query,
         layer=to_layer(query.layer),
-        mode=None if query.mode is None else to_mode(query.mode),
+        mode=None if query.mode is None else _mode(query.mode, lanes),
         scope=to_scope(query.scope),
         top_k=_top_k(query.top_k),
         threshold=None if query.threshold is None else _number(query.threshold, "threshold"),
-        min_scores=_min_scores(query.min_scores),
+        min_scores=_min_scores(query.min_scores, lanes),
         fresh_only=_switch(query.fresh_only),
         keyword_boost=_share(query.keyword_boost),
     )
@@ -68,20 +79,35 @@ def validate(query: Query) -> tuple[Query, Filter]:
     return judged, _filter(judged.where)
 
 
-def resolve_mode(mode: Mode | str | None, *, has_embedder: bool) -> Mode:
-    """The mode that a search runs in: None is hybrid with an embedder, else keyword.
+def resolve_mode(
+    mode: Mode | str | None, *, has_embedder: bool, lanes: Collection[str] = ()
+) -> Mode | str:
+    """Return the mode that a search runs in: None is hybrid with an embedder, else keyword.
+
+    The name of one of ``lanes`` is a mode too: that lane only.
 
     Raises:
-        ValidationError: ``mode`` is no mode.
+        ValidationError: there is no such mode.
     """
     if mode is None:
         return Mode.HYBRID if has_embedder else Mode.BM25
-    return to_mode(mode)
+    return _mode(mode, lanes)
 
 
 def over_fetch(top_k: int) -> int:
     """How deep a lane reaches so that fusion has enough to choose from."""
     return max(_LEAST_DEPTH, 2 * top_k)
+
+
+def _mode(value: Any, lanes: Collection[str] | None) -> Mode | str:
+    if is_valid_mode(value):
+        return to_mode(value)
+    if isinstance(value, str) and value and (lanes is None or value in lanes):
+        return value
+    names = dict.fromkeys([*map(str, Mode), *(lanes or ())])
+    raise ValidationError(
+        f"there is no mode {value!r}: choose one of {', '.join(map(repr, names))}"
+    )
 
 
 def _top_k(value: Any) -> int:
@@ -117,13 +143,13 @@ def _share(value: Any) -> float:
     return share
 
 
-def _min_scores(value: Any) -> dict[str, float]:
+def _min_scores(value: Any, lanes: Collection[str] | None) -> dict[str, float]:
     if not isinstance(value, Mapping):
         raise ValidationError("min_scores must map a lane's name to its least score")
     for lane in value:
-        if lane not in LANES:
+        if lanes is not None and lane not in lanes:
             raise ValidationError(
-                f"min_scores names the lane {lane!r}; the lanes are {' and '.join(LANES)}"
+                f"min_scores names the lane {lane!r}; the lanes are {' and '.join(lanes)}"
             )
     return {lane: _number(score, f"min_scores[{lane!r}]") for lane, score in value.items()}
 

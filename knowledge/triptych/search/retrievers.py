@@ -16,7 +16,7 @@ from triptych.contracts import (
     LayerRepo,
 )
 from triptych.errors import NotAvailableError
-from triptych.ingestion.embedding import CoverageGate, embed_query
+from triptych.ingestion.embedding import CoverageGate, embed
 from triptych.records import Candidate, ChunkQuery, Layer, LayerQuery, Mode, ResolvedQuery, Vector
 
 __all__ = [
@@ -53,7 +53,7 @@ class QueryEmbedder:
         self._seconds = 1.0  # what embedding a query took lately; a guess at first
 
     def vector(self, query: ResolvedQuery) -> Vector:
-        """The vector of ``query.text``.
+        """Return the vector of ``query.embed_text``, or of ``query.text`` where that is empty.
 
         Raises:
             NotAvailableError: there is no embedder, no dataset of its space, or too little of
@@ -72,10 +72,11 @@ class QueryEmbedder:
             )
         if query.vector is not None:
             return query.vector
-        if objection := self._coverage.objection(query.text):
+        text = query.embed_text or query.text
+        if objection := self._coverage.objection(text):
             raise NotAvailableError(objection)
         began = time.perf_counter()
-        vector = embed_query(self._embedder, query.text)
+        vector: Vector = embed(self._embedder, [text], kind=query.embed_kind)[0]
         self._seconds += (time.perf_counter() - began - self._seconds) / 4
         return vector
 

@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych._internal.digests import digest
-from triptych.contracts import EmbedKind
 from triptych.errors import ProviderError
-from triptych.records import Generation, Message, Usage
+from triptych.records import EmbedKind, Generation, Message, Usage
 from triptych.testing.builders import DIMENSION, vector_of
 
 __all__ = [

@@ -17,7 +17,6 @@ from triptych.contracts import (
     DocLevelSearcher,
     DocVectorSearcher,
     Embedder,
-    EmbedKind,
     VectorReader,
 )
 from triptych.deadlines import deadline
@@ -32,7 +31,7 @@ from triptych.errors import (
     StoreError,
     ValidationError,
 )
-from triptych.records import Layer, NewDocument, Query, RebuildScope
+from triptych.records import EmbedKind, Layer, NewDocument, Query, RebuildScope
 from triptych.service import Service, ServiceOptions
 from triptych.testing.fakes import CoveringEmbedder, Failing, FakeEmbedder
 from triptych.testing.harness import Harness, HarnessTests, Store, power

@@ -79,7 +79,7 @@ WAYS = ["list", "get", "get_info", "rebuild", "open", "put"]
 
 def mirrored(store: FilesStore, name: str = "a.md") -> tuple[str, int] | None:
     """What the mirror has, which searches see; nothing is looked at."""
-    found = store.sql.documents.get("docs", name)
+    found = store.mirror.documents.get("docs", name)
     return None if found is None else (found.content, found.version)
 
 
@@ -126,8 +126,10 @@ def test_old_files_are_not_read_again(root: Path, monkeypatch: pytest.MonkeyPatc
         time.sleep(0.3)  # beyond the span in which a time says nothing
         versions(store)
         read: list[str] = []
-        monkeypatch.setattr(type(store.keeper.disk), "read", lambda self, path: read.append(path))
-        store.sql.documents.get("docs", "a.md")
+        monkeypatch.setattr(
+            type(store.workspace.disk), "read", lambda self, path: read.append(path)
+        )
+        store.mirror.documents.get("docs", "a.md")
         store.documents.get("docs", "a.md")
         store.documents.get_info("docs", "a.md")
         assert read == []

@@ -95,7 +95,7 @@ def test_no_two_documents_are_in_each_others_way(names: list[str]) -> None:
             for document in new[:half]:
                 store.documents.put("d", document)
             store.documents.put_many("d", new[half:])
-            paths = [found for found, _ in store.keeper.disk.walk("d")]
+            paths = [found for found, _ in store.workspace.disk.walk("d")]
             assert len({fold(path) for path in paths}) == len(names)
             ways = {path[:end] for path in paths for end, c in enumerate(path) if c == "/"}
             assert len({fold(way) for way in ways}) == len(ways)

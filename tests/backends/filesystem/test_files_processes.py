@@ -313,7 +313,7 @@ def test_a_fork_waits_for_a_write_and_leaves_both_sides_working(tmp_path: Path) 
         inside = threading.Event()
 
         def hold() -> None:
-            with store.keeper.locked():
+            with store.writer.locked():
                 inside.set()
                 time.sleep(0.2)
 
@@ -345,7 +345,7 @@ def test_a_child_forked_in_a_long_write_takes_its_turn(
         inside, leave = threading.Event(), threading.Event()
 
         def hold() -> None:
-            with store.keeper.lock.held():
+            with store.writer.lock.held():
                 inside.set()
                 leave.wait(30)
 

@@ -33,7 +33,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("filled") / "kb.db"
     with triptych.open(path, embedder="hash") as kb:
         fill(kb)
-        kb.documents.store.index.publish("d")  # type: ignore[attr-defined]  # SqlDocuments
+        kb.documents.searcher.index.publish("d")  # type: ignore[attr-defined]  # SqlDocuments
     with closing(sqlite3.connect(path)) as driver:
         driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return path

@@ -145,7 +145,7 @@ def _read_all(path: Path) -> None:
 def test_changed_content_fails_its_sha256(path: Path) -> None:
     with SqlStore.open(path) as store:
         put_with_config(store)
-        with store.writing() as tx:
+        with store.database.writing() as tx:
             tx.driver.execute("UPDATE document SET content = CAST('other' AS BLOB)")
         with pytest.raises(CorruptStoreError, match="SHA-256"):
             store.documents.get("d", "a")
@@ -154,7 +154,7 @@ def test_changed_content_fails_its_sha256(path: Path) -> None:
 def test_vector_of_a_wrong_width_is_corrupt(path: Path) -> None:
     with SqlStore.open(path) as store:
         put_with_config(store)
-        with store.writing() as tx:
+        with store.database.writing() as tx:
             tx.driver.execute("UPDATE vector SET data = x'00000000'")
         with pytest.raises(CorruptStoreError, match="4 bytes where 32"):
             list(store.chunks.iter_chunks("d", vectors=True))
@@ -208,7 +208,7 @@ def test_full_disk_is_named_and_nothing_is_half_stored(path: Path) -> None:
 
 
 def _write_too_much(store: SqlStore) -> None:
-    with store.writing() as tx:
+    with store.database.writing() as tx:
         pages = tx.driver.execute("PRAGMA page_count").fetchone()[0]
         tx.driver.execute(f"PRAGMA max_page_count={pages + 2}")
         tx.dataset("other", live=True)

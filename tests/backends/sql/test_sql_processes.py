@@ -105,7 +105,7 @@ def test_fork_waits_for_a_write_under_way_or_tears_the_child_off(
         inside, leave = threading.Event(), threading.Event()
 
         def hold() -> None:
-            with store.writing():
+            with store.database.writing():
                 inside.set()
                 leave.wait(30)
 
@@ -174,7 +174,7 @@ def test_vectors_of_a_replaced_set_go_unless_another_set_needs_them(path: Path) 
         put(store, "a", "shared\nalone\n")
         put(store, "b", "shared\n")
         put(store, "a", "other\n")
-        with store.reading() as session:
+        with store.database.reading() as session:
             digests = session.driver.execute("SELECT count(*) FROM vector").fetchone()[0]
         assert digests == 2
 

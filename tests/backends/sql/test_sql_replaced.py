@@ -98,7 +98,7 @@ def test_store_whose_file_is_another_says_so_and_ends(
 
 def test_write_into_a_file_that_is_replaced_meanwhile_is_not_acknowledged(path: Path) -> None:
     def write(store: SqlStore) -> None:
-        with store.writing() as tx:
+        with store.database.writing() as tx:
             tx.dataset("new")
             replace(path)
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from triptych.errors import ValidationError
-from triptych_adapters.tools.arguments import check_schema, read_arguments
+from triptych.records import DerivedSig, Layer, NewDocument
+from triptych_adapters.wire.arguments import check_schema, json_schema, read_arguments
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -167,3 +168,95 @@ def test_a_schema_that_would_not_be_honoured_is_refused(change: dict[str, Any]) 
     check_schema(SCHEMA)
     with pytest.raises(ValidationError):
         check_schema({**SCHEMA, "required": [], **change})
+
+
+# What is nested
+
+
+NESTED: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "tags": {"type": "array", "items": {"type": "string"}, "description": "Several."},
+        "where": {
+            "type": "object",
+            "additionalProperties": {
+                "anyOf": [{"type": "integer"}, {"type": "array", "items": {"type": "integer"}}]
+            },
+            "description": "Conditions.",
+        },
+        "item": {**json_schema(NewDocument), "description": "A record."},
+    },
+    "required": [],
+    "additionalProperties": False,
+}
+
+
+def test_lists_and_objects_are_read_in_depth() -> None:
+    check_schema(NESTED)
+    given = {
+        "tags": ["a", "b"],
+        "where": {"x": 1.0, "y": [2, 3.0]},
+        "item": {"name": "a", "content": "b", "metadata": None, "if_version": 2},
+    }
+    assert read_arguments("find", NESTED, given) == given
+    assert read_arguments("find", NESTED, {"item": given["item"] | {"metadata": {"k": "v"}}})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"tags": "a"}, "the argument 'tags' must be a list, not \"a\""),
+        ({"tags": ["a", 1]}, "the argument 'tags'[1] must be a string, not 1"),
+        ({"tags": ["\ud800"]}, "the argument 'tags'[0] holds a lone surrogate"),
+        ({"where": []}, "the argument 'where' must be an object, not []"),
+        (
+            {"where": {"x": "1"}},
+            "the argument 'where'['x'] must be a whole number or a list, not \"1\"",
+        ),
+        ({"where": {"x": None}}, "a whole number or a list, or be left out, not null"),
+        ({"item": {"name": "a"}}, "the argument 'item' lacks 'content'"),
+        ({"item": {"name": "a", "content": 5}}, "'item'['content'] must be a string, not 5"),
+        ({"item": {"name": "a", "content": "b", "x": 1}}, "'item' has no \"x\", its fields are"),
+        (
+            {"item": {"name": "a", "content": "b", "metadata": {"k": None}}},
+            "'item'['metadata']['k'] must be a string, or be left out, not null",
+        ),
+    ],
+)
+def test_a_fault_in_depth_is_told_by_its_place(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError) as raised:
+        read_arguments("find", NESTED, given)
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "nested",
+    [
+        {"type": "array", "items": {"type": "string", "pattern": "x"}},
+        {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        {"type": "object"},
+        {"type": "object", "additionalProperties": {"type": "date"}},
+        {"anyOf": [{"type": "string"}, {"type": "string", "format": "date"}]},
+    ],
+)
+def test_a_nested_schema_that_would_not_be_honoured_is_refused(nested: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        check_schema({**NESTED, "properties": {"a": {**nested, "description": "x"}}})
+
+
+SIGS = ("chunker_sig", "prompt_sig", "embed_sig", "input_sig")
+
+
+def test_the_schema_of_a_record_says_what_is_read_as_one() -> None:
+    assert json_schema(DerivedSig) == {
+        "type": "object",
+        "properties": {
+            "source_version": {"type": "integer"},
+            **{name: {"type": "string"} for name in SIGS},
+        },
+        "required": [],
+        "additionalProperties": False,
+    }
+    assert json_schema(Layer) == {"type": "string", "enum": ["L0", "L1", "L2"]}
+    with pytest.raises(TypeError, match="no JSON Schema"):
+        json_schema(object)

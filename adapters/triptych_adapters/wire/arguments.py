@@ -1,0 +1,267 @@
+"""Arguments that come from outside as JSON, checked by a JSON Schema.
+
+A model, a request or a tool's caller wrote them: a message says what is wrong with each argument,
+and what it takes. The schema is draft 2020-12 of JSON Schema, as much of it as is needed here: an
+object of strings, numbers, integers, booleans, and arrays and objects of these, with enum, minimum,
+maximum, default and anyOf. A keyword that would not be honoured is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import types
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+
+import attrs
+
+from triptych.errors import ValidationError
+from triptych.records import check_text
+
+__all__ = ["check_schema", "json_schema", "read_arguments"]
+
+_TYPES: Final = {
+    "string": "a string",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "null",
+}
+_ATOMS: Final = {str: "string", int: "integer", float: "number", bool: "boolean"}
+_KEYWORDS: Final = {"type", "description", "enum", "default", "minimum", "maximum"}
+_OBJECT_KEYWORDS: Final = {"type", "properties", "required", "additionalProperties"}
+_NESTED_KEYWORDS: Final = {
+    "array": {"type", "description", "default", "items"},
+    "object": {"description", *_OBJECT_KEYWORDS},
+}
+
+
+def json_schema(hint: Any) -> dict[str, Any]:
+    """The JSON Schema of what `from_dict` reads as ``hint``: a record, or what a field holds.
+
+    Raises:
+        TypeError: JSON has no such values.
+    """
+    origin, inner = get_origin(hint), get_args(hint)
+    if hint in _ATOMS:
+        return {"type": _ATOMS[hint]}
+    if hint is datetime:
+        return {"type": "string"}
+    if origin is Literal:
+        return {"type": "string", "enum": list(inner)}
+    if origin in (Union, types.UnionType) and len(inner) == 2 and inner[1] is types.NoneType:
+        return {"anyOf": [json_schema(inner[0]), {"type": "null"}]}
+    if origin is tuple and inner[1:] == (...,):
+        return {"type": "array", "items": json_schema(inner[0])}
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return {"type": "object", "additionalProperties": json_schema(inner[1])}
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return {"type": "string", "enum": [str(member) for member in hint]}
+    if isinstance(hint, type) and attrs.has(hint):
+        hints, fields = get_type_hints(hint), attrs.fields(hint)
+        return {
+            "type": "object",
+            "properties": {field.name: json_schema(hints[field.name]) for field in fields},
+            "required": [field.name for field in fields if field.default is attrs.NOTHING],
+            "additionalProperties": False,
+        }
+    raise TypeError(f"{hint} has no JSON Schema")
+
+
+def check_schema(parameters: Mapping[str, Any]) -> None:
+    """Refuse a schema that `read_arguments` would not honour in full.
+
+    Raises:
+        ValidationError: it is no object schema that forbids additional properties, or a
+            property lacks a description, or has an unknown keyword or type.
+    """
+    unknown = set(parameters) - _OBJECT_KEYWORDS
+    properties = parameters.get("properties")
+    if (
+        unknown
+        or parameters.get("type") != "object"
+        or parameters.get("additionalProperties") is not False
+        or not isinstance(properties, Mapping)
+    ):
+        raise ValidationError(
+            "a tool's parameters are {'type': 'object', 'properties': {…}, 'required': […], "
+            f"'additionalProperties': False}}{f', without {sorted(unknown)}' if unknown else ''}"
+        )
+    for name in parameters.get("required", ()):
+        if name not in properties:
+            raise ValidationError(f"the required argument {name!r} is none of the properties")
+    for name, schema in properties.items():
+        _check(f"the argument {name!r}", schema)
+        if not schema.get("description"):
+            raise ValidationError(f"the argument {name!r} needs a description for the model")
+
+
+def _check(what: str, schema: Mapping[str, Any]) -> None:
+    """Refuse the schema of a value that `_value` would not honour."""
+    choices = schema.get("anyOf")
+    kind = schema.get("type")
+    known = {"anyOf", "description"} if choices else _NESTED_KEYWORDS.get(kind or "", _KEYWORDS)
+    if unknown := set(schema) - known:
+        raise ValidationError(f"{what} has keywords unknown here: {unknown}")
+    if not choices and kind not in _TYPES:
+        raise ValidationError(f"{what} must be one of {', '.join(_TYPES)}")
+    below = list(choices or ())
+    if kind == "array":
+        below.append(schema.get("items", {}))
+    elif kind == "object":
+        below += schema.get("properties", {}).values()
+        if schema.get("additionalProperties") is not False:
+            below.append(schema.get("additionalProperties", {}))
+    for each in below:
+        _check(what, each)
+
+
+def read_arguments(
+    tool: str, parameters: Mapping[str, Any], arguments: Mapping[str, Any] | str
+) -> dict[str, Any]:
+    """The arguments in their types, with the schema's defaults filled in.
+
+    ``arguments`` is a mapping or its JSON text. As in JSON Schema 5.0 is a whole number (and
+    becomes 5), true is no number, and null is no string.
+
+    Raises:
+        ValidationError: names every argument that is missing, unknown or not as expected.
+    """
+    given = _mapping(tool, arguments)
+    properties: Mapping[str, Mapping[str, Any]] = parameters["properties"]
+    faults = [
+        f"the argument {name!r} is missing: {properties[name]['description']}"
+        for name in parameters.get("required", ())
+        if name not in given
+    ]
+    values = {name: schema["default"] for name, schema in properties.items() if "default" in schema}
+    for name, value in given.items():
+        if name not in properties:
+            known = ", ".join(properties)
+            faults.append(f"there is no argument {_shown(name)}, the arguments are {known}")
+            continue
+        try:
+            values[name] = _value(f"the argument {name!r}", properties[name], value)
+        except ValidationError as error:
+            faults.append(str(error))
+    if faults:
+        raise ValidationError(f"{tool}: {'; '.join(faults)}")
+    return values
+
+
+def _mapping(tool: str, arguments: Mapping[str, Any] | str) -> Mapping[str, Any]:
+    value: Any = arguments
+    if isinstance(arguments, str):
+        try:
+            value = json.loads(arguments)
+        except (ValueError, RecursionError) as error:
+            raise ValidationError(
+                f"the arguments of {tool} are no JSON ({error}): give one JSON object"
+            ) from error
+    if not isinstance(value, Mapping):
+        raise ValidationError(
+            f"the arguments of {tool} must be one JSON object, not {_shown(value)}"
+        )
+    return value
+
+
+def _value(what: str, schema: Mapping[str, Any], value: Any) -> Any:
+    """One argument, or what is in one, in its type."""
+    if "anyOf" in schema:
+        return _any_of(what, schema, value)
+    kind = schema["type"]
+    if kind == "null" and value is None:
+        return None
+    if kind == "array" and isinstance(value, list | tuple):
+        return [_value(f"{what}[{at}]", schema["items"], each) for at, each in enumerate(value)]
+    if kind == "object" and isinstance(value, Mapping):
+        return _object(what, schema, value)
+    read: Any = None
+    if kind == "string" and isinstance(value, str):
+        read = check_text(value, what)
+    elif kind == "boolean" and isinstance(value, bool):
+        read = value
+    elif kind in ("integer", "number") and _is_number(value):
+        if kind == "number":
+            read = value
+        elif isinstance(value, int) or value.is_integer():
+            read = int(value)
+    if read is None or not _is_allowed(schema, read):
+        raise _fault(what, schema, value)
+    return read
+
+
+def _any_of(what: str, schema: Mapping[str, Any], value: Any) -> Any:
+    """A value that fits one of several schemas, of which null is often one."""
+    choices = [each for each in schema["anyOf"] if (each.get("type") == "null") is (value is None)]
+    if len(choices) == 1:
+        return _value(what, choices[0], value)
+    for choice in choices:
+        with suppress(ValidationError):
+            return _value(what, choice, value)
+    raise _fault(what, schema, value)
+
+
+def _object(what: str, schema: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any]:
+    """An object, each of its values in its type."""
+    properties = schema.get("properties", {})
+    for name in schema.get("required", ()):
+        if name not in value:
+            raise ValidationError(f"{what} lacks {name!r}")
+    read: dict[str, Any] = {}
+    for name, each in value.items():
+        below = properties.get(name, schema.get("additionalProperties"))
+        if not isinstance(name, str) or not below:
+            known = ", ".join(properties)
+            raise ValidationError(f"{what} has no {_shown(name)}, its fields are {known}")
+        check_text(name, f"a key of {what}")
+        read[name] = _value(f"{what}[{name!r}]", below, each)
+    return read
+
+
+def _fault(what: str, schema: Mapping[str, Any], value: Any) -> ValidationError:
+    hint = ", or be left out" if value is None else ""
+    return ValidationError(f"{what} must be {_expected(schema)}{hint}, not {_shown(value)}")
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+
+
+def _is_allowed(schema: Mapping[str, Any], value: Any) -> bool:
+    if "enum" in schema and value not in schema["enum"]:
+        return False
+    return not (
+        ("minimum" in schema and value < schema["minimum"])
+        or ("maximum" in schema and value > schema["maximum"])
+    )
+
+
+def _expected(schema: Mapping[str, Any]) -> str:
+    if "anyOf" in schema:
+        return " or ".join(map(_expected, schema["anyOf"]))
+    if "enum" in schema:
+        return f"one of {', '.join(json.dumps(choice) for choice in schema['enum'])}"
+    words = _TYPES[schema["type"]]
+    if "minimum" in schema:
+        words += f" from {schema['minimum']}"
+    if "maximum" in schema:
+        words += f" to {schema['maximum']}"
+    return words
+
+
+def _shown(value: Any) -> str:
+    """``value`` for a message: as JSON writes it where it can, and short."""
+    try:
+        text = json.dumps(value, ensure_ascii=True)
+    except (TypeError, ValueError, RecursionError):
+        return f"a value of type {type(value).__name__}"
+    return text if len(text) <= 60 else f"{text[:59]}…"

@@ -1,0 +1,137 @@
+"""How errors leave Triptych: for each class an exit code, a status of HTTP, and what to do."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, Final
+
+import attrs
+
+from triptych import errors
+
+__all__ = ["ERRORS", "ErrorForm", "Exit", "error_form", "error_json"]
+
+
+class Exit(IntEnum):
+    """How a run of ``triptych`` ended."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    CONFLICT = 4
+    STORE = 5
+    MODEL = 6
+    NOT_AVAILABLE = 7
+    PARTIAL = 8
+    INTERRUPTED = 130
+    BROKEN_PIPE = 141
+
+
+@attrs.frozen(slots=True)
+class ErrorForm:
+    """What a class of errors is outside of Python.
+
+    Attributes:
+        kind: the class; its row is also that of the subclasses that have none.
+        exit_code: how a command ends with it.
+        status: of HTTP.
+        hint: what to do about it on the command line, "" where the message says it all.
+    """
+
+    kind: type[errors.TriptychError]
+    exit_code: Exit
+    status: int
+    hint: str = ""
+
+
+_STORE = "`triptych status` shows which store is meant"
+_STAYS = "documents that were stored stay, and `triptych rebuild` derives what is missing"
+_EMBEDDER = (
+    "`triptych status` names the embedder a dataset was filled with, `triptych rebuild` derives it "
+    "again with the one in use"
+)
+
+ERRORS: Final = (
+    ErrorForm(errors.TriptychError, Exit.FAILED, 500),
+    ErrorForm(
+        errors.ValidationError, Exit.USAGE, 400, "add --help to the command for what it takes"
+    ),
+    ErrorForm(
+        errors.ParseError,
+        Exit.USAGE,
+        422,
+        "nothing of the file was stored: repair it, or leave it out",
+    ),
+    ErrorForm(
+        errors.NotFoundError,
+        Exit.NOT_FOUND,
+        404,
+        "`triptych status` shows the store and its datasets, `triptych list` the documents of one",
+    ),
+    ErrorForm(
+        errors.ConflictError,
+        Exit.CONFLICT,
+        409,
+        "`triptych get NAME --info` shows the version that is stored now",
+    ),
+    ErrorForm(
+        errors.NotAvailableError,
+        Exit.NOT_AVAILABLE,
+        501,
+        "`triptych status` shows what is in use",
+    ),
+    ErrorForm(errors.ModelMismatchError, Exit.MODEL, 409, _EMBEDDER),
+    ErrorForm(errors.StoreError, Exit.STORE, 500, _STORE),
+    ErrorForm(
+        errors.CorruptStoreError,
+        Exit.STORE,
+        500,
+        f"{_STORE}, `triptych doctor` what is damaged and what can be repaired",
+    ),
+    ErrorForm(
+        errors.StoreLockedError,
+        Exit.STORE,
+        503,
+        f"{_STORE}; TRIPTYCH_LOCK_TIMEOUT says how long to wait for another writer",
+    ),
+    ErrorForm(errors.SchemaVersionError, Exit.STORE, 500, _STORE),
+    ErrorForm(errors.ProviderError, Exit.MODEL, 502, _STAYS),
+    # The limit is on this installation, not on who asks it: 503, with Retry-After.
+    ErrorForm(errors.RateLimitedError, Exit.MODEL, 503, f"{_STAYS}: wait, then run it"),
+    ErrorForm(errors.ProviderTimeoutError, Exit.MODEL, 504, _STAYS),
+    ErrorForm(
+        errors.ProviderSetupError,
+        Exit.MODEL,
+        502,
+        "`triptych status` shows each setting and where it is from",
+    ),
+    ErrorForm(errors.UnusableAnswerError, Exit.MODEL, 502, _STAYS),
+    ErrorForm(errors.DerivationError, Exit.MODEL, 500, _STAYS),
+    ErrorForm(
+        errors.BudgetExceededError,
+        Exit.MODEL,
+        422,
+        "what was done is stored: raise the limit and run the command again to go on",
+    ),
+    ErrorForm(
+        errors.CancelledError,
+        Exit.FAILED,
+        503,
+        "what was committed stays: run the command again to go on",
+    ),
+)
+"""Each class of `triptych.errors` once."""
+
+_BY_KIND: Final = {form.kind: form for form in ERRORS}
+
+
+def error_form(error: BaseException | type[BaseException]) -> ErrorForm | None:
+    """The row of an error or its class, or of the nearest class above; None for a stranger's."""
+    kind = error if isinstance(error, type) else type(error)
+    return next((_BY_KIND[each] for each in kind.__mro__ if each in _BY_KIND), None)
+
+
+def error_json(error: BaseException) -> dict[str, Any]:
+    """An error as JSON has it."""
+    return {"type": type(error).__name__, "message": str(error)}

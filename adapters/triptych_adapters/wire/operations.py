@@ -1,0 +1,279 @@
+"""What a `Service` can do, as a table: each operation with its arguments, its answer, its effect.
+
+Names, defaults and answers are those of the Service's methods; here is what a signature does not
+say: whether an operation reads, writes or destroys, and what each argument is as JSON.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Any, Final, get_type_hints
+
+import attrs
+
+from triptych.context import Citation
+from triptych.context.rendering import FORMATS
+from triptych.records import DocumentSummary, Layer, Mode, NewDocument, Query, Scope
+from triptych.records.serialization import from_dict
+from triptych.service import Service
+from triptych_adapters.wire.arguments import json_schema, read_arguments
+from triptych_adapters.wire.schema import to_json
+
+__all__ = ["ARGUMENTS", "OPERATIONS", "QUERY", "Effect", "Operation"]
+
+_Schema = dict[str, Any]
+
+
+class Effect(StrEnum):
+    """What an operation does to the store."""
+
+    READS = "reads"
+    WRITES = "writes"
+    DESTROYS = "destroys"
+    """It removes what no other operation brings back."""
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Operation:
+    """One operation of a Service.
+
+    Attributes:
+        name: of the method.
+        effect: whether it reads, writes or destroys.
+        summary: what it does, in a sentence.
+        parameters: the JSON Schema of its arguments, an object.
+        result: the type of its answer: a record, several, or a plain value.
+    """
+
+    name: str
+    effect: Effect
+    summary: str
+    parameters: Mapping[str, Any] = attrs.field(repr=False)
+    result: Any
+
+    def call(self, service: Service, arguments: Mapping[str, Any] | str) -> Any:
+        """Run it with arguments from outside; the answer as JSON's types.
+
+        ``arguments`` is a mapping, or JSON text.
+
+        Raises:
+            ValidationError: an argument is missing, unknown or invalid.
+            TriptychError: as the method.
+        """
+        values = read_arguments(self.name, self.parameters, arguments)
+        read = {
+            name: from_dict(_RECORDS[name], value) if name in _RECORDS else value
+            for name, value in values.items()
+        }
+        return to_json(getattr(service, self.name)(**read))
+
+
+def _text(description: str, **more: Any) -> _Schema:
+    return {"type": "string", **more, "description": description}
+
+
+def _whole(description: str, least: int = 0) -> _Schema:
+    return {"type": "integer", "minimum": least, "description": description}
+
+
+def _choice(kind: type[StrEnum], description: str) -> _Schema:
+    return _text(description, enum=[str(member) for member in kind])
+
+
+_TEXTS: Final = {"type": "array", "items": {"type": "string"}}
+_ONE_OR_MORE: Final = {"anyOf": [{"type": "string"}, _TEXTS]}
+_RECORDS: Final[dict[str, Any]] = {
+    "citation": Citation,
+    "documents": tuple[NewDocument, ...],
+    "summaries": tuple[DocumentSummary, ...],
+}
+"""The arguments that are records."""
+
+QUERY: Final[Mapping[str, _Schema]] = {
+    "query": _text(
+        "What to find: a question in full, or the words that the text is likely to use."
+    ),
+    "dataset_id": _text(
+        "The dataset to search, by its exact id; needed unless scope is 'all'.",
+    ),
+    "scope": _choice(
+        Scope,
+        "Where to search: 'single' (one dataset, which dataset_id names) or 'all' (every "
+        "dataset, without dataset_id).",
+    ),
+    "mode": _choice(
+        Mode,
+        "How to search: 'bm25' by keyword (exact names, codes, error messages), 'vector' by "
+        "meaning, 'hybrid' by both. Leave it out unless results disappoint.",
+    ),
+    "layer": _choice(
+        Layer,
+        "What to find: 'L2' passages of the text itself, 'L1' overviews of documents, 'L0' "
+        "one-sentence abstracts of documents. Use L0 or L1 first to see what there is.",
+    ),
+    "top_k": _whole("The most hits to find. Fewer are cheaper to read.", 1),
+    "threshold": {
+        "type": "number",
+        "description": (
+            "Leave out hits whose score is below this. Scores are not comparable between modes: "
+            "look at some before you set it."
+        ),
+    },
+    "min_scores": {
+        "type": "object",
+        "additionalProperties": {"type": "number"},
+        "description": "The least score by lane ('bm25', 'vector'), before they are fused.",
+    },
+    "where": {
+        "type": "object",
+        "additionalProperties": _ONE_OR_MORE,
+        "description": (
+            "Only documents with this metadata; a list allows any of its values. The keys "
+            "doc_name, doc_prefix and heading stand for the name, its beginning and a section."
+        ),
+    },
+    "fresh_only": {"type": "boolean", "description": "Whether to leave out what is stale."},
+    "keyword_boost": {
+        "type": "number",
+        "minimum": 0,
+        "description": "Raise a score by this share for each word of the query in the text.",
+    },
+}
+"""The fields of a query."""
+
+ARGUMENTS: Final[Mapping[str, _Schema]] = {
+    "after": _text("Only names that come after this one: where the last page ended."),
+    "citation": {**json_schema(Citation), "description": "A citation, as a context has it."},
+    "content": _text("The whole text, Markdown or plain."),
+    "dataset_id": _text("The dataset, by its exact id."),
+    "doc_name": _text("The one document to rebuild; needs dataset_id."),
+    "documents": {
+        "type": "array",
+        "items": json_schema(NewDocument),
+        "description": "The documents; metadata null keeps what a document has.",
+    },
+    "folder": _text("The folder, which ends in a slash: 'guide/'."),
+    "format": _text("What the context is written in.", enum=sorted(FORMATS)),
+    "if_version": _whole("Only over this version (0: only if there is none)."),
+    "language": _text("The language that the dataset is analysed in."),
+    "layer": _choice(
+        Layer, "'L0' is the abstract, 'L1' the overview; 'L2' is the text itself, in chunks."
+    ),
+    "layers": {
+        "type": "array",
+        "items": {"type": "string", "enum": [str(layer) for layer in Layer]},
+        "description": "The layers to mix: 'L0' abstracts, 'L1' overviews, 'L2' passages.",
+    },
+    "limit": _whole("The most to list."),
+    "metadata": {
+        "type": "object",
+        "additionalProperties": {"type": "string"},
+        "description": "All metadata of the document. Leave it out to keep what there is.",
+    },
+    "name": _text("The document's name, like a path: 'notes/2024-05.md'."),
+    "new": _whole("The later version. Leave it out for the current one."),
+    "old": _whole("The earlier version."),
+    "prefix": _text("Only names that begin so."),
+    "probe": {"type": "boolean", "description": "Whether to try the embedder with two words."},
+    "prompt_sig": _text("The signature of what wrote the layer; empty for a person."),
+    "queries": {**_TEXTS, "description": "What to find, one after another."},
+    "repair": {"type": "boolean", "description": "Whether to repair what can be made again."},
+    "source_version": _whole("The version that the layer was made from."),
+    "summaries": {
+        "type": "array",
+        "items": json_schema(DocumentSummary),
+        "description": "The abstracts that the layer was made from.",
+    },
+    "token_budget": _whole("The most tokens that the context may cost."),
+    "version": _whole("A version of the document, as its history lists them."),
+}
+"""The other arguments, by name: one name means one thing."""
+
+
+def _operation(name: str, effect: Effect, *without: str) -> Operation:
+    """The operation; ``without`` are arguments for Python alone, or that play no role."""
+    method = getattr(Service, name)
+    properties: dict[str, _Schema] = {}
+    required: list[str] = []
+    for argument, schema, default in _arguments(method):
+        if argument in without:
+            continue
+        plain = _plain(default)
+        properties[argument] = schema if plain is None else {**schema, "default": plain}
+        if default is attrs.NOTHING:
+            required.append(argument)
+    return Operation(
+        name=name,
+        effect=effect,
+        summary=" ".join((inspect.getdoc(method) or "").split("\n\n")[0].split()),
+        parameters={
+            "type": "object",
+            "properties": properties,
+            "required": required,
+            "additionalProperties": False,
+        },
+        result=get_type_hints(method)["return"],
+    )
+
+
+def _arguments(method: Any) -> Iterator[tuple[str, _Schema, Any]]:
+    """The arguments of a method, in order: name, schema and default (`attrs.NOTHING`: none)."""
+    parameters = list(inspect.signature(method).parameters.values())[1:]
+    takes_query = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    for each in parameters:
+        if each.kind is not each.VAR_KEYWORD:
+            schema = (QUERY if takes_query else ARGUMENTS).get(each.name)
+            default = attrs.NOTHING if each.default is each.empty else each.default
+            yield each.name, schema or ARGUMENTS.get(each.name, {}), default
+    if takes_query:
+        for field in attrs.fields(Query):
+            if field.name != "text":  # which is the argument itself
+                yield field.name, QUERY[field.name], field.default
+
+
+def _plain(default: Any) -> Any:
+    """A default that says something to a caller outside, else None."""
+    if isinstance(default, tuple):
+        return list(default)
+    if isinstance(default, StrEnum):
+        return str(default)
+    return default if isinstance(default, bool | int | float | str) and default != "" else None
+
+
+OPERATIONS: Final[Mapping[str, Operation]] = {
+    each.name: each
+    for each in (
+        _operation("put_document", Effect.WRITES),
+        _operation("put_documents", Effect.WRITES, "progress"),
+        _operation("get_document", Effect.READS),
+        _operation("list_documents", Effect.READS),
+        _operation("history", Effect.READS),
+        _operation("diff", Effect.READS),
+        _operation("restore", Effect.WRITES),
+        _operation("list_datasets", Effect.READS),
+        _operation("create_dataset", Effect.WRITES),
+        _operation("configure_dataset", Effect.WRITES),
+        _operation("delete_document", Effect.DESTROYS),
+        _operation("delete_dataset", Effect.DESTROYS),
+        _operation("recreate", Effect.DESTROYS),
+        _operation("purge", Effect.DESTROYS),
+        _operation("search", Effect.READS),
+        _operation("search_documents", Effect.READS, "layer"),
+        _operation("search_many", Effect.READS),
+        _operation("context", Effect.READS, "counter", "layer", "top_k"),
+        _operation("verify", Effect.READS),
+        _operation("layer", Effect.READS),
+        _operation("dataset_layer", Effect.READS),
+        _operation("layers", Effect.READS),
+        _operation("put_document_layer", Effect.WRITES),
+        _operation("put_dataset_layer", Effect.WRITES),
+        _operation("put_folder_layer", Effect.WRITES),
+        _operation("rebuild", Effect.WRITES, "progress", "scope"),
+        _operation("stats", Effect.READS),
+        _operation("health", Effect.READS),
+        _operation("doctor", Effect.WRITES, "progress"),
+    )
+}
+"""Every operation of a Service, by name, in the order in which the class has them."""

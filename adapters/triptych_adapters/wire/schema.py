@@ -1,0 +1,338 @@
+"""Records as JSON: the forms that ``--json`` prints, documented and stable.
+
+The converter is `triptych.records.serialization`; here are the views of it. A record without a
+view is shown by its fields.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from triptych.records.serialization import to_dict
+from triptych.search.result_formats import hit_json
+from triptych_adapters.wire.errors import error_json
+
+if TYPE_CHECKING:
+    from triptych.context import ContextPack, Piece
+    from triptych.events import RebuildRecord
+    from triptych.layers import LayerPlan, LayerReport, PlannedLayer
+    from triptych.records import (
+        DatasetConfig,
+        DatasetStats,
+        DerivedLayer,
+        DoctorReport,
+        DocumentInfo,
+        EmbeddingSpace,
+        Failure,
+        Finding,
+        Health,
+        HealthCheck,
+        PutReport,
+        QuarantinedLayer,
+        RebuildReport,
+        Result,
+        SourceDocument,
+    )
+    from triptych.sync import SyncPlan, SyncReport
+
+__all__ = ["VIEWS", "to_json"]
+
+_Fields = dict[str, Any]
+
+
+def to_json(value: Any) -> Any:
+    """``value``, a record or a list of them, as JSON's types.
+
+    Raises:
+        TypeError: it is, or holds, something that has no JSON form.
+    """
+    return to_dict(value, _view)
+
+
+# Documents and layers
+
+
+def _document(document: SourceDocument) -> _Fields:
+    return _about(document) | {"content": document.content}
+
+
+def _document_info(document: DocumentInfo) -> _Fields:
+    return _about(document) | {"size": document.size}
+
+
+def _about(document: SourceDocument | DocumentInfo) -> _Fields:
+    from triptych.records import shown_metadata
+
+    made = {"original_sha256": document.original_sha256, "parser_sig": document.parser_sig}
+    return {
+        "dataset": document.dataset_id,
+        "name": document.name,
+        "version": document.version,
+        "updated_at": document.updated_at,
+        "metadata": shown_metadata(document.metadata),
+        **{key: value for key, value in made.items() if value},
+    }
+
+
+def _layer(layer: DerivedLayer) -> _Fields:
+    return {
+        "dataset": layer.dataset_id,
+        "name": layer.doc_name,
+        "layer": layer.layer,
+        "version": layer.sig.source_version,
+        "prompt_sig": layer.sig.prompt_sig,
+        "stale": layer.stale,
+        "content": layer.content,
+    }
+
+
+def _quarantined(quarantined: QuarantinedLayer) -> _Fields:
+    return {
+        "dataset": quarantined.dataset_id,
+        "name": quarantined.doc_name,
+        "layer": quarantined.layer,
+        "reason": quarantined.reason,
+        "message": quarantined.message,
+        "quarantined_at": quarantined.quarantined_at,
+    }
+
+
+# Answers
+
+
+def _result(result: Result) -> _Fields:
+    return {"hits": result.hits, "warnings": result.warnings, "exhausted": result.exhausted}
+
+
+def _pack(pack: ContextPack) -> _Fields:
+    return {
+        "query": pack.query,
+        "budget": pack.budget,
+        "tokens": pack.tokens,
+        "counter": pack.counter,
+        "exact": pack.exact,
+        "format": pack.format,
+        "pieces": pack.pieces,
+        "text": pack.render(),
+        "warnings": pack.warnings,
+    }
+
+
+def _piece(piece: Piece) -> _Fields:
+    from triptych.context.rendering import piece_json
+
+    return piece_json(piece)
+
+
+# Reports
+
+
+def _counts(report: Any, *names: str) -> dict[str, int]:
+    """The counts of a report; of a tuple, how many are in it."""
+    values = {name: getattr(report, name) for name in names}
+    return {name: value if isinstance(value, int) else len(value) for name, value in values.items()}
+
+
+def _failure(failure: Failure) -> _Fields:
+    return {
+        "dataset": failure.dataset_id,
+        "name": failure.name,
+        "error": error_json(failure.error),
+    }
+
+
+def _put_report(report: PutReport) -> _Fields:
+    names = ("added", "updated", "unchanged", "failed", "chunks", "embedded", "reused")
+    return {"counts": _counts(report, *names), "failures": report.failed}
+
+
+def _rebuild_report(report: RebuildReport) -> _Fields:
+    names = ("checked", "fresh", "rebuilt", "removed", "failed", "embedded", "reused")
+    return {"counts": _counts(report, *names), "failures": report.failed}
+
+
+def _rebuild_record(record: RebuildRecord) -> _Fields:
+    scope, report, error = record.scope, record.report, record.error
+    return {
+        "dataset": scope.dataset_id or None,
+        "name": scope.doc_name or None,
+        "names": scope.doc_names or None,
+        "events": record.events,
+        "attempt": record.attempt,
+        "seconds": round(record.duration, 3),
+        "retry_in": None if record.retry_in is None else round(record.retry_in, 3),
+        "error": None if error is None else error_json(error),
+        **({"counts": None, "failures": []} if report is None else _rebuild_report(report)),
+    }
+
+
+_SYNC = (
+    *("added", "updated", "renamed", "deleted", "unchanged", "repaired", "failed", "skipped"),
+    *("chunks", "embedded"),
+)
+
+
+def _sync_report(report: SyncReport) -> _Fields:
+    return _synced(report, "reused")
+
+
+def _sync_plan(plan: SyncPlan) -> _Fields:
+    return _synced(plan, "model_calls") | {"added": plan.added, "updated": plan.updated}
+
+
+def _synced(report: SyncPlan | SyncReport, cost: str) -> _Fields:
+    return {
+        "counts": _counts(report, *_SYNC, cost),
+        "renamed": report.renamed,
+        "deleted": report.deleted,
+        "failures": report.failed,
+        "skipped": report.skipped,
+    }
+
+
+def _layer_plan(plan: LayerPlan) -> _Fields:
+    names = ("artifacts", "conditional", "quarantined", "gone", "kept")
+    return {
+        "dataset": plan.dataset_id,
+        "model": plan.model,
+        "counts": _counts(plan, *names),
+        "reasons": plan.reasons,
+        "cost": plan.cost,
+        "conditional_cost": plan.conditional_cost,
+        "warnings": plan.warnings,
+    }
+
+
+def _planned_layer(item: PlannedLayer) -> _Fields:
+    return {
+        "name": item.doc_name,
+        "layer": item.layer,
+        "reason": item.reason,
+        "conditional": item.conditional,
+        "cost": item.cost,
+    }
+
+
+def _layer_report(report: LayerReport) -> _Fields:
+    names = ("made", "unchanged", "removed", "quarantined", "failed", "calls")
+    return {
+        "counts": _counts(report, *names),
+        "stopped": report.stopped,
+        "least": report.least,
+        "usage": report.usage,
+        "quarantined": report.quarantined,
+        "failures": report.failed,
+    }
+
+
+# The state of a store
+
+
+def _stats(stats: DatasetStats) -> _Fields:
+    config = stats.config
+    return {
+        "dataset": stats.dataset_id,
+        "documents": stats.documents,
+        "chunks": stats.chunks,
+        "vectors": stats.vectors,
+        "layers": stats.layers,
+        "stale": stats.stale,
+        "size": stats.size,
+        "language": None if config is None else config.language,
+        "embedder": None if config is None else config.embed_sig or None,
+        "chunker": None if config is None else config.chunker_sig,
+        "spaces": stats.spaces,
+    }
+
+
+def _config(config: DatasetConfig) -> _Fields:
+    return {
+        "language": config.language,
+        "embedder": config.embed_sig or None,
+        "chunker": config.chunker_sig,
+    }
+
+
+def _space(space: EmbeddingSpace) -> _Fields:
+    return {"embedder": space.embed_sig, "dimension": space.dimension, "vectors": space.vectors}
+
+
+def _health(health: Health) -> _Fields:
+    return {"ok": health.ok, "checks": health.checks}
+
+
+def _health_check(check: HealthCheck) -> _Fields:
+    return {
+        "name": check.name,
+        "status": check.status,
+        "detail": check.detail,
+        "remedy": check.remedy,
+    }
+
+
+def _finding(finding: Finding) -> _Fields:
+    return {
+        "check": finding.check,
+        "dataset": finding.dataset_id or None,
+        "place": finding.place,
+        "detail": finding.detail,
+        "why": finding.why,
+        "repair": finding.repair,
+        "remedy": finding.remedy,
+        "count": finding.count,
+        "examples": finding.examples,
+    }
+
+
+def _doctor_report(report: DoctorReport) -> _Fields:
+    return {
+        "clean": report.clean,
+        "findings": report.findings,
+        "repaired": report.repaired,
+        "actions": report.actions,
+        "checked": report.checked,
+        "skipped": report.skipped,
+    }
+
+
+VIEWS: Final[Mapping[str, Callable[[Any], _Fields]]] = {
+    "triptych.context.pack.ContextPack": _pack,
+    "triptych.context.records.Piece": _piece,
+    "triptych.events.record.RebuildRecord": _rebuild_record,
+    "triptych.layers.builder.records.LayerPlan": _layer_plan,
+    "triptych.layers.builder.records.LayerReport": _layer_report,
+    "triptych.layers.builder.records.PlannedLayer": _planned_layer,
+    "triptych.records.derived.DatasetConfig": _config,
+    "triptych.records.derived.DerivedLayer": _layer,
+    "triptych.records.documents.DocumentInfo": _document_info,
+    "triptych.records.documents.SourceDocument": _document,
+    "triptych.records.findings.DoctorReport": _doctor_report,
+    "triptych.records.findings.Finding": _finding,
+    "triptych.records.journal.QuarantinedLayer": _quarantined,
+    "triptych.records.queries.Hit": hit_json,
+    "triptych.records.queries.Result": _result,
+    "triptych.records.reports.DatasetStats": _stats,
+    "triptych.records.reports.EmbeddingSpace": _space,
+    "triptych.records.reports.Failure": _failure,
+    "triptych.records.reports.Health": _health,
+    "triptych.records.reports.HealthCheck": _health_check,
+    "triptych.records.reports.PutReport": _put_report,
+    "triptych.records.reports.RebuildReport": _rebuild_report,
+    "triptych.sync.report.SyncPlan": _sync_plan,
+    "triptych.sync.report.SyncReport": _sync_report,
+}
+"""The records whose form is not that of their fields, by class: named, so that none is imported
+before there is one to show."""
+
+
+@functools.cache
+def _view_of(kind: Any) -> Callable[[Any], _Fields] | None:
+    return VIEWS.get(f"{kind.__module__}.{kind.__qualname__}")
+
+
+def _view(record: Any) -> Any:
+    kind: Any = type(record)
+    view = _view_of(kind)
+    return record if view is None else view(record)

@@ -1,0 +1,169 @@
+"""What a person did to the files of one document or layer, taken over into a change.
+
+An edited file gets the next version, a new one a version above all deleted ones, and a file that
+is gone takes its document with it.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import attrs
+
+from triptych.errors import CorruptStoreError
+from triptych.records import DerivedLayer
+from triptych_backends.filesystem.change_set import ChangeSet
+from triptych_backends.filesystem.contents import (
+    BEHIND,
+    FileContent,
+    FileLayer,
+    FileSidecar,
+    find_content,
+    find_layer,
+    find_sidecar,
+)
+from triptych_backends.filesystem.formats import Sidecar
+from triptych_backends.filesystem.layout import document_file, layer_paths
+from triptych_backends.filesystem.problems import RejectedFile
+from triptych_backends.filesystem.stat_cache import CachedStat, TrackedFile
+
+__all__ = ["adopt_by_name", "adopt_document", "adopt_layer", "same_layer"]
+
+
+def adopt_document(
+    change: ChangeSet, name: str, path: str, known: TrackedFile | None
+) -> RejectedFile | None:
+    """Let ``change`` take over what happened to the files of a document by hand."""
+    disk, folder = change.workspace.disk, change.home.folder
+    file = find_content(disk, folder, path)
+    if isinstance(file, RejectedFile):
+        entry = None if file.reason.startswith(BEHIND) else disk.entry(file.path)
+        if entry is not None:
+            change.reject(file.path, entry.seen, file.reason)
+        return file
+    found = find_sidecar(disk, folder, path)
+    side = found.sidecar if isinstance(found, FileSidecar) else None
+    if file is None:
+        versions = [state.version for state in (side, known and known.sidecar) if state]
+        if versions:
+            change.remove(name, path, max(versions), None)
+        return None
+    if side is not None and side.name != name:
+        return _two_names(file, document_file(folder, path), side.name)
+    if isinstance(found, RejectedFile) and known is None:
+        return found
+    _merge(change, name, path, file, found if side else None, known)
+    return None
+
+
+def _merge(
+    change: ChangeSet,
+    name: str,
+    path: str,
+    file: FileContent,
+    found: FileSidecar | RejectedFile | None,
+    known: TrackedFile | None,
+) -> None:
+    """What the file, its sidecar and the mirror say of a document, brought together."""
+    side = found.sidecar if isinstance(found, FileSidecar) else None
+    mirrored = known.sidecar if known else None
+    fits = side if side is not None and side.sha256 == file.digest else None
+    if fits and isinstance(found, FileSidecar):
+        if mirrored is not None and fits.same(mirrored):
+            change.remember(mirrored, file.seen, found.seen, file.looked)
+            return
+        # A version that a checkout brought, or that the mirror has lost, is kept if it
+        # cannot have been another one's here.
+        if fits.version > max(mirrored.version if mirrored else 0, change.floor):
+            change.take(fits, file.data, file.seen, found.seen, file.looked)
+            return
+    if mirrored is not None and mirrored.sha256 == file.digest:
+        # The sidecar alone was lost, or was set back to an earlier one that says the same.
+        base = side or mirrored
+        if base.metadata == mirrored.metadata and base.version <= mirrored.version:
+            change.put(mirrored, file.data, write=False)
+            return
+    latest = side or mirrored
+    used = [change.home.deleted_version, change.floor]
+    used += [state.version for state in (side, mirrored) if state is not None]
+    change.put(
+        Sidecar(
+            name=name,
+            path=path,
+            sha256=file.digest,
+            version=max(used) + 1,
+            updated_at=datetime.now(UTC),
+            metadata=latest.metadata if latest else {},
+            original_sha256=fits.original_sha256 if fits else "",
+            parser_sig=fits.parser_sig if fits else "",
+        ),
+        file.data,
+        write=False,
+    )
+
+
+def adopt_by_name(change: ChangeSet, name: str) -> RejectedFile | None:
+    """`adopt_document` of the document of this name, wherever it stands."""
+    workspace = change.workspace
+    known = workspace.known(change.home.id, name)
+    path = known.look.path if known else workspace.find_path(change.home.folder, name)
+    return None if path is None else adopt_document(change, name, path, known)
+
+
+def adopt_layer(change: ChangeSet, path: str, known: CachedStat | None) -> RejectedFile | None:
+    """Let ``change`` take over what happened to a layer's file by hand."""
+    found = find_layer(change.workspace.disk, path)
+    if found is None:
+        if known is not None:
+            change.remove_layer(known)
+        return None
+    if isinstance(found, RejectedFile):
+        return found
+    problem = _misfiled(change, path, found, known)
+    if problem is not None:
+        return problem
+    layer, file = found.layer, found.file
+    try:
+        mirrored = change.workspace.mirror.layers.get(change.home.id, layer.doc_name, layer.layer)
+    except CorruptStoreError:
+        mirrored = None  # the file has it
+    kind = str(layer.layer)
+    if mirrored is not None and same_layer(mirrored, layer):
+        change.remember_layer(layer.doc_name, kind, path, file.digest, file.seen, file.looked)
+    else:
+        change.take_layer(layer, path, file.digest, file.seen, file.looked)
+    return None
+
+
+def _misfiled(
+    change: ChangeSet, path: str, found: FileLayer, known: CachedStat | None
+) -> RejectedFile | None:
+    layer = found.layer
+    name, kind, dataset = layer.doc_name, str(layer.layer), change.home.id
+    document = change.workspace.known(dataset, name)
+    taken = change.pending(name) or (document.sidecar if document else None)
+    places = layer_paths(change.home.folder, name, kind, taken.path if taken else None)
+    wrong = ""
+    if layer.dataset_id != dataset or path not in places:
+        wrong = f"says that it is layer {kind} of {name!r} in {layer.dataset_id!r}"
+    elif known is not None and (known.name, known.kind) != (name, kind):
+        wrong = f"was layer {known.kind} of {known.name!r}"
+    elif name and not name.endswith("/") and taken is None:
+        wrong = f"is of {name!r}, which does not exist"
+    if not wrong:
+        return None
+    return RejectedFile(path=path, reason=wrong, remedy="put it right, or remove it")
+
+
+def same_layer(mirrored: DerivedLayer, layer: DerivedLayer) -> bool:
+    """Whether the mirror has the layer of a file, in whatever embedding space."""
+    sig = attrs.evolve(mirrored.sig, embed_sig=layer.sig.embed_sig)
+    return (sig, mirrored.content) == (layer.sig, layer.content)
+
+
+def _two_names(file: FileContent, path: str, other: str) -> RejectedFile:
+    return RejectedFile(
+        path=path,
+        reason=f"is the document {other!r} by its sidecar",
+        remedy="rename the file, or remove the sidecar",
+    )

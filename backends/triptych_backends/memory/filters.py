@@ -1,0 +1,89 @@
+"""What passes a filter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from triptych.records import DerivedSig, Filter
+from triptych_backends.index.change_log import Field, Scored
+from triptych_backends.memory.change_log import LAYERS
+from triptych_backends.memory.truth import ChunkSet, Dataset, Truth
+
+__all__ = ["MemoryFilters", "fresh_sig"]
+
+
+class MemoryFilters:
+    """A `Filters` over the dicts."""
+
+    def __init__(self, truth: Truth) -> None:
+        self._truth = truth
+
+    def owners(
+        self, unit: Field, datasets: Sequence[str], where: Filter
+    ) -> Mapping[str, NDArray[np.int64]]:
+        """See `Filters.owners`."""
+        with self._truth as truth:
+            return {name: _owners(unit, where, truth.read(name)) for name in datasets}
+
+    def document_keys(self, found: Sequence[Scored]) -> Mapping[int, int]:
+        """See `Filters.document_keys`."""
+        keys = {}
+        with self._truth as truth:
+            for row in found:
+                state = truth.read(row.dataset)
+                stored = state.documents.get(state.names.get(row.owner, ""))
+                if stored is not None:
+                    keys[row.owner] = stored.key
+        return keys
+
+
+def _owners(unit: Field, where: Filter, state: Dataset) -> NDArray[np.int64]:
+    """The owners in this dataset that pass; under a heading are those with a chunk there."""
+    passing = []
+    for name, owner in state.owners.items():
+        stored = state.documents.get(name)
+        if not where.admits(name, stored.document.metadata if stored else {}):
+            continue
+        if where.headings is not None and not _under(where.headings, state.sets.get(name)):
+            continue
+        if where.fresh is None or _is_fresh(unit, where.fresh, state, name):
+            passing.append(owner)
+    return np.array(sorted(passing), dtype=np.int64)
+
+
+def _under(headings: frozenset[str], chunks: ChunkSet | None) -> bool:
+    wanted = {heading.casefold() for heading in headings}
+    return chunks is not None and any(
+        heading.casefold() in wanted for chunk in chunks.chunks for heading in chunk.heading_path
+    )
+
+
+def _is_fresh(unit: Field, want: DerivedSig, state: Dataset, name: str) -> bool:
+    """Whether the name's chunk set, or its layer that is searched, is there and fresh."""
+    want = fresh_sig(state, name, want)
+    if unit not in LAYERS:
+        chunks = state.sets.get(name)
+        return chunks is not None and not chunks.sig.is_stale(want)
+    if stored := state.documents.get(name):
+        want = attrs.evolve(want, input_sig=stored.info.content_sha256)
+    made = state.layers.get((name, LAYERS[unit]))
+    if made is None:
+        return False
+    sig = made.layer.sig
+    return not sig.is_stale(attrs.evolve(want, prompt_sig=want.prompt_sig or sig.prompt_sig))
+
+
+def fresh_sig(dataset: Dataset, name: str, configuration: DerivedSig) -> DerivedSig:
+    """What a fresh chunk set of this name carries; a folder's input is not known here."""
+    stored = dataset.documents.get(name)
+    if stored is None:
+        return configuration
+    return attrs.evolve(
+        configuration,
+        source_version=stored.document.version,
+        input_sig=stored.info.input_sig,
+    )

@@ -1,0 +1,28 @@
+"""How a store's repositories search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from triptych.records import Candidate, ChunkQuery
+from triptych_backends.index import Field
+
+__all__ = ["Searcher"]
+
+
+class Searcher(Protocol):
+    """One lane over one kind of unit: in an index of this process, or in the database itself."""
+
+    @property
+    def in_process(self) -> bool:
+        """The power `triptych.contracts.InProcess`."""
+        ...
+
+    def search(self, unit: Field, query: ChunkQuery) -> Sequence[Candidate]:
+        """See `ChunkRepo.search`, `DocLevelSearcher`, `DocVectorSearcher`, `LayerRepo.search`."""
+        ...
+
+    def renew(self) -> None:
+        """Forget what was deleted, if anything of it is still held."""
+        ...

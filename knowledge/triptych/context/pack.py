@@ -1,0 +1,65 @@
+"""Pieces in a pack under a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+
+from triptych.context.records import Piece
+from triptych.context.rendering import check_format, fit, render
+
+__all__ = ["ContextPack"]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class ContextPack:
+    """What `Service.context` found for a query, in the order in which it should be read.
+
+    The best piece stands first and the second best last: readers, people and models alike,
+    attend least to the middle (Liu et al. 2024, Lost in the Middle, TACL 12). Equal queries on
+    equal stores give equal packs.
+
+    Attributes:
+        query: what was asked.
+        pieces: in reading order; their numbers tell their ranks.
+        budget: the most tokens that any rendering may cost.
+        tokens: what the rendering in ``format`` costs.
+        format: the format that the pieces were chosen for.
+        counter: what counted the tokens; ``exact`` is False where it is an estimate.
+        warnings: of the searches, and of what the budget left no room for.
+    """
+
+    query: str
+    pieces: tuple[Piece, ...] = ()
+    budget: int
+    tokens: int
+    format: str
+    counter: str
+    exact: bool
+    warnings: tuple[str, ...] = ()
+    count: Callable[[str], int] = attrs.field(repr=False, eq=False)
+
+    def render(self, format: str | None = None) -> str:
+        """The pieces as text: "text", "markdown", "xml" or "json"; None is the pack's ``format``.
+
+        Never above the budget: in a format that takes more room than the one the pieces were
+        chosen for, the last ranks are left out (`fitted` tells which are in). Without a piece
+        the format's empty frame, or "" where even that is above the budget.
+
+        No document can forge structure: XML and JSON escape, Markdown fences each text with
+        more backticks than it holds, and plain text indents it by one blank, where the lines
+        that name a source begin without one.
+
+        Raises:
+            ValidationError: there is no such format.
+        """
+        format = check_format(format or self.format)
+        return render(self._fit(format), format, self.budget, self.count)
+
+    def fitted(self, format: str | None = None) -> tuple[Piece, ...]:
+        """The pieces that `render` shows in this format, in reading order."""
+        return self._fit(check_format(format or self.format))
+
+    def _fit(self, format: str) -> tuple[Piece, ...]:
+        return fit(self.pieces, format, self.budget, self.count)

@@ -1,0 +1,227 @@
+"""Hydration: from candidates, which are keys and scores, to hits, read in one snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+
+import attrs
+
+from triptych.contracts import ChunkRepo, DocLevelSearcher, DocumentRepo, LayerRepo
+from triptych.errors import NotAvailableError
+from triptych.ingestion.derivation import DerivationPipeline
+from triptych.ingestion.layers import inputs_of, layer_stale_reason
+from triptych.records import (
+    NO_CHUNK,
+    Candidate,
+    ChunkPlace,
+    Hit,
+    Layer,
+    SourceDocument,
+    StaleReason,
+    StoredUnit,
+)
+from triptych.search.engine import Target
+from triptych.search.request import SearchRequest
+
+__all__ = ["Hydrated", "Hydrator"]
+
+_HitOf = Callable[[SearchRequest, Candidate, StoredUnit], Hit | None]
+
+
+@attrs.frozen(kw_only=True)
+class Hydrated:
+    """The hits of some candidates, in their order.
+
+    ``complete`` is whether each candidate has one: none has vanished since the lanes found it.
+    ``versions`` holds the version of each document in the snapshot that the hits were read in.
+    """
+
+    hits: Sequence[Hit]
+    complete: bool
+    versions: Mapping[tuple[str, str], int]
+
+
+class Hydrator:
+    """Reads what candidates stand for, and says what of it is stale."""
+
+    def __init__(
+        self,
+        documents: DocumentRepo,
+        chunks: ChunkRepo,
+        layers: LayerRepo,
+        derivation: DerivationPipeline,
+    ) -> None:
+        self._documents = documents
+        self._chunks = chunks
+        self._whole = chunks if isinstance(chunks, DocLevelSearcher) else None
+        self._layers = layers
+        self._derivation = derivation
+
+    @property
+    def reads_documents(self) -> bool:
+        """Whether whole documents can be read."""
+        return self._whole is not None
+
+    def hits(self, request: SearchRequest, candidates: Sequence[Candidate]) -> Hydrated:
+        """Return the hits of ``candidates``, all read in one snapshot.
+
+        Stale hits are left out when the request asks for fresh ones. A lane that knows no keys
+        names a chunk by its place: such a chunk is read by itself.
+        """
+        fetch, hit_of = self._reader(request.target)
+        keyed = [each for each in candidates if not isinstance(each.key, ChunkPlace)]
+        found = dict(fetch([each.key for each in keyed])) if keyed else {}
+        hits: list[Hit] = []
+        for each in candidates:
+            key = each.key
+            unit = self._chunk_at(key) if isinstance(key, ChunkPlace) else found.get(key)
+            if unit is None:
+                continue
+            hit = hit_of(request, each, unit)
+            if hit is not None:
+                hits.append(hit)
+        units = found.values()
+        return Hydrated(
+            hits=hits,
+            complete=len(hits) == len(candidates),
+            versions={(d.dataset_id, d.name): d.version for unit in units if (d := unit.document)},
+        )
+
+    def with_windows(
+        self, hits: Sequence[Hit], versions: Mapping[tuple[str, str], int], top_k: int
+    ) -> list[Hit]:
+        """Return the first ``top_k`` hits, with the text of the windows that their chunks have.
+
+        The text is cut from the document at the version in ``versions``. A hit whose document
+        has changed since then is left out.
+        """
+        documents: dict[tuple[str, str], SourceDocument | None] = {}
+        shown: list[Hit] = []
+        for hit in hits:
+            if len(shown) == top_k:
+                break
+            # The spans of a stale source lie in a text that is no longer kept.
+            if hit.window_start is None or hit.stale == "source":
+                shown.append(hit)
+                continue
+            place = hit.dataset_id, hit.doc_name
+            if place not in documents:
+                documents[place] = self._documents.get(*place)
+            document = documents[place]
+            if document is not None and document.version == versions.get(place):
+                window = document.content[hit.window_start : hit.window_end]
+                shown.append(attrs.evolve(hit, window=window))
+        return shown
+
+    def _reader(
+        self, target: Target
+    ) -> tuple[Callable[[Sequence[Hashable]], Mapping[Hashable, StoredUnit]], _HitOf]:
+        if target == "chunk":
+            return self._chunks.fetch, self._chunk_hit
+        if target == "layer":
+            return self._layers.fetch, self._layer_hit
+        if self._whole is None:
+            raise NotAvailableError(
+                f"{type(self._chunks).__name__} cannot search whole documents: use search(), "
+                "or another backend"
+            )
+        return self._whole.fetch_docs, self._document_hit
+
+    def _chunk_at(self, place: ChunkPlace) -> StoredUnit | None:
+        for chunk in self._chunks.iter_chunks(place.dataset_id, place.doc_name):
+            if chunk.index == place.index:
+                info = self._documents.get_info(place.dataset_id, place.doc_name)
+                return StoredUnit(key=place, sig=chunk.sig, document=info, chunk=chunk)
+        return None
+
+    def _is_left_out(self, request: SearchRequest, stale: StaleReason | None) -> bool:
+        return stale is not None and request.query.filter.fresh is not None
+
+    def _chunk_hit(
+        self, request: SearchRequest, candidate: Candidate, found: StoredUnit
+    ) -> Hit | None:
+        chunk, document = found.chunk, found.document
+        if chunk is None or document is None:
+            return None
+        stale = found.sig.stale_reason(self._derivation.expected_signature(document))
+        if self._is_left_out(request, stale):
+            return None
+        return Hit(
+            dataset_id=chunk.dataset_id,
+            doc_name=chunk.doc_name,
+            layer=Layer.DETAIL,
+            content=chunk.content,
+            score=candidate.score,
+            chunk_index=chunk.index,
+            occurrence=chunk.occurrence,
+            sig=chunk.sig,
+            metadata=document.metadata,
+            scores=candidate.scores,
+            start=chunk.start,
+            end=chunk.end,
+            offset=chunk.offset,
+            start_line=chunk.start_line,
+            heading_path=chunk.heading_path,
+            locator=chunk.locator,
+            window_start=chunk.window_start,
+            window_end=chunk.window_end,
+            terms=request.terms_in(candidate.dataset_id),
+            stale=stale,
+        )
+
+    def _layer_hit(
+        self, request: SearchRequest, candidate: Candidate, found: StoredUnit
+    ) -> Hit | None:
+        layer = found.layer
+        if layer is None:
+            return None
+        inputs = request.inputs.get(layer.dataset_id)
+        if inputs is None:
+            inputs = inputs_of(self._layers, layer.dataset_id)
+            request.inputs[layer.dataset_id] = inputs
+        input_sig_of = inputs
+        stale = layer_stale_reason(
+            found.sig,
+            found.document,
+            self._derivation.embed_sig,
+            lambda digest: input_sig_of(layer.doc_name, digest),
+        )
+        if self._is_left_out(request, stale):
+            return None
+        return Hit(
+            dataset_id=layer.dataset_id,
+            doc_name=layer.doc_name,
+            layer=layer.layer,
+            content=layer.content,
+            score=candidate.score,
+            sig=layer.sig,
+            metadata={} if found.document is None else found.document.metadata,
+            scores=candidate.scores,
+            end=len(layer.content),
+            terms=request.terms_in(candidate.dataset_id),
+            stale=stale,
+        )
+
+    def _document_hit(
+        self, request: SearchRequest, candidate: Candidate, found: StoredUnit
+    ) -> Hit | None:
+        document = found.document
+        if document is None:
+            return None
+        stale = found.sig.stale_reason(self._derivation.expected_signature(document))
+        if self._is_left_out(request, stale):
+            return None
+        return Hit(
+            dataset_id=document.dataset_id,
+            doc_name=document.name,
+            layer=None,
+            content=found.opening,
+            score=candidate.score,
+            chunk_index=NO_CHUNK,
+            sig=found.sig,
+            metadata=document.metadata,
+            scores=candidate.scores,
+            end=len(found.opening),
+            terms=request.terms_in(candidate.dataset_id),
+            stale=stale,
+        )

@@ -1,0 +1,172 @@
+"""From a query to a request: what is asked of which datasets, in which mode."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from triptych.contracts import BulkConfigReader, ChunkRepo, DocumentRepo
+from triptych.errors import ModelMismatchError, ValidationError
+from triptych.ingestion.derivation import DerivationPipeline
+from triptych.ingestion.layers import Inputs
+from triptych.records import (
+    DatasetConfig,
+    DerivedSig,
+    Layer,
+    Mode,
+    Query,
+    ResolvedQuery,
+    Scope,
+)
+from triptych.rules import missing_dataset
+from triptych.search.engine import Target
+from triptych.search.query import over_fetch, resolve_mode, validate
+from triptych.text import get_analyzer
+
+__all__ = ["RequestResolver", "SearchRequest"]
+
+
+@attrs.define(kw_only=True)
+class SearchRequest:
+    """One query on its way through the pipeline.
+
+    Attributes:
+        target: what is searched.
+        query: the query as it was asked, resolved.
+        variants: what the lanes are asked, one for each wording of the query.
+        warnings: what the caller should know.
+        languages: the analyzer's language of each dataset.
+        inputs: what the layers of a dataset are made from, by dataset; filled when needed.
+        terms: the query's terms by language; filled when needed.
+    """
+
+    target: Target
+    query: ResolvedQuery
+    variants: Sequence[ResolvedQuery]
+    warnings: tuple[str, ...] = ()
+    languages: Mapping[str, str] = attrs.field(factory=dict)
+    inputs: dict[str, Inputs] = attrs.field(factory=dict)
+    terms: dict[str, tuple[str, ...]] = attrs.field(factory=dict)
+
+    def terms_in(self, dataset_id: str) -> tuple[str, ...]:
+        """Return the query's terms in the language of a dataset."""
+        language = self.languages.get(dataset_id, "english")
+        if language not in self.terms:
+            self.terms[language] = tuple(get_analyzer(language).analyze_query(self.query.text))
+        return self.terms[language]
+
+
+class RequestResolver:
+    """Validates queries, and finds the datasets and the mode that each means."""
+
+    def __init__(
+        self,
+        documents: DocumentRepo,
+        chunks: ChunkRepo,
+        derivation: DerivationPipeline,
+        lanes: Sequence[str],
+    ) -> None:
+        self._documents = documents
+        self._chunks = chunks
+        self._bulk_configs = chunks if isinstance(chunks, BulkConfigReader) else None
+        self._derivation = derivation
+        self._lanes = lanes
+
+    def resolve(self, query: Query, *, documents: bool = False) -> SearchRequest:
+        """Return the request that ``query`` means, with one variant: the query itself.
+
+        ``documents`` asks for whole documents instead of what ``query.layer`` says.
+
+        Raises:
+            ValidationError: the query is invalid.
+            NotFoundError: there is no dataset of its name.
+            ModelMismatchError: it asks for vectors only, and they are of another model.
+        """
+        if documents:
+            query = attrs.evolve(query, layer=Layer.DETAIL)
+        query, filter_ = validate(query, self._lanes)
+        assert isinstance(query.layer, Layer)  # validated
+        if documents and query.keyword_boost:
+            raise ValidationError(
+                "keyword_boost looks into the texts of hits, and a document's hit holds no more "
+                "than its opening: use it with search()"
+            )
+        embedder, embed_sig = self._derivation.embedder, self._derivation.embed_sig
+        mode = resolve_mode(query.mode, has_embedder=embedder is not None, lanes=self._lanes)
+        dataset_ids = self._dataset_ids(query)
+        configs = self._configs(dataset_ids)
+        if query.scope is Scope.SINGLE and configs[query.dataset_id] is None:
+            self._require(query.dataset_id)
+        in_space = [
+            name for name, config in configs.items() if config and config.embed_sig == embed_sig
+        ]
+        warnings: tuple[str, ...] = ()
+        if embedder is not None and mode != Mode.BM25:
+            others = [
+                (name, config.embed_sig)
+                for name, config in configs.items()
+                if config and config.embed_sig != embed_sig
+            ]
+            if others:
+                warnings = (_other_model(mode, embed_sig, others),)
+                mode = mode if in_space else Mode.BM25
+        if query.fresh_only:
+            filter_ = attrs.evolve(filter_, fresh=self._fresh(query.layer))
+        resolved = ResolvedQuery(
+            text=query.text,
+            dataset_ids=dataset_ids,
+            vector_dataset_ids=tuple(in_space) if embedder else (),
+            embed_sig=embed_sig,
+            mode=mode,
+            layer=query.layer,
+            top_k=query.top_k,
+            limit=over_fetch(query.top_k) if mode == Mode.HYBRID else query.top_k,
+            threshold=query.threshold,
+            min_scores=query.min_scores,
+            keyword_boost=query.keyword_boost,
+            filter=filter_,
+        )
+        if documents:
+            target: Target = "document"
+        else:
+            target = "chunk" if query.layer is Layer.DETAIL else "layer"
+        return SearchRequest(
+            target=target,
+            query=resolved,
+            variants=(resolved,),
+            warnings=warnings,
+            languages={name: c.language for name, c in configs.items() if c is not None},
+        )
+
+    def _dataset_ids(self, query: Query) -> tuple[str, ...]:
+        if query.scope is Scope.ALL:
+            return tuple(self._documents.list_datasets())
+        return (query.dataset_id,)
+
+    def _configs(self, dataset_ids: Sequence[str]) -> Mapping[str, DatasetConfig | None]:
+        if self._bulk_configs is None or len(dataset_ids) == 1:
+            return {dataset_id: self._chunks.config(dataset_id) for dataset_id in dataset_ids}
+        found = self._bulk_configs.configs(dataset_ids)
+        return {dataset_id: found.get(dataset_id) for dataset_id in dataset_ids}
+
+    def _require(self, dataset_id: str) -> None:
+        datasets = self._documents.list_datasets()
+        if dataset_id not in datasets:
+            raise missing_dataset(dataset_id, datasets)
+
+    def _fresh(self, layer: Layer) -> DerivedSig:
+        chunker_sig = self._derivation.chunker_sig if layer is Layer.DETAIL else ""
+        return DerivedSig(chunker_sig=chunker_sig, embed_sig=self._derivation.embed_sig)
+
+
+def _other_model(mode: str, embed_sig: str, others: Sequence[tuple[str, str]]) -> str:
+    """The warning that some datasets have vectors of another model; alone, an error."""
+    stored = "; ".join(f"{name!r} of {sig or 'no model'!r}" for name, sig in others)
+    message = (
+        f"the vectors are of another model than {embed_sig!r} ({stored}): rebuild the "
+        "dataset with this embedder, or open the store with the one it was filled with"
+    )
+    if mode == Mode.VECTOR:
+        raise ModelMismatchError(message, stored=others[0][1], configured=embed_sig)
+    return f"searched by keyword alone: {message}"

@@ -1,0 +1,54 @@
+"""How the packages import each other: without cycles, but for two that are named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import grimp
+
+PACKAGES = ("triptych", "triptych_backends", "triptych_factory", "triptych_adapters")
+# Both for the type checker alone: an error carries the document that failed, and a dataset is a
+# service with its name filled in.
+ALLOWED = (("triptych.errors", "triptych.records"), ("triptych.dataset", "triptych.service"))
+
+
+def cycles(graph: grimp.ImportGraph) -> Iterator[set[str]]:
+    """The strongly connected components of more than one module (Tarjan 1972)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    path: list[str] = []
+
+    def visit(module: str) -> Iterator[set[str]]:
+        index[module] = low[module] = len(index)
+        path.append(module)
+        for imported in graph.find_modules_directly_imported_by(module):
+            if imported not in index:
+                yield from visit(imported)
+                low[module] = min(low[module], low[imported])
+            elif imported in path:
+                low[module] = min(low[module], index[imported])
+        if low[module] == index[module]:
+            start = path.index(module)
+            found, path[start:] = set(path[start:]), []
+            if len(found) > 1:
+                yield found
+
+    for module in sorted(graph.modules):
+        if module not in index:
+            yield from visit(module)
+
+
+def test_a_cycle_is_found() -> None:
+    graph = grimp.ImportGraph()
+    for importer, imported in ("ab", "bc", "cb", "ca", "cd", "de"):
+        graph.add_import(importer=importer, imported=imported)
+    assert list(cycles(graph)) == [{"a", "b", "c"}]
+
+
+def test_no_import_cycle_but_those_that_are_named() -> None:
+    # Imports for the type checker alone count, as do those inside functions.
+    graph = grimp.build_graph(*PACKAGES, cache_dir=None)
+    assert len(list(cycles(graph))) == len(ALLOWED)
+    for importer, imported in ALLOWED:
+        graph.remove_import(importer=importer, imported=imported)
+    assert [sorted(cycle) for cycle in cycles(graph)] == []

@@ -1,0 +1,235 @@
+"""The table of operations: all that a Service does, called with JSON and answered in it."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+import triptych
+from triptych import NotFoundError, Query, Service, ValidationError
+from triptych.records.serialization import to_dict
+from triptych_adapters.tools import context_tool, knowledge_tools
+from triptych_adapters.wire.arguments import check_schema
+from triptych_adapters.wire.operations import ARGUMENTS, OPERATIONS, QUERY, Effect
+from triptych_adapters.wire.schema import to_json
+from triptych_backends.embedders import HashEmbedder
+
+OF_THE_OBJECT = {"close", "dataset"}
+"""Methods that are about the Python object."""
+
+FOR_PYTHON = {
+    "context": {"counter", "layer", "top_k"},
+    "doctor": {"progress"},
+    "put_documents": {"progress"},
+    "rebuild": {"progress", "scope"},
+    "search_documents": {"layer"},
+}
+"""Arguments that no operation takes: callbacks, and those that play no role."""
+
+
+def methods() -> Iterator[tuple[str, Callable[..., Any]]]:
+    for name, found in vars(Service).items():
+        if not name.startswith("_") and callable(found) and name not in OF_THE_OBJECT:
+            yield name, found
+
+
+def test_every_public_method_of_a_service_is_an_operation() -> None:
+    assert list(OPERATIONS) == [name for name, _ in methods()]
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_operation_takes_the_arguments_of_its_method(name: str) -> None:
+    parameters = list(inspect.signature(getattr(Service, name)).parameters.values())[1:]
+    wanted = {each.name for each in parameters if each.kind is not each.VAR_KEYWORD}
+    needed = {each.name for each in parameters if each.default is each.empty} & wanted
+    if len(wanted) < len(parameters):
+        wanted |= {field.name for field in attrs.fields(Query)} - {"text"}
+    operation = OPERATIONS[name]
+    assert set(operation.parameters["properties"]) == wanted - FOR_PYTHON.get(name, set())
+    assert set(operation.parameters["required"]) == needed
+    assert operation.summary.endswith(".")
+    check_schema(operation.parameters)
+
+
+def test_no_argument_is_described_that_no_operation_takes() -> None:
+    taken = {name for each in OPERATIONS.values() for name in each.parameters["properties"]}
+    assert set(ARGUMENTS) | set(QUERY) == taken
+
+
+def test_the_fields_of_a_query_are_described() -> None:
+    assert set(QUERY) - {"query"} == {field.name for field in attrs.fields(Query)} - {"text"}
+
+
+CALLS: list[tuple[str, dict[str, Any], Callable[[Any], bool]]] = [
+    ("create_dataset", {"dataset_id": "d", "language": "english"}, lambda it: it is True),
+    ("configure_dataset", {"dataset_id": "d", "language": "german"}, lambda it: "chunker" in it),
+    (
+        "put_document",
+        {"dataset_id": "d", "name": "g/a.md", "content": "Tea.", "metadata": {"lang": "en"}},
+        lambda it: it["version"] == 1,
+    ),
+    (
+        "put_documents",
+        {
+            "dataset_id": "d",
+            "documents": [
+                {"name": "g/a.md", "content": "Tea is hot.", "metadata": None},
+                {"name": "b.md", "content": "Water is wet."},
+            ],
+        },
+        lambda it: (it["counts"]["added"], it["counts"]["updated"]) == (1, 1),
+    ),
+    ("get_document", {"dataset_id": "d", "name": "b.md"}, lambda it: it["content"][:5] == "Water"),
+    ("list_documents", {"dataset_id": "d", "limit": 1}, lambda it: it[0]["name"] == "b.md"),
+    ("list_datasets", {}, lambda it: it == ["d"]),
+    ("history", {"dataset_id": "d", "name": "g/a.md"}, lambda it: len(it) == 2),
+    ("diff", {"dataset_id": "d", "name": "g/a.md", "old": 1}, lambda it: "+Tea is hot." in it),
+    (
+        "restore",
+        {"dataset_id": "d", "name": "g/a.md", "version": 1, "if_version": 2},
+        lambda it: it["content"] == "Tea.",
+    ),
+    (
+        "search",
+        {"query": "tea", "dataset_id": "d", "where": {"lang": ["en", "de"]}, "top_k": 3.0},
+        lambda it: [hit["name"] for hit in it["hits"]] == ["g/a.md"],
+    ),
+    (
+        "search_documents",
+        {"query": "tea", "scope": "all", "mode": "bm25", "min_scores": {"bm25": 0}},
+        lambda it: it["hits"][0]["layer"] is None,
+    ),
+    (
+        "search_many",
+        {"queries": ["tea", "water"], "dataset_id": "d"},
+        lambda it: [each["hits"][0]["name"] for each in it] == ["g/a.md", "b.md"],
+    ),
+    (
+        "context",
+        {"query": "tea", "token_budget": 200, "dataset_id": "d", "layers": ["L2"]},
+        lambda it: it["pieces"][0]["text"] == "Tea.",
+    ),
+    (
+        "put_document_layer",
+        {"dataset_id": "d", "name": "b.md", "layer": "L0", "content": "Of water."},
+        lambda it: it["stale"] is None,
+    ),
+    (
+        "put_folder_layer",
+        {
+            "dataset_id": "d",
+            "folder": "g/",
+            "layer": "L1",
+            "content": "Of tea.",
+            "summaries": [{"name": "g/a.md", "abstract": "Tea."}],
+        },
+        lambda it: it["name"] == "g/",
+    ),
+    (
+        "put_dataset_layer",
+        {"dataset_id": "d", "layer": "L0", "content": "Of drinks."},
+        lambda it: it["name"] == "",
+    ),
+    ("layer", {"dataset_id": "d", "name": "b.md", "layer": "L1"}, lambda it: it is None),
+    ("dataset_layer", {"dataset_id": "d", "layer": "L0"}, lambda it: it["content"][:2] == "Of"),
+    ("layers", {"dataset_id": "d"}, lambda it: len(it) == 3),
+    ("rebuild", {"dataset_id": "d", "doc_name": "b.md"}, lambda it: it["counts"]["fresh"] == 1),
+    ("stats", {"dataset_id": "d"}, lambda it: it[0]["documents"] == 2),
+    ("health", {"probe": False}, lambda it: it["ok"]),
+    ("doctor", {"repair": True}, lambda it: it["clean"]),
+    ("delete_document", {"dataset_id": "d", "name": "b.md", "if_version": 1}, lambda it: it),
+    ("recreate", {"dataset_id": "d"}, lambda it: it is True),
+    ("purge", {"dataset_id": "d", "name": "b.md"}, lambda it: it is False),
+    ("delete_dataset", {"dataset_id": "other"}, lambda it: it is False),
+]
+
+
+def test_every_operation_runs_on_json_and_what_reads_changes_nothing(tmp_path: Path) -> None:
+    with triptych.open(str(tmp_path / "kb.db"), embedder=HashEmbedder()) as service:
+
+        def state() -> list[Any]:
+            return [
+                [to_json(service.list_documents(each)), to_json(service.layers(each))]
+                for each in service.list_datasets()
+            ]
+
+        for name, arguments, holds in CALLS:
+            before = state()
+            answer = OPERATIONS[name].call(service, json.dumps(arguments))
+            assert holds(json.loads(json.dumps(answer, allow_nan=False))), (name, answer)
+            if OPERATIONS[name].effect is Effect.READS:
+                assert state() == before, name
+        service.put_document("d", "c.md", "Coffee is black.")
+        (piece,) = service.context("coffee", 200, dataset_id="d").pieces
+        citation = {"citation": json.loads(json.dumps(to_dict(piece.citation)))}
+        assert OPERATIONS["verify"].call(service, citation)["status"] == "fresh"
+    assert {name for name, *_ in CALLS} == set(OPERATIONS) - {"verify"}
+
+
+def test_what_destroys_says_so() -> None:
+    named = {each.name for each in OPERATIONS.values() if each.effect is Effect.DESTROYS}
+    assert named == {"delete_document", "delete_dataset", "recreate", "purge"}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("get_document", {"dataset_id": "d"}, "'name' is missing"),
+        ("get_document", {"dataset_id": "d", "name": "a", "colour": 1}, "no argument"),
+        (
+            "search",
+            {"query": "x", "where": {"lang": [1]}},
+            r"\['lang'\] must be a string or a list, not \[1\]",
+        ),
+        ("context", {"query": "x", "token_budget": 5, "layers": ["L7"]}, r"'layers'\[0\] must be"),
+        (
+            "put_documents",
+            {"dataset_id": "d", "documents": [{"name": "a"}]},
+            r"'documents'\[0\] lacks 'content'",
+        ),
+        (
+            "put_documents",
+            {"dataset_id": "d", "documents": [{"name": "a", "content": "b", "x": 1}]},
+            r"'documents'\[0\] has no \"x\"",
+        ),
+        (
+            "put_document",
+            {"dataset_id": "d", "name": "a", "content": "b", "metadata": {"k": 1}},
+            r"'metadata'\['k'\] must be a string, not 1",
+        ),
+    ],
+)
+def test_what_an_operation_cannot_take_is_refused_by_name(
+    name: str, arguments: dict[str, Any], message: str
+) -> None:
+    with (
+        triptych.open("memory://", embedder=HashEmbedder()) as service,
+        pytest.raises(ValidationError, match=message),
+    ):
+        OPERATIONS[name].call(service, arguments)
+
+
+def test_errors_of_the_method_come_through() -> None:
+    with (
+        triptych.open("memory://", embedder=HashEmbedder()) as service,
+        pytest.raises(NotFoundError),
+    ):
+        OPERATIONS["get_document"].call(service, {"dataset_id": "d", "name": "a"})
+
+
+def test_tools_take_the_types_of_their_arguments_from_the_operations() -> None:
+    with triptych.open("memory://", embedder=HashEmbedder()) as service:
+        search, store = knowledge_tools(service)
+        read = context_tool(service)
+    for tool, name in ((search, "search"), (store, "put_document"), (read, "context")):
+        known = OPERATIONS[name].parameters["properties"]
+        for argument, schema in tool.parameters["properties"].items():
+            if argument != "cursor":
+                shared = {key: known[argument].get(key) for key in ("type", "enum")}
+                assert {key: schema.get(key) for key in shared} == shared
