@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import random
 from collections.abc import Sequence
 
 import pytest
@@ -54,6 +55,15 @@ def test_edits_of_long_ones_leave_the_rest_aligned(
     held = check_blocks(a, b)
     if numbered or len(edits) <= 1:
         assert held >= 3000 - 60 * len(edits)
+
+
+@pytest.mark.parametrize("kinds", [1, 7, 40])
+def test_what_repeats_is_aligned_between_edits_at_both_ends(kinds: int) -> None:
+    # No member stands once in either: of 40 kinds the runs do, of one or seven nothing does.
+    rng = random.Random(kinds)
+    a = [f"{n % kinds}" if kinds < 40 else f"{rng.randrange(kinds)}" for n in range(3000)]
+    b = ["new", *a[2:1500], "new", *a[1501:-3], "new"]
+    assert check_blocks(a, b) >= 2900
 
 
 @pytest.mark.parametrize("size", [1, 1 << 15])
