@@ -200,3 +200,10 @@ def test_a_clipped_text_is_the_longest_beginning_that_fits(text: str, max_tokens
     assert tokens(text) > max_tokens >= tokens(clipped)
     assert re.fullmatch(re.escape(clipped[:-1]) + ".+", text, re.DOTALL)
     assert tokens(text[: len(clipped)] + "…") > max_tokens
+
+
+@pytest.mark.parametrize("text", ["letter ", "word  " + " " * 14, "茶", "{[", "9"])
+def test_a_long_text_is_clipped_whatever_it_is_of(text: str) -> None:
+    clipped = clip(text * 2_000, 100)
+    assert clipped.endswith("…")
+    assert 90 <= tokens(clipped) <= 100

@@ -8,6 +8,7 @@ there or says that it cannot.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -158,21 +159,18 @@ def _cut(hit: Mapping[str, Any], start: int, room: int) -> tuple[dict[str, Any],
             break
         if key in hit:
             left_out.append(key)
-    low, high = start, min(len(content), start + MOST_CHARACTERS * room)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if tokens(_part(hit, start, middle, left_out)) <= room:
-            low = middle
-        else:
-            high = middle - 1
-    if low < len(content):
-        low = _behind_word(content, start, low)
-    if low == start < len(content) or tokens(_part(hit, start, low, left_out)) > room:
+    ends = range(start + 1, min(len(content), start + MOST_CHARACTERS * room) + 1)
+    end = start + bisect_left(
+        ends, True, key=lambda end: tokens(_part(hit, start, end, left_out)) > room
+    )
+    if end < len(content):
+        end = _behind_word(content, start, end)
+    if end == start < len(content) or tokens(_part(hit, start, end, left_out)) > room:
         raise BudgetExceededError(
             f"the hit {hit['name'][:40]!r}… does not fit into an answer, names alone: its reader "
             "needs a higher ceiling of tokens"
         )
-    return _part(hit, start, low, left_out), low
+    return _part(hit, start, end, left_out), end
 
 
 def _behind_word(content: str, start: int, end: int) -> int:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from typing import Any
 
-from triptych.layers import estimate_tokens
+from triptych.text.tokens import MOST_CHARACTERS, estimate_tokens
 
 __all__ = ["clip", "to_json", "tokens"]
 
@@ -26,13 +27,9 @@ def tokens(value: Any) -> int:
 
 def clip(text: str, max_tokens: int) -> str:
     """``text``, or its beginning and "…" where its JSON is estimated above ``max_tokens``."""
-    if tokens(text[: 4 * max_tokens + 1]) <= max_tokens:
+    most = MOST_CHARACTERS * max_tokens
+    if tokens(text[: most + 1]) <= max_tokens:
         return text
-    low, high = 0, 4 * max_tokens
-    while low < high:
-        middle = (low + high + 1) // 2
-        if tokens(text[:middle] + "…") <= max_tokens:
-            low = middle
-        else:
-            high = middle - 1
-    return text[:low] + "…"
+    ends = range(1, min(len(text), most) + 1)
+    kept = bisect_left(ends, True, key=lambda end: tokens(text[:end] + "…") > max_tokens)
+    return text[:kept] + "…"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from typing import Final
 
@@ -56,11 +57,5 @@ def cut_to_fit(text: str, fits: Callable[[str], bool]) -> int:
     ``fits`` is asked for a handful of them, as if what is shorter always fits too.
     """
     places = ends(text)
-    low, high = 0, len(places)
-    while low < high:
-        middle = (low + high) // 2
-        if fits(text[: places[middle]]):
-            low = middle + 1
-        else:
-            high = middle
-    return places[low - 1] if low else 0
+    fitting = bisect_left(places, True, key=lambda at: not fits(text[:at]))
+    return places[fitting - 1] if fitting else 0

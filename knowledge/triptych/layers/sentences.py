@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import Final
 
 import regex
@@ -23,13 +24,10 @@ def clip(sentence: str, max_tokens: int) -> str:
     # No text is estimated above its bytes.
     if len(sentence.encode()) <= max_tokens or estimate_tokens(sentence[: most + 1]) <= max_tokens:
         return sentence
-    low, high = 0, min(len(sentence), most)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if estimate_tokens(sentence[:middle] + "…") <= max_tokens:
-            low = middle
-        else:
-            high = middle - 1
+    ends = range(1, min(len(sentence), most) + 1)
+    low = bisect_left(
+        ends, True, key=lambda end: estimate_tokens(sentence[:end] + "…") > max_tokens
+    )
     room = sentence[:low]
     clauses = [found.start() for found in _CLAUSE.finditer(room)]
     if clauses and clauses[-1] >= low // 2:
