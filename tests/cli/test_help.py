@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from triptych.records import Layer, Mode
 from triptych_adapters.cli.app import app
 from triptych_adapters.cli.exits import MEANINGS, Exit
-from triptych_adapters.cli.search import LayerChoice, ModeChoice
+from triptych_adapters.cli.query_options import LayerChoice, ModeChoice
 from triptych_factory import Settings
 
 SNAPSHOTS = Path(__file__).with_name("cli_help")

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from triptych_adapters.cli import layer_builder as building
-from triptych_adapters.cli.search import LayerChoice
+from triptych_adapters.cli.query_options import LayerChoice
 from triptych_adapters.cli.session import Session, command, examples
 
 LAYERS = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")

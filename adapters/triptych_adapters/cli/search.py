@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triptych_adapters.cli.session import Session, command, examples, pairs
+from triptych_adapters.cli.query_options import (
+    Dataset,
+    Everywhere,
+    FreshOnly,
+    LayerChoice,
+    ModeOption,
+    QueryArgument,
+    Where,
+    make_query,
+)
+from triptych_adapters.cli.session import Session, command, examples
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -15,27 +25,11 @@ if TYPE_CHECKING:
     from triptych.records import Hit
 
 
-class ModeChoice(StrEnum):
-    """The lanes to run; the domain's own enum would bring NumPy into every ``--help``."""
-
-    BM25 = "bm25"
-    VECTOR = "vector"
-    HYBRID = "hybrid"
-
-
 class RankerChoice(StrEnum):
     """The rankers that ship."""
 
     RRF = "rrf"
     MIN_MAX = "min-max"
-
-
-class LayerChoice(StrEnum):
-    """What to find; apart from the domain's enum for the same reason."""
-
-    ABSTRACT = "L0"
-    OVERVIEW = "L1"
-    DETAIL = "L2"
 
 
 def register(app: typer.Typer) -> None:
@@ -54,18 +48,10 @@ def register(app: typer.Typer) -> None:
 
 def search(
     session: Session,
-    query: Annotated[
-        list[str],
-        typer.Argument(metavar="QUERY", help="A question, or some words.", show_default=False),
-    ],
-    dataset: Annotated[
-        str, typer.Option("--dataset", "-d", help="The dataset to search.")
-    ] = "default",
-    everywhere: Annotated[bool, typer.Option("--all", "-a", help="Search every dataset.")] = False,
-    mode: Annotated[
-        ModeChoice | None,
-        typer.Option("--mode", help="Which lanes run. Without it: hybrid where an embedder is."),
-    ] = None,
+    query: QueryArgument,
+    dataset: Dataset = "default",
+    everywhere: Everywhere = False,
+    mode: ModeOption = None,
     layer: Annotated[
         LayerChoice,
         typer.Option("--layer", "-l", help="L2 finds chunks, L0 abstracts, L1 overviews."),
@@ -77,19 +63,8 @@ def search(
     threshold: Annotated[
         float | None, typer.Option("--threshold", help="The least fused score.")
     ] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--where",
-            "-w",
-            metavar="KEY=VALUE",
-            help="Only documents with this metadata; doc_name, doc_prefix and heading work "
-            "too. A key given again allows any of its values.",
-        ),
-    ] = None,
-    fresh_only: Annotated[bool, typer.Option("--fresh-only", help="Leave out what is stale.")] = (
-        False
-    ),
+    where: Where = None,
+    fresh_only: FreshOnly = False,
     ranker: Annotated[
         RankerChoice | None,
         typer.Option("--ranker", help="What fuses the lanes. By default the setting, rrf."),
@@ -108,22 +83,18 @@ def search(
     Each hit shows its document, line, section and scores, and whether it is stale. No hits
     is an answer: the exit code is 0.
     """
-    from triptych.records import Query, Scope
     from triptych_adapters.wire.schema import to_json
 
-    conditions = pairs(where or [], "--where")
-    asked = Query(
-        text=" ".join(query),
-        dataset_id="" if everywhere else dataset,
-        scope=Scope.ALL if everywhere else Scope.SINGLE,
-        mode=None if mode is None else str(mode),
+    asked = make_query(
+        query,
+        dataset=dataset,
+        everywhere=everywhere,
+        mode=mode,
+        where=where,
+        fresh_only=fresh_only,
         layer=str(layer),
         top_k=top_k,
         threshold=threshold,
-        where={
-            key: values[0] if len(values) == 1 else values for key, values in conditions.items()
-        },
-        fresh_only=fresh_only,
     )
     settings = session.settings(
         llm="none", ranker=None if ranker is None else str(ranker), reranker=reranker
