@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import triptych
+from triptych.parsing import decode_text
 from triptych.service import Service
-from triptych.sync import DirectorySync, SyncReport, SyncRoot, decode_text
+from triptych.sync import DirectorySync, SyncReport, SyncRoot
 
 WORD = re.compile(r"[^\W\d_]{5,}")
 KEY = "tree"
@@ -78,8 +79,8 @@ class Checker:
             if document is not None and document.version == hit.sig.source_version:
                 self.wrong += document.content[hit.start : hit.end] != hit.content
             if settled:
-                text = decode_text((self.folder / hit.doc_name).read_bytes())
-                self.wrong += text is None or text[hit.start : hit.end] != hit.content
+                found = decode_text((self.folder / hit.doc_name).read_bytes(), hit.doc_name)
+                self.wrong += found is None or found.text[hit.start : hit.end] != hit.content
 
 
 def words_of(folder: Path, chance: random.Random) -> str:

@@ -91,12 +91,12 @@ def test_metadata_that_is_no_pair_is_refused_before_a_store_is_made(
 
 def test_one_bad_file_of_many_is_reported_and_holds_up_no_other(shell: Shell) -> None:
     shell.write("docs/a.md", GUIDE)
-    shell.write("docs/latin.txt", "caf\xe9".encode("latin-1"))
+    shell.write("docs/latin.txt", b"\xff\xfea")
     ran = shell("put", "docs", "--json")
     assert ran.code == 8
     assert ran.json["counts"]["added"] == 1
     assert [failure["name"] for failure in ran.json["failures"]] == ["latin.txt"]
-    assert ran.json["failures"][0]["error"]["type"] == "ValidationError"
+    assert ran.json["failures"][0]["error"]["type"] == "ParseError"
     assert "latin.txt" in ran.err
 
 
@@ -115,10 +115,28 @@ def test_when_every_document_fails_the_cause_is_the_exit_code(
 
 
 def test_one_bad_file_alone_is_an_error(shell: Shell) -> None:
-    shell.write("latin.txt", "caf\xe9".encode("latin-1"))
+    shell.write("latin.txt", b"\xff\xfea")
     ran = shell("put", "latin.txt")
     assert ran.code == 2
-    assert ran.err.startswith("error: 'latin.txt' is not UTF-8 text (byte 3)")
+    assert ran.err.startswith("error: 'latin.txt' begins as UTF-16 text and is none (byte 2)")
+
+
+@pytest.mark.parametrize("stdin", [False, True])
+def test_binary_data_is_refused_by_name(shell: Shell, stdin: bool) -> None:
+    data = b"text\0with a NUL"
+    shell.write("core", data)
+    ran = shell("put", "-", "--name", "core", stdin=data) if stdin else shell("put", "core")
+    assert ran.code == 2
+    assert ran.err.startswith("error: 'core' is binary")
+    assert not Path("kb.db").exists()
+
+
+def test_a_guessed_encoding_is_named(shell: Shell) -> None:
+    shell.write("docs/old.txt", "茶壶在厨房里，水已经开了。".encode("gb18030"))
+    assert "GB18030 was guessed" in shell("put", "docs").err
+    (note,) = shell("put", "docs", "--json").json["notes"]
+    assert "'docs/old.txt'" in note
+    assert "GB18030 was guessed" in note
 
 
 def test_two_files_of_one_name_are_refused_before_anything_is_stored(shell: Shell) -> None:

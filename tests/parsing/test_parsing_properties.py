@@ -49,7 +49,9 @@ def check_file(name: str, data: bytes) -> None:
     """Reads the file, or is told by its name why not."""
     problem = ""
     try:
-        check(PARSERS.parse(name, data))
+        parsed = PARSERS.parse(name, data)
+        if parsed is not None:
+            check(parsed)
     except ValidationError as error:
         problem = str(error)
     assert problem == "" or name in problem

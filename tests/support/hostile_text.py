@@ -36,8 +36,8 @@ from triptych.layers.outline import read_outline
 from triptych.layers.sentences import clip
 from triptych.parsing.builder import drop_contents_lines, fit, markdown_safe
 from triptych.parsing.categories import category
+from triptych.parsing.decoding import decode_text
 from triptych.sync import front_matter
-from triptych.sync.encodings import decode_text
 from triptych.sync.patterns import parse_pattern
 from triptych.testing.fakes import fenced_text
 from triptych.text.analyzer import get_analyzer
@@ -157,9 +157,12 @@ CALLS: Mapping[str, Callable[[str], object]] = {
     "parsing.building": lambda text: [drop_contents_lines(text), fit(text), markdown_safe(text)],
     "sync.front_matter": front_matter,
     "sync.parse_pattern": lambda text: parse_pattern(text.encode()),
-    "sync.decode_text": lambda text: [
+    "parsing.decode_text": lambda text: [
         decode_text(text.encode()),
         decode_text(b"\x81" + text.encode()),
+        decode_text(b"\xa4\xa2\x81 " + text.encode("gb18030")),
+        decode_text(text.encode(), "a.py"),
+        decode_text(text.encode(), "a.html"),
     ],
     "testing.fenced_text": lambda text: fenced_text([Message(role="user", content=text)]),
     "cli.visible": visible,

@@ -193,7 +193,7 @@ NESTED: dict[str, Any] = {
 
 def test_lists_and_objects_are_read_in_depth() -> None:
     check_schema(NESTED)
-    given = {
+    given: dict[str, Any] = {
         "tags": ["a", "b"],
         "where": {"x": 1.0, "y": [2, 3.0]},
         "item": {"name": "a", "content": "b", "metadata": None, "if_version": 2},

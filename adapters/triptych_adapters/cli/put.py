@@ -77,6 +77,7 @@ def put(
     import attrs
 
     from triptych.errors import CancelledError, TriptychError, ValidationError
+    from triptych.parsing.registry import not_text
     from triptych.records import Failure
     from triptych_adapters.cli.files import find_files
     from triptych_adapters.cli.progress import shown
@@ -106,7 +107,10 @@ def put(
 
     def documents() -> Iterator[NewDocument]:
         if name is not None and from_stdin:
-            read = document(parser.parse(name, sys.stdin.buffer.read()), name)
+            parsed = parser.parse(name, sys.stdin.buffer.read())
+            if parsed is None:
+                raise not_text(name)
+            read = document(parsed, name)
             # A text alone says nothing of metadata: what the document has is kept.
             yield read if read.metadata else attrs.evolve(read, metadata=None)
         for file in files:

@@ -49,12 +49,15 @@ class CodeParser:
         """Never: a name must say so."""
         return False
 
-    def parse(self, name: str, data: bytes) -> ParsedFile:
+    def parse(self, name: str, data: bytes) -> ParsedFile | None:
         """The text as it is; locators are its lines, headings its definitions."""
-        text = self.decode(data, name)
+        decoded = self.decode(data, name)
+        if decoded is None:
+            return None
+        text = decoded.text
         language = LANGUAGES.get(ENDINGS.get(PurePosixPath(name).suffix.lower(), ""))
         parts: Sequence[Part] = ()
-        signature, notes = "code/1 plain", []
+        signature, notes = "code/1 plain", list(decoded.notes)
         if language is not None:
             found = _definitions(text, language)
             if isinstance(found, str):

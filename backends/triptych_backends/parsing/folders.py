@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from triptych.errors import ValidationError
 from triptych.parsing import FileParsers
-from triptych.sync import ParsedText, decode_text, front_matter
+from triptych.sync import ParsedText, front_matter
 from triptych_backends.parsing import default_parser
 
 __all__ = ["FolderParser"]
@@ -18,7 +17,7 @@ class FolderParser:
     """
 
     def __init__(self, parsers: FileParsers | None = None) -> None:
-        self._parsers = default_parser(decode=_decode) if parsers is None else parsers
+        self._parsers = default_parser() if parsers is None else parsers
 
     def takes(self, name: str) -> bool:
         """Whether its ending is one of a format's."""
@@ -35,20 +34,8 @@ class FolderParser:
             ParseError: the file is malformed, encrypted, or beyond a limit.
             NotAvailableError: a library is missing.
         """
-        try:
-            parsed = self._parsers.parse(name, data)
-        except _NotTextError:
+        parsed = self._parsers.parse(name, data)
+        if parsed is None:
             return None
         metadata = {**front_matter(parsed.content), **parsed.metadata}
         return ParsedText(content=parsed.content, metadata=metadata)
-
-
-class _NotTextError(ValidationError):
-    """The bytes are no text in any encoding."""
-
-
-def _decode(data: bytes, name: str) -> str:
-    text = decode_text(data)
-    if text is None:
-        raise _NotTextError(f"{name!r} is no text")
-    return text

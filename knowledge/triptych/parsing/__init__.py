@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from triptych.chunking.outline import Locator, Part
 from triptych.parsing.builder import ContentBuilder
-from triptych.parsing.decoding import decode_text
+from triptych.parsing.decoding import DecodedText, decode_text
 from triptych.parsing.html_text import HtmlParser
 from triptych.parsing.json_text import JsonParser
 from triptych.parsing.limits import ParseLimits
@@ -23,6 +23,7 @@ __all__ = [
     "ContentBuilder",
     "CsvParser",
     "Decode",
+    "DecodedText",
     "FileParser",
     "FileParsers",
     "HtmlParser",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 
 import attrs
 
-from triptych.errors import ParseError
 from triptych.parsing.builder import ContentBuilder, is_contents_line, markdown_safe, one_line
+from triptych.parsing.declared_encoding import is_html
 from triptych.parsing.decoding import decode_text
 from triptych.parsing.html_blocks import Block, BlockReader
 from triptych.parsing.limits import ParseLimits
@@ -16,9 +15,6 @@ from triptych.parsing.parsed import Decode, ParsedFile
 
 __all__ = ["HtmlParser"]
 
-_META_CHARSET = re.compile(rb"<meta[^>]{0,500}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.I)
-_SNIFFED = 4096
-_LIKE_HTML = re.compile(rb"\s*(?:<!--.{0,1000}?-->\s*)?<(?:!doctype\s+html|html[\s>])", re.I | re.S)
 _LEAST_MAIN = 200
 _LEAST_LEFT = 50
 _SHARE = 0.25
@@ -42,11 +38,14 @@ class HtmlParser:
 
     def recognises(self, data: bytes) -> bool:
         """Whether it begins as an HTML page does."""
-        return _LIKE_HTML.match(data[:_SNIFFED]) is not None
+        return is_html(data)
 
-    def parse(self, name: str, data: bytes) -> ParsedFile:
+    def parse(self, name: str, data: bytes) -> ParsedFile | None:
         """The main content; locators are the lines of the file."""
-        text = self._decoded(data, name)
+        decoded = self.decode(data, name)
+        if decoded is None:
+            return None
+        text = decoded.text
         reader = BlockReader(name, text, self.limits)
         reader.read()
         if sum(len(block.text) for block in reader.blocks) < _LEAST_LEFT:
@@ -68,27 +67,8 @@ class HtmlParser:
             metadata=metadata,
             parser_sig=self.signature,
             locators=tuple(builder.locators),
+            notes=decoded.notes,
         )
-
-    def _decoded(self, data: bytes, name: str) -> str:
-        """The text, by the page's own word on its encoding where it has one."""
-        found = _META_CHARSET.search(data[:_SNIFFED])
-        if found is not None and not data.startswith((codecs.BOM_UTF8, b"\xff\xfe", b"\xfe\xff")):
-            label = found[1].decode("ascii").lower()
-            # The standard (Encoding, section 4.2) reads these labels as windows-1252.
-            label = {"iso-8859-1": "cp1252", "latin1": "cp1252", "us-ascii": "cp1252"}.get(
-                label, {"gb2312": "gb18030", "gbk": "gb18030"}.get(label, label)
-            )
-            try:
-                encoding = codecs.lookup(label)
-            except LookupError:
-                return self.decode(data, name)
-            if encoding.name not in ("utf-8", "utf-16", "utf-7") and encoding._is_text_encoding:
-                try:
-                    return data.decode(encoding.name, "replace")
-                except UnicodeError as error:
-                    raise ParseError(f"{name!r} is not {label} text: save it as UTF-8") from error
-        return self.decode(data, name)
 
 
 def _main(blocks: list[Block]) -> list[Block]:

@@ -48,9 +48,12 @@ class JsonParser:
         """Never: a name must say so."""
         return False
 
-    def parse(self, name: str, data: bytes) -> ParsedFile:
+    def parse(self, name: str, data: bytes) -> ParsedFile | None:
         """The text as it is; locators are its lines, headings the keys above."""
-        text = self.decode(data, name)
+        decoded = self.decode(data, name)
+        if decoded is None:
+            return None
+        text = decoded.text
         parts = scan_json(text, name, self.limits)
         locator = Locator(start=0, end=len(text), unit="line", number=1, counted=True)
         return ParsedFile(
@@ -58,6 +61,7 @@ class JsonParser:
             parser_sig=self.signature,
             locators=(locator,) if text else (),
             parts=tuple(parts),
+            notes=decoded.notes,
         )
 
 

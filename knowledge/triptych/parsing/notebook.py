@@ -33,9 +33,12 @@ class NotebookParser:
         """Never: a name must say so."""
         return False
 
-    def parse(self, name: str, data: bytes) -> ParsedFile:
+    def parse(self, name: str, data: bytes) -> ParsedFile | None:
         """The cells as Markdown; the locator of each is its number, from 1."""
-        text = self.decode(data, name).removeprefix("\ufeff")
+        decoded = self.decode(data, name)
+        if decoded is None:
+            return None
+        text = decoded.text.removeprefix("\ufeff")
         scan_json(text, name, self.limits)
         try:
             # Numbers are of no use here, and long ones take quadratic time.
@@ -58,6 +61,7 @@ class NotebookParser:
             metadata={"kind": "markdown"},
             parser_sig=self.signature,
             locators=tuple(builder.locators),
+            notes=decoded.notes,
         )
 
 

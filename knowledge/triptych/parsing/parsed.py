@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 import attrs
 
 from triptych.chunking.outline import OUTLINE_KEY, Locator, Part, write_outline
+from triptych.parsing.decoding import DecodedText
 
 if TYPE_CHECKING:
     from triptych.records import NewDocument
 
 __all__ = ["Decode", "FileParser", "ParsedFile"]
 
-Decode: TypeAlias = Callable[[bytes, str], str]
-"""From a file's bytes and name to its text; raises ValidationError where it is none."""
+Decode: TypeAlias = Callable[[bytes, str], DecodedText | None]
+"""From a file's bytes and name to its text; None where it is none."""
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -92,8 +93,10 @@ class FileParser(Protocol):
         """Whether ``data``, of a name that tells nothing, can only be of this format."""
         ...
 
-    def parse(self, name: str, data: bytes) -> ParsedFile:
-        """The text of ``data``. ``name`` is the file's, for its ending and for messages.
+    def parse(self, name: str, data: bytes) -> ParsedFile | None:
+        """The text of ``data``; None where it is binary, and of no format of this parser.
+
+        ``name`` is the file's, for its ending and for messages.
 
         Raises:
             ParseError: it is malformed, encrypted, or beyond a limit.

@@ -10,7 +10,7 @@ import attrs
 from triptych.chunking.kinds import MARKDOWN, kind_of
 from triptych.chunking.outline import Locator
 from triptych.parsing.builder import contents_lines
-from triptych.parsing.decoding import decode_text
+from triptych.parsing.decoding import DecodedText, decode_text
 from triptych.parsing.files import ENDINGS
 from triptych.parsing.parsed import Decode, ParsedFile
 
@@ -42,9 +42,12 @@ class TextParser:
         """Never: the registry falls back on it."""
         return False
 
-    def parse(self, name: str, data: bytes) -> ParsedFile:
+    def parse(self, name: str, data: bytes) -> ParsedFile | None:
         """The text, without the lines of a table of contents."""
-        return _cleaned(self.decode(data, name), self.signature, comments=False)
+        decoded = self.decode(data, name)
+        if decoded is None:
+            return None
+        return _cleaned(decoded, self.signature, comments=False)
 
 
 @attrs.frozen(kw_only=True)
@@ -59,19 +62,23 @@ class MarkdownParser:
         """Never: any text is Markdown."""
         return False
 
-    def parse(self, name: str, data: bytes) -> ParsedFile:
+    def parse(self, name: str, data: bytes) -> ParsedFile | None:
         """The text, without what a converter left in it."""
-        parsed = _cleaned(self.decode(data, name), self.signature, comments=True)
+        decoded = self.decode(data, name)
+        if decoded is None:
+            return None
+        parsed = _cleaned(decoded, self.signature, comments=True)
         if kind_of(name, {}) == MARKDOWN:
             return parsed
         # Its name alone would not tell the chunker.
         return attrs.evolve(parsed, metadata={**parsed.metadata, "kind": MARKDOWN})
 
 
-def _cleaned(text: str, signature: str, *, comments: bool) -> ParsedFile:
-    """``text`` as it is, or without some lines: then locators lead back to the lines."""
+def _cleaned(decoded: DecodedText, signature: str, *, comments: bool) -> ParsedFile:
+    """The text as it is, or without some lines: then locators lead back to the lines."""
+    text, notes = decoded.text, decoded.notes
     if _MAY_HOLD.search(text) is None:
-        return ParsedFile(content=text, parser_sig=signature)
+        return ParsedFile(content=text, parser_sig=signature, notes=notes)
     kept: list[tuple[int, str]] = []
     left_out = False
     lines = list(_lines(text))
@@ -86,11 +93,12 @@ def _cleaned(text: str, signature: str, *, comments: bool) -> ParsedFile:
         if not drop:
             kept.append((number, line))
     if not left_out:
-        return ParsedFile(content=text, parser_sig=signature)
+        return ParsedFile(content=text, parser_sig=signature, notes=notes)
     return ParsedFile(
         content="".join(line for _, line in kept),
         parser_sig=signature,
         locators=tuple(line_locators(kept)),
+        notes=notes,
     )
 
 

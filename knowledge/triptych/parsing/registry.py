@@ -12,7 +12,7 @@ from triptych.errors import ParseError, TriptychError, ValidationError
 from triptych.parsing.limits import ParseLimits
 from triptych.parsing.parsed import FileParser, ParsedFile
 
-__all__ = ["FileParsers"]
+__all__ = ["FileParsers", "not_text"]
 
 
 class FileParsers:
@@ -68,12 +68,13 @@ class FileParsers:
             return known
         return next((each for each in self.parsers if each.recognises(data)), self.fallback)
 
-    def parse(self, name: str, data: bytes) -> ParsedFile:
+    def parse(self, name: str, data: bytes) -> ParsedFile | None:
         """The text of the file ``name`` whose bytes are ``data``, with its SHA-256.
+
+        None where they are binary, and of no format that there is a parser for.
 
         Raises:
             ParseError: it is malformed, encrypted, or beyond a limit.
-            ValidationError: it is no text, and of no format that there is a parser for.
             NotAvailableError: a library is missing; the message names the extra.
         """
         if len(data) > self.limits.max_bytes:
@@ -92,6 +93,8 @@ class FileParsers:
                 f"({type(error).__name__}: {str(error)[:200]}): check the file, for example by "
                 "opening it in the program that made it"
             ) from error
+        if parsed is None:
+            return None
         if len(parsed.content) > self.limits.max_characters:
             raise ParseError(
                 f"{name!r} holds more than {self.limits.max_characters:,} characters of text: "
@@ -106,7 +109,8 @@ class FileParsers:
             name: what its ending and the messages go by, the path where it is None.
 
         Raises:
-            ValidationError: it cannot be read. Else as `parse`.
+            ValidationError: it cannot be read; or it is binary, and of no format that there is
+                a parser for. Else as `parse`.
         """
         shown = str(path) if name is None else name
         try:
@@ -116,7 +120,17 @@ class FileParsers:
             raise ValidationError(f"{str(path)!r} cannot be read: {error.strerror}") from error
         except ValueError as error:  # a NUL in the path
             raise ValidationError(f"{str(path)!r} cannot be read: {error}") from error
-        return self.parse(shown, data)
+        parsed = self.parse(shown, data)
+        if parsed is None:
+            raise not_text(shown)
+        return parsed
+
+
+def not_text(name: str) -> ValidationError:
+    """What is told of a file that was named itself, and is binary."""
+    return ValidationError(
+        f"{name!r} is binary, and of no format that there is a parser for: convert it to text first"
+    )
 
 
 def _ending(name: str) -> str:

@@ -46,9 +46,12 @@ class RestructuredTextParser:
         """Never: a name must say so."""
         return False
 
-    def parse(self, name: str, data: bytes) -> ParsedFile:
+    def parse(self, name: str, data: bytes) -> ParsedFile | None:
         """The text as Markdown; locators are the lines of the file."""
-        text = self.decode(data, name).removeprefix("\ufeff")
+        decoded = self.decode(data, name)
+        if decoded is None:
+            return None
+        text = decoded.text.removeprefix("\ufeff")
         lines = [line.rstrip() for line in re.split(r"\r\n?|\n", text.expandtabs(8))]
         builder = ContentBuilder(name, self.limits.max_characters)
         for number, block, counted in timed(_blocks(lines), name, self.limits.seconds):
@@ -58,6 +61,7 @@ class RestructuredTextParser:
             metadata={"kind": "markdown"},
             parser_sig=self.signature,
             locators=tuple(builder.locators),
+            notes=decoded.notes,
         )
 
 

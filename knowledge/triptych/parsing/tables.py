@@ -103,9 +103,12 @@ class CsvParser:
         """Never: any text may be a table of one column."""
         return False
 
-    def parse(self, name: str, data: bytes) -> ParsedFile:
+    def parse(self, name: str, data: bytes) -> ParsedFile | None:
         """The rows; each row's locator is the line that it begins on."""
-        text = self.decode(data, name).removeprefix("\ufeff")
+        decoded = self.decode(data, name)
+        if decoded is None:
+            return None
+        text = decoded.text.removeprefix("\ufeff")
         delimiter = "\t" if name.lower().endswith(".tsv") else _delimiter(text[:_SNIFFED])
         builder = ContentBuilder(name, self.limits.max_characters)
         rows = timed(_rows(name, text, delimiter), name, self.limits.seconds)
@@ -116,6 +119,7 @@ class CsvParser:
             metadata={"kind": "markdown"},
             parser_sig=self.signature,
             locators=tuple(builder.locators),
+            notes=decoded.notes,
         )
 
 

@@ -34,9 +34,12 @@ class YamlParser:
         """Never: a name must say so."""
         return False
 
-    def parse(self, name: str, data: bytes) -> ParsedFile:
+    def parse(self, name: str, data: bytes) -> ParsedFile | None:
         """The text as it is; locators are its lines, headings its top-level keys."""
-        text = self.decode(data, name)
+        decoded = self.decode(data, name)
+        if decoded is None:
+            return None
+        text = decoded.text
         found = [
             (match.start(), (match[1] or match[2] or match[3]).strip())
             for match in _KEY.finditer(text)
@@ -53,4 +56,5 @@ class YamlParser:
             parser_sig=self.signature,
             locators=(locator,) if text else (),
             parts=tuple(parts[:_MAX_PARTS]),
+            notes=decoded.notes,
         )

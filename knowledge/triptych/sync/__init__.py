@@ -6,7 +6,6 @@
 """
 
 from triptych.sync.directory import DirectorySync
-from triptych.sync.encodings import decode_text
 from triptych.sync.front_matter import front_matter
 from triptych.sync.parsing import Parsed, ParsedText, SyncParser, TextFileParser
 from triptych.sync.polling import PollingNotifier
@@ -28,6 +27,5 @@ __all__ = [
     "SyncReport",
     "SyncRoot",
     "TextFileParser",
-    "decode_text",
     "front_matter",
 ]

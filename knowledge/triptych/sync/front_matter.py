@@ -35,7 +35,7 @@ def front_matter(text: str) -> dict[str, str]:
     keys of a mapping in a mapping by ".". An empty value says nothing and is left out, and so is
     a key that begins with "triptych.", which is reserved.
     """
-    found = _BLOCK.match(text[:_LIMIT])
+    found = _BLOCK.match(text[:_LIMIT].removeprefix("\ufeff"))
     if found is None:
         return {}
     value = _toml(found["body"]) if found["fence"] == "+++" else _yaml(found["body"])

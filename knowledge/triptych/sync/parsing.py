@@ -8,8 +8,8 @@ from typing import Protocol
 
 import attrs
 
+from triptych.parsing.decoding import decode_text
 from triptych.parsing.files import ENDINGS
-from triptych.sync.encodings import decode_text
 from triptych.sync.front_matter import front_matter
 
 __all__ = ["Parsed", "ParsedText", "SyncParser", "TextFileParser"]
@@ -69,5 +69,7 @@ class TextFileParser:
 
     def parse(self, name: str, data: bytes) -> ParsedText | None:
         """The decoded text; None for binary data."""
-        text = decode_text(data)
-        return None if text is None else ParsedText(content=text, metadata=front_matter(text))
+        decoded = decode_text(data, name)
+        if decoded is None:
+            return None
+        return ParsedText(content=decoded.text, metadata=front_matter(decoded.text))

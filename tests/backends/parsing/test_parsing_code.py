@@ -7,13 +7,18 @@ import sys
 import pytest
 
 from triptych.chunking import default_chunkers
-from triptych.parsing import ParsedFile
+from triptych.parsing import DecodedText, ParsedFile
 from triptych_backends.parsing import CodeParser
 from triptych_backends.parsing.languages import ENDINGS, LANGUAGES
 
 
 def read(name: str, text: str) -> ParsedFile:
-    return CodeParser().parse(name, text.encode())
+    # Whatever the decoder takes for binary is text here.
+    parsed = CodeParser(decode=lambda data, _: DecodedText(text=data.decode())).parse(
+        name, text.encode()
+    )
+    assert parsed is not None
+    return parsed
 
 
 def outline(parsed: ParsedFile) -> list[tuple[str, str, str]]:
