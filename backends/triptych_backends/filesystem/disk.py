@@ -18,6 +18,7 @@ from typing import Literal
 import attrs
 
 from triptych.errors import StoreError
+from triptych_backends.file_locks import sync_folder
 from triptych_backends.filesystem.names import is_ignored
 
 __all__ = ["Disk", "Entry", "FileStat", "LinkError", "disk_errors"]
@@ -203,14 +204,7 @@ class Disk:
 
     def sync_folder(self, path: str) -> None:
         """Put the names in a folder ("" is the root) on the disk, where the system can."""
-        if sys.platform == "win32":
-            return
-        real = self.real(path) if path else self.root
-        handle = os.open(real, os.O_RDONLY | _NO_FOLLOW)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        sync_folder(self.real(path) if path else self.root, _NO_FOLLOW)
 
     def names(self, path: str) -> list[tuple[str, Entry]]:
         """What is in a folder ("" is the root), by name; nothing if there is no such folder.

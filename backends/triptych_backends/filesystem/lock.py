@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from triptych.errors import StoreLockedError
+from triptych_backends.file_locks import lock_now, unlock
 
 __all__ = ["WritersLock"]
 
@@ -42,7 +42,7 @@ class WritersLock:
             try:
                 self._wait_for(self._handle, deadline)
                 yield
-                _unlock(self._handle)
+                unlock(self._handle)
             finally:
                 # Closing releases the lock too, whatever happened.
                 handle, self._handle = self._handle, -1
@@ -52,7 +52,7 @@ class WritersLock:
 
     def _wait_for(self, handle: int, deadline: float) -> None:
         pause = _FIRST_PAUSE
-        while not _try(handle):
+        while not lock_now(handle):
             if time.monotonic() > deadline:
                 raise self._too_long("process")
             time.sleep(pause)
@@ -80,32 +80,3 @@ class WritersLock:
             with suppress(OSError):
                 os.close(self._handle)
             self._handle = -1
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _try(handle: int) -> bool:
-        os.lseek(handle, 0, os.SEEK_SET)
-        try:
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-
-    def _unlock(handle: int) -> None:
-        os.lseek(handle, 0, os.SEEK_SET)
-        msvcrt.locking(handle, msvcrt.LK_UNLCK, 1)
-
-else:
-    import fcntl
-
-    def _try(handle: int) -> bool:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-    def _unlock(handle: int) -> None:
-        fcntl.flock(handle, fcntl.LOCK_UN)

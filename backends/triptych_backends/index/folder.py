@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from triptych_backends.file_locks import sync_folder
 from triptych_backends.index.change_log import FIELDS, Field
 from triptych_backends.index.segment import Segment, SegmentReader
 from triptych_backends.index.snapshot import Snapshot
@@ -21,7 +22,6 @@ from triptych_backends.index.storage import (
     read_arrays,
     read_segment,
     replace_durably,
-    sync_folder,
     try_lock,
     write_arrays,
     write_segment,

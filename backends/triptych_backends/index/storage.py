@@ -12,7 +12,6 @@ import json
 import mmap
 import os
 import struct
-import sys
 import zlib
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from triptych_backends.file_locks import lock_now, sync_folder, unlock
 from triptych_backends.index.segment import PostingsLists, Segment, Signs, SortedVocabulary
 
 MAGIC = b"TRIPTYCH"
@@ -184,34 +184,14 @@ def try_lock(path: Path) -> Iterator[bool]:
     Raises OSError when the file cannot be opened.
     """
     with path.open("ab") as file:
+        held = False
+        with contextlib.suppress(OSError):
+            held = lock_now(file.fileno())
         try:
-            _lock(file.fileno())
-        except OSError:
-            yield False
-            return
-        try:
-            yield True
+            yield held
         finally:
-            _unlock(file.fileno())
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(descriptor: int) -> None:
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-
-    def _unlock(descriptor: int) -> None:
-        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
-
-else:
-    import fcntl
-
-    def _lock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-    def _unlock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
+            if held:
+                unlock(file.fileno())
 
 
 def replace_durably(path: Path, content: bytes) -> None:
@@ -223,14 +203,3 @@ def replace_durably(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
     temporary.replace(path)
     sync_folder(path.parent)
-
-
-def sync_folder(path: Path) -> None:
-    """Make names in a folder durable, where the system can."""
-    if sys.platform == "win32":
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
