@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from triptych.errors import StoreError
 from triptych.records import HealthCheck
+from triptych_backends.sql.wal_owner import logs_set_aside
 
 if TYPE_CHECKING:
     from triptych_backends.sql.store import SqlStore
@@ -21,7 +22,7 @@ def check_store(store: SqlStore) -> list[HealthCheck]:
     """See `HealthReader.check_health`. Waits for another writer as long as a write would."""
     datasets = store.documents.list_datasets()
     indexes = [store.index.check(dataset, writes=not store.read_only) for dataset in datasets]
-    return [_writes(store), _space(store), *indexes]
+    return [_writes(store), _space(store), *_logs(store), *indexes]
 
 
 def _writes(store: SqlStore) -> HealthCheck:
@@ -33,6 +34,22 @@ def _writes(store: SqlStore) -> HealthCheck:
     except StoreError as error:
         return HealthCheck(name="store", status="failed", detail=str(error), error=error)
     return HealthCheck(name="store", status="ok", detail=f"{store.where} takes writes")
+
+
+def _logs(store: SqlStore) -> list[HealthCheck]:
+    found = logs_set_aside(store.path)
+    if not found:
+        return []
+    return [
+        HealthCheck(
+            name="store",
+            status="warning",
+            detail=f"{store.where} took the place of another file, whose last writes are in "
+            + ", ".join(map(str, found)),
+            remedy="put again what the file before it had and this one lacks, then move the logs "
+            "(and the files that end in -shm and the same number) away",
+        )
+    ]
 
 
 def _space(store: SqlStore) -> HealthCheck:

@@ -26,6 +26,7 @@ from triptych_backends.sql.location import database_path, refuse_unusable
 from triptych_backends.sql.schema import prepare, require_current
 from triptych_backends.sql.sqlite import Connections, Session
 from triptych_backends.sql.transaction import Transaction
+from triptych_backends.sql.wal_owner import set_foreign_log_aside
 
 __all__ = ["SqlStore"]
 
@@ -90,6 +91,7 @@ class SqlStore:
         path = database_path(url)
         check_whole(history, "history")
         refuse_unusable(path, create=create, read_only=read_only)
+        set_foreign_log_aside(path, read_only=read_only)
         immutable = read_only and _is_frozen(path)
         connections = Connections(
             path, read_only=read_only, immutable=immutable, lock_timeout=lock_timeout
