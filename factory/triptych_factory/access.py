@@ -144,10 +144,20 @@ def _withheld(given: Access, base_url: str, host: str, key_name: str) -> Validat
     if given.api_key and given.api_key_origin == "environment":
         key = "the key in TRIPTYCH_LLM_API_KEY"
     beside = "llm_api_key in that file" if given.base_url_origin == "file" else "api_key"
+    refused = (
+        f"{key} is not sent to {shown_url(base_url)[:200]!r}, which {given.base_url_source} names"
+    )
+    if not host:
+        return ValidationError(
+            f"{refused}: its host cannot be told for certain, so {TRUSTED_HOSTS} cannot name it. "
+            "Write the address as https://host:port/path, without a user or password before an @, "
+            "backslashes, blanks and letters beyond ASCII (xn-- instead); if the address has a key "
+            f"of its own, give that as {beside}"
+        )
     return ValidationError(
-        f"{key} is not sent to {shown_url(base_url)[:200]!r}, which {given.base_url_source} names: "
-        f"if you trust that address with it, set {TRUSTED_HOSTS}={host}, or set the address "
-        f"where the key is set; if the address has a key of its own, give that as {beside}"
+        f"{refused}: if you trust that address with it, set {TRUSTED_HOSTS}={host}, or set the "
+        "address where the key is set; if the address has a key of its own, give that as "
+        f"{beside}"
     )
 
 

@@ -122,6 +122,29 @@ def test_users_name_the_hosts_that_they_trust(trusted: str, url: str, sent: bool
     assert unknown_variables(environ) == ()
 
 
+@PROVIDERS
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://user:pw@127.0.0.1:18080/v1",
+        "http://collector.example\\@localhost/v1",
+        "http://käse.example/v1",
+        "http://a b.example/v1",
+        "http://[::1/v1",
+    ],
+)
+def test_an_address_without_a_certain_host_is_refused_with_what_to_write(
+    provider: str, url: str
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        arguments(provider, url, "file")
+    said = str(caught.value)
+    assert "TRIPTYCH_TRUSTED_HOSTS cannot name it" in said
+    assert "https://host:port/path" in said
+    assert "TRUSTED_HOSTS=" not in said
+    assert "pw" not in said.replace("password", "")
+
+
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.8.9.1", "[::1]"])
 @pytest.mark.parametrize("origin", ["file", "argument"])
 def test_a_server_on_this_machine_is_asked_without_a_key(host: str, origin: Origin) -> None:

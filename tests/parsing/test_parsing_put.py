@@ -79,10 +79,10 @@ def test_put_reads_every_format_in_a_folder_and_tells_what_it_did_not(shell: She
 
 
 def test_what_a_parser_could_not_do_is_told(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    from triptych_backends.parsing import code
+    from triptych_backends.parsing import definitions
 
     monkeypatch.setitem(sys.modules, "tree_sitter", None)
-    code._loaded.cache_clear()
+    definitions._loaded.cache_clear()
     shell.write("a.py", b"def f():\n    pass\n")
     ran = shell("put", "a.py")
     assert ran.code == 0

@@ -55,7 +55,7 @@ def default_parser(
     limits = limits or ParseLimits()
     parsers: list[FileParser] = [
         *base_parsers(limits=limits, decode=decode),
-        CodeParser(decode=decode),
+        CodeParser(limits=limits, decode=decode),
         PdfParser(limits=limits),
         DocxParser(limits=limits),
         PptxParser(limits=limits),

@@ -89,10 +89,6 @@ def checked_base_url(base_url: str) -> str:
     return base_url.rstrip("/")
 
 
-class _UnreadableError(ProviderError):
-    """The bytes of an answer cannot be unpacked."""
-
-
 class _Borrowed(httpx.BaseTransport):
     """A transport that stays open when the client that uses it is closed."""
 
@@ -263,8 +259,10 @@ class HttpClient:
                 size += len(chunk)
                 if size > _MOST_OF_A_REFUSAL:
                     break
-        except _UnreadableError:  # the status says enough
-            body = []
+        except ProviderError as error:
+            if not isinstance(error.__cause__, PackedAnswerError):
+                raise
+            body = []  # the status says enough
         raise fault(
             Refusal(
                 status=status,
@@ -322,7 +320,7 @@ class HttpClient:
             ) from error
         except PackedAnswerError as error:
             said = shown(str(error), self._secrets)
-            raise _UnreadableError(
+            raise ProviderError(
                 f"{who} was answered with bytes that {said}: check what stands between you and "
                 "the provider"
             ) from error

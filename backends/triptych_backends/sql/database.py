@@ -15,6 +15,7 @@ from triptych_backends.sql.location import refuse_unusable
 from triptych_backends.sql.schema import prepare, require_current
 from triptych_backends.sql.sqlite import Connections, Session
 from triptych_backends.sql.transaction import Transaction
+from triptych_backends.sql.wal_owner import set_foreign_log_aside
 
 __all__ = ["Database"]
 
@@ -54,6 +55,7 @@ class Database:
     ) -> Database:
         """Open the file, and bring it up to the current schema. Raises as `SqlStore.open`."""
         refuse_unusable(path, create=create, read_only=read_only)
+        set_foreign_log_aside(path, read_only=read_only)
         immutable = read_only and _is_frozen(path)
         connections = Connections(
             path, read_only=read_only, immutable=immutable, lock_timeout=lock_timeout

@@ -69,8 +69,9 @@ def replaced_error(where: str) -> StoreError:
     """The error of every call once another file was found in the place of the store's."""
     return StoreError(
         f"the store {where} was replaced by another file while it was open here, and has been "
-        "closed: open it again, and put again what was written meanwhile. To restore a backup "
-        "beneath open stores, use SQLite's own backup"
+        "closed: open it again, and put again what was written meanwhile. The next open sets the "
+        f"log of the file before it aside, as {where}-wal.replaced-1. To restore a backup beneath "
+        "open stores, use SQLite's own backup"
     )
 
 

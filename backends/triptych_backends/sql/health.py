@@ -9,6 +9,7 @@ from triptych.errors import StoreError
 from triptych.records import HealthCheck
 from triptych_backends.index import LocalIndex
 from triptych_backends.sql.database import Database
+from triptych_backends.sql.wal_owner import logs_set_aside
 
 __all__ = ["check_store"]
 
@@ -21,7 +22,7 @@ def check_store(
 ) -> list[HealthCheck]:
     """See `HealthReader.check_health`. Waits for another writer as long as a write would."""
     indexes = [index.check(dataset, writes=not database.read_only) for dataset in datasets]
-    return [_writes(database), _space(database), *indexes]
+    return [_writes(database), _space(database), *_logs(database), *indexes]
 
 
 def _writes(database: Database) -> HealthCheck:
@@ -33,6 +34,22 @@ def _writes(database: Database) -> HealthCheck:
     except StoreError as error:
         return HealthCheck(name="store", status="failed", detail=str(error), error=error)
     return HealthCheck(name="store", status="ok", detail=f"{database.where} takes writes")
+
+
+def _logs(database: Database) -> list[HealthCheck]:
+    found = logs_set_aside(database.path)
+    if not found:
+        return []
+    return [
+        HealthCheck(
+            name="store",
+            status="warning",
+            detail=f"{database.where} took the place of another file, whose last writes are in "
+            + ", ".join(map(str, found)),
+            remedy="put again what the file before it had and this one lacks, then move the logs "
+            "(and the files that end in -shm and the same number) away",
+        )
+    ]
 
 
 def _space(database: Database) -> HealthCheck:

@@ -32,6 +32,7 @@ from sqlalchemy.sql.base import Executable
 from triptych.errors import StoreError
 from triptych_backends.sql.errors import closed_error, gone_error, replaced_error
 from triptych_backends.sql.location import FileIdentity, identity_of
+from triptych_backends.sql.wal_owner import Pair, forget_owner, remember_owner
 
 __all__ = [
     "DIALECT",
@@ -136,6 +137,7 @@ class Connections:
         self._readers: deque[sqlite3.Connection] = deque()
         self._closed = False
         self._file: FileIdentity | None = None
+        self._owner: Pair | None = None
         self._lost: Callable[[str], StoreError] | None = None
         self._gate = threading.Condition()
         self._busy = 0
@@ -151,6 +153,11 @@ class Connections:
         """
         self._uri = self._uri.replace("?mode=rwc", "?mode=rw")
         self._file = identity_of(self._path)
+        self._remember_owner()
+
+    def _remember_owner(self) -> None:
+        if self._file is not None:
+            self._owner = remember_owner(self._path, self._file, self._owner)
 
     @property
     def lost(self) -> bool:
@@ -192,12 +199,15 @@ class Connections:
         )
         self._opened.append(driver)
         try:
+            # SQLite has opened the file, and opens the log with the first statement.
+            self._require_same_file()
             for pragma in _PRAGMAS:
                 driver.execute(pragma)
             if self._read_only:
                 driver.execute("PRAGMA query_only=ON")
             # Another file may have come since the caller looked.
             self._require_same_file()
+            self._remember_owner()
         except BaseException:
             self.release(driver)
             raise
@@ -380,6 +390,8 @@ class Connections:
         self._engine.dispose()
         while self._readers:
             self.release(self._readers.pop())
+        self._owner = None
+        forget_owner(self._path)
 
     def close(self) -> None:
         """Close what is idle; what is in use closes itself when it comes back."""

@@ -269,10 +269,10 @@ def test_a_chunk_of_code_knows_its_definition_and_its_lines() -> None:
 
 def test_every_grammar_is_there_and_every_name_of_a_node_is_one_of_its() -> None:
     tree_sitter = pytest.importorskip("tree_sitter")
-    from triptych_backends.parsing.code import _loaded
+    from triptych_backends.parsing.definitions import _loaded
 
     for name, language in LANGUAGES.items():
-        grammar = _loaded(name)
+        grammar = _loaded(language.module, language.function)
         assert isinstance(grammar, tree_sitter.Language)
         known = {grammar.node_kind_for_id(at) for at in range(grammar.node_kind_count)}
         # JavaScript's names are a part of TypeScript's, C's of C++'s.
@@ -286,9 +286,9 @@ def test_code_without_the_library_is_cut_as_text_and_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "tree_sitter", None)
-    from triptych_backends.parsing import code
+    from triptych_backends.parsing import definitions
 
-    code._loaded.cache_clear()
+    definitions._loaded.cache_clear()
     parsed = read("a.py", PYTHON)
     assert parsed.content == PYTHON
     assert parsed.parts == ()

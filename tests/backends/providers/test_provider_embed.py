@@ -356,8 +356,10 @@ def test_indexes_that_do_not_fit_are_named(make: Make, indexes: list[Any]) -> No
 def test_faults_have_their_names(
     make: Make, reply: Reply, kind: type[ProviderError], match: str
 ) -> None:
-    with serving(map_ordered(reply)) as server, pytest.raises(kind, match=match):
+    with serving(map_ordered(reply)) as server, pytest.raises(kind, match=match) as caught:
         make(server).embed(["a"], kind="query")
+    # Its name is shown in messages and reports.
+    assert type(caught.value).__module__ == "triptych.errors"
 
 
 def test_the_deadline_is_asked_between_batches() -> None:
