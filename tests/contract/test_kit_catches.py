@@ -18,8 +18,7 @@ from support.json_files import full_disk
 from triptych import rules
 from triptych.ingestion.rebuild import RebuildRunner
 from triptych.ingestion.writer import Writer
-from triptych.records import NO_CHUNK, Filter, Finding, RebuildReport
-from triptych.search.exhaustive import Unit, rank
+from triptych.records import NO_CHUNK, Candidate, Filter, Finding, RebuildReport
 from triptych.service import Service
 from triptych.testing import Child, Harness, run_stateful
 from triptych.testing.chunks import ChunkTests
@@ -367,21 +366,20 @@ def compares_layers_of_any_space(search: Any, store: Any, query: Any) -> Any:
         for dataset_id in query.dataset_ids
         for layer in store.layers.list(dataset_id, layer=query.layer)
     }
-    return rank(
-        query,
-        [
-            Unit(
-                dataset_id=dataset_id,
-                doc_name=name,
-                index=NO_CHUNK,
-                key=kept.key,
-                text=kept.layer.content,
-                vector=kept.layer.vector,
-                embed_sig=kept.layer.sig.embed_sig,
-            )
-            for (dataset_id, name), kept in layers.items()
-        ],
-    )
+    found = [
+        Candidate(
+            dataset_id=dataset_id,
+            doc_name=name,
+            index=NO_CHUNK,
+            key=stored.key,
+            score=round(float(stored.layer.vector @ query.vector), 6),
+            source="vector",
+        )
+        for (dataset_id, name), stored in layers.items()
+        if stored.layer.sig.embed_sig == query.embed_sig and stored.layer.vector is not None
+    ]
+    found.sort(key=lambda one: (-one.score, one.doc_name, one.dataset_id))
+    return found[: query.top_k]
 
 
 def restamps_by_replacing(

@@ -16,7 +16,7 @@ __all__ = ["FilesChunks"]
 
 
 class FilesChunks(SqlChunks):
-    """`ChunkRepo` over a `FilesStore`, with the powers of `SqlChunks`."""
+    """`ChunkRepo` over a `FilesStore`, with the capabilities of `SqlChunks`."""
 
     def __init__(self, files: FilesStore) -> None:
         super().__init__(files.sql)
@@ -24,7 +24,7 @@ class FilesChunks(SqlChunks):
         self._keeper = files.keeper
 
     def check_health(self) -> Sequence[HealthCheck]:
-        """See `HealthReader.check_health`: also the files that were not adopted."""
+        """See `Diagnostics.check_health`: also the files that were not adopted."""
         unadopted = [
             HealthCheck(
                 name="store",
@@ -37,19 +37,15 @@ class FilesChunks(SqlChunks):
         return [*super().check_health(), *unadopted]
 
     def check_integrity(self, dataset_ids: Collection[str]) -> Iterator[Finding]:
-        """See `IntegrityChecker.check_integrity`: the files, then the derived database."""
+        """See `Diagnostics.check_integrity`: the files, then the derived database."""
         yield from examine_files(self._files, dataset_ids)
         yield from super().check_integrity(dataset_ids)
 
     def repair(self, checks: Collection[str], dataset_ids: Collection[str]) -> Sequence[str]:
-        """See `IntegrityChecker.repair`."""
+        """See `Diagnostics.repair`."""
         # What is taken over from the files needs a database whose rows fit each other.
         done = super().repair(checks, dataset_ids)
         return [*done, *mend_files(self._files, checks, dataset_ids)]
-
-    def close(self) -> None:
-        """Close the store, for its other repositories too. Idempotent."""
-        self._files.close()
 
     def configure(
         self, dataset_id: str, config: DatasetConfig, *, expected: DatasetConfig | None

@@ -31,7 +31,7 @@ __all__ = ["FilesDocuments"]
 
 
 class FilesDocuments(SqlDocuments):
-    """`DocumentRepo`, `BulkDocumentRepo`, `BulkDeleter` and `VersionReader` over a `FilesStore`.
+    """`DocumentRepo` and `VersionReader` over a `FilesStore`.
 
     Every method looks at the files it tells of first, and takes over what was edited by hand.
     """
@@ -40,10 +40,6 @@ class FilesDocuments(SqlDocuments):
         super().__init__(files.sql)
         self._files = files
         self._keeper = files.keeper
-
-    def close(self) -> None:
-        """Close the store, for its other repositories too. Idempotent."""
-        self._files.close()
 
     def scrub(self) -> None:
         """See `FilesStore.scrub`."""
@@ -72,7 +68,7 @@ class FilesDocuments(SqlDocuments):
         return super()._unchanged(dataset_id, document)
 
     def put_many(self, dataset_id: str, documents: Sequence[NewDocument]) -> Sequence[PutOutcome]:
-        """See `BulkDocumentRepo.put_many`. A file in the way fails its document alone."""
+        """See `DocumentRepo.put_many`. A file in the way fails its document alone."""
         if not documents:
             return []
         keeper = self._keeper
@@ -283,7 +279,7 @@ class FilesDocuments(SqlDocuments):
             return change.leftovers
 
     def delete_many(self, dataset_id: str, versions: Mapping[str, int]) -> Sequence[str]:
-        """See `BulkDeleter.delete_many`. One whose file is no text any more stays: nobody adopted
+        """See `DocumentRepo.delete_many`. One whose file is no text any more stays: nobody adopted
         what is in it."""
         keeper = self._keeper
         if keeper.sql.read_only:

@@ -17,7 +17,7 @@ __all__ = ["FilesLayers"]
 
 
 class FilesLayers(SqlLayers):
-    """`LayerRepo`, `LayerPager` and `LayerJournal` over a `FilesStore`.
+    """`LayerRepo` and `LayerJournal` over a `FilesStore`.
 
     The journal lies in the derived database: deleting that forgets what layers cost, and lets
     what was quarantined be tried again.
@@ -25,12 +25,7 @@ class FilesLayers(SqlLayers):
 
     def __init__(self, files: FilesStore) -> None:
         super().__init__(files.sql)
-        self._files = files
         self._keeper = files.keeper
-
-    def close(self) -> None:
-        """Close the store, for its other repositories too. Idempotent."""
-        self._files.close()
 
     def put(self, layer: DerivedLayer) -> bool:
         """See `LayerRepo.put`. What was edited in its file by hand is replaced."""
@@ -73,7 +68,7 @@ class FilesLayers(SqlLayers):
         after: str | None = None,
         limit: int,
     ) -> Sequence[DerivedLayer]:
-        """See `LayerPager.page`. Folders are looked through for a first page alone."""
+        """See `LayerRepo.page`. Folders are looked through for a first page alone."""
         if after is None:
             noticing.refresh_dataset(self._keeper, dataset_id)
         return super().page(dataset_id, layer, prefix=prefix, after=after, limit=limit)

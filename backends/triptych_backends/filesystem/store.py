@@ -16,7 +16,7 @@ from triptych.errors import (
     StoreError,
     ValidationError,
 )
-from triptych.records import check_whole
+from triptych.records import DatasetStats, check_whole
 from triptych_backends.filesystem import (
     change_detection as noticing,
     history as old_versions,
@@ -130,6 +130,10 @@ class FilesStore:
     def problems(self) -> tuple[RejectedFile, ...]:
         """The files in the store's folder that were not adopted, by path: why, and what helps."""
         return list_problems(self.keeper)
+
+    def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
+        """See `Store.stats`."""
+        return self.sql.stats(dataset_id, chunker_sig=chunker_sig, embed_sig=embed_sig)
 
     def scrub(self) -> None:
         """See `SecureEraser.scrub`: rewrite the derived database and its index.

@@ -108,7 +108,7 @@ _SOURCES = frozenset({"dataset", "document"})
 
 
 def check_integrity(store: SqlStore, dataset_ids: Collection[str]) -> Iterator[Finding]:
-    """See `IntegrityChecker.check_integrity`."""
+    """See `Diagnostics.check_integrity`."""
     tally = FindingCollector()
     _types(store, tally)
     if tally.findings():

@@ -13,7 +13,6 @@ from triptych.records import (
     Candidates,
     ChunkQuery,
     DatasetConfig,
-    DatasetStats,
     DerivedChunk,
     DerivedSig,
     Finding,
@@ -34,7 +33,6 @@ from triptych_backends.sql.reads import fetch_chunks, fetch_documents, iter_chun
 from triptych_backends.sql.repair import repair
 from triptych_backends.sql.repository import Repository
 from triptych_backends.sql.sqlite import bind_list, in_list
-from triptych_backends.sql.stats import read_stats
 from triptych_backends.sql.transaction import find_dataset, find_datasets
 from triptych_backends.sql.vectors import known_vectors
 
@@ -64,9 +62,7 @@ _DOCUMENT = (
 
 
 class SqlChunks(Repository):
-    """`ChunkRepo` over a `SqlStore`, with the powers `BulkChunkRepo`, `BulkConfigReader`,
-    `VectorReader`,
-    `DocLevelSearcher`, `DocVectorSearcher`, `StatsReader`, `HealthReader` and `IntegrityChecker`.
+    """`ChunkRepo`, `DocLevelSearcher`, `DocVectorSearcher` and `Diagnostics` over a `SqlStore`.
 
     A chunk's key is its row's id, a document's the revision of its content.
     """
@@ -75,15 +71,15 @@ class SqlChunks(Repository):
         super().__init__(store)
 
     def check_health(self) -> Sequence[HealthCheck]:
-        """See `HealthReader.check_health`."""
+        """See `Diagnostics.check_health`."""
         return check_store(self.store)
 
     def check_integrity(self, dataset_ids: Collection[str]) -> Iterator[Finding]:
-        """See `IntegrityChecker.check_integrity`."""
+        """See `Diagnostics.check_integrity`."""
         return check_integrity(self.store, dataset_ids)
 
     def repair(self, checks: Collection[str], dataset_ids: Collection[str]) -> Sequence[str]:
-        """See `IntegrityChecker.repair`."""
+        """See `Diagnostics.repair`."""
         return repair(self.store, checks, dataset_ids)
 
     def config(self, dataset_id: str) -> DatasetConfig | None:
@@ -93,7 +89,7 @@ class SqlChunks(Repository):
         return found.config if found else None
 
     def configs(self, dataset_ids: Sequence[str]) -> Mapping[str, DatasetConfig]:
-        """See `BulkConfigReader.configs`."""
+        """See `ChunkRepo.configs`."""
         with self.store.reading() as session:
             found = find_datasets(session, dataset_ids)
         return {each.name: each.config for each in found if each.config is not None}
@@ -129,7 +125,7 @@ class SqlChunks(Repository):
     def replace_many(
         self, dataset_id: str, sets: Sequence[tuple[str, Sequence[DerivedChunk], DerivedSig]]
     ) -> Sequence[bool]:
-        """See `BulkChunkRepo.replace_many`."""
+        """See `ChunkRepo.replace_many`."""
         if not sets:
             return []
         with self.store.writing(durable=False) as tx:
@@ -161,7 +157,7 @@ class SqlChunks(Repository):
     def known_vectors(
         self, dataset_id: str, embed_sig: str, input_sigs: Sequence[str]
     ) -> Mapping[str, Vector]:
-        """See `VectorReader.known_vectors`. The arrays are read-only."""
+        """See `ChunkRepo.known_vectors`. The arrays are read-only."""
         with self.store.reading() as session:
             return known_vectors(session, dataset_id, embed_sig, input_sigs, self.where)
 
@@ -209,11 +205,6 @@ class SqlChunks(Repository):
         """
         self.store.require_open()
         return iter_chunks(self.store, dataset_id, doc_name, vectors)
-
-    def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
-        """See `StatsReader.stats`."""
-        with self.store.snapshot() as session:
-            return read_stats(session, dataset_id, chunker_sig, embed_sig)
 
 
 def find(

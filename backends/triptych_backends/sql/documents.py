@@ -60,7 +60,7 @@ _DATASETS = select(t.dataset.c.name).where(t.dataset.c.live).order_by(t.dataset.
 
 
 class SqlDocuments(Repository):
-    """`DocumentRepo`, `BulkDocumentRepo`, `BulkDeleter` and `VersionReader` over a `SqlStore`."""
+    """`DocumentRepo` and `VersionReader` over a `SqlStore`."""
 
     def __init__(self, store: SqlStore) -> None:
         super().__init__(store)
@@ -91,7 +91,7 @@ class SqlDocuments(Repository):
         return source_of(row, dataset_id, document.content)
 
     def put_many(self, dataset_id: str, documents: Sequence[NewDocument]) -> Sequence[PutOutcome]:
-        """See `BulkDocumentRepo.put_many`."""
+        """See `DocumentRepo.put_many`."""
         if not documents:
             return []
         with self.store.writing() as tx:
@@ -249,7 +249,7 @@ class SqlDocuments(Repository):
             return [] if dataset is None else remove_orphans(tx, dataset, names)
 
     def delete_many(self, dataset_id: str, versions: Mapping[str, int]) -> Sequence[str]:
-        """See `BulkDeleter.delete_many`."""
+        """See `DocumentRepo.delete_many`."""
         if not versions:
             return []
         with self.store.writing() as tx:

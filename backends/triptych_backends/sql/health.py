@@ -18,7 +18,7 @@ LEAST_FREE = 100 * 2**20
 
 
 def check_store(store: SqlStore) -> list[HealthCheck]:
-    """See `HealthReader.check_health`. Waits for another writer as long as a write would."""
+    """See `Diagnostics.check_health`. Waits for another writer as long as a write would."""
     datasets = store.documents.list_datasets()
     indexes = [store.index.check(dataset, writes=not store.read_only) for dataset in datasets]
     return [_writes(store), _space(store), *indexes]

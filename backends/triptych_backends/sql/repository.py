@@ -11,17 +11,10 @@ __all__ = ["Repository"]
 
 
 class Repository:
-    """A view of one `SqlStore`; the power `Closeable` is the store's.
-
-    Searches run in this process, in the local index: the power `InProcess`.
-    """
+    """A view of one `SqlStore`. Searches run in this process, in the local index."""
 
     in_process = True
 
     def __init__(self, store: SqlStore) -> None:
         self.store = store
         self.where = store.where
-
-    def close(self) -> None:
-        """Close the store, for its other repositories too. Idempotent."""
-        self.store.close()

@@ -14,7 +14,7 @@ from pathlib import Path
 from sqlalchemy import bindparam, select, update
 
 from triptych.errors import StoreError, StoreLockedError
-from triptych.records import check_whole
+from triptych.records import DatasetStats, check_whole
 from triptych_backends.index import LocalIndex
 from triptych_backends.sql import tables as t
 from triptych_backends.sql.change_log import SqlChangeLog
@@ -25,6 +25,7 @@ from triptych_backends.sql.layers import SqlLayers
 from triptych_backends.sql.location import database_path, refuse_unusable
 from triptych_backends.sql.schema import prepare, require_current
 from triptych_backends.sql.sqlite import Connections, Session
+from triptych_backends.sql.stats import read_stats
 from triptych_backends.sql.transaction import Transaction
 
 __all__ = ["SqlStore"]
@@ -167,6 +168,11 @@ class SqlStore:
             known[_POSITION] = transaction.position
         finally:
             self._write_lock.release()
+
+    def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
+        """See `Store.stats`."""
+        with self.snapshot() as session:
+            return read_stats(session, dataset_id, chunker_sig, embed_sig)
 
     def flush(self) -> None:
         """Put all commits on the disk, those of derived data too."""

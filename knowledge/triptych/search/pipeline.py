@@ -9,7 +9,6 @@ import attrs
 
 from triptych import deadlines
 from triptych.contracts import (
-    BulkConfigReader,
     ChunkRepo,
     DocLevelSearcher,
     DocumentRepo,
@@ -82,11 +81,11 @@ class SearchPipeline:
         layers: LayerRepo,
         engine: SearchEngine,
         deriver: DerivationPipeline,
+        document_search: DocLevelSearcher | None = None,
     ) -> None:
         self._documents = documents
         self._chunks = chunks
-        self._bulk_configs = chunks if isinstance(chunks, BulkConfigReader) else None
-        self._documents_whole = chunks if isinstance(chunks, DocLevelSearcher) else None
+        self._documents_whole = document_search
         self._layers = layers
         self._engine = engine
         self._deriver = deriver
@@ -137,8 +136,7 @@ class SearchPipeline:
     def _whole(self, asked: _Asked) -> Result:
         if self._documents_whole is None:
             raise NotAvailableError(
-                f"{type(self._chunks).__name__} cannot search whole documents: use search(), "
-                "or another backend"
+                "this store cannot search whole documents: use search(), or another backend"
             )
         return self._answer("document", asked, self._documents_whole.fetch_docs, self._document_hit)
 
@@ -170,9 +168,9 @@ class SearchPipeline:
         return self._answer("layer", asked, self._layers.fetch, self._layer_hit)
 
     def _configs(self, dataset_ids: Sequence[str]) -> Mapping[str, DatasetConfig | None]:
-        if self._bulk_configs is None or len(dataset_ids) == 1:
-            return {dataset_id: self._chunks.config(dataset_id) for dataset_id in dataset_ids}
-        found = self._bulk_configs.configs(dataset_ids)
+        if len(dataset_ids) == 1:
+            return {dataset_ids[0]: self._chunks.config(dataset_ids[0])}
+        found = self._chunks.configs(dataset_ids)
         return {dataset_id: found.get(dataset_id) for dataset_id in dataset_ids}
 
     def _ask(self, query: Query) -> _Asked:

@@ -12,7 +12,6 @@ from triptych.contracts import (
     DocLevelSearcher,
     DocVectorSearcher,
     Embedder,
-    InProcess,
     LayerRepo,
 )
 from triptych.errors import NotAvailableError
@@ -88,10 +87,6 @@ class QueryEmbedder:
         return lambda: attrs.evolve(query, vector=self.vector(query))
 
 
-def _in_process(repo: object) -> bool:
-    return isinstance(repo, InProcess) and repo.in_process
-
-
 @attrs.frozen
 class BM25Retriever:
     """The keyword lane over chunks."""
@@ -102,7 +97,7 @@ class BM25Retriever:
     @property
     def in_process(self) -> bool:
         """See `LocalRetriever`."""
-        return _in_process(self.chunks)
+        return self.chunks.in_process
 
     def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
         """Nothing: a keyword query is ready."""
@@ -127,7 +122,7 @@ class VectorRetriever:
     @property
     def in_process(self) -> bool:
         """See `LocalRetriever`."""
-        return _in_process(self._chunks)
+        return self._chunks.in_process
 
     def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
         """Embeds the query."""
@@ -155,7 +150,7 @@ class LayerRetriever:
     @property
     def in_process(self) -> bool:
         """See `LocalRetriever`."""
-        return _in_process(self._layers)
+        return self._layers.in_process
 
     def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
         """Embeds the query."""
@@ -183,7 +178,7 @@ class DocumentBM25Retriever:
     @property
     def in_process(self) -> bool:
         """See `LocalRetriever`."""
-        return _in_process(self._documents)
+        return self._documents.in_process
 
     def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
         """Nothing: a keyword query is ready."""
@@ -206,7 +201,7 @@ class DocumentVectorRetriever:
     @property
     def in_process(self) -> bool:
         """See `LocalRetriever`."""
-        return _in_process(self._documents)
+        return self._documents.in_process
 
     def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
         """Embeds the query."""
