@@ -648,7 +648,7 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class CoverageEmbedder(Protocol):
-    """Power: an embedder that knows how much of a text its vocabulary covers."""
+    """An embedder that knows how much of a text its vocabulary covers."""
 
     @property
     def coverage_floor(self) -> float:
@@ -662,7 +662,7 @@ class CoverageEmbedder(Protocol):
 
 @runtime_checkable
 class WeightsVerifier(Protocol):
-    """Power: an embedder that can tell whether its model's files are the right ones."""
+    """An embedder that can tell whether its model's files are the right ones."""
 
     def verify_weights(self) -> None:
         """Read the files, and compare them with the digests they are pinned to.
@@ -730,7 +730,7 @@ class Retriever(Protocol):
 
 @runtime_checkable
 class LocalRetriever(Retriever, Protocol):
-    """Power: a lane over an index in this process, which needs the interpreter's lock.
+    """A lane over an index in this process, which needs the interpreter's lock.
 
     Beside each other such lanes would only wait for that lock: the engine runs them in turn,
     in the caller's thread, while other lanes run beside them.
