@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import attrs
 import pytest
@@ -36,6 +36,7 @@ from triptych.testing.layers import LayerTests
 from triptych.testing.races import DELETES, PUTS, REBUILDS, RaceTests
 from triptych.testing.search import SearchTests
 from triptych_backends.memory import MemoryStore
+from triptych_backends.memory.truth import Truth
 from triptych_backends.sql import SqlStore
 
 Around = Callable[..., Any]
@@ -768,12 +769,23 @@ def test_kill_shows_what_was_acknowledged_too_early(tmp_path: Path) -> None:
         killed(f"{__name__}:open_early", 2)
 
 
+class NothingUndone(Truth):
+    """Saves a change, and keeps it if that fails."""
+
+    @contextmanager
+    def writing(self) -> Iterator[Self]:
+        with self:
+            yield self
+            assert self._save is not None
+            self._save({name: dataset.state() for name, dataset in self.datasets.items()})
+
+
 class ChangesMemoryFirst(JsonStore):
     """Takes a change over before it is written."""
 
-    def _store(self, dataset_id: str, data: Any, **changes: Any) -> None:
-        self._datasets = {**self._datasets, dataset_id: attrs.evolve(data, **changes)}
-        super()._store(dataset_id, data, **changes)
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._truth.__class__ = NothingUndone
 
 
 @pytest.mark.parametrize("name", WRITES)
