@@ -3,37 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
-from triptych.contracts import ChunkRepo, DocumentRepo, LayerRepo
+from triptych.contracts import Store
 from triptych.errors import NotFoundError
 from triptych_factory.locations import Location
 from triptych_factory.settings import Settings
 
-__all__ = ["BUILDERS", "Store", "open_store", "store_exists"]
-
-
-class Store(Protocol):
-    """The three repositories of one place, closed together."""
-
-    @property
-    def documents(self) -> DocumentRepo:
-        """The truth."""
-        ...
-
-    @property
-    def chunks(self) -> ChunkRepo:
-        """The chunk sets."""
-        ...
-
-    @property
-    def layers(self) -> LayerRepo:
-        """The layers."""
-        ...
-
-    def close(self) -> None:
-        """Release everything. Idempotent."""
-        ...
+__all__ = ["BUILDERS", "open_store", "store_exists"]
 
 
 def _memory(location: Location, settings: Settings) -> Store:

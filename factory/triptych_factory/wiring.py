@@ -131,13 +131,12 @@ def wire(
     ]
     made_here = [made for made, given in models if given is None]
 
-    def close() -> None:
-        store.close()
+    def close_models() -> None:
         for made in made_here:
             if isinstance(made, Closeable):
                 made.close()
 
-    return Service(store.documents, store.chunks, store.layers, options=options, close=close)
+    return Service(store, options=options, on_close=close_models)
 
 
 def _embedder(settings: Settings) -> Embedder | None:

@@ -24,18 +24,18 @@ from triptych.context import (
 )
 from triptych.contracts import (
     LLM as LLM,
+    Capabilities as Capabilities,
     Chunker as Chunker,
     ChunkRepo as ChunkRepo,
     ChunkSigReader as ChunkSigReader,
     CoverageEmbedder as CoverageEmbedder,
+    Diagnostics as Diagnostics,
     DocLevelSearcher as DocLevelSearcher,
     DocumentRepo as DocumentRepo,
     DocVectorSearcher as DocVectorSearcher,
     Embedder as Embedder,
     EventNotifier as EventNotifier,
-    IntegrityChecker as IntegrityChecker,
     LayerJournal as LayerJournal,
-    LayerPager as LayerPager,
     LayerRepo as LayerRepo,
     Postprocessor as Postprocessor,
     QueryRewriter as QueryRewriter,
@@ -43,6 +43,8 @@ from triptych.contracts import (
     Rebuilder as Rebuilder,
     Reranker as Reranker,
     Retriever as Retriever,
+    SecureEraser as SecureEraser,
+    Store as Store,
     VersionReader as VersionReader,
     WeightsVerifier as WeightsVerifier,
 )
@@ -142,6 +144,7 @@ from triptych.records import (
     is_valid_mode as is_valid_mode,
 )
 from triptych.records.vectors import cosine_similarity as cosine_similarity
+from triptych.repositories import Repositories as Repositories
 from triptych.search.engine import SearchEngine as SearchEngine
 from triptych.search.fusion import (
     DEFAULT_RRF_K as DEFAULT_RRF_K,

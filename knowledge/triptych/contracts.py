@@ -1,12 +1,13 @@
-"""Every contract of Triptych, in one file.
+"""Every contract of Triptych, in one file: stores, capabilities, models, search, events.
 
-A backend implements `DocumentRepo`, `ChunkRepo` and `LayerRepo`, as three objects over one
-place: some of their methods share a name, and a write of one may take part of what another
-keeps (`DocumentRepo.delete`), or depend on it (`ChunkRepo.replace`), atomically. The small
-Protocols below them are optional powers, looked for once, when a Service is wired: a backend
-that lacks one leaves its methods out. `triptych.rules` holds the decisions these contracts ask
-for, as pure functions, and `triptych.testing` the conformance kit that holds a backend to all
-of this.
+A backend is a `Store`: three repositories over one place, as three objects, for some of their
+methods share a name. A write of one may take part of what another keeps
+(`DocumentRepo.delete`), or depend on it (`ChunkRepo.replace`), atomically. Methods that only
+make an answer faster have a working default in the base classes of `triptych.repositories`.
+The capabilities below the store are optional: a backend that lacks one leaves its methods out,
+and `triptych.repositories.capabilities_of` finds those that are there, once, when a Service is
+wired. `triptych.rules` holds the decisions these contracts ask for, as pure functions, and
+`triptych.testing` the conformance kit that holds a backend to all of this.
 
 Throughout:
 
@@ -15,13 +16,13 @@ Throughout:
 - Names are compared by code point; lists of names are in that order.
 - A method that writes is atomic: when it raises, nothing has changed; when it returns, the
   change survives the process (memory excepted) and every later read, in any process on the
-  same store, sees it. A store that cannot tell whether a write will last raises `StoreError`
-  and closes itself.
+  same store, sees it. A method for many (``…_many``) is atomic for each of them. A store that
+  cannot tell whether a write will last raises `StoreError` and closes itself.
 - Drivers' errors are mapped to `StoreError` and its children, ``raise … from``.
 - All methods may be called from any thread.
 - Arguments have been validated by the Service; a repository does not judge them again. A
   query's ``dataset_ids`` may name a dataset twice: it is asked once.
-- Once a store is closed (`Closeable`) every call raises `StoreError`, at once: also one that
+- Once a store is closed every call raises `StoreError`, at once: also one that
   returns an iterator.
 """
 
@@ -30,6 +31,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
@@ -69,25 +71,19 @@ from triptych.records import (
 
 __all__ = [
     "LLM",
-    "BulkChunkRepo",
-    "BulkConfigReader",
-    "BulkDeleter",
-    "BulkDocumentRepo",
+    "Capabilities",
     "ChunkRepo",
     "ChunkSigReader",
     "Chunker",
     "Closeable",
     "CoverageEmbedder",
+    "Diagnostics",
     "DocLevelSearcher",
     "DocVectorSearcher",
     "DocumentRepo",
     "Embedder",
     "EventNotifier",
-    "HealthReader",
-    "InProcess",
-    "IntegrityChecker",
     "LayerJournal",
-    "LayerPager",
     "LayerRepo",
     "LocalRetriever",
     "Postprocessor",
@@ -97,11 +93,13 @@ __all__ = [
     "Reranker",
     "Retriever",
     "SecureEraser",
-    "StatsReader",
-    "VectorReader",
+    "Store",
     "VersionReader",
     "WeightsVerifier",
 ]
+
+
+# Stores
 
 
 class DocumentRepo(Protocol):
@@ -122,6 +120,14 @@ class DocumentRepo(Protocol):
             ConflictError: ``document.if_version`` is given and is not the stored version
                 (0 when there is no document), be the content identical or not. ``expected``
                 is the version given, ``actual`` the stored one. Nothing was stored.
+        """
+        ...
+
+    def put_many(self, dataset_id: str, documents: Sequence[NewDocument]) -> Sequence[PutOutcome]:
+        """`put` for each, in order; what became of each, in the same order.
+
+        A failure is that document's outcome and holds up no other. A name that comes twice is
+        put twice. When this raises, nothing was stored.
         """
         ...
 
@@ -180,6 +186,16 @@ class DocumentRepo(Protocol):
         """
         ...
 
+    def delete_many(self, dataset_id: str, versions: Mapping[str, int]) -> Sequence[str]:
+        """`delete` each name whose document has this version; the names of those removed, ordered.
+
+        A document of another version stays.
+
+        Raises:
+            StoreError: the store failed. What was removed before stays removed.
+        """
+        ...
+
     def delete_dataset(self, dataset_id: str) -> bool:
         """Remove the dataset with everything in it; whether there was one.
 
@@ -199,56 +215,6 @@ class DocumentRepo(Protocol):
         write itself checks this: what belongs to a document that another writer put meanwhile
         stays. The names under which something was removed, ordered.
         """
-        ...
-
-
-@runtime_checkable
-class BulkDocumentRepo(Protocol):
-    """Power: many documents in one transaction."""
-
-    def put_many(self, dataset_id: str, documents: Sequence[NewDocument]) -> Sequence[PutOutcome]:
-        """`DocumentRepo.put` for each, in order, as one atomic write.
-
-        A conflict is that document's outcome and holds up no other. A name that comes twice
-        is put twice.
-        """
-        ...
-
-
-@runtime_checkable
-class BulkDeleter(Protocol):
-    """Power of a `DocumentRepo`: many documents removed in one transaction."""
-
-    def delete_many(self, dataset_id: str, versions: Mapping[str, int]) -> Sequence[str]:
-        """`DocumentRepo.delete` for each name whose document has this version, as one atomic
-        write, with everything that `DocumentRepo.delete` takes.
-
-        The names of those that were removed, ordered. A document of another version stays.
-        """
-        ...
-
-
-@runtime_checkable
-class VersionReader(Protocol):
-    """Power: a `DocumentRepo` that keeps the last versions of each document.
-
-    `put` and `load` keep the version that they replace, in the same atomic write; what replaces
-    nothing keeps nothing. Of each document the newest so many old versions are kept, beside the
-    current one: the backend is told how many when it is opened, and cuts the rest at the
-    document's next change. `DocumentRepo.delete` takes a document's versions with it and
-    `DocumentRepo.delete_dataset` those of all: a document that is made again begins without any.
-    """
-
-    def versions(self, dataset_id: str, name: str) -> Sequence[DocumentInfo]:
-        """The current version and, behind it, the kept ones, newest first: as one read.
-
-        Each as `DocumentRepo.get_info` told it when it was current. Empty where there is no
-        document.
-        """
-        ...
-
-    def get_version(self, dataset_id: str, name: str, version: int) -> SourceDocument | None:
-        """The document as it was, or is, at ``version``; None if that is not kept."""
         ...
 
 
@@ -284,6 +250,10 @@ class ChunkRepo(ChunkSigReader, Protocol):
         """The dataset's configuration, None before `configure`."""
         ...
 
+    def configs(self, dataset_ids: Sequence[str]) -> Mapping[str, DatasetConfig]:
+        """`config` for each of ``dataset_ids`` that has one."""
+        ...
+
     def configure(
         self, dataset_id: str, config: DatasetConfig, *, expected: DatasetConfig | None
     ) -> bool:
@@ -311,6 +281,20 @@ class ChunkRepo(ChunkSigReader, Protocol):
                 the dataset's other vectors in that space, those of layers and of this set
                 included. The first vector in a space gives its width until the dataset is
                 deleted. Nothing was stored.
+        """
+        ...
+
+    def replace_many(
+        self,
+        dataset_id: str,
+        sets: Sequence[tuple[str, Sequence[DerivedChunk], DerivedSig]],
+    ) -> Sequence[bool]:
+        """`replace` for each (name, chunks, sig), in order; the answers, in the same order.
+
+        A set that is refused holds up no other.
+
+        Raises:
+            ModelMismatchError: as in `replace`. Neither this set nor one after it was stored.
         """
         ...
 
@@ -363,76 +347,16 @@ class ChunkRepo(ChunkSigReader, Protocol):
         """
         ...
 
-
-@runtime_checkable
-class BulkChunkRepo(Protocol):
-    """Power: many chunk sets in one transaction."""
-
-    def replace_many(
-        self,
-        dataset_id: str,
-        sets: Sequence[tuple[str, Sequence[DerivedChunk], DerivedSig]],
-    ) -> Sequence[bool]:
-        """`ChunkRepo.replace` for each (name, chunks, sig), as one atomic write.
-
-        The answers are per set: a refused one holds up no other. One whose vectors have
-        another width raises, and none is stored.
-        """
-        ...
-
-
-@runtime_checkable
-class BulkConfigReader(Protocol):
-    """Power: the configurations of many datasets at once, for searches over all of them."""
-
-    def configs(self, dataset_ids: Sequence[str]) -> Mapping[str, DatasetConfig]:
-        """`ChunkRepo.config` for each of ``dataset_ids`` that has one."""
-        ...
-
-
-@runtime_checkable
-class VectorReader(Protocol):
-    """Power: vectors by the digest of what was embedded, so that nothing is embedded twice."""
-
     def known_vectors(
         self, dataset_id: str, embed_sig: str, input_sigs: Sequence[str]
     ) -> Mapping[str, Vector]:
-        """The vectors that the dataset holds in this space for these digests."""
+        """The vectors that the dataset has in this space, by the digest of what was embedded:
+        those of ``input_sigs``, of its chunks at least. So nothing is embedded twice."""
         ...
 
-
-@runtime_checkable
-class DocLevelSearcher(Protocol):
-    """Power: BM25 over whole documents, with statistics of documents."""
-
-    def search_docs(self, query: ChunkQuery) -> Sequence[Candidate]:
-        """The best ``top_k`` documents by their full text; the rules of `ChunkRepo.search`.
-
-        ``index`` is `NO_CHUNK`. Documents count whether they have a chunk set or not. A
-        document passes a filter's ``headings`` by those of any of its chunks, and ``fresh`` if
-        it has a chunk set that passes.
-        """
-        ...
-
-    def fetch_docs(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
-        """What document keys stand for, in one snapshot.
-
-        ``opening`` is the first `OPENING` code points of the content, ``sig`` the chunk set's,
-        or ``DerivedSig()`` where there is none. Keys whose document has other content now, or is
-        deleted, are left out.
-        """
-        ...
-
-
-@runtime_checkable
-class DocVectorSearcher(Protocol):
-    """Power: vector search over whole documents."""
-
-    def search_docs_by_vector(self, query: ChunkQuery) -> Sequence[Candidate]:
-        """The best ``top_k`` documents by the nearest of all their chunks.
-
-        The keys are those of `DocLevelSearcher.fetch_docs`.
-        """
+    @property
+    def in_process(self) -> bool:
+        """Whether `search` runs in this process, and so needs the interpreter's lock."""
         ...
 
 
@@ -461,6 +385,19 @@ class LayerRepo(Protocol):
         """All layers of the dataset, by name and layer, without vectors."""
         ...
 
+    def page(
+        self,
+        dataset_id: str,
+        layer: Layer,
+        *,
+        prefix: str = "",
+        after: str | None = None,
+        limit: int,
+    ) -> Sequence[DerivedLayer]:
+        """Layers of one kind, ordered by name, without vectors: those whose name starts with
+        ``prefix`` and comes after ``after`` (None: all), at most ``limit``."""
+        ...
+
     def delete_by_doc(self, dataset_id: str, doc_name: str) -> None:
         """Remove the layers under this name with their vectors and index entries. Idempotent."""
         ...
@@ -482,28 +419,127 @@ class LayerRepo(Protocol):
         """What layer keys stand for; the rules of `ChunkRepo.fetch`."""
         ...
 
+    @property
+    def in_process(self) -> bool:
+        """Whether `search` runs in this process, and so needs the interpreter's lock."""
+        ...
+
+
+class Store(Protocol):
+    """The three repositories of one place, closed together."""
+
+    @property
+    def documents(self) -> DocumentRepo:
+        """The source documents: the truth."""
+        ...
+
+    @property
+    def chunks(self) -> ChunkRepo:
+        """The chunk sets and the configurations."""
+        ...
+
+    @property
+    def layers(self) -> LayerRepo:
+        """The layers."""
+        ...
+
+    def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
+        """The dataset's counts, None if it does not exist.
+
+        Sets of other signatures than these count as stale (an empty ``embed_sig``: any will do).
+        ``spaces`` are those of all sets, in order of the signature.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release everything. Idempotent; any later call raises `StoreError`."""
+        ...
+
+
+# Capabilities: what other stores cannot answer at all
+
 
 @runtime_checkable
-class LayerPager(Protocol):
-    """Power: the layers of one kind page by page, so that nobody holds all of them."""
+class VersionReader(Protocol):
+    """Capability: a `DocumentRepo` that keeps the last versions of each document.
 
-    def page(
-        self,
-        dataset_id: str,
-        layer: Layer,
-        *,
-        prefix: str = "",
-        after: str | None = None,
-        limit: int,
-    ) -> Sequence[DerivedLayer]:
-        """Layers of this kind, ordered by name, without vectors: those whose name starts with
-        ``prefix`` and comes behind ``after`` (None: all), at most ``limit``."""
+    `put` and `load` keep the version that they replace, in the same atomic write; what replaces
+    nothing keeps nothing. Of each document the newest so many old versions are kept, beside the
+    current one: the backend is told how many when it is opened, and cuts the rest at the
+    document's next change. `DocumentRepo.delete` takes a document's versions with it and
+    `DocumentRepo.delete_dataset` those of all: a document that is made again begins without any.
+    """
+
+    def versions(self, dataset_id: str, name: str) -> Sequence[DocumentInfo]:
+        """The current version and, behind it, the kept ones, newest first: as one read.
+
+        Each as `DocumentRepo.get_info` told it when it was current. Empty where there is no
+        document.
+        """
+        ...
+
+    def get_version(self, dataset_id: str, name: str, version: int) -> SourceDocument | None:
+        """The document as it was, or is, at ``version``; None if that is not kept."""
+        ...
+
+
+@runtime_checkable
+class DocLevelSearcher(Protocol):
+    """Capability: BM25 over whole documents, with statistics of documents."""
+
+    def search_docs(self, query: ChunkQuery) -> Sequence[Candidate]:
+        """The best ``top_k`` documents by their full text; the rules of `ChunkRepo.search`.
+
+        ``index`` is `NO_CHUNK`. Documents count whether they have a chunk set or not. A
+        document passes a filter's ``headings`` by those of any of its chunks, and ``fresh`` if
+        it has a chunk set that passes.
+        """
+        ...
+
+    def fetch_docs(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
+        """What document keys stand for, in one snapshot.
+
+        ``opening`` is the first `OPENING` code points of the content, ``sig`` the chunk set's,
+        or ``DerivedSig()`` where there is none. Keys whose document has other content now, or is
+        deleted, are left out.
+        """
+        ...
+
+    @property
+    def in_process(self) -> bool:
+        """Whether `search_docs` runs in this process."""
+        ...
+
+
+@runtime_checkable
+class DocVectorSearcher(Protocol):
+    """Capability: vector search over whole documents."""
+
+    def search_docs_by_vector(self, query: ChunkQuery) -> Sequence[Candidate]:
+        """The best ``top_k`` documents by the nearest of all their chunks.
+
+        The keys are those of `DocLevelSearcher.fetch_docs`.
+        """
+        ...
+
+    @property
+    def in_process(self) -> bool:
+        """Whether `search_docs_by_vector` runs in this process."""
+        ...
+
+
+@runtime_checkable
+class SecureEraser(Protocol):
+    """Capability: make what was deleted unrecoverable from the store's own files."""
+
+    def scrub(self) -> None:
+        """Overwrite free pages, logs and index files. May take long; idempotent."""
         ...
 
 
 @runtime_checkable
 class LayerJournal(Protocol):
-    """Power: a `LayerRepo` that remembers what making layers cost, what could not be made, and
+    """Capability: a `LayerRepo` that remembers what making layers cost, what could not be made, and
     what was made half-way.
 
     Names are those of layers: of a document, a folder ("name/"), the dataset (""). What stands
@@ -546,40 +582,16 @@ class LayerJournal(Protocol):
 
 
 @runtime_checkable
-class StatsReader(Protocol):
-    """Power: counts without reading everything."""
-
-    def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
-        """The dataset's counts, None if it does not exist. Sets of other signatures than
-        these count as stale (an empty ``embed_sig``: don't care). ``spaces`` are those of all
-        sets, in order of the signature."""
-        ...
-
-
-@runtime_checkable
-class SecureEraser(Protocol):
-    """Power: make what was deleted unrecoverable from the store's own files."""
-
-    def scrub(self) -> None:
-        """Overwrite free pages, logs and index files. May take long; idempotent."""
-        ...
-
-
-@runtime_checkable
-class HealthReader(Protocol):
-    """Power: a store that can tell what is wrong with it, its index included."""
-
-    def check_health(self) -> Sequence[HealthCheck]:
-        """What was looked at. Quick, whatever the size; repairs nothing, and writes nothing."""
-        ...
-
-
-@runtime_checkable
-class IntegrityChecker(Protocol):
-    """Power: a store that can check what only itself sees, and fix it.
+class Diagnostics(Protocol):
+    """Capability: a store that can check what only it sees of itself, and repair it.
 
     What any store can be asked through its three repositories the Service checks by itself.
     """
+
+    def check_health(self) -> Sequence[HealthCheck]:
+        """What is wrong with the store, its index included. Quick, whatever the size; repairs
+        nothing, and writes nothing."""
+        ...
 
     def check_integrity(self, dataset_ids: Collection[str]) -> Iterator[Finding]:
         """What is wrong in these datasets, and in the store as a whole. Writes nothing.
@@ -593,19 +605,28 @@ class IntegrityChecker(Protocol):
     def repair(self, checks: Collection[str], dataset_ids: Collection[str]) -> Sequence[str]:
         """Repair what the ``checks`` of these names find now; what was done, in words.
 
-        From the truth alone: what is derived is dropped, to be made again by the Service, and
-        no source document is removed or altered. Names of other checks are passed over.
+        From the truth only: derived data is dropped, and the Service makes it again; no source
+        document is removed or altered. Names of other checks are skipped.
         """
         ...
 
 
-@runtime_checkable
-class Closeable(Protocol):
-    """Power: holds resources until closed."""
+@attrs.frozen(kw_only=True)
+class Capabilities:
+    """What a store can do that others cannot; None for what it lacks.
 
-    def close(self) -> None:
-        """Release everything. Idempotent; any later call raises `StoreError`."""
-        ...
+    `triptych.repositories.capabilities_of` finds them, once, when a Service is wired.
+    """
+
+    versions: VersionReader | None = None
+    document_search: DocLevelSearcher | None = None
+    document_vector_search: DocVectorSearcher | None = None
+    eraser: SecureEraser | None = None
+    journal: LayerJournal | None = None
+    diagnostics: Diagnostics | None = None
+
+
+# Models
 
 
 class Embedder(Protocol):
@@ -632,7 +653,7 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class CoverageEmbedder(Protocol):
-    """Power: an embedder that knows how much of a text its vocabulary covers."""
+    """An embedder that knows how much of a text its vocabulary covers."""
 
     @property
     def coverage_floor(self) -> float:
@@ -646,7 +667,7 @@ class CoverageEmbedder(Protocol):
 
 @runtime_checkable
 class WeightsVerifier(Protocol):
-    """Power: an embedder that can tell whether its model's files are the right ones."""
+    """An embedder that can tell whether its model's files are the right ones."""
 
     def verify_weights(self) -> None:
         """Read the files, and compare them with the digests they are pinned to.
@@ -682,6 +703,18 @@ class LLM(Protocol):
         ...
 
 
+@runtime_checkable
+class Closeable(Protocol):
+    """A model that holds connections or threads until it is closed."""
+
+    def close(self) -> None:
+        """Release everything. Idempotent."""
+        ...
+
+
+# Search and events
+
+
 class Retriever(Protocol):
     """One lane of a search. Stateless as to the query: all state lives in the repositories."""
 
@@ -702,7 +735,7 @@ class Retriever(Protocol):
 
 @runtime_checkable
 class LocalRetriever(Retriever, Protocol):
-    """Power: a lane over an index in this process, which needs the interpreter's lock.
+    """A lane over an index in this process, which needs the interpreter's lock.
 
     Beside each other such lanes would only wait for that lock: the engine runs them in turn,
     in the caller's thread, while other lanes run beside them.
@@ -719,16 +752,6 @@ class LocalRetriever(Retriever, Protocol):
         The engine calls it in another thread, beside the other lanes, and gives its answer to
         `recall`. It raises as `recall` does. None when there is nothing of the kind.
         """
-        ...
-
-
-@runtime_checkable
-class InProcess(Protocol):
-    """Power of a `ChunkRepo` or `LayerRepo`: its searches run in this process."""
-
-    @property
-    def in_process(self) -> bool:
-        """Whether they do."""
         ...
 
 

@@ -5,7 +5,7 @@
     │   └── ParseError          a file cannot be read as what it is
     ├── NotFoundError           the named thing is not there (also a LookupError)
     ├── ConflictError           somebody else changed it first
-    ├── NotAvailableError       this installation or backend has no such power
+    ├── NotAvailableError       this installation or backend is not capable of it
     ├── ModelMismatchError      the store was filled with another embedding model
     ├── StoreError              the store could not do it
     │   ├── CorruptStoreError   what is stored fails its check
@@ -86,7 +86,7 @@ class ConflictError(TriptychError):
 
 
 class NotAvailableError(TriptychError):
-    """This installation, backend or configuration has no such power."""
+    """This installation, backend or configuration is not capable of it."""
 
 
 class ModelMismatchError(TriptychError):

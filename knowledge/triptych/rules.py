@@ -116,7 +116,7 @@ def after_puts(
     stored: Mapping[str, SourceDocument],
     used: int,
 ) -> tuple[list[PutOutcome], dict[str, SourceDocument]]:
-    """What `BulkDocumentRepo.put_many` answers, and by name the documents it has to write.
+    """What `DocumentRepo.put_many` answers, and by name the documents it has to write.
 
     Each is `plan_put` over those before it. The two share no metadata: the answer is the
     caller's to change.

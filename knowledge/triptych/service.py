@@ -18,25 +18,18 @@ from triptych.context.pack import ContextPack
 from triptych.context.records import Citation, Verification
 from triptych.contracts import (
     LLM,
-    ChunkRepo,
-    Closeable,
-    DocLevelSearcher,
-    DocumentRepo,
-    DocVectorSearcher,
+    Capabilities,
     Embedder,
-    LayerRepo,
     Postprocessor,
     QueryRewriter,
     Ranker,
     Retriever,
-    SecureEraser,
-    StatsReader,
+    Store,
 )
 from triptych.dataset import Dataset
 from triptych.diagnostics import Doctor
 from triptych.diagnostics.health import check_health
 from triptych.errors import (
-    CancelledError,
     NotFoundError,
     StoreError,
     ValidationError,
@@ -69,7 +62,8 @@ from triptych.records import (
     check_text,
     check_whole,
 )
-from triptych.rules import embedding_spaces, missing_dataset
+from triptych.repositories import capabilities_of
+from triptych.rules import missing_dataset
 from triptych.search.engine import SearchEngine
 from triptych.search.hydration import Hydrator
 from triptych.search.pipeline import SearchPipeline
@@ -150,18 +144,17 @@ class Service:
 
     def __init__(
         self,
-        documents: DocumentRepo,
-        chunks: ChunkRepo,
-        layers: LayerRepo,
+        store: Store,
         engine: SearchEngine | None = None,
         options: ServiceOptions | None = None,
         *,
-        close: Callable[[], None] | None = None,
+        on_close: Callable[[], None] | None = None,
     ) -> None:
-        """Wire a Service from repositories; `triptych.open` does it for the built-in ones.
+        """Wire a Service over a store; `triptych.open` does it for the built-in ones.
 
-        ``engine`` None builds the lanes that ship. ``close`` is called when the Service is
-        closed; without it, each repository that is `Closeable` is.
+        Three repositories without a store of their own are one by `triptych.Repositories`.
+        ``engine`` None builds the lanes that ship. Closing the Service closes the store, and
+        then calls ``on_close``, which may close the models.
 
         Raises:
             ValidationError: ``engine`` is given, and ``options`` has a ranker or retrievers, which
@@ -175,6 +168,9 @@ class Service:
                         f"the options have {name}, and the engine has its own: give the {name} to "
                         "the SearchEngine, or leave the engine out"
                     )
+        self.store = store
+        self.capabilities: Capabilities = capabilities_of(store)
+        documents, chunks, layers = store.documents, store.chunks, store.layers
         self.documents = documents
         self.chunks = chunks
         self.layer_repo = layers
@@ -184,31 +180,24 @@ class Service:
             self.options.embedder,
             self.options.embed_concurrency,
         )
-        self._engine = engine or build_engine(chunks, layers, self.options)
+        self._engine = engine or build_engine(store, self.capabilities, self.options)
         self._searches = SearchPipeline(
             RequestResolver(documents, chunks, self._deriver, self._engine.lanes),
             self._engine,
-            Hydrator(documents, chunks, layers, self._deriver),
+            Hydrator(store, self._deriver, self.capabilities.document_search),
             self._deriver,
             self.options.rewriter,
             (KeywordBoost(), *self.options.postprocessors),
         )
         self._writer = Writer(documents, chunks, self._deriver, self.options.language)
         self._layers = LayerService(documents, layers, self._deriver, self._writer.check_config)
-        self._history = VersionHistory(documents)
+        self._history = VersionHistory(self.capabilities.versions)
         self._contexts = ContextBuilder(self._searches, documents, chunks)
         self._rebuilds = RebuildRunner(
             documents, chunks, layers, self._deriver, self._writer, self._layers
         )
-        self._doctors = Doctor(
-            documents,
-            chunks,
-            layers,
-            self._deriver,
-            self._rebuilds,
-            lambda each, progress: self._rebuilds.datasets([each], progress),
-        )
-        self._close = close
+        self._doctors = Doctor(store, self.capabilities, self._deriver, self._rebuilds)
+        self._on_close = on_close
         self._closed = False
         self._closing = threading.Lock()
 
@@ -478,16 +467,15 @@ class Service:
         was anything to delete.
 
         Raises:
-            StoreError: the delete failed, or some of what erases; ``errors`` holds all of the
-                latter. Purge again.
+            StoreError: the delete failed, or the erasing. Purge again.
         """
         existed = (
             self.delete_dataset(dataset_id)
             if name is None
             else self.delete_document(dataset_id, name)
         )
-        erasers = [repo for repo in self._repos() if isinstance(repo, SecureEraser)]
-        self._all("erasing", *(eraser.scrub for eraser in erasers))
+        if self.capabilities.eraser is not None:
+            self.capabilities.eraser.scrub()
         return existed
 
     # Search
@@ -733,7 +721,11 @@ class Service:
             if dataset_id not in datasets:
                 raise self._missing(dataset_id)
             datasets = [dataset_id]
-        return [self._stats(each) for each in datasets]
+        # None: deleted meanwhile.
+        stats = [found for each in datasets if (found := self._stats(each)) is not None]
+        if dataset_id is not None and not stats:
+            raise self._missing(dataset_id)
+        return stats
 
     def health(self, *, probe: bool = True) -> Health:
         """Look at store, index, embedder and datasets, and say what is wrong.
@@ -743,7 +735,11 @@ class Service:
         """
         self._open()
         return check_health(
-            self.documents, self._repos(), self.options.embedder, self.stats, probe=probe
+            self.documents,
+            self.capabilities.diagnostics,
+            self.options.embedder,
+            self.stats,
+            probe=probe,
         )
 
     def doctor(
@@ -789,10 +785,11 @@ class Service:
                 return
             self._closed = True
         self._engine.close()
-        if self._close is not None:
-            self._close()
-            return
-        self._all("closing", *(r.close for r in self._repos() if isinstance(r, Closeable)))
+        try:
+            self.store.close()
+        finally:
+            if self._on_close is not None:
+                self._on_close()
 
     def __enter__(self) -> Service:
         """The Service itself."""
@@ -811,93 +808,39 @@ class Service:
         if self._closed:
             raise StoreError("this knowledge base is closed: open it again")
 
-    def _repos(self) -> list[object]:
-        unique: list[object] = []
-        for repo in (self.documents, self.chunks, self.layer_repo):
-            if not any(repo is other for other in unique):
-                unique.append(repo)
-        return unique
-
     def _missing(self, dataset_id: str, name: str | None = None) -> NotFoundError:
         datasets = self.documents.list_datasets()
         if dataset_id not in datasets:
             return missing_dataset(dataset_id, datasets)
         return NotFoundError(f"the dataset {dataset_id!r} has no document {name!r}")
 
-    def _stats(self, dataset_id: str) -> DatasetStats:
-        if isinstance(self.chunks, StatsReader):
-            counted = self.chunks.stats(
-                dataset_id,
-                chunker_sig=self._deriver.chunker_sig,
-                embed_sig=self._deriver.embed_sig,
-            )
-            if counted is not None:
-                return counted
-        infos = self.documents.list(dataset_id)
-        sigs = self.chunks.get_doc_sigs(dataset_id, [info.name for info in infos])
-        chunks = list(self.chunks.iter_chunks(dataset_id, vectors=True))
-        return DatasetStats(
-            dataset_id=dataset_id,
-            documents=len(infos),
-            chunks=len(chunks),
-            vectors=sum(chunk.vector is not None for chunk in chunks),
-            layers=len(self.layer_repo.list(dataset_id)),
-            stale=sum(
-                info.name not in sigs
-                or sigs[info.name].is_stale(self._deriver.expected_signature(info))
-                for info in infos
-            ),
-            size=sum(info.size for info in infos),
-            config=self.chunks.config(dataset_id),
-            spaces=embedding_spaces((chunk.sig.embed_sig, chunk.vector) for chunk in chunks),
+    def _stats(self, dataset_id: str) -> DatasetStats | None:
+        return self.store.stats(
+            dataset_id, chunker_sig=self._deriver.chunker_sig, embed_sig=self._deriver.embed_sig
         )
 
-    @staticmethod
-    def _all(doing: str, *steps: Callable[[], object]) -> bool:
-        """Run every step, whatever the others do; the first one's answer."""
-        answers: list[object] = []
-        errors: list[Exception] = []
-        for step in steps:
-            try:
-                answers.append(step())
-            except CancelledError:
-                raise
-            except Exception as error:  # noqa: BLE001 - collected, and raised together
-                errors.append(error)
-        if errors:
-            said = "; ".join(dict.fromkeys(f"{type(error).__name__}: {error}" for error in errors))
-            kinds = {type(error) for error in errors}
-            alike = kinds.pop() if len(kinds) == 1 else StoreError
-            kind = alike if issubclass(alike, StoreError) else StoreError
-            raise kind(
-                f"{doing}: {len(errors)} of {len(steps)} steps failed ({said}): fix the cause "
-                "and call again",
-                errors=errors,
-            ) from errors[0]
-        return bool(answers and answers[0])
 
-
-def build_engine(chunks: ChunkRepo, layers: LayerRepo, options: ServiceOptions) -> SearchEngine:
+def build_engine(store: Store, capabilities: Capabilities, options: ServiceOptions) -> SearchEngine:
     """The lanes that ship; those by vector are there even without an embedder, to say why not."""
-    embedder = options.embedder
+    chunks, layers, embedder = store.chunks, store.layers, options.embedder
     return SearchEngine(
         chunk=[BM25Retriever(chunks), VectorRetriever(chunks, embedder), *options.retrievers],
         layer=[
             LayerRetriever(layers, Mode.BM25),
             LayerRetriever(layers, Mode.VECTOR, embedder),
         ],
-        document=_document_lanes(chunks, embedder),
+        document=_document_lanes(capabilities, embedder),
         ranker=options.ranker,
     )
 
 
-def _document_lanes(chunks: ChunkRepo, embedder: Embedder | None) -> list[Retriever]:
-    """The lanes over whole documents that the backend has the powers for."""
+def _document_lanes(capabilities: Capabilities, embedder: Embedder | None) -> list[Retriever]:
+    """The lanes over whole documents that the store is capable of."""
     lanes: list[Retriever] = []
-    if isinstance(chunks, DocLevelSearcher):
-        lanes.append(DocumentBM25Retriever(chunks))
-    if isinstance(chunks, DocVectorSearcher):
-        lanes.append(DocumentVectorRetriever(chunks, embedder))
+    if capabilities.document_search is not None:
+        lanes.append(DocumentBM25Retriever(capabilities.document_search))
+    if capabilities.document_vector_search is not None:
+        lanes.append(DocumentVectorRetriever(capabilities.document_vector_search, embedder))
     return lanes
 
 

@@ -79,7 +79,7 @@ def test_a_small_budget_warns_and_bad_input_is_told(shell: Shell) -> None:
 
 def test_a_model_reads_under_its_ceiling() -> None:
     store = MemoryStore()
-    with Service(store.documents, store.chunks, store.layers, close=store.close) as kb:
+    with Service(store) as kb:
         empty = json.loads(context_tool(kb, dataset_id="docs")(query="kettle"))
         assert empty["error"]["type"] == "NotFoundError"
         for at in range(40):

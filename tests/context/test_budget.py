@@ -52,7 +52,7 @@ def test_a_context_never_passes_its_budget(
     count = COUNTERS[counter]
     store = MemoryStore()
     options = ServiceOptions(chunkers=ChunkerSet(by_kind={"markdown": MarkdownChunker(size=60)}))
-    with Service(store.documents, store.chunks, store.layers, options=options) as kb:
+    with Service(store, options=options) as kb:
         for at, text in enumerate(corpus):
             kb.put_document("d", f"{at}.md", text)
         if layered:

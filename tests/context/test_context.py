@@ -35,6 +35,7 @@ from triptych.errors import (
 )
 from triptych.records import Layer, Query
 from triptych.records.serialization import from_dict, to_dict
+from triptych.repositories import Repositories
 from triptych.service import Service
 from triptych.testing import Failing, FakeEmbedder
 from triptych.text import tokens as counting
@@ -365,7 +366,10 @@ class WithoutWholeDocuments:
 def test_a_backend_without_document_search_serves_as_well() -> None:
     store = MemoryStore()
     bare: Any = WithoutWholeDocuments(store.chunks)
-    with Service(store.documents, bare, store.layers, close=store.close) as kb:
+    over = Repositories(
+        documents=store.documents, chunks=bare, layers=store.layers, close=store.close
+    )
+    with Service(over) as kb:
         kb.put_document("d", "a.md", "The kettle boils.")
         pack = context(kb, "kettle")
     assert (texts(pack), pack.warnings) == (["The kettle boils."], ())

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from triptych.contracts import BulkDocumentRepo, CoverageEmbedder, SecureEraser
+from triptych.contracts import CoverageEmbedder, SecureEraser, VersionReader
 from triptych.errors import ProviderError, StoreError
 from triptych.testing import (
     CoveringEmbedder,
@@ -98,9 +98,9 @@ def test_failing_store_fails_in_the_named_method_and_nowhere_else() -> None:
     store.close()
 
 
-def test_wrapper_has_the_powers_of_what_it_wraps() -> None:
+def test_wrapper_has_the_capabilities_of_what_it_wraps() -> None:
     store = MemoryStore()
-    assert isinstance(Failing(store.documents), BulkDocumentRepo)
+    assert isinstance(Failing(store.documents), VersionReader)
     assert not isinstance(Failing(store.documents), SecureEraser)
     assert isinstance(Failing(store), SecureEraser)
     store.close()

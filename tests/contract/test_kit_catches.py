@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import attrs
 import pytest
@@ -18,8 +18,7 @@ from support.json_files import full_disk
 from triptych import rules
 from triptych.ingestion.rebuild import RebuildRunner
 from triptych.ingestion.writer import Writer
-from triptych.records import NO_CHUNK, Filter, Finding, RebuildReport
-from triptych.search.exhaustive import Unit, rank
+from triptych.records import NO_CHUNK, Candidate, Filter, Finding, RebuildReport
 from triptych.service import Service
 from triptych.testing import Child, Harness, run_stateful
 from triptych.testing.chunks import ChunkTests
@@ -37,6 +36,7 @@ from triptych.testing.layers import LayerTests
 from triptych.testing.races import DELETES, PUTS, REBUILDS, RaceTests
 from triptych.testing.search import SearchTests
 from triptych_backends.memory import MemoryStore
+from triptych_backends.memory.truth import Truth
 from triptych_backends.sql import SqlStore
 
 Around = Callable[..., Any]
@@ -367,21 +367,20 @@ def compares_layers_of_any_space(search: Any, store: Any, query: Any) -> Any:
         for dataset_id in query.dataset_ids
         for layer in store.layers.list(dataset_id, layer=query.layer)
     }
-    return rank(
-        query,
-        [
-            Unit(
-                dataset_id=dataset_id,
-                doc_name=name,
-                index=NO_CHUNK,
-                key=kept.key,
-                text=kept.layer.content,
-                vector=kept.layer.vector,
-                embed_sig=kept.layer.sig.embed_sig,
-            )
-            for (dataset_id, name), kept in layers.items()
-        ],
-    )
+    found = [
+        Candidate(
+            dataset_id=dataset_id,
+            doc_name=name,
+            index=NO_CHUNK,
+            key=stored.key,
+            score=round(float(stored.layer.vector @ query.vector), 6),
+            source="vector",
+        )
+        for (dataset_id, name), stored in layers.items()
+        if stored.layer.sig.embed_sig == query.embed_sig and stored.layer.vector is not None
+    ]
+    found.sort(key=lambda one: (-one.score, one.doc_name, one.dataset_id))
+    return found[: query.top_k]
 
 
 def restamps_by_replacing(
@@ -770,12 +769,23 @@ def test_kill_shows_what_was_acknowledged_too_early(tmp_path: Path) -> None:
         killed(f"{__name__}:open_early", 2)
 
 
+class NothingUndone(Truth):
+    """Saves a change, and keeps it if that fails."""
+
+    @contextmanager
+    def writing(self) -> Iterator[Self]:
+        with self:
+            yield self
+            assert self._save is not None
+            self._save({name: dataset.state() for name, dataset in self.datasets.items()})
+
+
 class ChangesMemoryFirst(JsonStore):
     """Takes a change over before it is written."""
 
-    def _store(self, dataset_id: str, data: Any, **changes: Any) -> None:
-        self._datasets = {**self._datasets, dataset_id: attrs.evolve(data, **changes)}
-        super()._store(dataset_id, data, **changes)
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._truth.__class__ = NothingUndone
 
 
 @pytest.mark.parametrize("name", WRITES)

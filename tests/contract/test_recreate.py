@@ -11,6 +11,7 @@ import triptych
 from triptych import NotFoundError, Service, StoreError
 from triptych.chunking import ChunkerSet, FixedWindowChunker
 from triptych.testing import FakeEmbedder, failing_store
+from triptych.testing.fakes import kept_open
 from triptych_backends.memory import MemoryStore
 
 OTHER = ChunkerSet(default=FixedWindowChunker())
@@ -24,9 +25,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Serv
         if request.param == "sqlite":
             return triptych.open(tmp_path / "kb.db", **{"embedder": None, **options})  # type: ignore[arg-type]  # a test passes any option on
         chosen = triptych.ServiceOptions(**options)  # type: ignore[arg-type]  # as above
-        return Service(
-            store.documents, store.chunks, store.layers, options=chosen, close=lambda: None
-        )
+        return Service(kept_open(store), options=chosen)
 
     return open_
 
@@ -80,11 +79,11 @@ def test_there_may_be_no_such_dataset(opened: Callable[..., Service]) -> None:
 
 def test_a_failure_is_raised_and_calling_again_mends_it() -> None:
     store = MemoryStore()
-    with Service(store.documents, store.chunks, store.layers) as kb:
+    with Service(store) as kb:
         kb.put_document("d", "a.md", "text")
         broken = failing_store(store, chunks_configure=StoreError("disk"))
         with pytest.raises(StoreError, match="disk"):
-            Service(broken.documents, broken.chunks, broken.layers).recreate("d")
+            Service(broken).recreate("d")
         assert list(kb.list_datasets()) == []
         assert kb.recreate("d") is False
         assert kb.put_document("d", "a.md", "text").version == 2

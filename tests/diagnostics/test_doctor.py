@@ -14,10 +14,12 @@ import attrs
 import pytest
 
 import triptych
+from support.bare_store import BareStore
 from support.cli_run import Shell, fresh_shell
 from triptych.contracts import DocumentRepo
 from triptych.errors import NotAvailableError, NotFoundError
 from triptych.records import DoctorReport, NewDocument, QuarantinedLayer, SourceDocument
+from triptych.repositories import Repositories
 from triptych.service import Service
 from triptych.testing import FakeEmbedder
 from triptych_backends.memory import MemoryStore
@@ -448,25 +450,12 @@ def test_weights_that_are_others_are_told(path: Path) -> None:
         assert "SHA-256" in str(finding)
 
 
-def test_a_backend_without_the_power_is_told_as_such() -> None:
-    class Plain:
-        """The contract's own methods of a `ChunkRepo`, and no power."""
-
-        def __init__(self, chunks: object) -> None:
-            for name in (
-                "config", "configure", "replace", "update_source_version", "delete_by_doc",
-                "delete_by_dataset",
-                "search", "fetch", "iter_chunks", "get_doc_sig", "get_doc_sigs", "doc_names",
-            ):  # fmt: skip
-                setattr(self, name, getattr(chunks, name))
-
-    with MemoryStore() as store:
-        plain = Plain(store.chunks)
-        with Service(store.documents, plain, store.layers, close=lambda: None) as kb:  # type: ignore[arg-type]  # set by name
-            kb.put_document("d", "a", "text")
-            report = kb.doctor()
-            assert report.clean
-            assert any("no checks of its own" in each for each in report.skipped)
+def test_a_backend_without_diagnostics_is_told_as_such() -> None:
+    with MemoryStore() as store, Service(BareStore(store)) as kb:
+        kb.put_document("d", "a", "text")
+        report = kb.doctor()
+        assert report.clean
+        assert any("no checks of its own" in each for each in report.skipped)
 
 
 def test_content_that_is_not_what_was_put_is_told() -> None:
@@ -483,7 +472,8 @@ def test_content_that_is_not_what_was_put_is_told() -> None:
                 return None if found is None else attrs.evolve(found, content="other")
 
         documents: DocumentRepo = Rotten()  # type: ignore[assignment]  # the rest by __getattr__
-        with Service(documents, store.chunks, store.layers, close=lambda: None) as kb:
+        over = Repositories(documents=documents, chunks=store.chunks, layers=store.layers)
+        with Service(over) as kb:
             kb.put_document("d", "a", "text")
             assert names(kb.doctor(repair=True)) == {"documents.checksum"}
 

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 import triptych
 from triptych import Service
-from triptych.contracts import EmbedKind, HealthReader
+from triptych.contracts import Diagnostics, EmbedKind
 from triptych.errors import CancelledError, ProviderError, StoreError, StoreLockedError
+from triptych.repositories import Repositories
 from triptych.testing import Failing, FakeEmbedder
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sql import SqlStore
@@ -111,10 +112,16 @@ def test_a_locked_store_fails_its_check(path: Path, kb: Service) -> None:
             health.require()
 
 
+def over(store: MemoryStore, **others: Any) -> Repositories:
+    """The store with other repositories."""
+    parts = {name: getattr(store, name) for name in ("documents", "chunks", "layers")}
+    return Repositories(**{**parts, **others})
+
+
 def test_a_store_that_cannot_be_read_fails_its_check() -> None:
     with MemoryStore() as store:
         documents = Failing(store.documents, {"list_datasets": StoreError("gone")})
-        with Service(documents, store.chunks, store.layers, close=lambda: None) as kb:
+        with Service(over(store, documents=documents)) as kb:
             (problem,) = kb.health().problems
             assert (problem.name, problem.status, problem.detail) == ("store", "failed", "gone")
 
@@ -123,7 +130,7 @@ def test_a_deadline_ends_the_check_and_is_no_finding() -> None:
     with MemoryStore() as store:
         documents = Failing(store.documents, {"list_datasets": CancelledError("cancelled")})
         with (
-            Service(documents, store.chunks, store.layers, close=lambda: None) as kb,
+            Service(over(store, documents=documents)) as kb,
             pytest.raises(CancelledError),
         ):
             kb.health()
@@ -140,8 +147,8 @@ def test_a_foreign_exception_is_a_finding_too() -> None:
                 raise KeyError("odd")
 
         chunks = Odd()
-        assert isinstance(chunks, HealthReader)
-        with Service(store.documents, chunks, store.layers, close=lambda: None) as kb:
+        assert isinstance(chunks, Diagnostics)
+        with Service(over(store, chunks=chunks)) as kb:
             assert "KeyError" in problem_of(kb)
             with pytest.raises(KeyError):
                 kb.health().require()

@@ -11,6 +11,7 @@ import pytest
 from triptych import Service, ServiceOptions
 from triptych.errors import ConflictError, DerivationError, ModelMismatchError
 from triptych.records import NewDocument
+from triptych.repositories import Repositories
 from triptych.testing import Failing, FakeEmbedder
 from triptych_backends.memory import MemoryStore
 from triptych_backends.sql import SqlStore
@@ -41,13 +42,12 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
 
 
 def serve(store: Any, chunks: Any = None, embedder: Any = None, documents: Any = None) -> Service:
-    return Service(
-        documents or store.documents,
-        chunks or store.chunks,
-        store.layers,
-        options=ServiceOptions(embedder=embedder or FakeEmbedder()),
-        close=lambda: None,
+    over = Repositories(
+        documents=documents or store.documents,
+        chunks=chunks or store.chunks,
+        layers=store.layers,
     )
+    return Service(over, options=ServiceOptions(embedder=embedder or FakeEmbedder()))
 
 
 def test_a_dataset_deleted_again_and_again_ends_in_an_error_with_the_document(store: Any) -> None:

@@ -21,6 +21,7 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.records import DerivedLayer, Layer, NewDocument
+from triptych.repositories import Repositories
 from triptych.testing import FakeEmbedder
 from triptych_backends.memory import MemoryStore
 
@@ -58,13 +59,10 @@ def lose(store: MemoryStore, name: str, dataset_id: str = "d") -> None:
 
 
 def serve(store: Any, embedder: Any = None, *, chunks: Any = None, **options: Any) -> Service:
-    return Service(
-        store.documents,
-        chunks or store.chunks,
-        store.layers,
-        options=ServiceOptions(embedder=embedder, **options),
-        close=lambda: None,
+    over = Repositories(
+        documents=store.documents, chunks=chunks or store.chunks, layers=store.layers
     )
+    return Service(over, options=ServiceOptions(embedder=embedder, **options))
 
 
 def text_of(number: int) -> str:

@@ -22,7 +22,7 @@ TEA = "# Tea\n\nTea is made of leaves and hot water in a kettle.\n"
 @pytest.fixture
 def service() -> Iterator[Service]:
     store = MemoryStore()
-    with Service(store.documents, store.chunks, store.layers, close=store.close) as opened:
+    with Service(store) as opened:
         opened.put_document("docs", "broker.md", BROKER)
         opened.put_document("docs", "tea.md", TEA)
         yield opened

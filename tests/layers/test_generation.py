@@ -400,7 +400,7 @@ def test_a_signature_needs_a_prompt() -> None:
 
 def test_generated_layers_are_stored_fresh_under_their_signature() -> None:
     store = MemoryStore()
-    with Service(store.documents, store.chunks, store.layers, close=store.close) as service:
+    with Service(store) as service:
         document = service.put_document("docs", "tea.md", TEA)
         llm = ScriptedLLM("Tea is a drink.", "## Tea")
         context = generate_document_context(llm, document.content)

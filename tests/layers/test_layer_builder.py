@@ -11,7 +11,7 @@ import attrs
 import pytest
 
 import triptych
-from json_store import JsonStore
+from support.bare_store import BareStore
 from triptych._internal.progress import Progress
 from triptych.contracts import LayerJournal
 from triptych.errors import (
@@ -32,6 +32,7 @@ from triptych.layers.prompts import FRAME
 from triptych.records import DocumentSummary, Generation, Layer, ModelUsage, Usage
 from triptych.service import Service
 from triptych.testing import FakeLLM
+from triptych_backends.memory import MemoryStore
 
 L0, L1 = Layer.ABSTRACT, Layer.OVERVIEW
 NAMES = ("a/x/one.md", "a/x/two.md", "a/three.md", "b/four.md", "five.md")
@@ -933,9 +934,9 @@ def test_error_in_the_progress_callback_ends_the_run(small: Service) -> None:
     assert not [each for each in threading.enumerate() if "triptych-work" in each.name]
 
 
-def test_store_without_the_powers_is_read_whole_and_says_what_it_forgets(tmp_path: Path) -> None:
-    store = JsonStore(tmp_path / "kb.json")
-    with Service(store.documents, store.chunks, store.layers, close=store.close) as kb:
+def test_store_without_a_journal_says_what_it_forgets() -> None:
+    store = BareStore(MemoryStore())
+    with Service(store) as kb:
         kb.put_documents("d", {name: f"# {name}" for name in NAMES} | {BROKEN: "broken"})
         builder = LayerBuilder(kb, breaking("", "broken"))
         plan = builder.plan("d")

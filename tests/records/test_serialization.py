@@ -14,7 +14,6 @@ from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as arrays
 
 from triptych.errors import ValidationError
-from triptych.kept import Kept, KeptLayer, KeptSet
 from triptych.records import (
     DatasetConfig,
     DerivedChunk,
@@ -29,6 +28,7 @@ from triptych.records import (
     SourceDocument,
 )
 from triptych.records.serialization import from_dict, to_dict
+from triptych_backends.memory import ChunkSetState, DatasetState
 
 pytestmark = pytest.mark.property
 
@@ -80,25 +80,25 @@ def chunks(draw: st.DrawFn) -> DerivedChunk:
     )
 
 
-KEPT = st.builds(
-    Kept,
+STATES = st.builds(
+    DatasetState,
     exists=st.booleans(),
     config=st.none() | st.builds(DatasetConfig, chunker_sig=TEXT),
     documents=st.dictionaries(TEXT, DOCUMENTS, max_size=2),
     sets=st.dictionaries(
         TEXT,
-        st.builds(KeptSet, sig=SIGS, chunks=st.lists(chunks(), max_size=2).map(tuple)),
+        st.builds(ChunkSetState, sig=SIGS, chunks=st.lists(chunks(), max_size=2).map(tuple)),
         max_size=2,
     ),
     layers=st.dictionaries(
         TEXT,
-        st.dictionaries(st.sampled_from(Layer), st.builds(KeptLayer, layer=LAYERS), max_size=2),
+        st.dictionaries(st.sampled_from(Layer), LAYERS, max_size=2),
         max_size=2,
     ),
 )
 
 
-@given(st.one_of(DOCUMENTS, LAYERS, chunks(), KEPT))
+@given(st.one_of(DOCUMENTS, LAYERS, chunks(), STATES))
 def test_records_come_back_from_json_as_they_were(record: Any) -> None:
     text = json.dumps(to_dict(record), allow_nan=False)
     back = from_dict(type(record), json.loads(text))
@@ -136,7 +136,7 @@ def test_nested_records_of_results_are_taken() -> None:
 
 def test_missing_fields_get_their_defaults() -> None:
     assert from_dict(DatasetConfig, {"chunker_sig": "c"}) == DatasetConfig(chunker_sig="c")
-    assert from_dict(Kept, {}) == Kept()
+    assert from_dict(DatasetState, {}) == DatasetState()
 
 
 GOOD: dict[str, Any] = {
@@ -174,7 +174,7 @@ def test_damage_is_named(change: Mapping[str, Any], message: str) -> None:
 def test_damage_deep_inside_is_named() -> None:
     def refused(plain: object, message: str) -> None:
         with pytest.raises(ValidationError, match=message):
-            from_dict(Kept, plain)
+            from_dict(DatasetState, plain)
 
     chunk = {"dataset_id": "d", "doc_name": "a", "index": 0, "start": 0, "end": 1, "offset": 0}
     chunk |= {"start_line": 1, "content": "x", "sig": {}}
@@ -188,7 +188,7 @@ def test_damage_deep_inside_is_named() -> None:
     ):
         sets = {"a": {"sig": {}, "chunks": [chunk | damage]}}
         refused({"sets": sets}, f"^sets: a: chunks: 0: .*{message}")
-    refused({"sets": {"a": {"sig": {}}}}, "^sets: a: chunks of a KeptSet is missing$")
+    refused({"sets": {"a": {"sig": {}}}}, "^sets: a: chunks of a ChunkSetState is missing$")
     refused({"layers": {"a": {"L7": {}}}}, "^layers: a: one of 'L0', 'L1', 'L2' belongs here")
     refused([], r"^an object belongs here, not \[\]$")
 

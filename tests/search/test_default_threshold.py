@@ -16,7 +16,7 @@ REFERENCE = 0.1
 
 def test_two_documents_that_match_are_both_kept() -> None:
     with MemoryStore() as store:
-        kb = Service(store.documents, store.chunks, store.layers)
+        kb = Service(store)
         kb.put_documents("d", {"a.md": "green tea", "b.md": "black tea"})
         found = kb.search("tea", dataset_id="d", min_scores={"bm25": DEFAULT_THRESHOLD})
         assert [hit.doc_name for hit in found.hits] == ["a.md", "b.md"]
@@ -26,7 +26,7 @@ def test_two_documents_that_match_are_both_kept() -> None:
 def test_it_still_drops_what_says_little() -> None:
     """A term of every text, lost in a long one."""
     with MemoryStore() as store:
-        kb = Service(store.documents, store.chunks, store.layers)
+        kb = Service(store)
         kb.put_documents("d", dict.fromkeys(["a.md", "b.md", "c.md"], "tea"))
         kb.put_document("d", "long.md", "tea " + "milk water " * 30)
         found = kb.search("tea", dataset_id="d", min_scores={"bm25": DEFAULT_THRESHOLD})

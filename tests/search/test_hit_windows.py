@@ -12,6 +12,7 @@ import pytest
 import triptych
 from triptych import DerivationError, ProviderError, Service, ServiceOptions, ValidationError
 from triptych.chunking import ChunkerSet, FixedWindowChunker, SentenceWindowChunker
+from triptych.repositories import Repositories
 from triptych.testing import Failing, FakeEmbedder
 from triptych_backends.memory import MemoryStore
 
@@ -90,16 +91,21 @@ class Meddled:
         return self.documents.get(dataset_id, name)
 
 
+def over(documents: Any, store: MemoryStore) -> Repositories:
+    """A store with other documents."""
+    return Repositories(documents=documents, chunks=store.chunks, layers=store.layers)
+
+
 def meddled(times: int, meddle: Callable[[Service, int], object]) -> triptych.Result:
     """What a search finds when the document is written to ``times`` times while it hydrates."""
     store = MemoryStore()
     options = ServiceOptions(chunkers=CHUNKERS)
-    other = Service(store.documents, store.chunks, store.layers, options=options)
+    other = Service(store, options=options)
     other.put_document("d", "a.md", TEXT)
     other.put_document("d", "b.md", "A lid has nothing at all to do with it, not even by name.")
     counts = iter(range(times))
     documents = Meddled(store.documents, lambda: meddle(other, next(counts)), times)
-    with Service(documents, store.chunks, store.layers, options=options) as kb:
+    with Service(over(documents, store), options=options) as kb:
         return kb.search("the teapot lid", dataset_id="d", top_k=1)
 
 
@@ -124,7 +130,7 @@ def test_documents_are_read_once_and_only_for_windows() -> None:
     store = MemoryStore()
     documents = Failing(store.documents)
     options = ServiceOptions(chunkers=CHUNKERS)
-    with Service(documents, store.chunks, store.layers, options=options) as kb:
+    with Service(over(documents, store), options=options) as kb:
         kb.put_document("d", "a.md", TEXT)
         kb.put_document("d", "b.txt", "A teapot.")
         before = documents.counts["get"]

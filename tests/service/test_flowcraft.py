@@ -51,7 +51,7 @@ class Compass:
 def kb() -> Iterator[Service]:
     store = MemoryStore()
     options = ServiceOptions(embedder=Compass())
-    with Service(store.documents, store.chunks, store.layers, None, options) as service:
+    with Service(store, None, options) as service:
         yield service
 
 
@@ -299,7 +299,7 @@ def test_a_service_has_all_its_parts() -> None:
         for parameter in inspect.signature(Service).parameters.values()
         if parameter.default is inspect.Parameter.empty
     ]
-    assert required == ["documents", "chunks", "layers"]
+    assert required == ["store"]
 
 
 def test_keywords_of_a_text_are_ranked_and_the_terms_of_a_query_are_the_tokenizers() -> None:

@@ -13,14 +13,8 @@ def test_a_ranker_beside_an_engine_is_refused() -> None:
     with MemoryStore() as store:
         engine = SearchEngine([BM25Retriever(store.chunks)])
         with pytest.raises(ValidationError, match="give the ranker to the SearchEngine"):
-            Service(
-                store.documents,
-                store.chunks,
-                store.layers,
-                engine,
-                ServiceOptions(ranker=RRFRanker(k=1)),
-            )
-        kb = Service(store.documents, store.chunks, store.layers, engine, ServiceOptions())
+            Service(store, engine, ServiceOptions(ranker=RRFRanker(k=1)))
+        kb = Service(store, engine, ServiceOptions())
         assert kb.ranker is engine.ranker
         kb.put_document("d", "a.md", "tea")
         assert [hit.doc_name for hit in kb.search("tea", dataset_id="d").hits] == ["a.md"]
@@ -30,5 +24,5 @@ def test_the_ranker_in_use_is_the_options_or_the_one_that_ships() -> None:
     with MemoryStore() as store:
         ranker = RRFRanker(k=1)
         for options, expected in ((ServiceOptions(ranker=ranker), ranker), (None, RRFRanker())):
-            kb = Service(store.documents, store.chunks, store.layers, options=options)
+            kb = Service(store, options=options)
             assert kb.ranker == expected

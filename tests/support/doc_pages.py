@@ -52,6 +52,7 @@ _EXIT = re.compile(r"exit=(\d+)")
 CAMEL_HOMES = (
     "triptych",
     "triptych.contracts",
+    "triptych.repositories",
     "triptych.records",
     "triptych.testing",
     "triptych.events",

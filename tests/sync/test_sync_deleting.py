@@ -11,6 +11,7 @@ import pytest
 import triptych
 from support.sync_folder import Desk, desk as made_desk
 from triptych.errors import StoreError
+from triptych.repositories import DocumentRepoBase, Repositories
 from triptych.service import Service
 from triptych.sync.deletes import DELETED_AT_ONCE, delete_documents
 from triptych.testing import Failing
@@ -38,6 +39,11 @@ def test_many_files_that_are_gone_take_their_documents_along(desk: Desk) -> None
     assert desk.kb.doctor().findings == ()
 
 
+def over(documents: Any, kb: Service) -> Repositories:
+    """The store of a Service, with other documents."""
+    return Repositories(documents=documents, chunks=kb.chunks, layers=kb.layer_repo)
+
+
 @pytest.mark.parametrize("url", ["kb.db", "files"])
 def test_what_others_have_changed_meanwhile_stays(tmp_path: Path, url: str) -> None:
     url = f"files:///{tmp_path}/kb" if url == "files" else str(tmp_path / url)
@@ -50,8 +56,8 @@ def test_what_others_have_changed_meanwhile_stays(tmp_path: Path, url: str) -> N
         assert delete_documents(kb, "d", []) == ([], [])
 
 
-class OneByOne:
-    """Documents of a store that cannot delete many at once; others may write in between."""
+class OneByOne(DocumentRepoBase):
+    """Documents of a store that deletes one after the other; others may write in between."""
 
     def __init__(self, inner: Any, before: Callable[[], object]) -> None:
         self._before = before
@@ -68,7 +74,7 @@ class OneByOne:
 def test_one_by_one_too_what_others_have_changed_meanwhile_stays(tmp_path: Path) -> None:
     with triptych.open(tmp_path / "kb.db", embedder=None) as store:
         documents = OneByOne(store.documents, lambda: store.put_document("d", "b", "new text"))
-        kb = Service(documents, store.chunks, store.layer_repo, close=lambda: None)  # type: ignore[arg-type]  # set by name
+        kb = Service(over(documents, store))
         kb.put_documents("d", {"a": "text", "b": "text", "kept": "text"})
         infos = [info for info in kb.documents.list("d") if info.name != "kept"]
         assert delete_documents(kb, "d", infos) == (["a"], [])
@@ -82,8 +88,24 @@ def test_documents_that_cannot_be_deleted_are_told_by_name(tmp_path: Path) -> No
         infos = store.documents.list("d")
         full = StoreError("the disk is full")
         documents = Failing(store.documents, {"delete_many": full})
-        kb = Service(documents, store.chunks, store.layer_repo, close=lambda: None)  # type: ignore[arg-type]  # set by name
+        kb = Service(over(documents, store))
         deleted, failed = delete_documents(kb, "d", infos)
         assert (deleted, [each.name for each in failed]) == ([], ["a", "b"])
         documents.errors.clear()
         assert delete_documents(kb, "d", infos) == (["a", "b"], [])
+
+
+def test_one_by_one_only_what_is_left_is_told_as_failed(tmp_path: Path) -> None:
+    with triptych.open(tmp_path / "kb.db", embedder=None) as store:
+        store.put_documents("d", {"a": "text", "b": "text", "c": "text"})
+        infos = store.documents.list("d")
+        turns = iter([None, StoreError("the disk is full")])
+
+        def fail() -> None:
+            if error := next(turns):
+                raise error
+
+        kb = Service(over(OneByOne(store.documents, fail), store))
+        deleted, failed = delete_documents(kb, "d", infos)
+        assert (deleted, [each.name for each in failed]) == (["a"], ["b", "c"])
+        assert [info.name for info in store.documents.list("d")] == ["b", "c"]

@@ -31,7 +31,7 @@ from triptych_backends.memory import MemoryStore
 def opened(embedder: FakeEmbedder | None = None) -> Service:
     store = MemoryStore()
     options = ServiceOptions(embedder=embedder)
-    return Service(store.documents, store.chunks, store.layers, options=options, close=store.close)
+    return Service(store, options=options)
 
 
 @pytest.fixture
@@ -311,7 +311,7 @@ def test_a_failing_dataset_contributes_nothing_and_is_named(service: Service) ->
         """One dataset's index is damaged."""
 
         def __init__(self, error: Exception) -> None:
-            super().__init__(service.documents, service.chunks, service.layer_repo)
+            super().__init__(service.store)
             self.error = error
 
         def search(self, query: Query | str, **fields: Any) -> Result:
@@ -348,7 +348,7 @@ def test_what_was_cancelled_is_not_tried_again(service: Service, batch: Exceptio
         def search_many(self, queries: Any, **fields: Any) -> list[Result]:
             raise batch
 
-    cancelled = Cancelled(service.documents, service.chunks, service.layer_repo)
+    cancelled = Cancelled(service.store)
     with pytest.raises(CancelledError):
         knowledge_node(cancelled, dataset_ids=["a", "b"])({"query": "tea"})
     assert cancelled.asked == (0 if isinstance(batch, CancelledError) else 1)

@@ -33,7 +33,7 @@ def service() -> Iterator[Service]:
 def opened(embedder: FakeEmbedder | None = None) -> Service:
     store = MemoryStore()
     options = ServiceOptions(embedder=embedder)
-    return Service(store.documents, store.chunks, store.layers, options=options, close=store.close)
+    return Service(store, options=options)
 
 
 def find(service: Service, *, max_tokens: int = 4000, **arguments: Any) -> dict[str, Any]:
@@ -158,7 +158,7 @@ def test_many_warnings_are_counted_where_they_do_not_fit(service: Service) -> No
             warnings = tuple(f"lane {at} did not run" for at in range(100))
             return attrs.evolve(service.search(query), warnings=warnings)
 
-    wordy = Wordy(service.documents, service.chunks, service.layer_repo)
+    wordy = Wordy(service.store)
     answer = find(wordy, query="kettle", max_tokens=256)
     *shown, rest = answer["warnings"]
     assert shown[0] == "lane 0 did not run"
@@ -252,7 +252,7 @@ def test_a_put_that_was_overtaken_starts_from_what_is_there_now(service: Service
         """Somebody else puts between the tool's reading and its writing."""
 
         def __init__(self, times: int) -> None:
-            super().__init__(service.documents, service.chunks, service.layer_repo)
+            super().__init__(service.store)
             self.times = times
 
         def get_document(self, dataset_id: str, name: str, version: int | None = None) -> Any:

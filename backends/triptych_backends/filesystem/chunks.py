@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from triptych.records import DatasetConfig, Finding, HealthCheck
 from triptych_backends.filesystem.checks import examine_files, mend_files
@@ -15,17 +15,16 @@ __all__ = ["FilesChunks"]
 
 
 class FilesChunks:
-    """`ChunkRepo` over a `FilesStore`, with the powers of `SqlChunks`."""
+    """`ChunkRepo` over a `FilesStore`, with the capabilities of `SqlChunks`."""
 
     in_process = True
 
-    def __init__(self, writer: Writer, mirror: SqlChunks, close: Callable[[], None]) -> None:
+    def __init__(self, writer: Writer, mirror: SqlChunks) -> None:
         self.writer = writer
         self.mirror = mirror
-        self._close = close
 
     def check_health(self) -> Sequence[HealthCheck]:
-        """See `HealthReader.check_health`: also the files that were not adopted."""
+        """See `Diagnostics.check_health`: also the files that were not adopted."""
         unadopted = [
             HealthCheck(
                 name="store",
@@ -38,19 +37,15 @@ class FilesChunks:
         return [*self.mirror.check_health(), *unadopted]
 
     def check_integrity(self, dataset_ids: Collection[str]) -> Iterator[Finding]:
-        """See `IntegrityChecker.check_integrity`: the files, then the derived database."""
+        """See `Diagnostics.check_integrity`: the files, then the derived database."""
         yield from examine_files(self.writer, dataset_ids)
         yield from self.mirror.check_integrity(dataset_ids)
 
     def repair(self, checks: Collection[str], dataset_ids: Collection[str]) -> Sequence[str]:
-        """See `IntegrityChecker.repair`."""
+        """See `Diagnostics.repair`."""
         # What is taken over from the files needs a database whose rows fit each other.
         done = self.mirror.repair(checks, dataset_ids)
         return [*done, *mend_files(self.writer, checks, dataset_ids)]
-
-    def close(self) -> None:
-        """Close the store, for its other repositories too. Idempotent."""
-        self._close()
 
     def configure(
         self, dataset_id: str, config: DatasetConfig, *, expected: DatasetConfig | None
@@ -95,4 +90,3 @@ class FilesChunks:
     fetch = mirrored(SqlChunks.fetch)
     fetch_docs = mirrored(SqlChunks.fetch_docs)
     iter_chunks = mirrored(SqlChunks.iter_chunks)
-    stats = mirrored(SqlChunks.stats)

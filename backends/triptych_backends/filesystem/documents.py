@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -28,20 +28,15 @@ __all__ = ["FilesDocuments"]
 
 
 class FilesDocuments:
-    """`DocumentRepo`, `BulkDocumentRepo`, `BulkDeleter` and `VersionReader` over a `FilesStore`.
+    """`DocumentRepo` and `VersionReader` over a `FilesStore`.
 
     Every method looks at the files it tells of first, and takes over what was edited by hand.
     """
 
-    def __init__(self, writer: Writer, mirror: SqlDocuments, close: Callable[[], None]) -> None:
+    def __init__(self, writer: Writer, mirror: SqlDocuments) -> None:
         self.writer = writer
         self.workspace = writer.workspace
         self.mirror = mirror
-        self._close = close
-
-    def close(self) -> None:
-        """Close the store, for its other repositories too. Idempotent."""
-        self._close()
 
     def scrub(self) -> None:
         """See `SecureEraser.scrub`: rewrite the derived database and its index.
@@ -80,7 +75,7 @@ class FilesDocuments:
         return self.mirror.find_unchanged(dataset_id, document)
 
     def put_many(self, dataset_id: str, documents: Sequence[NewDocument]) -> Sequence[PutOutcome]:
-        """See `BulkDocumentRepo.put_many`. A file in the way fails its document alone."""
+        """See `DocumentRepo.put_many`. A file in the way fails its document alone."""
         if not documents:
             return []
         writer, workspace = self.writer, self.workspace
@@ -291,7 +286,7 @@ class FilesDocuments:
             return change.leftovers
 
     def delete_many(self, dataset_id: str, versions: Mapping[str, int]) -> Sequence[str]:
-        """See `BulkDeleter.delete_many`. One whose file is no text any more stays: nobody adopted
+        """See `DocumentRepo.delete_many`. One whose file is no text any more stays: nobody adopted
         what is in it."""
         writer, workspace = self.writer, self.workspace
         if workspace.database.read_only:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from triptych.records import DerivedLayer, Layer
 from triptych_backends.filesystem import change_detection, stat_cache
@@ -16,7 +16,7 @@ __all__ = ["FilesLayers"]
 
 
 class FilesLayers:
-    """`LayerRepo`, `LayerPager` and `LayerJournal` over a `FilesStore`.
+    """`LayerRepo` and `LayerJournal` over a `FilesStore`.
 
     The journal lies in the derived database: deleting that forgets what layers cost, and lets
     what was quarantined be tried again.
@@ -24,14 +24,9 @@ class FilesLayers:
 
     in_process = True
 
-    def __init__(self, writer: Writer, mirror: SqlLayers, close: Callable[[], None]) -> None:
+    def __init__(self, writer: Writer, mirror: SqlLayers) -> None:
         self.writer = writer
         self.mirror = mirror
-        self._close = close
-
-    def close(self) -> None:
-        """Close the store, for its other repositories too. Idempotent."""
-        self._close()
 
     def put(self, layer: DerivedLayer) -> bool:
         """See `LayerRepo.put`. What was edited in its file by hand is replaced."""
@@ -75,7 +70,7 @@ class FilesLayers:
         after: str | None = None,
         limit: int,
     ) -> Sequence[DerivedLayer]:
-        """See `LayerPager.page`. Folders are looked through for a first page alone."""
+        """See `LayerRepo.page`. Folders are looked through for a first page alone."""
         if after is None:
             change_detection.refresh_dataset(self.writer, dataset_id)
         return self.mirror.page(dataset_id, layer, prefix=prefix, after=after, limit=limit)

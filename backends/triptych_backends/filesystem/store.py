@@ -16,7 +16,7 @@ from triptych.errors import (
     StoreError,
     ValidationError,
 )
-from triptych.records import check_whole
+from triptych.records import DatasetStats, check_whole
 from triptych_backends.filesystem import change_detection, stat_cache
 from triptych_backends.filesystem.chunks import FilesChunks
 from triptych_backends.filesystem.diagnostics import list_problems
@@ -58,9 +58,9 @@ class FilesStore:
         self.mirror = mirror
         self.workspace = Workspace(disk, mirror, history=history)
         self.writer = Writer(self.workspace, wait=wait)
-        self.documents = FilesDocuments(self.writer, mirror.documents, self.close)
-        self.chunks = FilesChunks(self.writer, mirror.chunks, self.close)
-        self.layers = FilesLayers(self.writer, mirror.layers, self.close)
+        self.documents = FilesDocuments(self.writer, mirror.documents)
+        self.chunks = FilesChunks(self.writer, mirror.chunks)
+        self.layers = FilesLayers(self.writer, mirror.layers)
         _LOCKS.add(self.writer.lock)
 
     @classmethod
@@ -128,6 +128,10 @@ class FilesStore:
     def problems(self) -> tuple[RejectedFile, ...]:
         """The files in the store's folder that were not adopted, by path: why, and what helps."""
         return list_problems(self.workspace)
+
+    def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
+        """See `Store.stats`."""
+        return self.mirror.stats(dataset_id, chunker_sig=chunker_sig, embed_sig=embed_sig)
 
     def scrub(self) -> None:
         """See `FilesDocuments.scrub`."""

@@ -12,24 +12,24 @@ from triptych.records import (
     Candidate,
     ChunkQuery,
     DatasetConfig,
-    DatasetStats,
     DerivedChunk,
     DerivedSig,
     Finding,
+    HealthCheck,
     Layer,
     StoredUnit,
     Vector,
 )
+from triptych.repositories import ChunkRepoBase
 from triptych_backends.index import LocalSearcher
 from triptych_backends.index.checks import examine_index
-from triptych_backends.memory.filters import fresh_sig
 from triptych_backends.memory.truth import Truth
 
 __all__ = ["MemoryChunks"]
 
 
-class MemoryChunks:
-    """`ChunkRepo` and its powers: bulk, vectors by digest, whole documents, counts."""
+class MemoryChunks(ChunkRepoBase):
+    """`ChunkRepo`, `DocLevelSearcher`, `DocVectorSearcher` and `Diagnostics`."""
 
     in_process = True
 
@@ -37,13 +37,17 @@ class MemoryChunks:
         self._truth = truth
         self._searcher = searcher
 
+    def check_health(self) -> Sequence[HealthCheck]:
+        """See `Diagnostics.check_health`: there is nothing that a quick look would find."""
+        return []
+
     def check_integrity(self, dataset_ids: Collection[str]) -> Iterator[Finding]:
-        """See `IntegrityChecker`; only the index: the Service checks the rest."""
+        """See `Diagnostics`; only the index: the Service checks the rest."""
         for dataset in dataset_ids:
             yield from examine_index(self._searcher.index, dataset)
 
     def repair(self, checks: Collection[str], dataset_ids: Collection[str]) -> Sequence[str]:
-        """See `IntegrityChecker.repair`."""
+        """See `Diagnostics.repair`."""
         if not any(name.startswith("index.") for name in checks):
             return []
         with self._truth:
@@ -58,7 +62,7 @@ class MemoryChunks:
     def configure(
         self, dataset_id: str, config: DatasetConfig, *, expected: DatasetConfig | None
     ) -> bool:
-        with self._truth as truth:
+        with self._truth.writing() as truth:
             if truth.read(dataset_id).config != expected:
                 return False
             truth.write(dataset_id).config = config
@@ -87,7 +91,7 @@ class MemoryChunks:
         dataset_id: str,
         sets: Sequence[tuple[str, Sequence[DerivedChunk], DerivedSig]],
     ) -> Sequence[bool]:
-        with self._truth as truth:
+        with self._truth.writing() as truth:
             dataset = truth.read(dataset_id)
             done = [
                 rules.can_replace(dataset.config, dataset.version(name), sig)
@@ -104,7 +108,7 @@ class MemoryChunks:
             return done
 
     def update_source_version(self, dataset_id: str, doc_name: str, sig: DerivedSig) -> bool:
-        with self._truth as truth:
+        with self._truth.writing() as truth:
             dataset = truth.read(dataset_id)
             old = dataset.sets.get(doc_name)
             if not rules.can_update_source_version(
@@ -115,11 +119,11 @@ class MemoryChunks:
             return True
 
     def delete_by_doc(self, dataset_id: str, doc_name: str) -> None:
-        with self._truth as truth:
+        with self._truth.writing() as truth:
             truth.remove_set(dataset_id, doc_name)
 
     def delete_by_dataset(self, dataset_id: str) -> None:
-        with self._truth as truth:
+        with self._truth.writing() as truth:
             for name in list(truth.read(dataset_id).sets):
                 truth.remove_set(dataset_id, name)
             if truth.read(dataset_id).config is not None:
@@ -189,31 +193,3 @@ class MemoryChunks:
             vectors = truth.read(dataset_id).vectors
             wanted = {digest: (embed_sig, digest) for digest in input_sigs}
             return {digest: vectors[key] for digest, key in wanted.items() if key in vectors}
-
-    def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
-        with self._truth as truth:
-            dataset = truth.read(dataset_id)
-            if not dataset.exists:
-                return None
-            want = DerivedSig(chunker_sig=chunker_sig, embed_sig=embed_sig)
-            fresh = [
-                name
-                for name, chunks in dataset.sets.items()
-                if not chunks.sig.is_stale(fresh_sig(dataset, name, want))
-            ]
-            every = [chunk for chunks in dataset.sets.values() for chunk in chunks.chunks]
-            return DatasetStats(
-                dataset_id=dataset_id,
-                documents=len(dataset.documents),
-                chunks=len(every),
-                vectors=sum(chunk.vector is not None for chunk in every),
-                layers=len(dataset.layers),
-                stale=len(dataset.documents) - len(fresh),
-                size=sum(stored.info.size for stored in dataset.documents.values()),
-                config=dataset.config,
-                spaces=rules.embedding_spaces(
-                    (chunks.sig.embed_sig, chunk.vector)
-                    for chunks in dataset.sets.values()
-                    for chunk in chunks.chunks
-                ),
-            )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from triptych import rules
 from triptych.records import (
@@ -17,7 +17,7 @@ __all__ = ["MemoryDocuments"]
 
 
 class MemoryDocuments:
-    """`DocumentRepo`, `BulkDocumentRepo` and `VersionReader`."""
+    """`DocumentRepo` and `VersionReader`."""
 
     def __init__(self, truth: Truth) -> None:
         self._truth = truth
@@ -26,7 +26,7 @@ class MemoryDocuments:
         return rules.document_of(self.put_many(dataset_id, [document])[0])
 
     def put_many(self, dataset_id: str, documents: Sequence[NewDocument]) -> Sequence[PutOutcome]:
-        with self._truth as truth:
+        with self._truth.writing() as truth:
             dataset = truth.read(dataset_id)
             names = {document.name for document in documents} & dataset.documents.keys()
             stored = {name: dataset.documents[name].document for name in names}
@@ -38,7 +38,7 @@ class MemoryDocuments:
             return outcomes
 
     def load(self, document: SourceDocument) -> None:
-        with self._truth as truth:
+        with self._truth.writing() as truth:
             dataset = truth.read(document.dataset_id)
             stored = dataset.documents.get(document.name)
             if rules.check_loadable(document, stored.document if stored else None, dataset.floor):
@@ -85,26 +85,38 @@ class MemoryDocuments:
             return None
 
     def create_dataset(self, dataset_id: str) -> bool:
-        with self._truth as truth:
+        with self._truth.writing() as truth:
             dataset = truth.write(dataset_id)
             created, dataset.exists = not dataset.exists, True
             return created
 
     def delete(self, dataset_id: str, name: str, *, if_version: int | None = None) -> bool:
-        with self._truth as truth:
+        with self._truth.writing() as truth:
             version = truth.read(dataset_id).version(name)
             rules.check_delete(dataset_id, name, if_version, version)
             truth.remove(dataset_id, name)
             return version > 0
 
+    def delete_many(self, dataset_id: str, versions: Mapping[str, int]) -> Sequence[str]:
+        with self._truth.writing() as truth:
+            dataset = truth.read(dataset_id)
+            found = [
+                name
+                for name, version in sorted(versions.items())
+                if name in dataset.documents and dataset.version(name) == version
+            ]
+            for name in found:
+                truth.remove(dataset_id, name)
+            return found
+
     def delete_orphans(self, dataset_id: str, names: Collection[str]) -> Sequence[str]:
-        with self._truth as truth:
+        with self._truth.writing() as truth:
             documents = truth.read(dataset_id).documents
             left = [name for name in sorted(set(names)) if not rules.has_source(name, documents)]
             return [name for name in left if truth.remove(dataset_id, name)]
 
     def delete_dataset(self, dataset_id: str) -> bool:
-        with self._truth as truth:
+        with self._truth.writing() as truth:
             existed = truth.read(dataset_id).exists
             if dataset_id in truth.datasets:
                 truth.remove_dataset(dataset_id)

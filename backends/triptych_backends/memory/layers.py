@@ -25,7 +25,7 @@ __all__ = ["MemoryLayers"]
 
 
 class MemoryLayers:
-    """`LayerRepo`, `LayerPager` and `LayerJournal`, searched in this process."""
+    """`LayerRepo` and `LayerJournal`, searched in this process."""
 
     in_process = True
 
@@ -34,7 +34,7 @@ class MemoryLayers:
         self._searcher = searcher
 
     def put(self, layer: DerivedLayer) -> bool:
-        with self._truth as truth:
+        with self._truth.writing() as truth:
             version = truth.read(layer.dataset_id).version(layer.doc_name)
             if not rules.may_put_layer(layer, version):
                 return False
@@ -76,11 +76,11 @@ class MemoryLayers:
             return [attrs.evolve(layers[name, layer].layer, vector=None) for name in page]
 
     def delete_by_doc(self, dataset_id: str, doc_name: str) -> None:
-        with self._truth as truth:
+        with self._truth.writing() as truth:
             truth.remove_layers(dataset_id, doc_name)
 
     def delete_by_dataset(self, dataset_id: str) -> None:
-        with self._truth as truth:
+        with self._truth.writing() as truth:
             dataset = truth.read(dataset_id)
             named = {name for name, _ in (*dataset.layers, *dataset.quarantined)}
             for name in named | set(dataset.checkpoints):
@@ -110,14 +110,15 @@ class MemoryLayers:
     # The journal
 
     def quarantine(self, quarantined: QuarantinedLayer) -> None:
-        with self._truth as truth:
+        with self._truth.writing() as truth:
             truth.write(quarantined.dataset_id).quarantined[
                 quarantined.doc_name, quarantined.layer
             ] = quarantined
 
     def release_quarantined(self, dataset_id: str, doc_name: str, layer: Layer) -> None:
-        with self._truth as truth:
-            truth.read(dataset_id).quarantined.pop((doc_name, Layer(layer)), None)
+        with self._truth.writing() as truth:
+            if (doc_name, Layer(layer)) in truth.read(dataset_id).quarantined:
+                del truth.write(dataset_id).quarantined[doc_name, Layer(layer)]
 
     def quarantined(self, dataset_id: str) -> Sequence[QuarantinedLayer]:
         with self._truth as truth:
@@ -125,7 +126,7 @@ class MemoryLayers:
             return [quarantined[place] for place in sorted(quarantined)]
 
     def record_usage(self, dataset_id: str, usage: ModelUsage) -> None:
-        with self._truth as truth:
+        with self._truth.writing() as truth:
             known = truth.write(dataset_id).usage
             old = known.get(usage.model)
             known[usage.model] = old + usage if old else usage
@@ -136,18 +137,19 @@ class MemoryLayers:
             return [usage[model] for model in sorted(usage)]
 
     def put_checkpoint(self, dataset_id: str, doc_name: str, key: str, content: str) -> None:
-        with self._truth as truth:
-            truth.write(dataset_id).checkpoints.setdefault(doc_name, {})[key] = content
+        with self._truth.writing() as truth:
+            checkpoints = truth.write(dataset_id).checkpoints
+            checkpoints[doc_name] = {**checkpoints.get(doc_name, {}), key: content}
 
     def checkpoints(self, dataset_id: str, doc_name: str) -> Mapping[str, str]:
         with self._truth as truth:
             return dict(truth.read(dataset_id).checkpoints.get(doc_name, {}))
 
     def prune_checkpoints(self, dataset_id: str, doc_name: str, keys: Collection[str]) -> None:
-        with self._truth as truth:
-            checkpoints = truth.read(dataset_id).checkpoints
-            kept = {key: note for key, note in checkpoints.get(doc_name, {}).items() if key in keys}
-            if kept:
-                checkpoints[doc_name] = kept
-            else:
-                checkpoints.pop(doc_name, None)
+        with self._truth.writing() as truth:
+            old = truth.read(dataset_id).checkpoints.get(doc_name, {})
+            kept = {key: note for key, note in old.items() if key in keys}
+            if kept != old:
+                truth.write(dataset_id).checkpoints[doc_name] = kept
+            if old and not kept:
+                del truth.write(dataset_id).checkpoints[doc_name]

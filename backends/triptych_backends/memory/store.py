@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from triptych.records import check_whole
+from collections.abc import Mapping
+
+from triptych.records import DatasetStats, check_whole
 from triptych_backends.index import LocalIndex, LocalSearcher
 from triptych_backends.memory.change_log import MemoryChangeLog
 from triptych_backends.memory.chunks import MemoryChunks
 from triptych_backends.memory.documents import MemoryDocuments
 from triptych_backends.memory.filters import MemoryFilters
 from triptych_backends.memory.layers import MemoryLayers
-from triptych_backends.memory.truth import Truth
+from triptych_backends.memory.state import DatasetState
+from triptych_backends.memory.stats import stats_of
+from triptych_backends.memory.truth import Save, Truth
 
 __all__ = ["MemoryStore"]
 
@@ -17,12 +21,27 @@ __all__ = ["MemoryStore"]
 class MemoryStore:
     """Keeps everything in this process's memory, until it is closed.
 
-    Thread-safe. `Closeable` and `SecureEraser`; what a closed store is asked raises `StoreError`.
-    ``history`` is how many old versions of each document are kept.
+    Thread-safe. A `Store` with every capability. To keep the datasets elsewhere too, give
+    ``datasets``, what was kept, and ``save``, which keeps it.
+
+    Args:
+        history: how many old versions of each document are kept.
+        datasets: what the store begins with, by dataset id.
+        save: is called in each write with what all datasets hold after it. When it raises, the
+            write is undone, and its caller gets the error.
     """
 
-    def __init__(self, *, history: int = 10) -> None:
-        self._truth = Truth(check_whole(history, "history"))
+    def __init__(
+        self,
+        *,
+        history: int = 10,
+        datasets: Mapping[str, DatasetState] | None = None,
+        save: Save | None = None,
+    ) -> None:
+        self._truth = Truth(check_whole(history, "history"), save)
+        with self._truth as truth:
+            for dataset_id, state in (datasets or {}).items():
+                truth.load(dataset_id, state)
         self._index = LocalIndex(MemoryChangeLog(self._truth))
         self._searcher = LocalSearcher(self._index, MemoryFilters(self._truth))
         self.documents = MemoryDocuments(self._truth)
@@ -34,6 +53,11 @@ class MemoryStore:
         with self._truth:
             pass  # a store that is closed says so
         self._searcher.renew()
+
+    def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
+        """See `Store.stats`."""
+        with self._truth as truth:
+            return stats_of(truth.read(dataset_id), dataset_id, chunker_sig, embed_sig)
 
     def close(self) -> None:
         self._truth.close()

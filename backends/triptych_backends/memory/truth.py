@@ -1,7 +1,8 @@
 """The truth in dicts: what is stored, and the log of what changed.
 
-Every access happens inside ``with truth:``, which holds the one lock. The repositories
-decide whether something may be done; the methods here do it, and cannot fail half-way.
+Every read happens inside ``with truth:`` and every write inside ``with truth.writing():``, which
+hold the one lock. The repositories decide whether something may be done; the methods here do it,
+and cannot fail half-way.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import itertools
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
 from types import TracebackType
 from typing import Self
 
@@ -33,11 +36,15 @@ from triptych.records import (
 )
 from triptych.signatures import document_info
 from triptych_backends.index.change_log import Field
+from triptych_backends.memory.state import ChunkSetState, DatasetState
 
-__all__ = ["FIELDS", "ChunkSet", "Dataset", "StoredDocument", "StoredLayer", "Truth"]
+__all__ = ["FIELDS", "ChunkSet", "Dataset", "Save", "StoredDocument", "StoredLayer", "Truth"]
 
 FIELDS: dict[Layer, Field] = {Layer.ABSTRACT: "abstract", Layer.OVERVIEW: "overview"}
 """The index field of each kind of layer."""
+
+Save = Callable[[Mapping[str, DatasetState]], None]
+"""Writes down what all datasets hold, by id; when it raises, the write is undone."""
 
 Place = tuple[str, str, int | Layer]
 """What a key stands for: dataset, name, and a chunk's index, a layer, or `NO_CHUNK`."""
@@ -103,12 +110,44 @@ class Dataset:
         stored = self.documents.get(name)
         return stored.document.version if stored else 0
 
+    def copy(self) -> Dataset:
+        """The dataset as it is now, which changes of this one leave as it is."""
+        parts = {name: getattr(self, name) for name in attrs.fields_dict(Dataset)}
+        return Dataset(**{name: copy(part) for name, part in parts.items()})
+
+    def state(self) -> DatasetState:
+        """What is stored, without what an index needs."""
+        layers: dict[str, dict[Layer, DerivedLayer]] = {}
+        for (name, kind), made in self.layers.items():
+            layers.setdefault(name, {})[kind] = made.layer
+        return DatasetState(
+            exists=self.exists,
+            floor=self.floor,
+            config=self.config,
+            widths=self.widths,
+            documents={name: stored.document for name, stored in self.documents.items()},
+            replaced={
+                name: tuple(stored.document for stored in old)
+                for name, old in self.replaced.items()
+            },
+            sets={
+                name: ChunkSetState(sig=chunks.sig, chunks=chunks.chunks)
+                for name, chunks in self.sets.items()
+            },
+            layers=layers,
+            quarantined=tuple(self.quarantined.values()),
+            usage=tuple(self.usage.values()),
+            checkpoints=self.checkpoints,
+        )
+
 
 class Truth:
     """The datasets, the lock around them, and the counters behind keys and owners."""
 
-    def __init__(self, history: int) -> None:
+    def __init__(self, history: int, save: Save | None = None) -> None:
         self.history = history
+        self._save = save
+        self._written = False
         self.nonce = uuid.uuid4().hex
         self.seq = 0
         self.places: dict[Hashable, Place] = {}
@@ -121,7 +160,7 @@ class Truth:
         self._lock.acquire()
         if self._closed:
             self._lock.release()
-            raise StoreError("this memory store is closed: open another")
+            raise StoreError("this store is closed: open it again")
         return self
 
     def __exit__(
@@ -131,6 +170,45 @@ class Truth:
         trace: TracebackType | None,
     ) -> None:
         self._lock.release()
+
+    @contextmanager
+    def writing(self) -> Iterator[Self]:
+        """``with truth``, for a write: it is saved at the end, or undone if it cannot be."""
+        with self:
+            if self._save is None:
+                yield self
+                return
+            datasets = {name: dataset.copy() for name, dataset in self.datasets.items()}
+            before = self.seq, dict(self.places), datasets
+            self._written = False
+            try:
+                yield self
+                if self._written:
+                    states = {name: dataset.state() for name, dataset in self.datasets.items()}
+                    self._save(states)
+            except BaseException:
+                self.seq, self.places, self.datasets = before
+                raise
+
+    def load(self, dataset_id: str, state: DatasetState) -> None:
+        """Take over what `Dataset.state` made of a dataset."""
+        dataset = self.write(dataset_id)
+        dataset.floor, dataset.config, dataset.widths = state.floor, state.config, {**state.widths}
+        for document in state.documents.values():
+            self.store_document(document)
+        dataset.replaced = {
+            name: tuple(StoredDocument(0, each, document_info(each)) for each in old)
+            for name, old in state.replaced.items()
+        }
+        for name, chunks in state.sets.items():
+            self.store_set(dataset_id, name, chunks.chunks, chunks.sig)
+        for kinds in state.layers.values():
+            for layer in kinds.values():
+                self.store_layer(layer)
+        dataset.quarantined = {(each.doc_name, each.layer): each for each in state.quarantined}
+        dataset.usage = {each.model: each for each in state.usage}
+        dataset.checkpoints = {name: {**each} for name, each in state.checkpoints.items()}
+        dataset.exists = state.exists
 
     def close(self) -> None:
         with self._lock:
@@ -143,6 +221,7 @@ class Truth:
         return self.datasets.get(dataset_id) or Dataset()
 
     def write(self, dataset_id: str) -> Dataset:
+        self._written = True
         return self.datasets.setdefault(dataset_id, Dataset())
 
     # Documents

@@ -108,7 +108,7 @@ _SOURCES = frozenset({"dataset", "document"})
 def check_integrity(
     database: Database, index: LocalIndex, dataset_ids: Collection[str]
 ) -> Iterator[Finding]:
-    """See `IntegrityChecker.check_integrity`."""
+    """See `Diagnostics.check_integrity`."""
     tally = FindingCollector()
     _types(database, tally)
     if tally.findings():

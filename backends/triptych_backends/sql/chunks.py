@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 
 from sqlalchemy import bindparam, select
 
@@ -10,7 +10,6 @@ from triptych.records import (
     Candidate,
     ChunkQuery,
     DatasetConfig,
-    DatasetStats,
     DerivedChunk,
     DerivedSig,
     Finding,
@@ -31,7 +30,6 @@ from triptych_backends.sql.repair import repair
 from triptych_backends.sql.repository import Repository
 from triptych_backends.sql.searcher import Searcher
 from triptych_backends.sql.sqlite import bind_list, in_list
-from triptych_backends.sql.stats import read_stats
 from triptych_backends.sql.transaction import find_dataset, find_datasets
 from triptych_backends.sql.vectors import known_vectors
 
@@ -59,35 +57,27 @@ _DOCUMENT = (
 
 
 class SqlChunks(Repository):
-    """`ChunkRepo` over a `Database`, with the powers `BulkChunkRepo`, `BulkConfigReader`,
-    `VectorReader`,
-    `DocLevelSearcher`, `DocVectorSearcher`, `StatsReader`, `HealthReader` and `IntegrityChecker`.
+    """`ChunkRepo`, `DocLevelSearcher`, `DocVectorSearcher` and `Diagnostics` over a `Database`.
 
     A chunk's key is its row's id, a document's the revision of its content.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        searcher: Searcher,
-        close: Callable[[], None],
-        index: LocalIndex,
-    ) -> None:
-        super().__init__(database, searcher, close)
+    def __init__(self, database: Database, searcher: Searcher, index: LocalIndex) -> None:
+        super().__init__(database, searcher)
         self._index = index
 
     def check_health(self) -> Sequence[HealthCheck]:
-        """See `HealthReader.check_health`."""
+        """See `Diagnostics.check_health`."""
         with self.database.reading() as session:
             datasets = [row[0] for row in session.all(_DATASETS)]
         return check_store(self.database, self._index, datasets)
 
     def check_integrity(self, dataset_ids: Collection[str]) -> Iterator[Finding]:
-        """See `IntegrityChecker.check_integrity`."""
+        """See `Diagnostics.check_integrity`."""
         return check_integrity(self.database, self._index, dataset_ids)
 
     def repair(self, checks: Collection[str], dataset_ids: Collection[str]) -> Sequence[str]:
-        """See `IntegrityChecker.repair`."""
+        """See `Diagnostics.repair`."""
         return repair(self.database, self._index, checks, dataset_ids)
 
     def config(self, dataset_id: str) -> DatasetConfig | None:
@@ -97,7 +87,7 @@ class SqlChunks(Repository):
         return found.config if found else None
 
     def configs(self, dataset_ids: Sequence[str]) -> Mapping[str, DatasetConfig]:
-        """See `BulkConfigReader.configs`."""
+        """See `ChunkRepo.configs`."""
         with self.database.reading() as session:
             found = find_datasets(session, dataset_ids)
         return {each.name: each.config for each in found if each.config is not None}
@@ -133,7 +123,7 @@ class SqlChunks(Repository):
     def replace_many(
         self, dataset_id: str, sets: Sequence[tuple[str, Sequence[DerivedChunk], DerivedSig]]
     ) -> Sequence[bool]:
-        """See `BulkChunkRepo.replace_many`."""
+        """See `ChunkRepo.replace_many`."""
         if not sets:
             return []
         with self.database.writing(durable=False) as tx:
@@ -165,7 +155,7 @@ class SqlChunks(Repository):
     def known_vectors(
         self, dataset_id: str, embed_sig: str, input_sigs: Sequence[str]
     ) -> Mapping[str, Vector]:
-        """See `VectorReader.known_vectors`. The arrays are read-only."""
+        """See `ChunkRepo.known_vectors`. The arrays are read-only."""
         with self.database.reading() as session:
             return known_vectors(session, dataset_id, embed_sig, input_sigs, self.where)
 
@@ -201,8 +191,3 @@ class SqlChunks(Repository):
         """
         self.database.require_open()
         return iter_chunks(self.database, dataset_id, doc_name, vectors)
-
-    def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
-        """See `StatsReader.stats`."""
-        with self.database.snapshot() as session:
-            return read_stats(session, dataset_id, chunker_sig, embed_sig)

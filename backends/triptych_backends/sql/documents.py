@@ -58,7 +58,7 @@ _DATASETS = select(t.dataset.c.name).where(t.dataset.c.live).order_by(t.dataset.
 
 
 class SqlDocuments(Repository):
-    """`DocumentRepo`, `BulkDocumentRepo`, `BulkDeleter` and `VersionReader` over a `Database`."""
+    """`DocumentRepo` and `VersionReader` over a `Database`."""
 
     def scrub(self) -> None:
         """See `SecureEraser.scrub`; one of the repositories has it, so that a purge does it once.
@@ -93,7 +93,7 @@ class SqlDocuments(Repository):
         return source_of(row, dataset_id, document.content)
 
     def put_many(self, dataset_id: str, documents: Sequence[NewDocument]) -> Sequence[PutOutcome]:
-        """See `BulkDocumentRepo.put_many`."""
+        """See `DocumentRepo.put_many`."""
         if not documents:
             return []
         with self.database.writing() as tx:
@@ -251,7 +251,7 @@ class SqlDocuments(Repository):
             return [] if dataset is None else remove_orphans(tx, dataset, names)
 
     def delete_many(self, dataset_id: str, versions: Mapping[str, int]) -> Sequence[str]:
-        """See `BulkDeleter.delete_many`."""
+        """See `DocumentRepo.delete_many`."""
         if not versions:
             return []
         with self.database.writing() as tx:

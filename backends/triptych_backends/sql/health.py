@@ -20,7 +20,7 @@ LEAST_FREE = 100 * 2**20
 def check_store(
     database: Database, index: LocalIndex, datasets: Sequence[str]
 ) -> list[HealthCheck]:
-    """See `HealthReader.check_health`. Waits for another writer as long as a write would."""
+    """See `Diagnostics.check_health`. Waits for another writer as long as a write would."""
     indexes = [index.check(dataset, writes=not database.read_only) for dataset in datasets]
     return [_writes(database), _space(database), *_logs(database), *indexes]
 

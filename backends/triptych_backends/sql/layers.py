@@ -100,7 +100,7 @@ _document = len(document_rows.COLUMNS)
 
 
 class SqlLayers(SqlLayerJournal):
-    """`LayerRepo`, `LayerPager` and `LayerJournal` over a `Database`.
+    """`LayerRepo` and `LayerJournal` over a `Database`.
 
     A layer's key is the revision of its content.
     """
@@ -141,7 +141,7 @@ class SqlLayers(SqlLayerJournal):
         after: str | None = None,
         limit: int,
     ) -> Sequence[DerivedLayer]:
-        """See `LayerPager.page`."""
+        """See `LayerRepo.page`."""
         end = prefix_end(prefix)
         pages = _PAGES if not prefix else _PAGES_PREFIX if end is None else _PAGES_RANGE
         with self.database.reading() as session:

@@ -33,7 +33,7 @@ _ROUNDS = 10
 def repair(
     database: Database, index: LocalIndex, checks: Collection[str], dataset_ids: Collection[str]
 ) -> list[str]:
-    """See `IntegrityChecker.repair`."""
+    """See `Diagnostics.repair`."""
     done: list[str] = []
     invariants = [each for each in INVARIANTS if each.check.name in checks]
     if any(name.startswith("orphans.") for name in checks):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from triptych.records import Candidate, ChunkQuery
 from triptych_backends.index import Field
@@ -13,13 +13,12 @@ __all__ = ["Repository"]
 
 
 class Repository:
-    """A view of one `Database`, searched by ``searcher``; ``close`` closes the whole store."""
+    """A view of one `Database`, searched by ``searcher``."""
 
-    def __init__(self, database: Database, searcher: Searcher, close: Callable[[], None]) -> None:
+    def __init__(self, database: Database, searcher: Searcher) -> None:
         self.database = database
         self.searcher = searcher
         self.where = database.where
-        self._close = close
 
     @property
     def in_process(self) -> bool:
@@ -31,7 +30,3 @@ class Repository:
         # A search that begins while the store is being closed would open its index again.
         self.database.require_open()
         return self.searcher.search(unit, query)
-
-    def close(self) -> None:
-        """Close the store, for its other repositories too. Idempotent."""
-        self._close()

@@ -48,7 +48,7 @@ _WIDTHS = select(t.space.c.embed_sig, t.space.c.dimension).where(
 def read_stats(
     session: Session, dataset_id: str, chunker_sig: str, embed_sig: str
 ) -> DatasetStats | None:
-    """See `StatsReader.stats`."""
+    """See `Store.stats`."""
     dataset = find_dataset(session, dataset_id)
     if dataset is None or not dataset.live:
         return None

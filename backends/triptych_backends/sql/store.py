@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from triptych.records import check_whole
+from triptych.records import DatasetStats, check_whole
 from triptych_backends.index import LocalIndex, LocalSearcher
 from triptych_backends.sql.change_log import SqlChangeLog
 from triptych_backends.sql.chunks import SqlChunks
@@ -14,6 +14,7 @@ from triptych_backends.sql.documents import SqlDocuments
 from triptych_backends.sql.filters import SqlFilters
 from triptych_backends.sql.layers import SqlLayers
 from triptych_backends.sql.location import database_path
+from triptych_backends.sql.stats import read_stats
 
 __all__ = ["SqlStore"]
 
@@ -31,9 +32,9 @@ class SqlStore:
         self.feed = SqlChangeLog(database)
         self.index = LocalIndex(self.feed, self.index_path)
         self.searcher = LocalSearcher(self.index, SqlFilters(database))
-        self.documents = SqlDocuments(database, self.searcher, self.close)
-        self.chunks = SqlChunks(database, self.searcher, self.close, self.index)
-        self.layers = SqlLayers(database, self.searcher, self.close)
+        self.documents = SqlDocuments(database, self.searcher)
+        self.chunks = SqlChunks(database, self.searcher, self.index)
+        self.layers = SqlLayers(database, self.searcher)
 
     @classmethod
     def open(
@@ -68,6 +69,11 @@ class SqlStore:
     def index_path(self) -> Path:
         """The folder of the index."""
         return self.path.with_name(f"{self.path.name}.index")
+
+    def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
+        """See `Store.stats`."""
+        with self.database.snapshot() as session:
+            return read_stats(session, dataset_id, chunker_sig, embed_sig)
 
     def scrub(self) -> None:
         """See `SqlDocuments.scrub`: rewrite the file, empty its log, make the index again."""

@@ -6,14 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
-from triptych.contracts import (
-    ChunkRepo,
-    DocumentRepo,
-    LayerJournal,
-    LayerPager,
-    LayerRepo,
-    VersionReader,
-)
+from triptych.contracts import Capabilities, DocumentRepo, Store
 from triptych.diagnostics.checks import FindingCollector
 from triptych.diagnostics.documents import examine_document
 from triptych.errors import CancelledError, StoreError
@@ -40,16 +33,14 @@ class DatasetExaminer:
 
     def __init__(
         self,
-        documents: DocumentRepo,
-        chunks: ChunkRepo,
-        layers: LayerRepo,
+        store: Store,
+        capabilities: Capabilities,
         gate: Callable[[str], CoverageGate | None],
         stats: Callable[[str], DatasetStats | None],
     ) -> None:
-        self._documents = documents
-        self._versions = documents if isinstance(documents, VersionReader) else None
-        self._chunks = chunks
-        self._layers = layers
+        self._documents, self._chunks, self._layers = store.documents, store.chunks, store.layers
+        self._versions = capabilities.versions
+        self._journal = capabilities.journal
         self._gate = gate
         self._stats = stats
 
@@ -152,9 +143,6 @@ class DatasetExaminer:
         return count
 
     def _all_layers(self, dataset: str) -> Iterator[DerivedLayer]:
-        if not isinstance(self._layers, LayerPager):
-            yield from self._layers.list(dataset)
-            return
         for kind in _KINDS:
             after: str | None = None
             while page := self._layers.page(dataset, kind, after=after, limit=_PAGE):
@@ -162,9 +150,7 @@ class DatasetExaminer:
                 after = page[-1].doc_name
 
     def _orphaned_notes(self, dataset: str, tally: FindingCollector, place: str) -> None:
-        if not isinstance(self._layers, LayerJournal):
-            return
-        for quarantined in self._layers.quarantined(dataset):
+        for quarantined in self._journal.quarantined(dataset) if self._journal else ():
             if not serves(self._documents, dataset, quarantined.doc_name):
                 label = f"{quarantined.doc_name}#{quarantined.layer}"
                 tally.add("journal.orphans", place, label, dataset_id=dataset)

@@ -8,16 +8,7 @@ import attrs
 
 from triptych import deadlines
 from triptych._internal.progress import ProgressCallback
-from triptych.contracts import (
-    ChunkRepo,
-    DocumentRepo,
-    Embedder,
-    IntegrityChecker,
-    LayerJournal,
-    LayerRepo,
-    StatsReader,
-    WeightsVerifier,
-)
+from triptych.contracts import Capabilities, Embedder, Store, WeightsVerifier
 from triptych.diagnostics.checks import CHECKS, FindingCollector
 from triptych.diagnostics.datasets import Counted, DatasetExaminer
 from triptych.diagnostics.documents import examine_document
@@ -30,7 +21,6 @@ from triptych.records import (
     DoctorReport,
     DocumentInfo,
     Finding,
-    RebuildReport,
 )
 
 __all__ = ["Doctor"]
@@ -47,22 +37,18 @@ class Doctor:
 
     def __init__(
         self,
-        documents: DocumentRepo,
-        chunks: ChunkRepo,
-        layers: LayerRepo,
+        store: Store,
+        capabilities: Capabilities,
         deriver: DerivationPipeline,
         rebuilds: RebuildRunner,
-        rebuild: Callable[[str, ProgressCallback | None], RebuildReport],
     ) -> None:
-        self._documents = documents
-        self._chunks = chunks
-        self._layers = layers
+        self._store = store
+        self._documents, self._chunks, self._layers = store.documents, store.chunks, store.layers
+        self._journal = capabilities.journal
+        self._diagnostics = capabilities.diagnostics
         self._deriver = deriver
         self._rebuilds = rebuilds
-        self._rebuild = rebuild
-        self._datasets = DatasetExaminer(documents, chunks, layers, self._gate, self._stats)
-        repos = (documents, chunks, layers)
-        self._examiners = [repo for repo in repos if isinstance(repo, IntegrityChecker)]
+        self._datasets = DatasetExaminer(store, capabilities, self._gate, self._stats)
 
     def report(
         self,
@@ -94,14 +80,14 @@ class Doctor:
     def _examine(self, datasets: Sequence[str], progress: ProgressCallback | None) -> DoctorReport:
         tally, counted, skipped = FindingCollector(), Counted(), list[str]()
         self._examine_embedder(tally, counted, skipped)
-        for examiner in self._examiners:
-            for finding in examiner.check_integrity(datasets):
-                deadlines.check("the examination")
-                tally.extend([finding])
-        if not self._examiners:
+        if self._diagnostics is None:
             skipped.append(
                 "what only the store sees of itself: this backend has no checks of its own"
             )
+        else:
+            for finding in self._diagnostics.check_integrity(datasets):
+                deadlines.check("the examination")
+                tally.extend([finding])
         for dataset in datasets:
             counted.add("datasets", 1)
             try:
@@ -158,9 +144,7 @@ class Doctor:
         return self._deriver.coverage if embedder and embedder.signature == embed_sig else None
 
     def _stats(self, dataset: str) -> DatasetStats | None:
-        if not isinstance(self._chunks, StatsReader):
-            return None
-        return self._chunks.stats(
+        return self._store.stats(
             dataset, chunker_sig=self._deriver.chunker_sig, embed_sig=self._deriver.embed_sig
         )
 
@@ -179,8 +163,8 @@ class Doctor:
         # A check that finds something beyond repair in one dataset is not let loose on the store.
         names = {finding.check for finding in findings if finding.mendable}
         names -= {finding.check for finding in findings if not finding.mendable}
-        for examiner in self._examiners:
-            actions += examiner.repair(names, datasets)
+        if self._diagnostics is not None:
+            actions += self._diagnostics.repair(names, datasets)
         for dataset in self._documents.list_datasets():
             checks = {
                 finding.check
@@ -210,15 +194,14 @@ class Doctor:
             return
         if checks & _DROPS:
             actions.append(self._drop_sets(dataset))
-        report = self._rebuild(dataset, progress)
+        report = self._rebuilds.datasets([dataset], progress)
         if report.rebuilt:
             actions.append(f"derived {report.rebuilt} documents of dataset {dataset!r} again")
         actions += [f"could not derive {each.name!r}: {each.error}" for each in report.failed]
 
     def _remove_orphans(self, dataset: str) -> list[str]:
-        quarantined: list[str] = []
-        if isinstance(self._layers, LayerJournal):
-            quarantined = [each.doc_name for each in self._layers.quarantined(dataset)]
+        noted = self._journal.quarantined(dataset) if self._journal else ()
+        quarantined = [each.doc_name for each in noted]
         removed = self._rebuilds.remove_orphans(dataset, quarantined).removed
         return [f"removed what {removed} names of dataset {dataset!r} left behind"]
 

@@ -5,10 +5,10 @@ It reads and probes, and repairs nothing: what it finds says what to do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from shlex import quote
 
-from triptych.contracts import DocumentRepo, Embedder, HealthReader
+from triptych.contracts import Diagnostics, DocumentRepo, Embedder
 from triptych.errors import CancelledError, TriptychError
 from triptych.ingestion.embedding import embed_query
 from triptych.records import DatasetStats, Health, HealthCheck
@@ -20,7 +20,7 @@ _PROBE = "health check"
 
 def check_health(
     documents: DocumentRepo,
-    repos: Iterable[object],
+    diagnostics: Diagnostics | None,
     embedder: Embedder | None,
     stats: Callable[[], Sequence[DatasetStats]],
     *,
@@ -28,9 +28,8 @@ def check_health(
 ) -> Health:
     """Every check, worst news included: one that fails does not keep the others from running."""
     checks = [*_guarded("store", lambda: [_store_answers(documents)])]
-    for repo in repos:
-        if isinstance(repo, HealthReader):
-            checks += _guarded("store", repo.check_health)
+    if diagnostics is not None:
+        checks += _guarded("store", diagnostics.check_health)
     if embedder is None:
         checks.append(
             HealthCheck(name="embedder", status="ok", detail="none is in use: keyword search alone")

@@ -16,7 +16,7 @@ __all__ = ["JoinableNotifier", "QueueNotifier"]
 
 @runtime_checkable
 class JoinableNotifier(Protocol):
-    """Power of an `EventNotifier`: to tell when its reader has taken everything in."""
+    """An `EventNotifier` that can tell when its reader has taken everything in."""
 
     def join(self) -> None:
         """Return once each event of before this call was handed over, or after `close`."""

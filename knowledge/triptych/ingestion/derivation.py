@@ -21,7 +21,7 @@ from triptych.chunking import (
     embedding_text,
     start_lines,
 )
-from triptych.contracts import ChunkRepo, Embedder, VectorReader
+from triptych.contracts import ChunkRepo, Embedder
 from triptych.errors import CancelledError, ModelMismatchError
 from triptych.ingestion.embedding import CoverageGate, embed
 from triptych.records import DerivedChunk, DerivedSig, DocumentInfo, SourceDocument, Vector
@@ -58,7 +58,7 @@ class DerivationPipeline:
         self._concurrency = concurrency
         self.embedder = embedder
         self.coverage: CoverageGate = CoverageGate(embedder)
-        self._vectors = chunks if isinstance(chunks, VectorReader) else None
+        self._chunks = chunks
         self.embed_sig: str = "" if embedder is None else embedder.signature
         self.chunker_sig: str = chunkers.signature
 
@@ -123,9 +123,9 @@ class DerivationPipeline:
         )
 
     def _known(self, dataset_id: str, texts: Mapping[str, str]) -> Mapping[str, Vector]:
-        if not texts or self._vectors is None:
+        if not texts:
             return {}
-        return self._vectors.known_vectors(dataset_id, self.embed_sig, list(texts))
+        return self._chunks.known_vectors(dataset_id, self.embed_sig, list(texts))
 
     def _embed(
         self,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import attrs
 
-from triptych.contracts import LayerPager, LayerRepo
+from triptych.contracts import LayerRepo
 from triptych.records import MAX_NAME_BYTES, DerivedLayer, DocumentSummary, Layer
 from triptych.signatures import SummariesDigest
 
@@ -57,16 +57,8 @@ def pages_of(
     prefix: str = "",
     after: str | None = None,
 ) -> Iterator[DerivedLayer]:
-    """The layers of one kind whose names start with ``prefix`` and come behind ``after``, by name.
-
-    A repository that is a `LayerPager` is read page by page.
-    """
-    if not isinstance(layers, LayerPager):
-        stored = layers.list(dataset_id, layer=layer)
-        for each in stored:
-            if each.doc_name.startswith(prefix) and (after is None or each.doc_name > after):
-                yield each
-        return
+    """The layers of one kind whose names start with ``prefix`` and come after ``after``, by name,
+    read page by page."""
     while page := layers.page(dataset_id, layer, prefix=prefix, after=after, limit=_PAGE):
         yield from page
         after = page[-1].doc_name
@@ -226,15 +218,12 @@ def folder_inputs(abstracts: Iterable[DerivedLayer]) -> dict[str, frozenset[str]
 def children(layers: LayerRepo, dataset_id: str, folder: str) -> list[DocumentSummary]:
     """The children of ``folder`` with their abstracts, by name.
 
-    Of a folder in it no more is read than shows that a document below it has an abstract,
-    where ``layers`` is a `LayerPager`.
+    Of a folder in it no more is read than shows that a document below it has an abstract.
     """
-    if isinstance(layers, LayerPager):
-        return children_of(_near(layers, dataset_id, folder), folder)
-    return children_of(pages_of(layers, dataset_id, Layer.ABSTRACT, prefix=folder), folder)
+    return children_of(_near(layers, dataset_id, folder), folder)
 
 
-def _near(layers: LayerPager, dataset_id: str, folder: str) -> Iterator[DerivedLayer]:
+def _near(layers: LayerRepo, dataset_id: str, folder: str) -> Iterator[DerivedLayer]:
     """The abstracts in ``folder``, and below each folder in it those up to the first document's."""
     after: str | None = None
     while page := layers.page(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from triptych._internal import sequence_diff
-from triptych.contracts import DocumentRepo, VersionReader
+from triptych.contracts import VersionReader
 from triptych.errors import NotAvailableError, NotFoundError
 from triptych.records import (
     DocumentInfo,
@@ -26,15 +26,14 @@ _MOST = (1 << 63) - 1
 
 
 class VersionHistory:
-    """Reads old versions, where the repository has the power to."""
+    """Reads old versions, where the store keeps them."""
 
-    def __init__(self, documents: DocumentRepo) -> None:
-        self._documents = documents
-        self._reader = documents if isinstance(documents, VersionReader) else None
+    def __init__(self, reader: VersionReader | None) -> None:
+        self._reader = reader
 
     def versions(self, dataset_id: str, name: str) -> Sequence[DocumentInfo]:
         """The current version and the kept ones, newest first; empty without a document."""
-        return self._power().versions(dataset_id, name)
+        return self._require().versions(dataset_id, name)
 
     def get(self, dataset_id: str, name: str, version: int) -> SourceDocument | None:
         """The document at ``version``, None where there is no document.
@@ -42,7 +41,7 @@ class VersionHistory:
         Raises:
             NotFoundError: there is one, but that version is not kept.
         """
-        reader = self._power()
+        reader = self._require()
         check_whole(version, "version", least=1)
         found = reader.get_version(dataset_id, name, version) if version <= _MOST else None
         if found is not None:
@@ -55,11 +54,11 @@ class VersionHistory:
             f"version {version} of {name!r} in {dataset_id!r} is not kept; kept are: {listed}"
         )
 
-    def _power(self) -> VersionReader:
+    def _require(self) -> VersionReader:
         if self._reader is None:
             raise NotAvailableError(
-                f"{type(self._documents).__name__} keeps no old versions: use a store that does "
-                "(./kb.db, files:///… or memory://), or leave the version out"
+                "this store keeps no old versions: use one that does (./kb.db, files:///… or "
+                "memory://), or leave the version out"
             )
         return self._reader
 

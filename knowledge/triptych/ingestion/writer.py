@@ -8,7 +8,7 @@ import attrs
 
 from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
-from triptych.contracts import BulkChunkRepo, BulkDocumentRepo, ChunkRepo, DocumentRepo
+from triptych.contracts import ChunkRepo, DocumentRepo
 from triptych.errors import (
     CancelledError,
     ConflictError,
@@ -186,25 +186,10 @@ class Writer:
         return tally.report()
 
     def _store(self, dataset_id: str, batch: Sequence[NewDocument]) -> Sequence[PutOutcome]:
-        if isinstance(self._documents, BulkDocumentRepo):
-            try:
-                return self._documents.put_many(dataset_id, batch)
-            except Exception as error:  # noqa: BLE001 - atomic: the whole batch failed
-                return [PutOutcome(name=d.name, change="failed", error=error) for d in batch]
-        return [self._store_one(dataset_id, document) for document in batch]
-
-    def _store_one(self, dataset_id: str, document: NewDocument) -> PutOutcome:
         try:
-            before = self._documents.get_info(dataset_id, document.name)
-            stored = self._documents.put(dataset_id, document)
-        except Exception as error:  # noqa: BLE001 - reported item by item
-            return PutOutcome(name=document.name, change="failed", error=error)
-        if before is None:
-            return PutOutcome(name=document.name, change="added", document=stored)
-        same = before.version == stored.version
-        return PutOutcome(
-            name=document.name, change="unchanged" if same else "updated", document=stored
-        )
+            return self._documents.put_many(dataset_id, batch)
+        except Exception as error:  # noqa: BLE001 - nothing was stored: the whole batch failed
+            return [PutOutcome(name=d.name, change="failed", error=error) for d in batch]
 
     # Derivation
 
@@ -302,13 +287,13 @@ class Writer:
         return left
 
     def _replace(self, dataset_id: str, made: Sequence[Derivation]) -> Sequence[bool]:
-        if isinstance(self._chunks, BulkChunkRepo) and len(made) > 1:
-            return self._chunks.replace_many(
-                dataset_id, [(d.document.name, d.chunks, d.sig) for d in made]
-            )
-        return [
-            self._chunks.replace(dataset_id, d.document.name, d.chunks, sig=d.sig) for d in made
-        ]
+        if len(made) == 1:
+            (only,) = made
+            name = only.document.name
+            return [self._chunks.replace(dataset_id, name, only.chunks, sig=only.sig)]
+        return self._chunks.replace_many(
+            dataset_id, [(d.document.name, d.chunks, d.sig) for d in made]
+        )
 
     def _is_current(self, document: SourceDocument) -> bool:
         info = self._documents.get_info(document.dataset_id, document.name)

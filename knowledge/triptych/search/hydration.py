@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import attrs
 
-from triptych.contracts import ChunkRepo, DocLevelSearcher, DocumentRepo, LayerRepo
+from triptych.contracts import DocLevelSearcher, Store
 from triptych.errors import NotAvailableError
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.layers import inputs_of, layer_stale_reason
@@ -46,15 +46,14 @@ class Hydrator:
 
     def __init__(
         self,
-        documents: DocumentRepo,
-        chunks: ChunkRepo,
-        layers: LayerRepo,
+        store: Store,
         derivation: DerivationPipeline,
+        document_search: DocLevelSearcher | None,
     ) -> None:
-        self._documents = documents
-        self._chunks = chunks
-        self._whole = chunks if isinstance(chunks, DocLevelSearcher) else None
-        self._layers = layers
+        self._documents = store.documents
+        self._chunks = store.chunks
+        self._whole = document_search
+        self._layers = store.layers
         self._derivation = derivation
 
     @property
@@ -122,8 +121,7 @@ class Hydrator:
             return self._layers.fetch, self._layer_hit
         if self._whole is None:
             raise NotAvailableError(
-                f"{type(self._chunks).__name__} cannot search whole documents: use search(), "
-                "or another backend"
+                "this store cannot search whole documents: use search(), or another backend"
             )
         return self._whole.fetch_docs, self._document_hit
 

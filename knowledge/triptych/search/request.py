@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from triptych.contracts import BulkConfigReader, ChunkRepo, DocumentRepo
+from triptych.contracts import ChunkRepo, DocumentRepo
 from triptych.errors import ModelMismatchError, ValidationError
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.layers import Inputs
@@ -69,7 +69,6 @@ class RequestResolver:
     ) -> None:
         self._documents = documents
         self._chunks = chunks
-        self._bulk_configs = chunks if isinstance(chunks, BulkConfigReader) else None
         self._derivation = derivation
         self._lanes = lanes
 
@@ -145,9 +144,9 @@ class RequestResolver:
         return (query.dataset_id,)
 
     def _configs(self, dataset_ids: Sequence[str]) -> Mapping[str, DatasetConfig | None]:
-        if self._bulk_configs is None or len(dataset_ids) == 1:
+        if len(dataset_ids) == 1:
             return {dataset_id: self._chunks.config(dataset_id) for dataset_id in dataset_ids}
-        found = self._bulk_configs.configs(dataset_ids)
+        found = self._chunks.configs(dataset_ids)
         return {dataset_id: found.get(dataset_id) for dataset_id in dataset_ids}
 
     def _require(self, dataset_id: str) -> None:

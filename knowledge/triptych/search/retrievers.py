@@ -12,7 +12,6 @@ from triptych.contracts import (
     DocLevelSearcher,
     DocVectorSearcher,
     Embedder,
-    InProcess,
     LayerRepo,
 )
 from triptych.errors import NotAvailableError
@@ -89,10 +88,6 @@ class QueryEmbedder:
         return lambda: attrs.evolve(query, vector=self.vector(query))
 
 
-def _in_process(repo: object) -> bool:
-    return isinstance(repo, InProcess) and repo.in_process
-
-
 @attrs.frozen
 class BM25Retriever:
     """The keyword lane over chunks."""
@@ -103,7 +98,7 @@ class BM25Retriever:
     @property
     def in_process(self) -> bool:
         """See `LocalRetriever`."""
-        return _in_process(self.chunks)
+        return self.chunks.in_process
 
     def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
         """Nothing: a keyword query is ready."""
@@ -128,7 +123,7 @@ class VectorRetriever:
     @property
     def in_process(self) -> bool:
         """See `LocalRetriever`."""
-        return _in_process(self._chunks)
+        return self._chunks.in_process
 
     def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
         """Embeds the query."""
@@ -156,7 +151,7 @@ class LayerRetriever:
     @property
     def in_process(self) -> bool:
         """See `LocalRetriever`."""
-        return _in_process(self._layers)
+        return self._layers.in_process
 
     def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
         """Embeds the query."""
@@ -184,7 +179,7 @@ class DocumentBM25Retriever:
     @property
     def in_process(self) -> bool:
         """See `LocalRetriever`."""
-        return _in_process(self._documents)
+        return self._documents.in_process
 
     def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
         """Nothing: a keyword query is ready."""
@@ -207,7 +202,7 @@ class DocumentVectorRetriever:
     @property
     def in_process(self) -> bool:
         """See `LocalRetriever`."""
-        return _in_process(self._documents)
+        return self._documents.in_process
 
     def preparation(self, query: ResolvedQuery) -> Callable[[], ResolvedQuery] | None:
         """Embeds the query."""

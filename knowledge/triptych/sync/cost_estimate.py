@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from triptych.chunking import embedding_text
-from triptych.contracts import VectorReader
 from triptych.ingestion.batches import batches
 from triptych.ingestion.derivation import EMBED_BATCH
 from triptych.ingestion.embedding import CoverageGate
@@ -66,6 +65,6 @@ def _missing(service: Service, dataset_id: str, texts: Mapping[str, str]) -> set
         return set()
     gate = CoverageGate(embedder)
     wanted = {digest for digest, text in texts.items() if gate.admits(text)}
-    if wanted and isinstance(service.chunks, VectorReader):
+    if wanted:
         wanted -= set(service.chunks.known_vectors(dataset_id, embedder.signature, sorted(wanted)))
     return wanted

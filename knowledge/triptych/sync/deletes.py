@@ -1,11 +1,11 @@
-"""Deleting documents whose files are gone, many at a time where the store can."""
+"""Deleting documents whose files are gone, many at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from triptych.contracts import BulkDeleter
-from triptych.errors import CancelledError, ConflictError, TriptychError
+from triptych.contracts import DocumentRepo
+from triptych.errors import CancelledError, TriptychError
 from triptych.records import DocumentInfo, Failure, Layer
 from triptych.service import Service
 
@@ -24,15 +24,25 @@ def delete_documents(
     The names of those that were deleted, and what failed.
     """
     documents = service.documents
-    if not isinstance(documents, BulkDeleter):
-        return _one_by_one(service, dataset_id, infos)
     try:
         deleted = documents.delete_many(dataset_id, {info.name: info.version for info in infos})
     except CancelledError:
         raise
     except TriptychError as error:
-        return [], [Failure(dataset_id=dataset_id, name=info.name, error=error) for info in infos]
+        left = [info for info in infos if _is_left(documents, info)]
+        gone = [info.name for info in infos if info not in left]
+        return gone, [Failure(dataset_id=dataset_id, name=each.name, error=error) for each in left]
     return list(deleted), []
+
+
+def _is_left(documents: DocumentRepo, info: DocumentInfo) -> bool:
+    """Whether the document is as it was, as far as the store can tell."""
+    try:
+        return documents.get_info(info.dataset_id, info.name) is not None
+    except CancelledError:
+        raise
+    except TriptychError:
+        return True
 
 
 def layered(service: Service, dataset_id: str, names: Collection[str]) -> set[str]:
@@ -45,21 +55,3 @@ def layered(service: Service, dataset_id: str, names: Collection[str]) -> set[st
         for name in names
         if any(service.layer_repo.get(dataset_id, name, kind) is not None for kind in kinds)
     }
-
-
-def _one_by_one(
-    service: Service, dataset_id: str, infos: Sequence[DocumentInfo]
-) -> tuple[list[str], list[Failure]]:
-    deleted, failed = [], []
-    for info in infos:
-        try:
-            service.delete_document(dataset_id, info.name, if_version=info.version)
-        except CancelledError:
-            raise
-        except ConflictError:
-            continue  # another has put or deleted it meanwhile
-        except TriptychError as error:
-            failed.append(Failure(dataset_id=dataset_id, name=info.name, error=error))
-        else:
-            deleted.append(info.name)
-    return deleted, failed

@@ -7,7 +7,6 @@ from contextlib import suppress
 
 import attrs
 
-from triptych.contracts import VectorReader
 from triptych.errors import ConflictError
 from triptych.records import DerivedLayer, DocumentInfo, Layer, Vector
 from triptych.service import Service
@@ -107,7 +106,7 @@ def _give(service: Service, layer: DerivedLayer, new: str) -> None:
 
 
 def _vector(service: Service, layer: DerivedLayer) -> Vector | None:
-    if not layer.sig.embed_sig or not isinstance(service.chunks, VectorReader):
+    if not layer.sig.embed_sig:
         return None
     digest = embedding_input_sig(layer.content)
     known = service.chunks.known_vectors(layer.dataset_id, layer.sig.embed_sig, [digest])

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
         Child as Child,
         Contents as Contents,
         Harness as Harness,
-        Store as Store,
     )
     from triptych.testing.ranking import assert_backends_rank_alike as assert_backends_rank_alike
     from triptych.testing.service import ServiceTests as ServiceTests
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "conformance": "BackendConformance",
     "fakes": "CoveringEmbedder Failing FakeEmbedder FakeLLM ScriptedLLM failing_store fenced_text",
-    "harness": "Child Contents Harness Store",
+    "harness": "Child Contents Harness",
     "ranking": "assert_backends_rank_alike",
     "service": "ServiceTests",
     "stateful": "run_stateful",
@@ -89,7 +88,6 @@ __all__ = [
     "Harness",
     "ScriptedLLM",
     "ServiceTests",
-    "Store",
     "assert_backends_rank_alike",
     "failing_store",
     "fenced_text",

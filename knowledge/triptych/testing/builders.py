@@ -27,7 +27,7 @@ from triptych.records import (
 from triptych.signatures import embedding_input_sig
 
 if TYPE_CHECKING:
-    from triptych.testing.harness import Store
+    from triptych.contracts import Store
 
 __all__ = [
     "CONFIG",

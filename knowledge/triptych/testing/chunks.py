@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 import pytest
 
-from triptych.contracts import BulkChunkRepo, BulkConfigReader, StatsReader, VectorReader
+from triptych.contracts import Store
 from triptych.errors import ModelMismatchError
 from triptych.records import DatasetConfig, DerivedChunk, DerivedSig
 from triptych.signatures import embedding_input_sig
@@ -25,7 +25,7 @@ from triptych.testing.builders import (
     sig_of,
     vector_of,
 )
-from triptych.testing.harness import Harness, HarnessTests, Store, power
+from triptych.testing.harness import Harness, HarnessTests
 
 __all__ = ["ChunkTests"]
 
@@ -38,8 +38,7 @@ TEXT = "# Top\n\none fish 🐟\n\n~two fish\n\nred fish"
 
 
 class ChunkTests(HarnessTests):
-    """Every sentence of `ChunkRepo`, `BulkChunkRepo`, `BulkConfigReader`, `VectorReader` and
-    `StatsReader`."""
+    """Every sentence of `ChunkRepo`, and `Store.stats`."""
 
     def test_configure_sets_what_is_expected_only(self, store: Store) -> None:
         other = DatasetConfig(chunker_sig="c", embed_sig="", language="german")
@@ -213,7 +212,6 @@ class ChunkTests(HarnessTests):
         assert store.chunks.update_source_version("none", "a", sig) is False
 
     def test_replace_many_answers_for_each_set(self, store: Store) -> None:
-        bulk = power(store, BulkChunkRepo)
         set_config(store, "d")
         sets = []
         for name in ("a", "b", "c"):
@@ -221,10 +219,10 @@ class ChunkTests(HarnessTests):
             sig = sig_of(store, "d", name)
             sets.append((name, chunks_of(document, sig), sig))
         put(store, "d", "b", "newer")
-        assert list(bulk.replace_many("d", sets)) == [True, False, True]
+        assert list(store.chunks.replace_many("d", sets)) == [True, False, True]
         contents = [chunk.content for chunk in store.chunks.iter_chunks("d")]
         assert contents == ["text of a", "text of c"]
-        assert list(bulk.replace_many("d", [])) == []
+        assert list(store.chunks.replace_many("d", [])) == []
 
     def test_readers_see_the_old_set_or_the_new(self, store: Store) -> None:
         sizes = {"old": 3, "new": 7}
@@ -264,34 +262,31 @@ class ChunkTests(HarnessTests):
         assert reads[0] >= 5
 
     def test_configurations_are_read_many_at_once(self, store: Store) -> None:
-        reader = power(store, BulkConfigReader)
         fill(store, "d", {"a": "one"})
         fill(store, "e'\"\n", {"a": "one"})
         put(store, "bare", "a", "text")
-        found = reader.configs(["d", "bare", "none", "e'\"\n"])
+        found = store.chunks.configs(["d", "bare", "none", "e'\"\n"])
         assert dict(found) == {"d": CONFIG, "e'\"\n": CONFIG}
-        assert dict(reader.configs([])) == {}
+        assert dict(store.chunks.configs([])) == {}
 
     def test_known_vectors_are_by_dataset_space_and_digest(self, store: Store) -> None:
-        reader = power(store, VectorReader)
         fill(store, "d", {"a": "one\n\ntwo\n\n~none"})
         digests = [embedding_input_sig(text) for text in ("one", "two", "~none", "three")]
-        known = reader.known_vectors("d", CONFIG.embed_sig, digests)
+        known = store.chunks.known_vectors("d", CONFIG.embed_sig, digests)
         assert set(known) == set(digests[:2])
         assert np.array_equal(known[digests[0]], vector_of("one"))
-        assert dict(reader.known_vectors("d", "space/2", digests)) == {}
-        assert dict(reader.known_vectors("other", CONFIG.embed_sig, digests)) == {}
-        assert dict(reader.known_vectors("d", CONFIG.embed_sig, [])) == {}
+        assert dict(store.chunks.known_vectors("d", "space/2", digests)) == {}
+        assert dict(store.chunks.known_vectors("other", CONFIG.embed_sig, digests)) == {}
+        assert dict(store.chunks.known_vectors("d", CONFIG.embed_sig, [])) == {}
 
     def test_vectors_live_as_long_as_a_chunk_uses_them(
         self, store: Store, harness: Harness
     ) -> None:
-        reader = power(store, VectorReader)
         fill(store, "d", {"a": "shared\n\nown\n\nshared", "b": "shared"})
         digests = [embedding_input_sig(text) for text in ("shared", "own")]
 
         def known() -> set[str]:
-            found = set(reader.known_vectors("d", CONFIG.embed_sig, digests))
+            found = set(store.chunks.known_vectors("d", CONFIG.embed_sig, digests))
             if harness.raw is not None:
                 assert harness.raw(store, "d").vectors == len(found)
             return found
@@ -346,17 +341,19 @@ class ChunkTests(HarnessTests):
         sig = sig_of(store, "d", "b", wide)
         assert _replaces_wide(store, "b", [2 * DIMENSION] * 2, sig) is True
 
-    def test_replace_many_with_another_width_stores_nothing(self, store: Store) -> None:
-        bulk = power(store, BulkChunkRepo)
+    def test_replace_many_with_another_width_stores_nothing(
+        self, store: Store, harness: Harness
+    ) -> None:
         fill(store, "d", {"first": "text"})
         sets = []
         for name, width in (("a", DIMENSION), ("b", 2 * DIMENSION)):
             document, sig = put(store, "d", name, f"text of {name}"), sig_of(store, "d", name)
             sets.append((name, _wide(chunks_of(document, sig), [width]), sig))
         with pytest.raises(ModelMismatchError):
-            bulk.replace_many("d", sets)
-        assert list(store.chunks.doc_names("d")) == ["first"]
-        assert list(bulk.replace_many("d", sets[:1])) == [True]
+            store.chunks.replace_many("d", sets)
+        before = [] if harness.atomic_batches else ["a"]
+        assert list(store.chunks.doc_names("d")) == [*before, "first"]
+        assert list(store.chunks.replace_many("d", sets[:1])) == [True]
 
     def test_keys_stay_over_a_restamp(self, store: Store) -> None:
         fill(store, "d", {"a": "one fish\n\ntwo fish"})
@@ -368,18 +365,17 @@ class ChunkTests(HarnessTests):
         assert [item.sig for item in got.values()] == [sig] * 2
 
     def test_stats_count_what_is_there(self, store: Store) -> None:
-        reader = power(store, StatsReader)
 
         def stats(
             chunker: str = CONFIG.chunker_sig, space: str = CONFIG.embed_sig
         ) -> tuple[int, ...]:
-            counts = reader.stats("d", chunker_sig=chunker, embed_sig=space)
+            counts = store.stats("d", chunker_sig=chunker, embed_sig=space)
             assert counts is not None
             return (counts.documents, counts.chunks, counts.vectors, counts.stale, counts.size)
 
-        assert reader.stats("d", chunker_sig="", embed_sig="") is None
+        assert store.stats("d", chunker_sig="", embed_sig="") is None
         set_config(store, "d")
-        assert reader.stats("d", chunker_sig="", embed_sig="") is None
+        assert store.stats("d", chunker_sig="", embed_sig="") is None
         fill(store, "d", {"a": "one\n\n~two", "b": "é", "c": ""})
         assert stats() == (3, 3, 2, 0, 11)
         put(store, "d", "new", "text")
@@ -391,15 +387,14 @@ class ChunkTests(HarnessTests):
         assert stats(space="") == stats()
         assert stats(chunker="other")[3] == 4
         assert stats(space="other")[3] == 4
-        counts = reader.stats("d", chunker_sig="", embed_sig="")
+        counts = store.stats("d", chunker_sig="", embed_sig="")
         assert counts is not None
         assert (counts.dataset_id, counts.config, counts.layers) == ("d", CONFIG, 0)
 
     def test_stats_count_each_embedding_space(self, store: Store) -> None:
-        reader = power(store, StatsReader)
 
         def spaces() -> list[tuple[str, int, int]]:
-            counts = reader.stats("d", chunker_sig="", embed_sig="")
+            counts = store.stats("d", chunker_sig="", embed_sig="")
             assert counts is not None
             assert sum(space.vectors for space in counts.spaces) == counts.vectors
             return [(each.embed_sig, each.dimension, each.vectors) for each in counts.spaces]

@@ -10,6 +10,7 @@ from typing import TypeVar
 import attrs
 import pytest
 
+from triptych.contracts import Store
 from triptych.testing.builders import (
     CONFIG,
     chunks_of,
@@ -23,7 +24,7 @@ from triptych.testing.builders import (
     vector_of,
     vector_query,
 )
-from triptych.testing.harness import Harness, HarnessTests, Store
+from triptych.testing.harness import Harness, HarnessTests
 from triptych.testing.processes import Worker
 from triptych.testing.work import count_up
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 
+from triptych.contracts import Store
 from triptych.testing.builders import fill, vector_of
-from triptych.testing.harness import Store
 from triptych.testing.oracle import Entry
 
 __all__ = [

@@ -9,7 +9,7 @@ from itertools import islice
 
 import pytest
 
-from triptych.contracts import BulkDocumentRepo, VersionReader
+from triptych.repositories import capabilities_of
 from triptych.testing.builders import set_config
 from triptych.testing.harness import Harness, HarnessTests, examined
 from triptych.testing.operations import DATASET, State, apply, operations, stored
@@ -33,8 +33,8 @@ class CrashTests(HarnessTests):
         chance = random.Random(seed)
         store = harness.open()
         set_config(store, DATASET)
-        bulk = isinstance(store.documents, BulkDocumentRepo)
-        history = harness.history if isinstance(store.documents, VersionReader) else 0
+        bulk = harness.atomic_batches
+        history = harness.history if capabilities_of(store).versions else 0
         store.close()
         with Worker() as worker:
             worker.open(harness.child)

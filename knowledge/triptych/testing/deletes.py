@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from triptych.contracts import BulkDeleter, Closeable, SecureEraser, VectorReader
+from triptych.contracts import Store
 from triptych.errors import ConflictError, StoreError
 from triptych.records import Layer, NewDocument
+from triptych.repositories import capabilities_of
 from triptych.signatures import embedding_input_sig
 from triptych.testing.builders import (
     CONFIG,
@@ -19,7 +20,7 @@ from triptych.testing.builders import (
     vector_of,
     vector_query,
 )
-from triptych.testing.harness import Contents, Harness, HarnessTests, Store, power
+from triptych.testing.harness import Contents, Harness, HarnessTests, or_skip
 
 __all__ = ["DeleteTests"]
 
@@ -45,14 +46,13 @@ class DeleteTests(HarnessTests):
     def test_many_are_deleted_as_far_as_they_are_of_the_named_version(
         self, store: Store, harness: Harness
     ) -> None:
-        deleter = power(store, BulkDeleter)
-        assert list(deleter.delete_many("none", {"doomed": 1})) == []
+        assert list(store.documents.delete_many("none", {"doomed": 1})) == []
         _fill_two(store)
         versions = {info.name: info.version for info in store.documents.list("d")}
         changed = put(store, "d", "kept", "kept bird")
-        assert list(deleter.delete_many("d", {})) == []
+        assert list(store.documents.delete_many("d", {})) == []
         for removed in (["doomed"], []):
-            assert list(deleter.delete_many("d", {**versions, "none": 1})) == removed
+            assert list(store.documents.delete_many("d", {**versions, "none": 1})) == removed
             assert [info.version for info in store.documents.list("d")] == [changed.version]
             assert store.chunks.get_doc_sig("d", "kept") is not None
             assert store.layers.get("d", "kept", Layer.ABSTRACT) is not None
@@ -116,11 +116,10 @@ class DeleteTests(HarnessTests):
             assert harness.raw(store, "d") == Contents(content={}, chunks=0, vectors=0, layers=0)
 
     def test_deleted_document_leaves_no_vectors_to_reuse(self, store: Store) -> None:
-        reader = power(store, VectorReader)
         _fill_two(store)
         store.documents.delete("d", "doomed")
         digests = [embedding_input_sig(text) for text in ("doomed fish", "kept fish")]
-        assert set(reader.known_vectors("d", CONFIG.embed_sig, digests)) == {digests[1]}
+        assert set(store.chunks.known_vectors("d", CONFIG.embed_sig, digests)) == {digests[1]}
 
     def test_deleted_dataset_leaves_nothing(self, store: Store, harness: Harness) -> None:
         _fill_two(store)
@@ -183,7 +182,7 @@ class DeleteTests(HarnessTests):
         store.chunks.delete_by_dataset("none")
 
     def test_erasing_changes_nothing_that_is_stored(self, store: Store) -> None:
-        eraser = power(store, SecureEraser)
+        eraser = or_skip(capabilities_of(store).eraser)
         _fill_two(store)
         store.documents.delete("d", "doomed")
         for _ in range(2):
@@ -193,8 +192,6 @@ class DeleteTests(HarnessTests):
 
     def test_closed_store_refuses_every_call(self, harness: Harness) -> None:
         store = harness.open()
-        if not isinstance(store, Closeable):
-            pytest.skip("the backend has nothing to close")
         _fill_two(store)
         layer = layer_of(store, "d", "doomed", "text")
         store.close()

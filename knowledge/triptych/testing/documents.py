@@ -8,12 +8,12 @@ from typing import Any
 import attrs
 import pytest
 
-from triptych.contracts import BulkDocumentRepo
+from triptych.contracts import Store
 from triptych.errors import ConflictError
 from triptych.records import NewDocument, SourceDocument
 from triptych.signatures import content_sha256, document_input_sig
 from triptych.testing.builders import keyword_query, put, set_config
-from triptych.testing.harness import Harness, HarnessTests, Store, power
+from triptych.testing.harness import Harness, HarnessTests
 
 __all__ = ["CONTENTS", "DocumentTests"]
 
@@ -46,7 +46,7 @@ AWKWARD_NAMES = [
 
 
 class DocumentTests(HarnessTests):
-    """Every sentence of `DocumentRepo` and `BulkDocumentRepo`."""
+    """Every sentence of `DocumentRepo`."""
 
     @pytest.mark.parametrize("content", CONTENTS.values(), ids=CONTENTS)
     def test_content_comes_back_code_point_for_code_point(
@@ -302,9 +302,8 @@ class DocumentTests(HarnessTests):
     def test_many_puts_without_metadata_keep_what_those_before_them_left(
         self, store: Store
     ) -> None:
-        bulk = power(store, BulkDocumentRepo)
         put(store, "d", "a", "one", lang="en")
-        outcomes = bulk.put_many(
+        outcomes = store.documents.put_many(
             "d",
             [
                 NewDocument(name="a", content="one"),
@@ -340,10 +339,9 @@ class DocumentTests(HarnessTests):
         assert again.metadata == {"k": "v"}
 
     def test_put_many_is_put_for_each_in_order(self, store: Store) -> None:
-        bulk = power(store, BulkDocumentRepo)
         kept = put(store, "d", "same", "text")
         old = put(store, "d", "changed", "old")
-        outcomes = bulk.put_many(
+        outcomes = store.documents.put_many(
             "d",
             [
                 NewDocument(name="same", content="text"),
@@ -378,7 +376,7 @@ class DocumentTests(HarnessTests):
         assert outcomes[4].document == store.documents.get("d", "twice")
 
     def test_put_many_of_nothing_does_nothing(self, store: Store) -> None:
-        assert list(power(store, BulkDocumentRepo).put_many("d", [])) == []
+        assert list(store.documents.put_many("d", [])) == []
         assert list(store.documents.list_datasets()) == []
 
 

@@ -7,10 +7,11 @@ from collections.abc import Callable
 import attrs
 import pytest
 
+from triptych.contracts import Store
 from triptych.errors import StoreError
 from triptych.records import Layer, NewDocument
 from triptych.testing.builders import CONFIG, derive, fill, layer_of, put, sig_of
-from triptych.testing.harness import Harness, HarnessTests, Store
+from triptych.testing.harness import Harness, HarnessTests
 from triptych.testing.reopen import everything
 
 __all__ = ["FailingTests"]

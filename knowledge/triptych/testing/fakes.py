@@ -29,6 +29,7 @@ __all__ = [
     "ScriptedLLM",
     "failing_store",
     "fenced_text",
+    "kept_open",
 ]
 
 
@@ -172,7 +173,7 @@ class Failing:
     """Any object, whose calls are counted and, where it is told to, fail.
 
     ``Failing(repo, {"replace": error})`` raises ``error`` from every `replace`; with ``times``
-    from the first so many only. It has just the methods of the object, and so its powers.
+    from the first so many only. It has just the methods of the object, and so its capabilities.
 
     Attributes:
         counts: how often each method was called, failures included.
@@ -215,6 +216,13 @@ class Failing:
         return call
 
 
+def kept_open(store: Any) -> Any:
+    """``store``, with a `close` that does nothing: a Service over it leaves it open."""
+    borrowed = Failing(store)
+    vars(borrowed)["close"] = lambda: None
+    return borrowed
+
+
 @attrs.frozen
 class FailingStore:
     """A store with each of its repositories wrapped."""
@@ -223,6 +231,9 @@ class FailingStore:
     documents: Any
     chunks: Any
     layers: Any
+
+    def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> Any:
+        return self.inner.stats(dataset_id, chunker_sig=chunker_sig, embed_sig=embed_sig)
 
     def close(self) -> None:
         self.inner.close()

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import attrs
 import pytest
 
-from triptych.contracts import DocLevelSearcher, DocVectorSearcher
+from triptych.contracts import Store
 from triptych.records import DerivedSig, Filter
+from triptych.repositories import capabilities_of
 from triptych.testing.builders import (
     CONFIG,
     derive,
@@ -28,7 +29,7 @@ from triptych.testing.corpus import (
     document_entries,
     fill_corpus,
 )
-from triptych.testing.harness import HarnessTests, Store, power
+from triptych.testing.harness import HarnessTests, or_skip
 from triptych.testing.oracle import Entry, best_documents, bm25, dot_products, entries
 from triptych.testing.search import assert_same_ranking
 
@@ -83,8 +84,9 @@ class FilterTests(HarnessTests):
         ids=[name for name, where in FILTERS.items() if where.headings is None],
     )
     def test_filters_act_before_the_cut_on_documents(self, store: Store, where: Filter) -> None:
-        searcher = power(store, DocLevelSearcher)
-        nearest = searcher if isinstance(searcher, DocVectorSearcher) else None
+        capabilities = capabilities_of(store)
+        searcher = or_skip(capabilities.document_search)
+        nearest = capabilities.document_vector_search
         fill_corpus(store)
         corpus, chunks = document_entries(store, *DATASETS), chunk_entries(store, *DATASETS)
         passes = _passing(store, where)

@@ -4,32 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar
 
 import attrs
 import pytest
 
-from triptych.contracts import ChunkRepo, DocumentRepo, IntegrityChecker, LayerRepo
+from triptych.contracts import Store
 from triptych.records import Finding
+from triptych.repositories import capabilities_of
 
-__all__ = ["Child", "Contents", "Harness", "HarnessTests", "Store", "examined", "power"]
+__all__ = ["Child", "Contents", "Harness", "HarnessTests", "examined", "or_skip"]
 
 P = TypeVar("P")
-
-
-class Store(Protocol):
-    """An opened backend: its three repositories."""
-
-    @property
-    def documents(self) -> DocumentRepo: ...
-
-    @property
-    def chunks(self) -> ChunkRepo: ...
-
-    @property
-    def layers(self) -> LayerRepo: ...
-
-    def close(self) -> None: ...
 
 
 @attrs.frozen(kw_only=True)
@@ -74,6 +60,8 @@ class Harness:
         failing: given an open store, a context in which each of its writes fails half-way, as
             on a full disk. Without it, what a write that fails leaves behind cannot be seen.
         history: how many old versions of a document ``open`` has the store keep, if it keeps any.
+        atomic_batches: whether `put_many`, `replace_many` and `delete_many` are one atomic write
+            each. False for a store that takes them from the base classes.
     """
 
     open: Callable[[], Store]
@@ -83,6 +71,7 @@ class Harness:
     raw: Callable[[Any, str], Contents] | None = None
     failing: Callable[[Any], AbstractContextManager[object]] | None = None
     history: int = 10
+    atomic_batches: bool = True
 
 
 class HarnessTests:
@@ -100,21 +89,17 @@ class HarnessTests:
         store.close()
 
 
-def power(store: Store, protocol: Callable[..., P]) -> P:
-    """The part of the store that has an optional power; skips the test if none has."""
-    for part in (store.chunks, store.documents, store.layers, store):
-        if isinstance(part, cast(type, protocol)):
-            return cast(P, part)
-    pytest.skip(f"the backend has no {protocol.__name__}")
+def or_skip(capability: P | None) -> P:
+    """A capability of the store; skips the test if it has not got it."""
+    if capability is None:
+        pytest.skip("the store is not capable of this")
+    return capability
 
 
 def examined(store: Store, dataset_ids: Collection[str]) -> list[Finding]:
-    """What those parts of the store that can examine it find wrong; nothing where none can."""
+    """What the store's diagnostics find wrong; nothing where it has none."""
+    diagnostics = capabilities_of(store).diagnostics
+    if diagnostics is None:
+        return []
     there = set(store.documents.list_datasets())
-    parts = {id(part): part for part in (store.documents, store.chunks, store.layers)}
-    examiners = [part for part in parts.values() if isinstance(part, IntegrityChecker)]
-    return [
-        finding
-        for examiner in examiners
-        for finding in examiner.check_integrity([name for name in dataset_ids if name in there])
-    ]
+    return list(diagnostics.check_integrity([name for name in dataset_ids if name in there]))

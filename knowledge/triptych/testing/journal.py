@@ -1,18 +1,18 @@
-"""`LayerPager` and `LayerJournal`, the optional powers of a `LayerRepo`."""
+"""Pages of layers, and the capability `LayerJournal`."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from typing import cast
 
 import attrs
 import pytest
 
-from triptych.contracts import LayerJournal, LayerPager
+from triptych.contracts import Store
 from triptych.records import DerivedLayer, Layer, ModelUsage, ParkedReason, QuarantinedLayer
+from triptych.repositories import capabilities_of
 from triptych.testing.builders import layer_of, put
-from triptych.testing.harness import Harness, HarnessTests, Store
+from triptych.testing.harness import Harness, HarnessTests, or_skip
 
 __all__ = ["JournalTests"]
 
@@ -35,23 +35,10 @@ def quarantined(
     )
 
 
-def journal_of(store: Store) -> LayerJournal:
-    if not isinstance(store.layers, LayerJournal):
-        pytest.skip("the backend has no LayerJournal")
-    return store.layers
-
-
-def pager_of(store: Store) -> LayerPager:
-    if not isinstance(store.layers, LayerPager):
-        pytest.skip("the backend has no LayerPager")
-    return cast(LayerPager, store.layers)
-
-
 class JournalTests(HarnessTests):
-    """Every sentence of `LayerPager` and `LayerJournal`."""
+    """Every sentence of `LayerRepo.page` and `LayerJournal`."""
 
     def test_pages_of_layers_are_the_list_cut_in_pieces(self, store: Store) -> None:
-        pager = pager_of(store)
         for name in NAMES:
             if name and not name.endswith("/"):
                 put(store, "d", name, "text")
@@ -64,16 +51,18 @@ class JournalTests(HarnessTests):
                 for limit in (1, 2, 100):
                     found: list[DerivedLayer] = []
                     after: str | None = None
-                    while page := pager.page("d", kind, prefix=prefix, after=after, limit=limit):
+                    while page := store.layers.page(
+                        "d", kind, prefix=prefix, after=after, limit=limit
+                    ):
                         assert len(page) <= limit
                         found += page
                         after = page[-1].doc_name
                     assert found == wanted
-        assert list(pager.page("d", L0, limit=0)) == []
-        assert list(pager.page("nowhere", L0, limit=9)) == []
+        assert list(store.layers.page("d", L0, limit=0)) == []
+        assert list(store.layers.page("nowhere", L0, limit=9)) == []
 
     def test_what_is_parked_comes_back_as_it_was(self, store: Store) -> None:
-        journal = journal_of(store)
+        journal = or_skip(capabilities_of(store).journal)
         assert list(journal.quarantined("d")) == []
         entries = [
             quarantined("", L1),
@@ -95,7 +84,7 @@ class JournalTests(HarnessTests):
         assert list(store.documents.list_datasets()) == []
 
     def test_usage_adds_up_by_model(self, store: Store) -> None:
-        journal = journal_of(store)
+        journal = or_skip(capabilities_of(store).journal)
         first = ModelUsage(model="m", calls=2, failures=1, input_tokens=30, output_tokens=4)
         second = ModelUsage(model="m", calls=1, input_tokens=5, output_tokens=6, cost=0.25)
         other = ModelUsage(model="a", calls=9, cost=1.5)
@@ -105,7 +94,7 @@ class JournalTests(HarnessTests):
         assert list(journal.usage("nowhere")) == []
 
     def test_usage_loses_nothing_when_many_charge(self, store: Store) -> None:
-        journal = journal_of(store)
+        journal = or_skip(capabilities_of(store).journal)
 
         def record_usage() -> None:
             for _ in range(10):
@@ -117,7 +106,7 @@ class JournalTests(HarnessTests):
         assert list(journal.usage("d")) == [ModelUsage(model="m", calls=40, output_tokens=120)]
 
     def test_notes_are_kept_by_name_and_key(self, store: Store) -> None:
-        journal = journal_of(store)
+        journal = or_skip(capabilities_of(store).journal)
         assert dict(journal.checkpoints("d", "a")) == {}
         journal.put_checkpoint("d", "a", "k1", "old")
         journal.put_checkpoint("d", "a", "k1", "new\0🦉")
@@ -132,7 +121,7 @@ class JournalTests(HarnessTests):
         assert dict(journal.checkpoints("d", "a")) == {}
 
     def test_deletes_take_the_journal_with_them(self, store: Store) -> None:
-        journal = journal_of(store)
+        journal = or_skip(capabilities_of(store).journal)
 
         def fill() -> None:
             for name in ("a", "b", "c/"):
@@ -177,7 +166,7 @@ class JournalTests(HarnessTests):
             pytest.skip("the store is not kept")
         store = harness.open()
         try:
-            journal = journal_of(store)
+            journal = or_skip(capabilities_of(store).journal)
             journal.quarantine(quarantined("a/"))
             journal.record_usage("d", ModelUsage(model="m", calls=3))
             journal.put_checkpoint("d", "a/", "k", "note")
@@ -185,7 +174,7 @@ class JournalTests(HarnessTests):
             store.close()
         store = harness.open()
         try:
-            journal = journal_of(store)
+            journal = or_skip(capabilities_of(store).journal)
             assert list(journal.quarantined("d")) == [quarantined("a/")]
             assert list(journal.usage("d")) == [ModelUsage(model="m", calls=3)]
             assert dict(journal.checkpoints("d", "a/")) == {"k": "note"}

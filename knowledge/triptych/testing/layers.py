@@ -6,6 +6,7 @@ import attrs
 import numpy as np
 import pytest
 
+from triptych.contracts import Store
 from triptych.errors import ModelMismatchError
 from triptych.records import NO_CHUNK, DerivedSig, Filter, Layer
 from triptych.testing.builders import (
@@ -22,7 +23,7 @@ from triptych.testing.builders import (
     vector_query,
 )
 from triptych.testing.corpus import DATASETS, QUERIES, contents, layer_entries
-from triptych.testing.harness import HarnessTests, Store
+from triptych.testing.harness import HarnessTests
 from triptych.testing.oracle import bm25, dot_products, entries
 from triptych.testing.search import assert_same_ranking
 

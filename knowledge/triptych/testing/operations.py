@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from triptych.contracts import BulkDocumentRepo, VersionReader
 from triptych.records import Layer, NewDocument
+from triptych.repositories import capabilities_of
 from triptych.testing.builders import derive, ids, keyword_query, layer_of, put
 
 if TYPE_CHECKING:
-    from triptych.testing.harness import Store
+    from triptych.contracts import Store
 
 __all__ = ["Operation", "State", "apply", "operations", "stored"]
 
@@ -94,7 +94,6 @@ def apply(store: Store, operation: Operation) -> None:
     if operation.kind == "put":
         put(store, DATASET, name, text)
     elif operation.kind == "bulk":
-        assert isinstance(store.documents, BulkDocumentRepo)
         store.documents.put_many(
             DATASET, [NewDocument(name=name, content=f"{text} {name}") for name in NAMES]
         )
@@ -110,16 +109,16 @@ def apply(store: Store, operation: Operation) -> None:
 
 def stored(store: Store, *, history: int = 0) -> State:
     """What the store shows; its search must show the same chunks."""
-    state = State(history)
+    state, reader = State(history), capabilities_of(store).versions
     chunks = []
     for info in store.documents.list(DATASET):
         document = store.documents.get(DATASET, info.name)
         assert document is not None
         state.documents[info.name] = document.content
-        if history and isinstance(store.documents, VersionReader):
+        if history and reader is not None:
             old = [
-                store.documents.get_version(DATASET, info.name, each.version)
-                for each in store.documents.versions(DATASET, info.name)[1:]
+                reader.get_version(DATASET, info.name, each.version)
+                for each in reader.versions(DATASET, info.name)[1:]
             ]
             if old:
                 state.old[info.name] = tuple(each.content if each else "" for each in old)

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from triptych.contracts import Store
 from triptych.errors import ConflictError, NotFoundError
 from triptych.records import Layer, RebuildScope
 from triptych.service import Service
 from triptych.testing.builders import layer_of
-from triptych.testing.harness import Harness, HarnessTests, Store
+from triptych.testing.harness import Harness, HarnessTests
 from triptych.testing.processes import Worker
 from triptych.testing.work import service_over, write_layered
 
@@ -38,6 +39,7 @@ class SteppedStore:
         self.documents: Any = _Stepped(store.documents, self._step)
         self.chunks: Any = _Stepped(store.chunks, self._step)
         self.layers: Any = _Stepped(store.layers, self._step)
+        self.stats = store.stats
 
     def close(self) -> None:
         """Leave the store open: it is another's."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from triptych.contracts import DocLevelSearcher, DocVectorSearcher
+from triptych.contracts import Store
 from triptych.records import ChunkQuery, Filter, Layer
+from triptych.repositories import capabilities_of
 from triptych.testing.builders import keyword_query, layer_of, layer_query, vector_of, vector_query
 from triptych.testing.corpus import DATASETS, QUERIES, contents, fill_corpus
 from triptych.testing.filters import FILTERS
-from triptych.testing.harness import Harness, Store
+from triptych.testing.harness import Harness
 from triptych.testing.oracle import entries
 from triptych.testing.search import assert_same_ranking
 
@@ -52,10 +53,12 @@ def _compare(one: Store, other: Store, words: ChunkQuery, near: ChunkQuery) -> N
         for query in (words, near):
             layers = layer_query(query, Layer.ABSTRACT)
             assert_same_ranking(one.layers.search(layers), entries(other.layers.search(layers)))
-        left, right = one.chunks, other.chunks
-        if isinstance(left, DocLevelSearcher) and isinstance(right, DocLevelSearcher):
-            assert entries(left.search_docs(words)) == entries(right.search_docs(words)), words
-        if isinstance(left, DocVectorSearcher) and isinstance(right, DocVectorSearcher):
+        left, right = capabilities_of(one), capabilities_of(other)
+        if left.document_search and right.document_search:
+            found = left.document_search.search_docs(words)
+            assert entries(found) == entries(right.document_search.search_docs(words)), words
+        if left.document_vector_search and right.document_vector_search:
             assert_same_ranking(
-                left.search_docs_by_vector(near), entries(right.search_docs_by_vector(near))
+                left.document_vector_search.search_docs_by_vector(near),
+                entries(right.document_vector_search.search_docs_by_vector(near)),
             )

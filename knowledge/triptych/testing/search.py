@@ -8,8 +8,9 @@ import attrs
 import numpy as np
 import pytest
 
-from triptych.contracts import DocLevelSearcher, DocVectorSearcher
+from triptych.contracts import DocLevelSearcher, Store
 from triptych.records import NO_CHUNK, OPENING, Candidate, DatasetConfig, DerivedSig, Vector
+from triptych.repositories import capabilities_of
 from triptych.testing.builders import (
     CONFIG,
     DIMENSION,
@@ -31,7 +32,7 @@ from triptych.testing.corpus import (
     document_entries,
     fill_corpus,
 )
-from triptych.testing.harness import HarnessTests, Store, power
+from triptych.testing.harness import HarnessTests, or_skip
 from triptych.testing.oracle import Entry, best_documents, bm25, dot_products, entries
 
 __all__ = ["SearchTests", "assert_same_ranking"]
@@ -236,7 +237,7 @@ class SearchTests(HarnessTests):
         assert dict(store.chunks.fetch([])) == {}
 
     def test_documents_are_scored_by_their_full_text(self, store: Store) -> None:
-        searcher = power(store, DocLevelSearcher)
+        searcher = or_skip(capabilities_of(store).document_search)
         fill_corpus(store)
         put(store, "north", "not derived", "the lighthouse keeper")
         for datasets in (("north",), (*DATASETS, "unknown")):
@@ -247,7 +248,7 @@ class SearchTests(HarnessTests):
                     assert entries(found) == bm25(corpus, text, top_k=top_k)
 
     def test_documents_are_scored_by_the_nearest_of_all_their_chunks(self, store: Store) -> None:
-        searcher = power(store, DocVectorSearcher)
+        searcher = or_skip(capabilities_of(store).document_vector_search)
         fill_corpus(store)
         for datasets in (("north",), (*DATASETS, "unknown")):
             corpus = chunk_entries(store, *datasets)
@@ -261,7 +262,7 @@ class SearchTests(HarnessTests):
                     assert all(candidate.index == NO_CHUNK for candidate in found)
 
     def test_document_keys_stand_for_documents(self, store: Store) -> None:
-        searcher = power(store, DocLevelSearcher)
+        searcher = or_skip(capabilities_of(store).document_search)
         fill(store, "d", {"a": "🐟 fish " * 500, "b": "fish"})
         put(store, "d", "not derived", "fish")
         keys: list[Hashable] = []
@@ -285,8 +286,8 @@ class SearchTests(HarnessTests):
 
 def _document_lanes(store: Store, searcher: DocLevelSearcher) -> list[Sequence[Candidate]]:
     lanes = [searcher.search_docs(keyword_query("fish", "d"))]
-    if isinstance(searcher, DocVectorSearcher):
-        lanes.append(searcher.search_docs_by_vector(vector_query(vector_of("fish"), "d")))
+    if (nearest := capabilities_of(store).document_vector_search) is not None:
+        lanes.append(nearest.search_docs_by_vector(vector_query(vector_of("fish"), "d")))
     return lanes
 
 

@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 from triptych._internal.progress import Progress
 from triptych.chunking import ChunkConfig, ChunkerSet, DefaultChunker, default_chunkers
 from triptych.contracts import (
-    DocLevelSearcher,
-    DocVectorSearcher,
     Embedder,
-    VectorReader,
+    Store,
 )
 from triptych.deadlines import deadline
 from triptych.errors import (
@@ -32,9 +30,10 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.records import EmbedKind, Layer, NewDocument, Query, RebuildScope
+from triptych.repositories import Repositories, capabilities_of
 from triptych.service import Service, ServiceOptions
-from triptych.testing.fakes import CoveringEmbedder, Failing, FakeEmbedder
-from triptych.testing.harness import Harness, HarnessTests, Store, power
+from triptych.testing.fakes import CoveringEmbedder, Failing, FakeEmbedder, kept_open
+from triptych.testing.harness import Harness, HarnessTests, or_skip
 
 __all__ = ["ServiceTests"]
 
@@ -64,13 +63,8 @@ def serve(
     store: Store, embedder: Embedder | None, *, chunkers: ChunkerSet | None = None
 ) -> Service:
     """A Service over an open store, which stays open when the Service is closed."""
-    return Service(
-        store.documents,
-        store.chunks,
-        store.layers,
-        options=ServiceOptions(embedder=embedder, chunkers=chunkers or default_chunkers()),
-        close=lambda: None,
-    )
+    options = ServiceOptions(embedder=embedder, chunkers=chunkers or default_chunkers())
+    return Service(kept_open(store), options=options)
 
 
 def paragraphs(rng: random.Random, count: int) -> list[str]:
@@ -214,7 +208,6 @@ class ServiceTests(HarnessTests):
     def test_an_edit_embeds_only_what_changed(
         self, kb: Service, store: Store, embedder: Outage
     ) -> None:
-        power(store, VectorReader)
         rng = random.Random(7)
         body = paragraphs(rng, 300)
         kb.put_document("d", "long.md", "# Title\n\n" + "\n\n".join(body))
@@ -230,7 +223,6 @@ class ServiceTests(HarnessTests):
         assert min(costs) >= 1, costs
 
     def test_a_rename_embeds_nothing(self, kb: Service, store: Store, embedder: Outage) -> None:
-        power(store, VectorReader)
         kb.put_document("d", "a.md", TEXT)
         before = len(embedder.texts)
         kb.put_document("d", "b.md", TEXT)
@@ -241,7 +233,6 @@ class ServiceTests(HarnessTests):
     def test_moving_a_section_embeds_at_most_what_moved(
         self, kb: Service, store: Store, embedder: Outage
     ) -> None:
-        power(store, VectorReader)
         parts = [
             f"## Part {at}\n\n{text}\n" for at, text in enumerate(paragraphs(random.Random(1), 40))
         ]
@@ -254,7 +245,6 @@ class ServiceTests(HarnessTests):
     def test_a_changed_heading_embeds_its_section_alone(
         self, kb: Service, store: Store, embedder: Outage
     ) -> None:
-        power(store, VectorReader)
         parts = [
             f"## Part {at}\n\n{text}\n" for at, text in enumerate(paragraphs(random.Random(2), 40))
         ]
@@ -292,7 +282,6 @@ class ServiceTests(HarnessTests):
     def test_the_same_text_is_embedded_once(
         self, kb: Service, store: Store, embedder: Outage
     ) -> None:
-        power(store, VectorReader)
         kb.put_documents("d", {f"{at}.txt": "the very same text" for at in range(10)})
         assert len(embedder.texts) == 1
         kb.put_document("other", "a.txt", "the very same text")
@@ -538,12 +527,12 @@ class ServiceTests(HarnessTests):
             assert len(hits) == 13
 
     def test_filters_hold_for_whole_documents(self, kb: Service, store: Store) -> None:
-        power(store, DocLevelSearcher)
+        or_skip(capabilities_of(store).document_search)
         for at in range(40):
             lang = "en" if at % 4 else "fr"
             kb.put_document("d", f"{at:02}.md", f"common words {at}", {"lang": lang})
         modes = ["bm25", "vector", "hybrid"]
-        for mode in modes if isinstance(store.chunks, DocVectorSearcher) else modes[:1]:
+        for mode in modes if capabilities_of(store).document_vector_search else modes[:1]:
             docs = kb.search_documents(
                 "common", dataset_id="d", mode=mode, where={"lang": "fr"}, top_k=50
             )
@@ -587,7 +576,7 @@ class ServiceTests(HarnessTests):
         assert kb.search_many([]) == []
 
     def test_documents_are_found_whole(self, kb: Service, store: Store) -> None:
-        power(store, DocLevelSearcher)
+        or_skip(capabilities_of(store).document_search)
         long = "\n\n".join(f"## Part {at}\n\nfiller text number {at}" for at in range(60))
         kb.put_document("d", "long.md", f"# Long\n\n{long}\n\n## Last\n\nthe needle")
         kb.put_document("d", "short.txt", "something else")
@@ -812,7 +801,7 @@ class ServiceTests(HarnessTests):
         assert not kb.delete_document("d", "a.md")
         for layer in ("L0", "L2"):
             assert not kb.search("cats", dataset_id="d", layer=layer).hits
-        if isinstance(store.chunks, DocLevelSearcher):
+        if capabilities_of(store).document_search:
             assert not kb.search_documents("cats", dataset_id="d").hits
         if harness.raw is not None:
             left = harness.raw(store, "d")
@@ -832,11 +821,8 @@ class ServiceTests(HarnessTests):
     def test_a_delete_that_fails_leaves_everything(self, store: Store, embedder: Outage) -> None:
         documents = Failing(store.documents, {"delete": StoreError("the disk is full")})
         kb = Service(
-            documents,
-            store.chunks,
-            store.layers,
+            Repositories(documents=documents, chunks=store.chunks, layers=store.layers),
             options=ServiceOptions(embedder=embedder),
-            close=lambda: None,
         )
         with kb:
             kb.put_document("d", "a.txt", "one fish")
@@ -868,7 +854,7 @@ class ServiceTests(HarnessTests):
         assert docs.get("a.md").dataset_id == "d"
         assert [info.name for info in docs.list()] == ["a.md", "b.txt"]
         assert docs.search("cats").hits == kb.search("cats", dataset_id="d").hits
-        if isinstance(store.chunks, DocLevelSearcher):
+        if capabilities_of(store).document_search:
             assert docs.search_documents("cats").hits
         assert docs.search_many(["cats"])[0].hits
         docs.put_layer("a.md", "L0", "About cats.")

@@ -12,7 +12,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from triptych.contracts import BulkDocumentRepo, VersionReader
+from triptych.contracts import Store
 from triptych.errors import ConflictError
 from triptych.records import (
     DatasetConfig,
@@ -22,6 +22,7 @@ from triptych.records import (
     NewDocument,
     SourceDocument,
 )
+from triptych.repositories import capabilities_of
 from triptych.signatures import document_info
 from triptych.testing.builders import (
     CONFIG,
@@ -31,7 +32,7 @@ from triptych.testing.builders import (
     vector_of,
     vector_query,
 )
-from triptych.testing.harness import Harness, HarnessTests, Store, examined
+from triptych.testing.harness import Harness, HarnessTests, examined
 from triptych.testing.model import (
     CONFIGS,
     CONTENTS,
@@ -127,8 +128,6 @@ class BackendMachine(RuleBasedStateMachine):
 
     @rule(short=DATASETS, puts=st.lists(st.tuples(NAMES, CONTENTS), max_size=4))
     def put_many(self, short: str, puts: list[tuple[str, str]]) -> None:
-        if not isinstance(self.store.documents, BulkDocumentRepo):
-            return
         dataset_id, model = self.at(short)
         news = [NewDocument(name=name, content=content) for name, content in puts]
         outcomes = self.store.documents.put_many(dataset_id, news)
@@ -360,8 +359,8 @@ class BackendMachine(RuleBasedStateMachine):
 
     @invariant()
     def same_versions(self) -> None:
-        reader = self.store.documents
-        if not isinstance(reader, VersionReader):
+        reader = capabilities_of(self.store).versions
+        if reader is None:
             return
         for dataset_id, model in self.datasets.items():
             for name, document in model.documents.items():

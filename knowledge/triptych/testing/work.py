@@ -18,24 +18,18 @@ from triptych.errors import ConflictError, NotFoundError
 from triptych.records import NewDocument
 from triptych.service import Service, ServiceOptions
 from triptych.testing.builders import derive, ids, keyword_query, put
-from triptych.testing.fakes import FakeEmbedder
+from triptych.testing.fakes import FakeEmbedder, kept_open
 from triptych.testing.operations import apply, operations
 
 if TYPE_CHECKING:
-    from triptych.testing.harness import Store
+    from triptych.contracts import Store
 
 __all__ = ["answers", "count_up", "main", "service_over", "write_layered"]
 
 
 def service_over(store: Store) -> Service:
     """A Service over an open store, which stays open when the Service is closed."""
-    return Service(
-        store.documents,
-        store.chunks,
-        store.layers,
-        options=ServiceOptions(embedder=FakeEmbedder()),
-        close=lambda: None,
-    )
+    return Service(kept_open(store), options=ServiceOptions(embedder=FakeEmbedder()))
 
 
 def write_layered(kb: Service, dataset_id: str, name: str, text: str) -> int:

@@ -64,7 +64,7 @@ def look(store: FilesStore, how: str) -> FilesStore:
     elif how == "get_info":
         store.documents.get_info("docs", "a.md")
     elif how == "rebuild":
-        Service(store.documents, store.chunks, store.layers).rebuild(dataset_id="docs")
+        Service(store).rebuild(dataset_id="docs")
     elif how == "put":
         put(store, "b.md", "another")
         store.documents.get("docs", "a.md")
@@ -425,12 +425,12 @@ def test_a_dataset_removed_with_the_derived_database_stays_removed(root: Path) -
 
 def test_the_service_derives_again_and_tells_until_then(root: Path) -> None:
     with FilesStore.open(root) as store:
-        kb = Service(store.documents, store.chunks, store.layers)
+        kb = Service(store)
         kb.put_document("docs", "a.md", "cats sleep")
         assert kb.search("cats", dataset_id="docs").hits
     forget(root)
     with FilesStore.open(root) as store:
-        kb = Service(store.documents, store.chunks, store.layers)
+        kb = Service(store)
         assert kb.stats("docs")[0].stale == 1
         assert not kb.search("cats", dataset_id="docs").hits
         (root / "docs" / "a.md").write_text("dogs sleep")

@@ -96,14 +96,9 @@ class LayerBuilder:
                 abstract_max_tokens=abstract_max_tokens,
                 overview_max_tokens=overview_max_tokens,
             )
-        self._warnings: tuple[str, ...] = ()
-        repo = service.layer_repo
-        self._journal: LayerJournal
-        if isinstance(repo, LayerJournal):
-            self._journal = repo
-        else:
-            self._journal = InMemoryLayerJournal()
-            self._warnings = (_FORGETFUL,)
+        journal = service.capabilities.journal
+        self._journal: LayerJournal = journal or InMemoryLayerJournal()
+        self._warnings: tuple[str, ...] = () if journal else (_FORGETFUL,)
 
     @property
     def model(self) -> str:

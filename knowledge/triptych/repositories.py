@@ -1,0 +1,222 @@
+"""What every store is helped by: defaults for repositories, and the capabilities of a store.
+
+The base classes implement the methods of the contracts that only make an answer faster, with the
+help of the others. Inherit from them, and replace a default where your store can do better.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TypeVar, cast
+
+import attrs
+
+from triptych.contracts import (
+    Capabilities,
+    ChunkRepo,
+    Diagnostics,
+    DocLevelSearcher,
+    DocumentRepo,
+    DocVectorSearcher,
+    LayerJournal,
+    LayerRepo,
+    SecureEraser,
+    Store,
+    VersionReader,
+)
+from triptych.errors import ConflictError
+from triptych.records import (
+    DatasetConfig,
+    DatasetStats,
+    DerivedChunk,
+    DerivedLayer,
+    DerivedSig,
+    Layer,
+    NewDocument,
+    PutOutcome,
+    Vector,
+)
+from triptych.rules import embedding_spaces
+
+__all__ = [
+    "ChunkRepoBase",
+    "DocumentRepoBase",
+    "LayerRepoBase",
+    "Repositories",
+    "StoreBase",
+    "capabilities_of",
+]
+
+P = TypeVar("P")
+
+
+class DocumentRepoBase:
+    """`DocumentRepo.put_many` and `DocumentRepo.delete_many`, one document at a time."""
+
+    def put_many(
+        self: DocumentRepo, dataset_id: str, documents: Sequence[NewDocument]
+    ) -> Sequence[PutOutcome]:
+        """See `DocumentRepo.put_many`. Each document is a write of its own."""
+        return [_put(self, dataset_id, document) for document in documents]
+
+    def delete_many(
+        self: DocumentRepo, dataset_id: str, versions: Mapping[str, int]
+    ) -> Sequence[str]:
+        """See `DocumentRepo.delete_many`. Each document is a write of its own."""
+        deleted = []
+        for name in sorted(versions):
+            with suppress(ConflictError):  # it is of another version, or gone
+                if self.delete(dataset_id, name, if_version=versions[name]):
+                    deleted.append(name)
+        return deleted
+
+
+def _put(documents: DocumentRepo, dataset_id: str, document: NewDocument) -> PutOutcome:
+    try:
+        before = documents.get_info(dataset_id, document.name)
+        stored = documents.put(dataset_id, document)
+    except Exception as error:  # noqa: BLE001 - each document's outcome is its own
+        return PutOutcome(name=document.name, change="failed", error=error)
+    if before is None:
+        return PutOutcome(name=document.name, change="added", document=stored)
+    same = before.version == stored.version
+    return PutOutcome(
+        name=document.name, change="unchanged" if same else "updated", document=stored
+    )
+
+
+class ChunkRepoBase:
+    """The methods of `ChunkRepo` for many, and `known_vectors`, by those for one."""
+
+    in_process: bool = False
+    """See `ChunkRepo.in_process`."""
+
+    def configs(self: ChunkRepo, dataset_ids: Sequence[str]) -> Mapping[str, DatasetConfig]:
+        """See `ChunkRepo.configs`. Each is read by itself."""
+        found = {dataset_id: self.config(dataset_id) for dataset_id in dataset_ids}
+        return {dataset_id: config for dataset_id, config in found.items() if config is not None}
+
+    def replace_many(
+        self: ChunkRepo,
+        dataset_id: str,
+        sets: Sequence[tuple[str, Sequence[DerivedChunk], DerivedSig]],
+    ) -> Sequence[bool]:
+        """See `ChunkRepo.replace_many`. Each set is a write of its own."""
+        return [self.replace(dataset_id, name, chunks, sig=sig) for name, chunks, sig in sets]
+
+    def known_vectors(
+        self: ChunkRepo, dataset_id: str, embed_sig: str, input_sigs: Sequence[str]
+    ) -> Mapping[str, Vector]:
+        """See `ChunkRepo.known_vectors`. Reads all chunks of the dataset."""
+        wanted = set(input_sigs)
+        if not wanted:
+            return {}
+        return {
+            chunk.sig.input_sig: chunk.vector
+            for chunk in self.iter_chunks(dataset_id, vectors=True)
+            if chunk.vector is not None
+            and chunk.sig.embed_sig == embed_sig
+            and chunk.sig.input_sig in wanted
+        }
+
+
+class LayerRepoBase:
+    """`LayerRepo.page`, by `LayerRepo.list`."""
+
+    in_process: bool = False
+    """See `LayerRepo.in_process`."""
+
+    def page(
+        self: LayerRepo,
+        dataset_id: str,
+        layer: Layer,
+        *,
+        prefix: str = "",
+        after: str | None = None,
+        limit: int,
+    ) -> Sequence[DerivedLayer]:
+        """See `LayerRepo.page`. Reads all layers of the kind."""
+        found = [
+            each
+            for each in self.list(dataset_id, layer=layer)
+            if each.doc_name.startswith(prefix) and (after is None or each.doc_name > after)
+        ]
+        return heapq.nsmallest(max(limit, 0), found, key=lambda each: each.doc_name)
+
+
+class StoreBase:
+    """`Store.stats`, by reading everything."""
+
+    def stats(
+        self: Store, dataset_id: str, *, chunker_sig: str, embed_sig: str
+    ) -> DatasetStats | None:
+        """See `Store.stats`. Reads all chunks of the dataset, one after the other."""
+        if dataset_id not in self.documents.list_datasets():
+            return None
+        infos = self.documents.list(dataset_id)
+        sigs = self.chunks.get_doc_sigs(dataset_id, [info.name for info in infos])
+        wanted = DerivedSig(chunker_sig=chunker_sig, embed_sig=embed_sig)
+        expected = {
+            info.name: attrs.evolve(wanted, source_version=info.version, input_sig=info.input_sig)
+            for info in infos
+        }
+        count = 0
+
+        def vectors() -> Iterator[tuple[str, Vector | None]]:
+            nonlocal count
+            for chunk in self.chunks.iter_chunks(dataset_id, vectors=True):
+                count += 1
+                yield chunk.sig.embed_sig, chunk.vector
+
+        spaces = embedding_spaces(vectors())
+        return DatasetStats(
+            dataset_id=dataset_id,
+            documents=len(infos),
+            chunks=count,
+            vectors=sum(space.vectors for space in spaces),
+            layers=len(self.layers.list(dataset_id)),
+            stale=sum(
+                name not in sigs or sigs[name].is_stale(want) for name, want in expected.items()
+            ),
+            size=sum(info.size for info in infos),
+            config=self.chunks.config(dataset_id),
+            spaces=spaces,
+        )
+
+
+def _leave_open() -> None:
+    """Close nothing."""
+
+
+@attrs.frozen(kw_only=True)
+class Repositories(StoreBase):
+    """Three repositories as a `Store`. ``close`` closes them; without it they stay open."""
+
+    documents: DocumentRepo
+    chunks: ChunkRepo
+    layers: LayerRepo
+    close: Callable[[], None] = _leave_open
+
+
+def capabilities_of(store: Store) -> Capabilities:
+    """What ``store`` can do that others cannot, itself or by one of its repositories.
+
+    Where several of them have a capability, the first counts: the store, its documents, its
+    chunks, its layers.
+    """
+    parts = (store, store.documents, store.chunks, store.layers)
+
+    def first(protocol: Callable[..., P]) -> P | None:
+        kind = cast(type, protocol)
+        return next((cast(P, part) for part in parts if isinstance(part, kind)), None)
+
+    return Capabilities(
+        versions=first(VersionReader),
+        document_search=first(DocLevelSearcher),
+        document_vector_search=first(DocVectorSearcher),
+        eraser=first(SecureEraser),
+        journal=first(LayerJournal),
+        diagnostics=first(Diagnostics),
+    )

@@ -1,0 +1,60 @@
+"""The defaults of the base classes keep the contracts, over a store that has nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+import pytest
+
+from contract.test_memory import raw
+from support.bare_store import BareStore
+from triptych.contracts import Capabilities
+from triptych.repositories import Repositories, capabilities_of
+from triptych.testing import BackendConformance, Harness, ServiceTests
+from triptych_backends.memory import MemoryStore
+from triptych_backends.sql import SqlStore
+
+
+@pytest.fixture
+def harness() -> Harness:
+    return Harness(
+        open=lambda: BareStore(MemoryStore()),
+        raw=lambda store, dataset_id: raw(store.inner, dataset_id),
+        atomic_batches=False,
+    )
+
+
+class TestDefaults(BackendConformance):
+    @pytest.fixture
+    def harness(self, harness: Harness) -> Harness:
+        return harness
+
+
+class TestServiceOnDefaults(ServiceTests):
+    @pytest.fixture
+    def harness(self, harness: Harness) -> Harness:
+        return harness
+
+
+def test_what_a_store_is_capable_of_is_found_in_it_and_its_repositories(tmp_path: Path) -> None:
+    with MemoryStore() as memory, SqlStore.open(tmp_path / "kb.db") as sql:
+        for store in (memory, sql):
+            found = capabilities_of(store)
+            assert None not in attrs.astuple(found, recurse=False)
+            assert found.versions is store.documents
+            assert found.document_search is found.document_vector_search is store.chunks
+            assert found.journal is store.layers
+            assert found.diagnostics is store.chunks
+            assert found.eraser is store
+        assert capabilities_of(BareStore(memory)) == Capabilities()
+
+
+def test_three_repositories_are_a_store_that_closes_as_it_is_told() -> None:
+    closed = []
+    with MemoryStore() as inner:
+        parts = {"documents": inner.documents, "chunks": inner.chunks, "layers": inner.layers}
+        Repositories(**parts).close()  # type: ignore[arg-type]  # each by its name
+        assert inner.documents.list_datasets() == []
+        Repositories(**parts, close=lambda: closed.append(1)).close()  # type: ignore[arg-type]  # as above
+        assert closed == [1]
