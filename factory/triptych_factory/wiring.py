@@ -8,6 +8,7 @@ from pathlib import Path
 from triptych.chunking import ChunkConfig, ChunkerSet, MarkdownChunker, default_chunkers
 from triptych.contracts import LLM, Closeable, Embedder, Ranker
 from triptych.errors import ValidationError
+from triptych.parsing import FileParsers
 from triptych.service import Service, ServiceOptions
 from triptych_factory.access import Access
 from triptych_factory.backends import open_store
@@ -16,7 +17,14 @@ from triptych_factory.llms import build_llm
 from triptych_factory.locations import parse_location
 from triptych_factory.settings import Settings
 
-__all__ = ["open_service", "wire"]
+__all__ = ["every_format", "open_service", "wire"]
+
+
+def every_format() -> FileParsers:
+    """A parser of every format that is installed."""
+    from triptych_backends.parsing import default_parser
+
+    return default_parser()
 
 
 def open_service(
