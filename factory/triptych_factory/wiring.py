@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from triptych.chunking import ChunkConfig, ChunkerSet, MarkdownChunker, default_chunkers
 from triptych.contracts import LLM, Closeable, Embedder, Ranker
@@ -98,6 +98,7 @@ def wire(
         ranker=ranker,
         llm=writer,
         embed_concurrency=settings.embed_concurrency,
+        outliner=_outline,
     )
     store = open_store(location, settings, create=create)
 
@@ -111,6 +112,17 @@ def wire(
                 made.close()
 
     return Service(store.documents, store.chunks, store.layers, options=options, close=close)
+
+
+_WITHOUT_OUTLINE = frozenset(("", ".md", ".markdown", ".txt"))
+
+
+def _outline(name: str, content: str) -> str | None:
+    if PurePosixPath(name).suffix.lower() in _WITHOUT_OUTLINE:
+        return None  # most documents: they need not load the parsers
+    from triptych_backends.parsing.outliner import outline_of
+
+    return outline_of(name, content)
 
 
 def _embedder(settings: Settings) -> Embedder | None:

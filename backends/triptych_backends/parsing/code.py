@@ -17,7 +17,7 @@ from triptych.parsing.decoding import decode_text
 from triptych.parsing.parsed import Decode, ParsedFile
 from triptych_backends.parsing.languages import ENDINGS, LANGUAGES, OTHER_ENDINGS, Language
 
-__all__ = ["CodeParser"]
+__all__ = ["CodeParser", "has_definitions"]
 
 _MOST_CHARACTERS = 4_000_000  # what is larger was written by a program, for programs
 _MOST_PARTS = 20_000
@@ -105,6 +105,11 @@ def _definitions(text: str, language: Language) -> list[Part] | str:
         Part(start=points[start], end=points[stop], depth=depth, title=title)
         for start, stop, depth, title in spans
     ]
+
+
+def has_definitions(ending: str) -> bool:
+    """Whether definitions are found in files of this ending, by what is installed."""
+    return ending in ENDINGS and _is_installed()
 
 
 def _is_installed() -> bool:
