@@ -26,7 +26,7 @@ SYNC_STATE = Check(
     repair="it is removed, and the next sync makes it again",
 )
 
-_BESIDE = ("-wal", "-shm", "-journal", ".index")
+_BESIDE = ("-wal", "-wal.owner", "-shm", "-journal", ".index")
 """What SQLite and the search index put beside a database, by the end of its name."""
 
 

@@ -37,6 +37,7 @@ from triptych.layers.sentences import clip
 from triptych.parsing import front_matter
 from triptych.parsing.builder import drop_contents_lines, fit, markdown_safe
 from triptych.parsing.decoding import decode_text
+from triptych.parsing.limits import ParseLimits
 from triptych.sync.patterns import parse_pattern
 from triptych.testing.fakes import fenced_text
 from triptych.text.analyzer import get_analyzer
@@ -70,6 +71,7 @@ _RUNS = (
     *("\r\n", "\u2028", "\u0301", "<!--", "-->", "<!-", "<a ", "</a", "[a](", "![", "](", "``"),
     *("**a", "_a", "~~a", "{%", "- ", "> ", "---\n", "::", "a ", "a\n", " \n", "a.", "a: ", "Aa"),
     *("| ", '="', "```\n", "\\`", "/*", "a。", ". ", "\n- ", "\n# ", "\n| ", "\n1. a", "\n    a"),
+    *(".. a::\n", "|-", "+--", "[],"),
     *("model", "model ", "sorry ", "answer ", "ignore ", "<think>", "<meta ", "sk-Se*", "12 "),
 )
 _BEGUN: tuple[Hostile, ...] = (
@@ -87,8 +89,8 @@ def hostile(kind: Hostile, size: int) -> str:
     return start + run * (size // len(run)) + end
 
 
-def _parse(name: str) -> Callable[[str], object]:
-    parser = default_parser(plugins=False)
+def _parse(name: str, **limits: float) -> Callable[[str], object]:
+    parser = default_parser(limits=ParseLimits(**limits), plugins=False)
 
     def parse(text: str) -> object:
         with suppress(TriptychError):
@@ -169,6 +171,8 @@ CALLS: Mapping[str, Callable[[str], object]] = {
         f"parsing.{name}": _parse(f"a.{name}")
         for name in ("md", "txt", "rst", "html", "ipynb", "csv", "json", "yaml")
     },
+    # Its time is not linear, but it ends.
+    **{f"parsing.{name}": _parse(f"a.{name}", seconds=0.2) for name in ("py", "ts")},
 }
 
 

@@ -8,7 +8,6 @@ from math import log
 
 from attrs import field, frozen
 
-from triptych.errors import ValidationError
 from triptych.text.analyzer import Analyzer
 from triptych.text.tokenizers import Tokenizer, query_terms_of, text_terms_of
 
@@ -53,7 +52,7 @@ class CorpusStats:
         the same as when it joined.
 
         Raises:
-            ValidationError: the collection cannot hold all of ``documents``.
+            ValueError: the collection cannot hold all of ``documents``.
         """
         gone = corpus_stats(documents)
         left = Counter(self.document_frequencies)
@@ -61,7 +60,7 @@ class CorpusStats:
         count = self.document_count - gone.document_count
         length = self.total_length - gone.total_length
         if min(count, length, *left.values(), 0) < 0 or (length and not count):
-            raise ValidationError(
+            raise ValueError(
                 "the collection does not hold all of the documents to be left out: give each as "
                 "the terms that it joined with"
             )
