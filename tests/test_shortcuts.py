@@ -16,6 +16,15 @@ import triptych
 from triptych import NotFoundError, Service, StoreLockedError, ValidationError
 from triptych.shortcuts import ingest_directory, ingest_file, query, query_context
 
+NAMES = [
+    "README.MARKDOWN",
+    "guide/start.md",
+    "latin.md",
+    "link/start.md",
+    "tasks/lid.txt",
+    "tool.py",
+]
+
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -26,11 +35,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     files = {
         "docs/guide/start.md": "# Start\n\nFill the kettle.\n",
-        "docs/tasks/lid.txt": "Mend the lid of the kettle.\n",
+        "docs/tasks/lid.txt": "---\nlang: en\n---\nMend the lid of the kettle.\n",
         "docs/README.MARKDOWN": "# Kettles\n",
         "docs/latin.md": "caf\xe9",
         "docs/tool.py": "print()",
         "docs/Makefile": "all:",
+        "docs/core.md": "a\0b",
+        "docs/half.md": "\xff\xfea",
         "docs/.hidden.md": "no",
         "docs/.git/config.md": "no",
     }
@@ -55,25 +66,35 @@ def names(service: Service) -> list[str]:
 
 def test_a_folder_goes_in_and_everything_passed_over_is_told(kb: Service, folder: Path) -> None:
     report = ingest_directory(kb, folder, "d")
-    assert names(kb) == ["README.MARKDOWN", "guide/start.md", "tasks/lid.txt"]
-    assert (report.added, report.updated, report.unchanged) == (3, 0, 0)
-    assert report.chunks == report.embedded > 0
+    assert names(kb) == NAMES
+    assert (report.added, report.updated, report.unchanged) == (6, 0, 0)
+    assert report.chunks == report.embedded + report.reused > 0  # what a link leads to is reused
     assert [(each.name, each.reason) for each in report.skipped] == [
         (".git/", "hidden"),
         (".hidden.md", "hidden"),
         ("Makefile", "has no ending"),
-        ("gone.md", "not a file"),
-        ("link/", "a link to a folder"),
-        ("tool.py", "ends in .py"),
+        ("core.md", "binary"),
+        ("gone.md", "a link that leads nowhere"),
     ]
-    assert [failure.name for failure in report.failed] == ["latin.md"]
-    assert "UTF-8" in str(report.failed[0].error)
+    assert [failure.name for failure in report.failed] == ["half.md"]
+    assert "UTF-16" in str(report.failed[0].error)
+    (note,) = report.notes
+    assert "latin.md' does not say its encoding: ISO-8859-1 was guessed" in note
+    assert kb.get_document("d", "latin.md").content == "café"
+
+
+def test_what_an_ignore_file_names_is_passed_over(kb: Service, folder: Path) -> None:
+    (folder / ".gitignore").write_text("tasks/\n*.py\n")
+    (folder / ".triptychignore").write_text("!tool.py\n")
+    report = ingest_directory(kb, folder, "d")
+    assert names(kb) == [name for name in NAMES if name != "tasks/lid.txt"]
+    assert ("tasks/", "ignored") in [(each.name, each.reason) for each in report.skipped]
 
 
 def test_the_same_again_costs_nothing(kb: Service, folder: Path) -> None:
     ingest_directory(kb, folder, "d")
     report = ingest_directory(kb, str(folder), "d")
-    assert (report.added, report.unchanged, report.embedded) == (0, 3, 0)
+    assert (report.added, report.unchanged, report.embedded) == (0, 6, 0)
 
 
 def test_recreate_leaves_only_what_the_folder_has(kb: Service, folder: Path) -> None:
@@ -81,7 +102,7 @@ def test_recreate_leaves_only_what_the_folder_has(kb: Service, folder: Path) -> 
     ingest_directory(kb, folder, "d")
     assert "old.md" in names(kb)
     report = ingest_directory(kb, folder, "d", recreate=True)
-    assert report.added == 3
+    assert report.added == 6
     assert "old.md" not in names(kb)
 
 
@@ -120,38 +141,41 @@ def test_what_is_no_path_or_name_is_refused_by_name(kb: Service, folder: Path) -
 def test_a_name_that_no_document_can_have_is_reported(kb: Service, folder: Path) -> None:
     (folder / "a\nb.md").write_text("text")
     report = ingest_directory(kb, folder, "d")
-    assert [failure.name for failure in report.failed] == ["a\nb.md", "latin.md"]
-    assert report.added == 3
+    assert [failure.name for failure in report.failed] == ["a\nb.md", "half.md"]
+    assert report.added == 6
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="everything is readable here")
 def test_a_folder_that_cannot_be_read_is_told(kb: Service, folder: Path) -> None:
     (folder / "guide").chmod(0)
     try:
-        skipped = ingest_directory(kb, folder, "d").skipped
+        failed = ingest_directory(kb, folder, "d").failed
     finally:
         (folder / "guide").chmod(0o755)
-    assert [each.reason for each in skipped if each.name == "guide/"] == [
-        "cannot be read: Permission denied"
-    ]
+    (told,) = [str(each.error) for each in failed if each.name == "guide/"]
+    assert told.endswith("cannot be read: Permission denied")
 
 
 def test_a_file_goes_in_under_its_path(kb: Service, folder: Path) -> None:
     assert ingest_file(kb, "docs/tasks/lid.txt", "d").name == "docs/tasks/lid.txt"
     assert ingest_file(kb, folder / "tool.py", "d", name="tool").content == "print()"
-    assert kb.get_document("d", "docs/tasks/lid.txt").metadata == {"category": "task"}
-    with pytest.raises(ValidationError, match="UTF-8"):
-        ingest_file(kb, folder / "latin.md", "d")
+    assert kb.get_document("d", "docs/tasks/lid.txt").metadata == {"lang": "en"}
+    with pytest.raises(ValidationError, match="UTF-16"):
+        ingest_file(kb, folder / "half.md", "d")
+    with pytest.raises(ValidationError, match=r"core\.md' is binary"):
+        ingest_file(kb, folder / "core.md", "d")
     with pytest.raises(ValidationError, match="cannot be read"):
         ingest_file(kb, folder / "nowhere.md", "d")
 
 
-def test_categories_filter(kb: Service, folder: Path) -> None:
+def test_what_front_matter_says_filters(kb: Service, folder: Path) -> None:
     ingest_directory(kb, folder, "d")
     found = query(kb, "kettle", "d", where={"category": "task"}).hits
+    assert {hit.doc_name for hit in found} == set()
+    (folder / "tasks/lid.txt").write_text("---\ncategory: task\n---\nMend the lid.\n")
+    ingest_directory(kb, folder, "d")
+    found = query(kb, "lid", "d", where={"category": ["task", "brand"]}).hits
     assert {hit.doc_name for hit in found} == {"tasks/lid.txt"}
-    found = query(kb, "kettle", "d", where={"category": ["documentation", "brand"]}).hits
-    assert {hit.doc_name for hit in found} == {"README.MARKDOWN", "guide/start.md"}
     assert len(query(kb, "kettle", "d", 1).hits) == 1
 
 
@@ -160,8 +184,8 @@ def test_a_question_gives_the_context_of_a_prompt(kb: Service, folder: Path) -> 
     root = ElementTree.fromstring(query_context(kb, "mend the lid", "d", top_k=1))
     (document,) = root
     assert document.attrib["source"] == "tasks/lid.txt"
-    assert document.attrib["category"] == "task"
-    assert document.text == "\nMend the lid of the kettle.\n"
+    assert "category" not in document.attrib
+    assert document.text.rstrip().endswith("Mend the lid of the kettle.")
     assert query_context(kb, "lid", "d", format="text", mode="bm25").startswith("1. tasks/lid.txt")
     assert json.loads(query_context(kb, "lid", "d", format="json"))["hits"]
     with pytest.raises(ValidationError, match="'json', 'text', 'xml'"):
@@ -170,7 +194,7 @@ def test_a_question_gives_the_context_of_a_prompt(kb: Service, folder: Path) -> 
 
 def test_a_path_or_nothing_stands_for_a_store(folder: Path) -> None:
     report = ingest_directory("own.db", folder, "d")
-    assert report.added == 3
+    assert report.added == 6
     assert ingest_file(Path("own.db"), folder / "tool.py", "d").version == 1
     assert query("own.db", "kettle", "d").hits
     ingest_directory(None, folder, "d")

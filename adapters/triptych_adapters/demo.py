@@ -22,9 +22,8 @@ from rich.text import Text
 
 import triptych
 from triptych.errors import NotFoundError, TriptychError
-from triptych.parsing.files import read_text
+from triptych.sync import FileSet
 from triptych_adapters.cli.exits import Exit, exit_for
-from triptych_adapters.cli.files import find_files
 from triptych_adapters.cli.output import visible
 
 __all__ = ["main", "run"]
@@ -88,9 +87,11 @@ def read_documents(folder: Path | None) -> dict[str, str]:
         paths = [each for each in (found / "README.md", found / "docs") if each.exists()]
     documents = {}
     for path in paths:
-        for file in find_files([path])[0]:
-            name = file.path.resolve().relative_to(root.resolve()).as_posix()
-            documents[name] = read_text(file.path)
+        files = FileSet()
+        files.add(path)
+        for document in files.documents():
+            name = files.paths[document.name].resolve().relative_to(root.resolve()).as_posix()
+            documents[name] = document.content
     if not documents:
         raise NotFoundError(f"there are no text files in {root}")
     return documents

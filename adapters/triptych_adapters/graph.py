@@ -117,7 +117,8 @@ def knowledge_node(
         "where": {} if where is None else where,
         "fresh_only": fresh_only,
     }
-    prototype, _ = validate(Query(text="any", dataset_id="any", **fields))
+    lanes = getattr(service, "lanes", ("bm25", "vector"))
+    prototype, _ = validate(Query(text="any", dataset_id="any", **fields), lanes)
     fields["where"] = copy.deepcopy(dict(prototype.where))  # the caller's may change
     own = {each.dataset_id: each for each in datasets or ()}
     _check_own(own.values(), prototype, {*_ADDED, query_key, dataset_key})

@@ -9,9 +9,10 @@ from pathlib import Path
 import attrs
 
 from triptych.diagnostics import Check, FindingCollector
+from triptych.parsing import FileParsers
 from triptych.records import DoctorReport
 from triptych.service import Service
-from triptych.sync import DirectorySync, SyncOptions, SyncParser, SyncRoot
+from triptych.sync import DirectorySync, SyncOptions, SyncRoot
 from triptych.sync.state import broken_states
 from triptych_factory.locations import Location, parse_location
 from triptych_factory.settings import Settings
@@ -49,22 +50,19 @@ def directory_sync(
     roots: Sequence[SyncRoot],
     options: SyncOptions | None = None,
     *,
-    parser: SyncParser | None = None,
+    parser: FileParsers | None = None,
 ) -> DirectorySync:
     """A sync into the Service that ``settings`` were wired to.
 
-    Without a ``parser`` it takes files of every format (`triptych_backends.parsing.FolderParser`).
     Its state is kept beside the store, and the store is left out where it lies below a root.
     """
-    from triptych_backends.parsing.folders import FolderParser
-
     location = parse_location(settings.url)
     options = options or SyncOptions()
     return DirectorySync(
         service,
         roots,
         attrs.evolve(options, exclude_paths=(*options.exclude_paths, *store_paths(location))),
-        parser=FolderParser() if parser is None else parser,
+        parser=parser,
         state=state_folder(location),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from triptych.chunking import ChunkConfig, ChunkerSet, MarkdownChunker, default_chunkers
 from triptych.contracts import (
@@ -18,6 +18,7 @@ from triptych.contracts import (
     Retriever,
 )
 from triptych.errors import ValidationError
+from triptych.parsing import FileParsers
 from triptych.search.postprocessing import Rerank
 from triptych.service import Service, ServiceOptions
 from triptych_factory.access import Access
@@ -28,7 +29,14 @@ from triptych_factory.locations import parse_location
 from triptych_factory.rankers import build_ranker, build_reranker
 from triptych_factory.settings import Settings
 
-__all__ = ["open_service", "wire"]
+__all__ = ["every_format", "open_service", "wire"]
+
+
+def every_format() -> FileParsers:
+    """A parser of every format that is installed."""
+    from triptych_backends.parsing import default_parser
+
+    return default_parser()
 
 
 def open_service(
@@ -121,6 +129,7 @@ def wire(
         postprocessors=(*([] if judge is None else [Rerank(judge)]), *postprocessors),
         llm=writer,
         embed_concurrency=settings.embed_concurrency,
+        outliner=_outline,
     )
     store = open_store(location, settings, create=create)
 
@@ -137,6 +146,17 @@ def wire(
                 made.close()
 
     return Service(store, options=options, on_close=close_models)
+
+
+_WITHOUT_OUTLINE = frozenset(("", ".md", ".markdown", ".txt"))
+
+
+def _outline(name: str, content: str) -> str | None:
+    if PurePosixPath(name).suffix.lower() in _WITHOUT_OUTLINE:
+        return None  # most documents: they need not load the parsers
+    from triptych_backends.parsing.outliner import outline_of
+
+    return outline_of(name, content)
 
 
 def _embedder(settings: Settings) -> Embedder | None:

@@ -96,7 +96,6 @@ from triptych.layers.prompts import (
     DEFAULT_PROMPT_INPUT_LIMIT as DEFAULT_PROMPT_INPUT_LIMIT,
     OVERVIEW_PROMPT as OVERVIEW_PROMPT,
 )
-from triptych.parsing.categories import category as category
 from triptych.records import (
     Candidate as Candidate,
     Candidates as Candidates,

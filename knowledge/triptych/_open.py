@@ -18,9 +18,17 @@ from triptych.contracts import (
 
 if TYPE_CHECKING:
     from triptych.chunking import ChunkerSet
+    from triptych.parsing import FileParsers
     from triptych.service import Service
 
-__all__ = ["open"]
+__all__ = ["every_format", "open"]
+
+
+def every_format() -> FileParsers:
+    """The parser of files that serves where none is given: every format that is installed."""
+    from triptych_factory import every_format as made
+
+    return made()
 
 
 def open(

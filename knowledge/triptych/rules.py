@@ -15,6 +15,7 @@ from typing import Literal, TypeVar
 import attrs
 import numpy as np
 
+from triptych.chunking.outline import OUTLINE_KEY
 from triptych.errors import ConflictError, ModelMismatchError, NotFoundError
 from triptych.records import (
     DatasetConfig,
@@ -102,12 +103,18 @@ def plan_put(
 
 
 def metadata_after(new: NewDocument, stored: Mapping[str, str] | None) -> dict[str, str]:
-    """The metadata that a put of ``new`` leaves: a copy of its own, or of what there is.
+    """The metadata that a put of ``new`` leaves: a copy of its own, or of what there is,
+    with its outline.
 
     Args:
         stored: the metadata of the document as it is, None when there is none.
     """
-    return dict((stored or {}) if new.metadata is None else new.metadata)
+    metadata = dict((stored or {}) if new.metadata is None else new.metadata)
+    if new.outline is not None:
+        metadata.pop(OUTLINE_KEY, None)
+        if new.outline:
+            metadata[OUTLINE_KEY] = new.outline
+    return metadata
 
 
 def after_puts(

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from triptych._internal.progress import ProgressCallback
-from triptych.chunking import ChunkerSet, default_chunkers
+from triptych.chunking import ChunkerSet, Outliner, default_chunkers
 from triptych.context.builder import ContextBuilder
 from triptych.context.citation_check import verify
 from triptych.context.pack import ContextPack
@@ -96,6 +96,9 @@ class ServiceOptions:
         rewriter: words each query in other ways before the lanes see it; None leaves it as it is.
         postprocessors: steps on the hits of a search, such as a `Rerank`, in their order.
         llm: the language model that writes layers; the Service itself never asks it.
+        outliner: finds the structure of a text that is put by itself, by its name: then its chunks
+            are cut as those of a file. None cuts it as plain text. `triptych.open` finds the
+            definitions of source code (extra ``code``) and the keys of JSON and YAML.
         embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a
             time, 1 to 64.
     """
@@ -108,6 +111,7 @@ class ServiceOptions:
     rewriter: QueryRewriter | None = None
     postprocessors: Sequence[Postprocessor] = ()
     llm: LLM | None = None
+    outliner: Outliner | None = None
     embed_concurrency: int = 4
 
     def __attrs_post_init__(self) -> None:
@@ -189,7 +193,9 @@ class Service:
             self.options.rewriter,
             (KeywordBoost(), *self.options.postprocessors),
         )
-        self._writer = Writer(documents, chunks, self._deriver, self.options.language)
+        self._writer = Writer(
+            documents, chunks, self._deriver, self.options.language, self.options.outliner
+        )
         self._layers = LayerService(documents, layers, self._deriver, self._writer.check_config)
         self._history = VersionHistory(self.capabilities.versions)
         self._contexts = ContextBuilder(self._searches, documents, chunks)
@@ -229,7 +235,9 @@ class Service:
     ) -> SourceDocument:
         """Store a document and derive its chunks and vectors; the stored document.
 
-        ``metadata`` None keeps what the document has, ``{}`` empties it. Identical content and
+        ``metadata`` None keeps what the document has, ``{}`` empties it. Where the name is that of
+        source code, JSON or YAML, the text is cut as a file of that name is
+        (`ServiceOptions.outliner`); its outline is kept in the metadata. Identical content and
         metadata change nothing and cost nothing. When this returns, every search that starts
         afterwards sees the document. Layers are not touched.
 

@@ -16,15 +16,12 @@ from typing import Any, TypeAlias
 import attrs
 
 from triptych._internal.progress import ProgressCallback
-from triptych._open import open as open_store
-from triptych.errors import NotAvailableError, ValidationError
+from triptych._open import every_format, open as open_store
+from triptych.errors import NotFoundError, ValidationError
 from triptych.ingestion.batches import check_progress
 from triptych.parsing import FileParsers
-from triptych.parsing.categories import category
-from triptych.parsing.files import ENDINGS, Skipped, name_of, read_text, text_files
+from triptych.parsing.files import Skipped, name_of
 from triptych.records import (
-    Failure,
-    NewDocument,
     PutReport,
     Result,
     SourceDocument,
@@ -32,6 +29,8 @@ from triptych.records import (
 )
 from triptych.search.result_formats import FORMATS
 from triptych.service import Service
+from triptych.sync.file_set import FileSet
+from triptych.sync.roots import SyncOptions
 
 __all__ = [
     "IngestReport",
@@ -48,9 +47,10 @@ Store: TypeAlias = Service | str | os.PathLike[str] | None
 @attrs.frozen(kw_only=True, slots=True)
 class IngestReport(PutReport):
     """What a folder gave: a `PutReport`, whose ``failed`` has the files that could not be read
-    too, and what was passed over."""
+    too, what was passed over, and remarks on files that were read (a guessed encoding)."""
 
     skipped: tuple[Skipped, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def ingest_directory(
@@ -63,16 +63,15 @@ def ingest_directory(
     all_folders: bool = False,
     progress: ProgressCallback | None = None,
 ) -> IngestReport:
-    """Put the text files below ``directory`` (`triptych.parsing.files.text_files`) into a dataset.
+    """Put the files below ``directory`` into a dataset: those that `triptych.sync.DirectorySync`
+    takes, and the same documents, which no folder owns.
 
-    A document is named by its path from there, with forward slashes, and has its `category` as
-    metadata. ``recreate`` empties the dataset first (`Service.recreate`), once the folder has
-    been found; without it what is unchanged costs nothing, and documents whose files are gone
-    stay. A file that is not UTF-8, or cannot be read, is reported and holds up no other. With a
-    ``parser`` (`triptych_backends.parsing.default_parser`) the files of every format that it has
-    are taken. Folders of installed or generated files (`generated_kind`: ``node_modules``,
-    virtual environments, build outputs) are left out and named in the report; ``all_folders``
-    takes them.
+    A document is named by its path from there, with forward slashes. ``recreate`` empties the
+    dataset first (`Service.recreate`), once the folder has been found; without it what is
+    unchanged costs nothing, and documents whose files are gone stay. A file that fails is
+    reported and holds up no other. Folders of installed or generated files (`generated_kind`:
+    ``node_modules``, virtual environments, build outputs) are left out and named in the report;
+    ``all_folders`` takes them. ``parser`` None takes every format that is installed.
 
     Raises:
         NotFoundError: there is no such directory.
@@ -83,27 +82,17 @@ def ingest_directory(
     check_progress(progress)
     if not isinstance(recreate, bool):
         raise ValidationError(f"recreate is True or False, not {recreate!r:.60}")
-    if not isinstance(all_folders, bool):
-        raise ValidationError(f"all_folders is True or False, not {all_folders!r:.60}")
     root = _path(directory, "directory")
-    endings = ENDINGS if parser is None else parser.endings
-    files, skipped = text_files(root, endings, all_folders=all_folders)
-    unread: list[Failure] = []
-
-    def documents() -> Iterator[NewDocument]:
-        for file in files:
-            name = file.relative_to(root).as_posix()
-            try:
-                yield _document(name, file, parser)
-            except (ValidationError, NotAvailableError) as error:
-                unread.append(Failure(dataset_id=dataset_id, name=name, error=error))
-
+    files = FileSet(dataset_id, parser=parser, options=SyncOptions(all_folders=all_folders))
+    if not root.is_dir():
+        raise NotFoundError(f"there is no directory {str(root)!r}")
+    files.add(root)
     with _opened(service, to_write=True) as kb:
         if recreate:
             kb.recreate(dataset_id)
-        report = kb.put_documents(dataset_id, documents(), progress=progress)
-    fields = attrs.asdict(report, recurse=False) | {"failed": (*unread, *report.failed)}
-    return IngestReport(**fields, skipped=tuple(skipped))
+        report = kb.put_documents(dataset_id, files.documents(), progress=progress)
+    fields = attrs.asdict(report, recurse=False) | {"failed": (*files.failed, *report.failed)}
+    return IngestReport(**fields, skipped=tuple(files.skipped), notes=tuple(files.notes))
 
 
 def ingest_file(
@@ -117,25 +106,22 @@ def ingest_file(
     """Put one file, whatever its ending; the stored document.
 
     It is named by ``name``, else by its path from the current directory; one outside of it, by
-    its last part. Its category is metadata. With a ``parser``
-    (`triptych_backends.parsing.default_parser`) it may be of any format that this has.
+    its last part. ``parser`` None reads every format that is installed.
 
     Raises:
-        ValidationError: the file is not UTF-8, or cannot be read.
+        ValidationError: the file cannot be read, or is binary and of no format of the parser.
         NotAvailableError: the parser lacks a library.
         TriptychError: the health check failed (only where the store is opened here), or as
             `Service.put_document`.
     """
     file = _path(path, "path")
     known_as = name_of(file) if name is None else check_text(name, "name")
-    document = _document(known_as, file, parser)
+    parsed = (every_format() if parser is None else parser).parse_path(file)
     with _opened(service, to_write=True) as kb:
-        if parser is None:
-            return kb.put_document(dataset_id, document.name, document.content, document.metadata)
-        failed = kb.put_documents(dataset_id, [document]).failed
+        failed = kb.put_documents(dataset_id, [parsed.document(known_as)]).failed
         if failed:
             raise failed[0].error
-        return kb.get_document(dataset_id, document.name)
+        return kb.get_document(dataset_id, known_as)
 
 
 def query(service: Store, question: str, dataset_id: str, top_k: int = 5, **fields: Any) -> Result:
@@ -185,10 +171,3 @@ def _path(path: Any, what: str) -> Path:
     if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
         raise ValidationError(f"{what} is a path, not {path!r:.60}")
     return Path(path)
-
-
-def _document(name: str, path: Path, parser: FileParsers | None) -> NewDocument:
-    metadata = {"category": category(name)}
-    if parser is None:
-        return NewDocument(name=name, content=read_text(path), metadata=metadata)
-    return parser.parse_path(path).document(name, metadata)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from triptych.sync import front_matter
+from triptych.parsing import front_matter
 
 
 def test_front_matter_is_told_as_strings() -> None:

@@ -14,7 +14,7 @@ import triptych
 from support.cli_run import Shell, fresh_shell
 from triptych.chunking import OUTLINE_KEY
 from triptych.errors import ParseError, ValidationError
-from triptych.parsing import ParsedFile, ParseLimits
+from triptych.parsing import FileParsers, MarkdownParser, ParsedFile, ParseLimits, TextParser
 from triptych_backends.parsing import default_parser, parse_file
 
 TABLE = b"name,price\nNut,3\nBolt,4\n"
@@ -129,8 +129,11 @@ def test_the_short_ways_take_a_parser(tmp_path: Path) -> None:
         assert (stored.name, stored.parser_sig) == ("t", "csv/1")
         with pytest.raises(ParseError, match="JSON"):
             triptych.ingest_file(kb, folder / "b.json", "d", parser=default_parser())
-        plain = triptych.ingest_directory(kb, folder, "e")
-        assert (plain.added, len(plain.skipped)) == (1, 2)
+        plain = FileParsers([MarkdownParser()], fallback=TextParser())
+        report = triptych.ingest_directory(kb, folder, "e", parser=plain)
+        assert (report.added, len(report.skipped)) == (1, 2)
+        every = triptych.ingest_directory(kb, folder, "f")
+        assert (every.added, len(every.failed)) == (2, 1)
 
 
 # Third parties

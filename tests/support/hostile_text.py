@@ -34,10 +34,9 @@ from triptych.layers.builder.output_validation import gives_away, is_blank, is_o
 from triptych.layers.inline import visible_text
 from triptych.layers.outline import read_outline
 from triptych.layers.sentences import clip
+from triptych.parsing import front_matter
 from triptych.parsing.builder import drop_contents_lines, fit, markdown_safe
-from triptych.parsing.categories import category
 from triptych.parsing.decoding import decode_text
-from triptych.sync import front_matter
 from triptych.sync.patterns import parse_pattern
 from triptych.testing.fakes import fenced_text
 from triptych.text.analyzer import get_analyzer
@@ -152,10 +151,9 @@ CALLS: Mapping[str, Callable[[str], object]] = {
     "text.sentences": split_sentences,
     "text.keywords": extract_keywords,
     "text.tokenizer": lambda text: detect_tokenizer(text).tokenize(text),
-    "categories": category,
     "evaluation.find_passage": lambda text: find_passage(text[:100], text),
     "parsing.building": lambda text: [drop_contents_lines(text), fit(text), markdown_safe(text)],
-    "sync.front_matter": front_matter,
+    "parsing.front_matter": front_matter,
     "sync.parse_pattern": lambda text: parse_pattern(text.encode()),
     "parsing.decode_text": lambda text: [
         decode_text(text.encode()),

@@ -6,17 +6,17 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import triptych
-from support.sync_folder import Desk
-from triptych.sync import ParsedText, TextFileParser
+from support.sync_folder import Desk, TextFiles
+from triptych.parsing import ParsedFile
 from triptych.testing.fakes import FakeEmbedder
 
 __all__ = ["PickyParser", "sync_for_ever"]
 
 
-class PickyParser(TextFileParser):
+class PickyParser(TextFiles):
     """Fails over texts with FAIL in them."""
 
-    def parse(self, name: str, data: bytes) -> ParsedText | None:
+    def parse(self, name: str, data: bytes) -> ParsedFile | None:
         if b"FAIL" in data:
             raise RuntimeError("this cannot be parsed")
         return super().parse(name, data)

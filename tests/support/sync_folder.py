@@ -11,11 +11,19 @@ from typing import Any
 import attrs
 
 import triptych
+from triptych.parsing import FileParsers, MarkdownParser, RestructuredTextParser, TextParser
 from triptych.service import Service
-from triptych.sync import DirectorySync, SyncOptions, SyncParser, SyncReport, SyncRoot
+from triptych.sync import DirectorySync, SyncOptions, SyncReport, SyncRoot
 from triptych.testing.fakes import FakeEmbedder
 
-__all__ = ["Desk", "contents", "desk", "state_of", "until"]
+__all__ = ["Desk", "TextFiles", "contents", "desk", "state_of", "until"]
+
+
+class TextFiles(FileParsers):
+    """Text alone, so that all else is passed over."""
+
+    def __init__(self) -> None:
+        super().__init__([MarkdownParser(), RestructuredTextParser()], fallback=TextParser())
 
 
 @attrs.frozen
@@ -41,7 +49,7 @@ class Desk:
         *,
         key: str = "root",
         prefix: str = "",
-        parser: SyncParser | None = None,
+        parser: FileParsers | None = None,
         path: Path | None = None,
         options: dict[str, Any] | None = None,
         state: str | None = "state",
@@ -52,7 +60,7 @@ class Desk:
             self.kb,
             [root],
             SyncOptions(**(options or {})),
-            parser=parser,
+            parser=TextFiles() if parser is None else parser,
             state=self.path / state if state else None,
             **arguments,
         )

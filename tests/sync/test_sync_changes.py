@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from support.sync_folder import Desk, contents, desk as made_desk
+from support.sync_folder import Desk, TextFiles, contents, desk as made_desk
 from triptych import ChangeEvent, EventKind, RebuildScope
 from triptych.events import join_scopes, scope_of
-from triptych.sync import DirectorySync, ParsedText, TextFileParser
+from triptych.parsing import ParsedFile
+from triptych.sync import DirectorySync
 
 pytestmark = pytest.mark.property
 
@@ -187,8 +188,8 @@ def test_a_folder_that_went_while_it_was_being_read_means_the_dataset(
 ) -> None:
     told: list[list[tuple[str, str]]] = []
 
-    class Moving(TextFileParser):
-        def parse(self, name: str, data: bytes) -> ParsedText | None:
+    class Moving(TextFiles):
+        def parse(self, name: str, data: bytes) -> ParsedFile | None:
             if not told:
                 shutil.rmtree(desk.root / "d")
                 if again:

@@ -10,7 +10,7 @@ import pytest
 
 import triptych
 from support.cli_run import Shell, fresh_shell
-from support.sync_folder import Desk, desk as made_desk
+from support.sync_folder import Desk, TextFiles, desk as made_desk
 from triptych import ValidationError
 from triptych.parsing.generated_folders import GENERATED
 from triptych.records import EventKind
@@ -110,10 +110,12 @@ def test_a_root_of_such_a_name_is_taken(tmp_path: Path, folder: Path) -> None:
 
 def test_a_folder_that_is_ingested_is_judged_likewise(folder: Path) -> None:
     with triptych.open("memory://", embedder="hash") as kb:
-        report = ingest_directory(kb, folder, "d")
+        report = ingest_directory(kb, folder, "d", parser=TextFiles())
         assert [info.name for info in kb.list_documents("d")] == OWN
         assert left_out(report.skipped) == MADE
-        assert ingest_directory(kb, folder, "d", all_folders=True).added == len(MADE)
+        assert ingest_directory(kb, folder, "d", parser=TextFiles(), all_folders=True).added == len(
+            MADE
+        )
         with pytest.raises(ValidationError, match="all_folders"):
             ingest_directory(kb, folder, "d", all_folders=1)  # type: ignore[arg-type]  # the point
     with pytest.raises(ValidationError, match="all_folders"):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_BYTES",
+    "NOT_TOLD",
     "Adopt",
     "AllFolders",
     "DatasetOption",
@@ -30,9 +31,13 @@ __all__ = [
     "MaxBytes",
     "Prefix",
     "tell_generated",
+    "tell_notes",
 ]
 
 MAX_BYTES = 16 * 1024 * 1024
+
+NOT_TOLD = ("hidden", "ignored", "excluded", "the store itself")
+"""Why a file is passed over where its owner has said so, in one way or another."""
 
 _NAMED = 5
 """How many of the folders that are left out a remark names."""
@@ -140,6 +145,14 @@ class Folders:
         opening = attrs.evolve(settings, url="memory://", sources={}) if new else settings
         with wire(opening, create=not dry) as service:
             yield directory_sync(service, settings, roots, options)
+
+
+def tell_notes(output: Output, notes: Sequence[str]) -> None:
+    """The first of the remarks on files that were read."""
+    for note in notes[:_NAMED]:
+        output.note(note)
+    if len(notes) > _NAMED:
+        output.note(f"and {len(notes) - _NAMED} more remarks like these; --json has them all")
 
 
 def tell_generated(output: Output, skipped: Iterable[Skipped]) -> None:

@@ -184,7 +184,8 @@ def _tell(session: Session, made: LayerPlan, report: LayerReport) -> Exit:
 
     output = session.output
     fields = to_json(report)
-    fields["counts"]["kept"] = made.kept
+    calls = fields["counts"].pop("calls")
+    fields["counts"] |= {"kept": made.kept, "calls": calls}
     least = report.least if report.stopped == "max_cost" else math.ceil(report.least or 0)
     for warning in report.warnings:
         output.warn(warning)

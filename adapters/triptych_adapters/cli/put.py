@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from triptych_adapters.cli.exits import Exit, exit_after
-from triptych_adapters.cli.folders import AllFolders, tell_generated
+from triptych_adapters.cli.folders import NOT_TOLD, AllFolders, tell_generated, tell_notes
 from triptych_adapters.cli.session import Session, command, examples, pairs
 
 if TYPE_CHECKING:
-    from triptych.parsing import ParsedFile
-    from triptych.parsing.files import Skipped
-    from triptych.records import Failure, NewDocument, PutReport
-    from triptych_adapters.cli.files import FileToPut
+    from triptych.records import Failure, PutReport
+    from triptych.sync import FileSet
 
 _SHOWN = 5
 """How many of the files that were passed over a remark names."""
@@ -71,17 +69,20 @@ def put(
 
     From a directory it takes the files of every format that has a parser (Markdown, text, HTML,
     source code, notebooks, tables, PDF, office files, …) at any depth, each named by its path from
-    there. Left out is what is hidden, and folders of installed or generated files, such as
-    node_modules or a virtual environment. Unchanged documents cost nothing.
+    there, as sync does. Left out is what is hidden, binary, ignored by a .gitignore or
+    .triptychignore, or in a folder of installed or generated files, such as node_modules or a
+    virtual environment. A file that is named itself is always tried. Unchanged documents cost
+    nothing.
     """
     import attrs
 
-    from triptych.errors import CancelledError, TriptychError, ValidationError
+    from triptych.errors import ValidationError
     from triptych.parsing.registry import not_text
-    from triptych.records import Failure
-    from triptych_adapters.cli.files import find_files
+    from triptych.sync import FileSet, SyncOptions
     from triptych_adapters.cli.progress import shown
     from triptych_backends.parsing import default_parser
+    from triptych_factory.locations import parse_location
+    from triptych_factory.syncing import store_paths
 
     extra = _metadata(metadata or [])
     from_stdin = paths == [Path("-")]
@@ -89,43 +90,32 @@ def put(
         raise ValidationError("- is standard input: put it by itself")
     if from_stdin and name is None:
         raise ValidationError("a document from standard input needs --name")
+    if name is not None and len(paths) != 1:
+        raise ValidationError("--name names a single file: give one file with it")
     parser = default_parser()
-    files: list[FileToPut] = []
-    skipped: list[Skipped] = []
+    store = store_paths(parse_location(session.settings().url))
+    options = SyncOptions(all_folders=all_folders, exclude_paths=store)
+    files = FileSet(dataset, parser=parser, options=options)
+    alone = from_stdin or (len(paths) == 1 and not paths[0].is_dir())
     if not from_stdin:
-        files, skipped = find_files(
-            paths, name=name, endings=parser.endings, all_folders=all_folders
-        )
+        for path in paths:
+            files.add(path, name)
     if if_version is not None and not from_stdin and len(files) != 1:
         raise ValidationError("--if-version goes with a single document")
-    unread: list[Failure] = []
-    notes: list[str] = []
-
-    def document(made: ParsedFile, doc_name: str) -> NewDocument:
-        notes.extend(made.notes)
-        return made.document(doc_name, extra, if_version=if_version)
-
-    def documents() -> Iterator[NewDocument]:
-        if name is not None and from_stdin:
-            parsed = parser.parse(name, sys.stdin.buffer.read())
-            if parsed is None:
-                raise not_text(name)
-            read = document(parsed, name)
-            # A text alone says nothing of metadata: what the document has is kept.
-            yield read if read.metadata else attrs.evolve(read, metadata=None)
-        for file in files:
-            try:
-                yield document(parser.parse_path(file.path), file.name)
-            except CancelledError:
-                raise
-            except TriptychError as error:
-                unread.append(Failure(dataset_id=dataset, name=file.name, error=error))
-
-    alone = from_stdin or (len(files) == 1 and not paths[0].is_dir())
-    # One document is read before the store is opened, so that a mistake leaves no store behind.
-    incoming: Iterator[NewDocument] = iter(list(documents())) if alone else documents()
-    if alone and unread:
-        raise unread[0].error
+    incoming = files.documents(extra, if_version=if_version)
+    if from_stdin and name is not None:
+        parsed = parser.parse(name, sys.stdin.buffer.read())
+        if parsed is None:
+            raise not_text(name)
+        files.notes += parsed.notes
+        read = parsed.document(name, extra, if_version=if_version)
+        # A text alone says nothing of metadata: what the document has is kept.
+        incoming = iter([read if read.metadata else attrs.evolve(read, metadata=None)])
+    elif alone:
+        # One document is read before the store is opened, so that a mistake leaves none behind.
+        incoming = iter(list(incoming))
+        if files.failed:
+            raise files.failed[0].error
     with (
         session.service(create=True) as service,
         shown(session.output, "documents", total=len(files) or None) as progress,
@@ -133,10 +123,10 @@ def put(
         if not alone:
             service.health().require()
         report = service.put_documents(dataset, incoming, progress=progress)
-    failed = (*unread, *report.failed)
+    failed = (*files.failed, *report.failed)
     if alone and failed:
         raise failed[0].error
-    _tell(session, dataset, report, failed, skipped, notes)
+    _tell(session, dataset, report, failed, files)
     done = report.added + report.updated + report.unchanged
     return exit_after([failure.error for failure in failed], done=done)
 
@@ -156,24 +146,20 @@ def _tell(
     dataset: str,
     report: PutReport,
     failed: tuple[Failure, ...],
-    skipped: list[Skipped],
-    notes: list[str],
+    files: FileSet,
 ) -> None:
     import attrs
 
     from triptych.parsing.generated_folders import GENERATED
     from triptych_adapters.wire.schema import to_json
 
-    output = session.output
+    output, skipped, notes = session.output, files.skipped, files.notes
     fields = to_json(attrs.evolve(report, failed=failed))
     for failure in failed:
         output.warn(f"{failure.name}: {failure.error}")
-    for note in notes[:_SHOWN]:
-        output.note(note)
-    if len(notes) > _SHOWN:
-        output.note(f"and {len(notes) - _SHOWN} more remarks like these; --json has them all")
+    tell_notes(output, notes)
     tell_generated(output, skipped)
-    seen = [each for each in skipped if each.reason not in GENERATED | {"hidden"}]
+    seen = [each for each in skipped if each.reason not in GENERATED.union(NOT_TOLD)]
     if seen:
         some = ", ".join(f"{each.name} ({each.reason})" for each in seen[:_SHOWN])
         more = f" and {len(seen) - _SHOWN} more" if len(seen) > _SHOWN else ""

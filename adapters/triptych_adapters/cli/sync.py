@@ -10,6 +10,7 @@ import typer
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.folders import (
     MAX_BYTES,
+    NOT_TOLD,
     Adopt,
     AllFolders,
     DatasetOption,
@@ -21,15 +22,13 @@ from triptych_adapters.cli.folders import (
     MaxBytes,
     Prefix,
     tell_generated,
+    tell_notes,
 )
 from triptych_adapters.cli.session import Session, command, examples
 
 if TYPE_CHECKING:
     from triptych.parsing.files import Skipped
     from triptych.sync import SyncPlan, SyncReport
-
-_NOT_TOLD = ("hidden", "ignored", "excluded", "the store itself")
-"""Why a file is passed over where its owner has said so, in one way or another."""
 
 
 def register(app: typer.Typer) -> None:
@@ -100,6 +99,7 @@ def _tell(session: Session, dataset: str, report: SyncPlan | SyncReport) -> None
         output.warn(f"{failure.name}: {failure.error}")
     _tell_skipped(session, report.skipped)
     tell_generated(output, report.skipped)
+    tell_notes(output, report.notes)
     planned = isinstance(report, SyncPlan)
     fields = to_json(report)
     if output.as_json:
@@ -125,7 +125,7 @@ def _lines(plan: SyncPlan) -> list[str]:
 def _tell_skipped(session: Session, skipped: tuple[Skipped, ...]) -> None:
     from triptych.parsing.generated_folders import GENERATED
 
-    not_told = GENERATED.union(_NOT_TOLD)
+    not_told = GENERATED.union(NOT_TOLD)
     reasons = Counter(each.reason for each in skipped if each.reason not in not_told)
     if reasons:
         some = ", ".join(f"{count} ({reason})" for reason, count in reasons.most_common(5))

@@ -28,6 +28,7 @@ from triptych_adapters.cli.folders import (
     MaxBytes,
     Prefix,
     tell_generated,
+    tell_notes,
 )
 from triptych_adapters.cli.output import SCHEMA, Output, json_text
 from triptych_adapters.cli.session import Session, command, examples
@@ -183,6 +184,8 @@ class _Log:
         if self._directory is not None and self._directory.left_out != self._left_out:
             self._left_out = self._directory.left_out
             tell_generated(self._output, self._left_out)
+        if self._directory is not None and report is not None:
+            tell_notes(self._output, self._directory.notes)
         worked = report is not None and (report.rebuilt or report.removed)
         # The same failure over and over is told once, and so is its end.
         if worked or self._first or problems != self._told:

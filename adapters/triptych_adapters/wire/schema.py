@@ -188,6 +188,7 @@ def _synced(report: SyncPlan | SyncReport, cost: str) -> _Fields:
         "renamed": report.renamed,
         "deleted": report.deleted,
         "failures": report.failed,
+        "notes": report.notes,
         "skipped": report.skipped,
     }
 

@@ -19,7 +19,7 @@ from triptych_backends.parsing.definitions import TooSlowError, definitions
 from triptych_backends.parsing.definitions_process import NoProcessError, definitions_apart
 from triptych_backends.parsing.languages import ENDINGS, LANGUAGES, OTHER_ENDINGS, Language
 
-__all__ = ["CodeParser"]
+__all__ = ["CodeParser", "has_definitions"]
 
 _MOST_CHARACTERS = 4_000_000  # what is larger was written by a program, for programs
 _MOST_HERE = 16_384
@@ -102,6 +102,11 @@ def _definitions(text: str, language: Language, limits: ParseLimits) -> list[Par
     return [
         Part(start=start, end=end, depth=depth, title=title) for start, end, depth, title in found
     ]
+
+
+def has_definitions(ending: str) -> bool:
+    """Whether definitions are found in files of this ending, by what is installed."""
+    return ending in ENDINGS and _is_installed()
 
 
 def _is_installed() -> bool:

@@ -10,19 +10,32 @@ from __future__ import annotations
 import hashlib
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import index
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 
 from triptych.chunking.line_ends import LineEnds
 from triptych.errors import ValidationError
 
-__all__ = ["OUTLINE_KEY", "Locator", "Outline", "Part", "read_outline", "write_outline"]
+__all__ = [
+    "OUTLINE_KEY",
+    "Locator",
+    "Outline",
+    "Outliner",
+    "Part",
+    "read_outline",
+    "write_outline",
+]
 
 OUTLINE_KEY = "triptych.outline"
 """The metadata key. Keys that begin with "triptych." are reserved, and not shown with hits."""
+
+Outliner: TypeAlias = Callable[[str, str], str | None]
+"""From a document's name and text to the value for `OUTLINE_KEY`, "" where there is nothing to say;
+None where the name is of no format that it knows. Deterministic, called from any thread, and never
+raises for what a text holds."""
 
 MAX_LOCATORS = 20_000
 """Of more, every second one is left out until they fit; what is left then spans its neighbour."""

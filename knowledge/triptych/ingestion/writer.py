@@ -8,6 +8,7 @@ import attrs
 
 from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
+from triptych.chunking.outline import Outliner, read_outline
 from triptych.contracts import ChunkRepo, DocumentRepo
 from triptych.errors import (
     CancelledError,
@@ -45,12 +46,18 @@ class Writer:
     """Puts; the Service validates before and reports after."""
 
     def __init__(
-        self, documents: DocumentRepo, chunks: ChunkRepo, deriver: DerivationPipeline, language: str
+        self,
+        documents: DocumentRepo,
+        chunks: ChunkRepo,
+        deriver: DerivationPipeline,
+        language: str,
+        outliner: Outliner | None = None,
     ) -> None:
         self._documents = documents
         self._chunks = chunks
         self._deriver = deriver
         self._language = language
+        self._outliner = outliner
 
     # The dataset's configuration
 
@@ -129,7 +136,7 @@ class Writer:
         """Store and derive one document."""
         deadlines.check("the put")
         self.check_config(dataset_id)
-        stored = self._documents.put(dataset_id, document)
+        stored = self._documents.put(dataset_id, self._outlined(document))
         try:
             failed = self.refresh(dataset_id, [stored]).failed
         except CancelledError:
@@ -158,7 +165,7 @@ class Writer:
         done = 0
         for batch in batches(new_documents(documents, tally)):
             deadlines.check("the bulk put")
-            outcomes = self._store(dataset_id, batch)
+            outcomes = self._store(dataset_id, [self._outlined(each) for each in batch])
             tally.stored(outcomes)
             latest = {o.name: o.document for o in outcomes if o.document is not None}
             try:
@@ -184,6 +191,15 @@ class Writer:
             if progress is not None:
                 progress(Progress(phase="documents", done=done, total=total))
         return tally.report()
+
+    def _outlined(self, document: NewDocument) -> NewDocument:
+        """``document`` with the outline of its text, unless it brings one."""
+        if self._outliner is None or document.outline is not None:
+            return document
+        if read_outline(document.metadata or {}, document.content) is not None:
+            return document
+        outline = self._outliner(document.name, document.content)
+        return document if outline is None else attrs.evolve(document, outline=outline)
 
     def _store(self, dataset_id: str, batch: Sequence[NewDocument]) -> Sequence[PutOutcome]:
         try:

@@ -11,13 +11,13 @@ from triptych.chunking.kinds import MARKDOWN, kind_of
 from triptych.chunking.outline import Locator
 from triptych.parsing.builder import contents_lines
 from triptych.parsing.decoding import DecodedText, decode_text
-from triptych.parsing.files import ENDINGS
+from triptych.parsing.front_matter import front_matter
 from triptych.parsing.parsed import Decode, ParsedFile
 
 __all__ = ["MarkdownParser", "TextParser"]
 
 _MARKDOWN = frozenset((".markdown", ".md", ".mdown", ".mdx"))
-_OTHERS = ENDINGS - _MARKDOWN - {".rst"} | {".jsonl", ".log", ".ndjson"}
+_OTHERS = frozenset((".adoc", ".asciidoc", ".jsonl", ".log", ".ndjson", ".org", ".text", ".txt"))
 
 # What well-known converters write between the text of a page and the next.
 _COMMENT = re.compile(
@@ -32,10 +32,10 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 @attrs.frozen(kw_only=True)
 class TextParser:
-    """Plain text, and every text that has no parser of its own."""
+    """Plain text, and every text that has no parser of its own. Front matter is metadata too."""
 
     decode: Decode = decode_text
-    signature: str = attrs.field(default="text/2", init=False)
+    signature: str = attrs.field(default="text/3", init=False)
     endings: frozenset[str] = attrs.field(default=_OTHERS, init=False)
 
     def recognises(self, data: bytes) -> bool:
@@ -52,10 +52,11 @@ class TextParser:
 
 @attrs.frozen(kw_only=True)
 class MarkdownParser:
-    """Markdown; outside of code, converters' comments and contents lines are left out."""
+    """Markdown; outside of code, converters' comments and contents lines are left out. Front matter
+    is metadata too."""
 
     decode: Decode = decode_text
-    signature: str = attrs.field(default="markdown/2", init=False)
+    signature: str = attrs.field(default="markdown/3", init=False)
     endings: frozenset[str] = attrs.field(default=_MARKDOWN, init=False)
 
     def recognises(self, data: bytes) -> bool:
@@ -77,8 +78,9 @@ class MarkdownParser:
 def _cleaned(decoded: DecodedText, signature: str, *, comments: bool) -> ParsedFile:
     """The text as it is, or without some lines: then locators lead back to the lines."""
     text, notes = decoded.text, decoded.notes
+    metadata = front_matter(text)
     if _MAY_HOLD.search(text) is None:
-        return ParsedFile(content=text, parser_sig=signature, notes=notes)
+        return ParsedFile(content=text, metadata=metadata, parser_sig=signature, notes=notes)
     kept: list[tuple[int, str]] = []
     left_out = False
     lines = list(_lines(text))
@@ -93,9 +95,10 @@ def _cleaned(decoded: DecodedText, signature: str, *, comments: bool) -> ParsedF
         if not drop:
             kept.append((number, line))
     if not left_out:
-        return ParsedFile(content=text, parser_sig=signature, notes=notes)
+        return ParsedFile(content=text, metadata=metadata, parser_sig=signature, notes=notes)
     return ParsedFile(
         content="".join(line for _, line in kept),
+        metadata=metadata,
         parser_sig=signature,
         locators=tuple(line_locators(kept)),
         notes=notes,

@@ -51,14 +51,17 @@ class FileParsers:
         """Whether the ending of ``name`` has a parser."""
         return _ending(name) in self._by_ending
 
-    def signature(self, name: str) -> str:
+    def signature(self, name: str, data: bytes | None = None) -> str:
         """What reads files of this name: another signature may read them otherwise.
 
-        Where the bytes decide, it is that of all parsers that they decide between.
+        Where the bytes decide, and are not given, it is that of all parsers that they decide
+        between.
         """
         known = self._by_ending.get(_ending(name))
         if known is not None:
             return known.signature
+        if data is not None:
+            return self.parser_for(name, data).signature
         return ";".join(each.signature for each in (*self.parsers, self.fallback))
 
     def parser_for(self, name: str, data: bytes) -> FileParser:
@@ -69,7 +72,8 @@ class FileParsers:
         return next((each for each in self.parsers if each.recognises(data)), self.fallback)
 
     def parse(self, name: str, data: bytes) -> ParsedFile | None:
-        """The text of the file ``name`` whose bytes are ``data``, with its SHA-256.
+        """The text of the file ``name`` whose bytes are ``data``, with its SHA-256
+        and the signature of its parser.
 
         None where they are binary, and of no format that there is a parser for.
 
@@ -100,7 +104,11 @@ class FileParsers:
                 f"{name!r} holds more than {self.limits.max_characters:,} characters of text: "
                 "split it, or raise max_characters of ParseLimits"
             )
-        return attrs.evolve(parsed, original_sha256=hashlib.sha256(data).hexdigest())
+        return attrs.evolve(
+            parsed,
+            original_sha256=hashlib.sha256(data).hexdigest(),
+            parser_sig=self.signature(name, data),
+        )
 
     def parse_path(self, path: Path, *, name: str | None = None) -> ParsedFile:
         """`parse` of a file on disk, of which no more is read than the limits allow.

@@ -20,6 +20,7 @@ __all__ = [
     "document_content",
     "layer_content",
     "optional_metadata",
+    "optional_outline",
     "optional_version",
     "provenance",
     "summary_part",
@@ -136,6 +137,11 @@ def layer_content(text: object) -> str:
 
 def summary_part(text: object) -> str:
     return check_text(text, "a summary's name or abstract")
+
+
+def optional_outline(outline: Any) -> str | None:
+    """`check_text`, but None for None."""
+    return None if outline is None else check_text(outline, "an outline")
 
 
 def provenance(text: object) -> str:

@@ -11,6 +11,7 @@ from triptych.records.checks import (
     check_document_name,
     document_content,
     optional_metadata,
+    optional_outline,
     optional_version,
     provenance,
     summary_part,
@@ -32,7 +33,8 @@ class NewDocument:
     …), where its first heading and its name's ending should not decide. ``if_version`` is the
     version it must still have in the store (0: it must not exist), None for any.
 
-    ``metadata`` None keeps what the document has; ``{}`` empties it.
+    ``metadata`` None keeps what the document has; ``{}`` empties it. ``outline`` then goes into the
+    metadata, under `triptych.chunking.OUTLINE_KEY`: "" removes what is there, None leaves it.
     """
 
     name: str = attrs.field(converter=check_document_name)
@@ -41,6 +43,7 @@ class NewDocument:
     if_version: int | None = attrs.field(default=None, converter=optional_version)
     original_sha256: str = attrs.field(default="", converter=provenance)
     parser_sig: str = attrs.field(default="", converter=provenance)
+    outline: str | None = attrs.field(default=None, converter=optional_outline)
 
 
 @attrs.frozen(kw_only=True, slots=True)

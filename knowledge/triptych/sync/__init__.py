@@ -6,8 +6,7 @@
 """
 
 from triptych.sync.directory import DirectorySync
-from triptych.sync.front_matter import front_matter
-from triptych.sync.parsing import Parsed, ParsedText, SyncParser, TextFileParser
+from triptych.sync.file_set import FileSet
 from triptych.sync.polling import PollingNotifier
 from triptych.sync.read_ahead import MetadataFunction, SourceFile
 from triptych.sync.report import SyncPlan, SyncReport
@@ -16,16 +15,12 @@ from triptych.sync.roots import MARK, SyncOptions, SyncRoot
 __all__ = [
     "MARK",
     "DirectorySync",
+    "FileSet",
     "MetadataFunction",
-    "Parsed",
-    "ParsedText",
     "PollingNotifier",
     "SourceFile",
     "SyncOptions",
-    "SyncParser",
     "SyncPlan",
     "SyncReport",
     "SyncRoot",
-    "TextFileParser",
-    "front_matter",
 ]

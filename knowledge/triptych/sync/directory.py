@@ -8,13 +8,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from triptych._internal.progress import ProgressCallback
+from triptych._open import every_format
 from triptych.errors import NotFoundError, TriptychError, ValidationError
+from triptych.parsing import FileParsers
 from triptych.parsing.files import Skipped
 from triptych.parsing.generated_folders import GENERATED
 from triptych.records import ChangeEvent, EventKind, RebuildReport, RebuildScope, check_text
 from triptych.service import Service
 from triptych.sync.changes import events_of
-from triptych.sync.parsing import SyncParser, TextFileParser
 from triptych.sync.read_ahead import FileReader, MetadataFunction
 from triptych.sync.report import SyncPlan, SyncReport
 from triptych.sync.roots import SyncOptions, SyncRoot, check_roots
@@ -52,7 +53,7 @@ class DirectorySync:
         roots: Sequence[SyncRoot],
         options: SyncOptions | None = None,
         *,
-        parser: SyncParser | None = None,
+        parser: FileParsers | None = None,
         metadata: MetadataFunction | None = None,
         metadata_sig: str = "",
         state: Path | None = None,
@@ -63,7 +64,7 @@ class DirectorySync:
             service: the knowledge base; it is not closed from here.
             roots: the folders. Where two give a document one name, the first one does.
             options: which files are taken, and how.
-            parser: makes documents of files; None takes text in any of the usual encodings.
+            parser: makes documents of files; None takes every format that is installed.
             metadata: adds metadata to a file's own.
             metadata_sig: a version of that function: another one asks it again for every file.
             state: the folder for what is remembered of files between two runs. It may be deleted
@@ -74,7 +75,7 @@ class DirectorySync:
         """
         self._service = service
         self._options = options or SyncOptions()
-        self._parser = TextFileParser() if parser is None else parser
+        self._parser = every_format() if parser is None else parser
         self._state = state
         self._roots = [
             (root, Scanner(root.path, self._options, self._parser.takes))
@@ -91,6 +92,7 @@ class DirectorySync:
         self._known: dict[SyncRoot, dict[str, FileRecord]] = {}
         self._linked: set[str] = set()
         self._left_out: dict[str, tuple[Skipped, ...]] = {}
+        self._notes: dict[str, tuple[str, ...]] = {}
         self._running: dict[str, Sequence[str] | None] = {}
 
     @property
@@ -107,6 +109,11 @@ class DirectorySync:
     def left_out(self) -> tuple[Skipped, ...]:
         """The folders of installed or generated files that the last syncs of all files left out."""
         return tuple(each for found in self._left_out.values() for each in found)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The notes of the last sync of each dataset, as in `SyncReport`."""
+        return tuple(note for found in self._notes.values() for note in found)
 
     def sync(self, *, progress: ProgressCallback | None = None) -> SyncReport:
         """Bring every document up to date with its file.
@@ -196,6 +203,7 @@ class DirectorySync:
                 self._linked.discard(dataset_id)
                 generated = (each for each in report.skipped if each.reason in GENERATED)
                 self._left_out[dataset_id] = tuple(generated)
+            self._notes[dataset_id] = report.notes
             if one.links:
                 self._linked.add(dataset_id)
             return report

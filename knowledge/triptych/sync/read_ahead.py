@@ -16,16 +16,23 @@ from triptych.errors import (
     TriptychError,
     ValidationError,
 )
-from triptych.parsing.categories import category
+from triptych.parsing import FileParsers
 from triptych.records import DerivedSig, DocumentInfo, NewDocument
 from triptych.signatures import content_sha256
 from triptych.sync.file_bytes import read_file
 from triptych.sync.inventory import File
-from triptych.sync.parsing import SyncParser
 from triptych.sync.roots import MARK
 from triptych.sync.state import LEFT_OUT, FileRecord, outcome_of
 
-__all__ = ["FileReader", "MetadataFunction", "ParsedCandidate", "SourceFile", "Task", "is_fresh"]
+__all__ = [
+    "FileReader",
+    "MetadataFunction",
+    "ParsedCandidate",
+    "SourceFile",
+    "Task",
+    "file_error",
+    "is_fresh",
+]
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -63,7 +70,7 @@ class ParsedCandidate:
     """What is to be done for a file.
 
     ``same`` says of what is to be put that it is what the store has: only its chunks, or what is
-    known of its origin, may be behind.
+    known of its origin, may be behind. ``notes`` are the parser's.
     """
 
     task: Task
@@ -73,6 +80,7 @@ class ParsedCandidate:
     content_sha256: str = ""
     same: bool = False
     error: Exception | None = None
+    notes: tuple[str, ...] = ()
 
 
 def is_fresh(sig: DerivedSig | None, info: DocumentInfo, chunker: str, embedder: str) -> bool:
@@ -90,7 +98,7 @@ class FileReader:
 
     def __init__(
         self,
-        parser: SyncParser,
+        parser: FileParsers,
         metadata: MetadataFunction | None,
         metadata_sig: str,
         *,
@@ -119,7 +127,7 @@ class FileReader:
         except CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 - one file's failure is its own
-            told = error if isinstance(error, TriptychError) else _told(task.file, error)
+            told = file_error(task.file.root.path / task.file.relative, error)
             gone = isinstance(error, FileNotFoundError | NotADirectoryError)
             return ParsedCandidate(task=task, outcome="vanished" if gone else "failed", error=told)
 
@@ -134,7 +142,7 @@ class FileReader:
             before = self._as_before(task, attrs.evolve(task.known, stat=stat))
             if before is not None:
                 return before
-        elif self._came_of(task, sha256, signature):
+        elif self._came_of(task, sha256, self._signature(file.name, data)):
             assert info is not None
             outcome = outcome_of(info.content_sha256, info.metadata)
             return ParsedCandidate(
@@ -144,7 +152,7 @@ class FileReader:
         if parsed is None:
             known = FileRecord(stat, sha256, signature, LEFT_OUT)
             return ParsedCandidate(task=task, outcome="left out", known=known)
-        metadata = {"category": category(file.name), **parsed.metadata}
+        metadata = dict(parsed.metadata)
         if self._metadata is not None:
             shown = SourceFile(
                 name=file.name,
@@ -160,7 +168,7 @@ class FileReader:
             metadata=metadata,
             if_version=0 if info is None else info.version,
             original_sha256=sha256,
-            parser_sig=signature,
+            parser_sig=self._signature(file.name, data),
         )
         content = content_sha256(document.content)
         self._check_owner(task, content)
@@ -171,6 +179,7 @@ class FileReader:
             document=document,
             content_sha256=content,
             same=info is not None and info.content_sha256 == content and info.metadata == metadata,
+            notes=parsed.notes,
         )
 
     def _as_before(self, task: Task, known: FileRecord) -> ParsedCandidate | None:
@@ -212,8 +221,8 @@ class FileReader:
             actual=info.version,
         )
 
-    def _signature(self, name: str) -> str:
-        return f"sync/1 {self._parser.signature(name)} {self._metadata_sig}".rstrip()
+    def _signature(self, name: str, data: bytes | None = None) -> str:
+        return f"{self._parser.signature(name, data)} {self._metadata_sig}".rstrip()
 
 
 def _described(function: MetadataFunction, file: SourceFile) -> Mapping[str, str]:
@@ -234,13 +243,15 @@ def _described(function: MetadataFunction, file: SourceFile) -> Mapping[str, str
     return found
 
 
-def _told(file: File, error: Exception) -> TriptychError:
-    path = str(file.root.path / file.relative)
+def file_error(path: Path, error: Exception) -> TriptychError:
+    """What is told of the file at ``path`` when reading or parsing it raised ``error``."""
+    if isinstance(error, TriptychError):
+        return error
     if isinstance(error, OSError):
         told: TriptychError = NotAvailableError(
-            f"{path!r} cannot be read: {error.strerror or error}"
+            f"{str(path)!r} cannot be read: {error.strerror or error}"
         )
     else:
-        told = ValidationError(f"{path!r} cannot be parsed ({type(error).__name__}: {error})")
+        told = ValidationError(f"{str(path)!r} cannot be parsed ({type(error).__name__}: {error})")
     told.__cause__ = error
     return told

@@ -23,6 +23,7 @@ class SyncReport:
         renamed: (old name, new name) of documents whose content is now under another name.
         deleted: names of documents whose file is gone or no longer taken.
         skipped: files and folders that were passed over, and why.
+        notes: remarks on files that were read: an encoding that was guessed, for one.
         failed: what could not be done, by document name; of a folder that cannot be read, the
             name ends in a slash. The last good version serves, and the next sync tries again.
         chunks, embedded, reused: as in `PutReport`.
@@ -36,6 +37,7 @@ class SyncReport:
     renamed: tuple[tuple[str, str], ...] = ()
     deleted: tuple[str, ...] = ()
     skipped: tuple[Skipped, ...] = ()
+    notes: tuple[str, ...] = ()
     failed: tuple[Failure, ...] = ()
     chunks: int = 0
     embedded: int = 0
@@ -84,6 +86,7 @@ class SyncPlan:
     renamed: tuple[tuple[str, str], ...] = ()
     deleted: tuple[str, ...] = ()
     skipped: tuple[Skipped, ...] = ()
+    notes: tuple[str, ...] = ()
     failed: tuple[Failure, ...] = ()
     chunks: int = 0
     embedded: int = 0

@@ -107,6 +107,7 @@ class SyncRun:
             renamed=moved,
             deleted=tuple(i.name for i in gone if i.name not in {old for old, _ in moved}),
             skipped=_skipped(work),
+            notes=tuple(note for each in work.done for note in each.notes),
             failed=(*work.inventory.failed, *_failures(self._dataset_id, work)),
             chunks=cost.chunks,
             embedded=cost.embedded,
@@ -144,6 +145,7 @@ class SyncRun:
             renamed=moved,
             deleted=tuple(name for name in deleted if name not in {old for old, _ in moved}),
             skipped=_skipped(work),
+            notes=tuple(note for each in work.done for note in each.notes),
             failed=(
                 *work.inventory.failed,
                 *_failures(self._dataset_id, work, but=again),

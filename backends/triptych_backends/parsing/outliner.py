@@ -1,0 +1,37 @@
+"""The outline of a text that is put by itself: that of a file of its name."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from triptych.chunking.outline import OUTLINE_KEY
+from triptych.errors import CancelledError, TriptychError
+from triptych.parsing import FileParser, JsonParser, YamlParser
+from triptych_backends.parsing.code import CodeParser, has_definitions
+
+__all__ = ["outline_of"]
+
+_KEYS: tuple[FileParser, ...] = (JsonParser(), YamlParser())
+
+
+def outline_of(name: str, content: str) -> str | None:
+    """What a parser of the name's ending leaves under `OUTLINE_KEY`, where it keeps the text as it
+    is: source code of a language whose grammar is installed, JSON and YAML.
+
+    None for every other name, and for a text that is not of its format.
+    """
+    ending = PurePosixPath(name).suffix.lower()
+    parser: FileParser | None = CodeParser() if has_definitions(ending) else None
+    if parser is None:
+        parser = next((each for each in _KEYS if ending in each.endings), None)
+    if parser is None:
+        return None
+    try:
+        parsed = parser.parse(name, content.encode("utf-8"))
+    except CancelledError:
+        raise
+    except TriptychError:
+        return None  # as a text without structure, it can be put all the same
+    if parsed is None or parsed.content != content:
+        return None
+    return parsed.metadata.get(OUTLINE_KEY, "")
