@@ -19,10 +19,10 @@ def _memory(location: Location, settings: Settings) -> Store:
 
 
 def _sqlite(location: Location, settings: Settings) -> Store:
-    from triptych_backends.sql import SqlStore
+    from triptych_backends.sqlite import SqliteStore
 
     assert location.path is not None
-    return SqlStore.open(
+    return SqliteStore.open(
         location.path,
         read_only=settings.read_only,
         lock_timeout=settings.lock_timeout,

@@ -16,7 +16,7 @@ from triptych.diagnostics.health import dataset_checks
 from triptych.records import DatasetConfig, DatasetStats
 from triptych_adapters.cli.exits import Exit, exit_for
 from triptych_backends.embedders.hashing import HashEmbedder
-from triptych_backends.sql import SqlStore
+from triptych_backends.sqlite import SqliteStore
 
 pytestmark = pytest.mark.process
 
@@ -104,7 +104,7 @@ def test_what_fails_the_health_check_ends_long_work_before_it_begins(
         "dataset 'default'",
     }
     monkeypatch.setenv("TRIPTYCH_LOCK_TIMEOUT", "0.05")
-    with SqlStore.open(shell.directory / "kb.db") as other, other.database.writing():
+    with SqliteStore.open(shell.directory / "kb.db") as other, other.database.writing():
         ran = shell("status", "--json")
         assert ran.code == 5
         assert "lock_timeout" in ran.json["problems"][0]

@@ -13,7 +13,7 @@ from triptych.contracts import Capabilities
 from triptych.repositories import Repositories, capabilities_of
 from triptych.testing import BackendConformance, Harness, ServiceTests
 from triptych_backends.memory import MemoryStore
-from triptych_backends.sql import SqlStore
+from triptych_backends.sqlite import SqliteStore
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ class TestServiceOnDefaults(ServiceTests):
 
 
 def test_what_a_store_is_capable_of_is_found_in_it_and_its_repositories(tmp_path: Path) -> None:
-    with MemoryStore() as memory, SqlStore.open(tmp_path / "kb.db") as sql:
+    with MemoryStore() as memory, SqliteStore.open(tmp_path / "kb.db") as sql:
         for store in (memory, sql):
             found = capabilities_of(store)
             assert None not in attrs.astuple(found, recurse=False)

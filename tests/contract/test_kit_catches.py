@@ -37,7 +37,7 @@ from triptych.testing.races import DELETES, PUTS, REBUILDS, RaceTests
 from triptych.testing.search import SearchTests
 from triptych_backends.memory import MemoryStore
 from triptych_backends.memory.truth import Truth
-from triptych_backends.sql import SqlStore
+from triptych_backends.sqlite import SqliteStore
 
 Around = Callable[..., Any]
 
@@ -753,7 +753,7 @@ class AcknowledgesEarly:
 
 def open_early(path: str) -> Any:
     """A SQLite store with such layers, for the process that is killed."""
-    store = SqlStore.open(path)
+    store = SqliteStore.open(path)
     return FailingStore(store, store.documents, store.chunks, AcknowledgesEarly(store.layers))
 
 
@@ -761,10 +761,10 @@ def test_kill_shows_what_was_acknowledged_too_early(tmp_path: Path) -> None:
     def killed(opener: str, seed: int) -> None:
         path = str(tmp_path / f"{opener.partition(':')[2]} {seed}.db")
         child = Child(opener=opener, argument=path)
-        harness = Harness(open=lambda: SqlStore.open(path), persistent=True, child=child)
+        harness = Harness(open=lambda: SqliteStore.open(path), persistent=True, child=child)
         CrashTests().test_killed_process_loses_nothing_it_acknowledged(harness, seed)
 
-    killed("triptych_backends.sql:SqlStore.open", 2)
+    killed("triptych_backends.sqlite:SqliteStore.open", 2)
     with pytest.raises(AssertionError):
         killed(f"{__name__}:open_early", 2)
 

@@ -10,12 +10,12 @@ from triptych.records import Candidate, Filter, LayerQuery
 from triptych.testing import Harness, assert_backends_rank_alike
 from triptych_backends.filesystem import FilesStore
 from triptych_backends.memory import MemoryStore
-from triptych_backends.sql import SqlStore
+from triptych_backends.sqlite import SqliteStore
 
 
 def test_sqlite_ranks_as_memory_does(tmp_path: Path) -> None:
     assert_backends_rank_alike(
-        Harness(open=MemoryStore), Harness(open=lambda: SqlStore.open(tmp_path / "kb.db"))
+        Harness(open=MemoryStore), Harness(open=lambda: SqliteStore.open(tmp_path / "kb.db"))
     )
 
 

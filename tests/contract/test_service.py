@@ -10,7 +10,7 @@ from triptych.testing import Harness
 from triptych.testing.service import ServiceTests
 from triptych_backends.filesystem import FilesStore
 from triptych_backends.memory import MemoryStore
-from triptych_backends.sql import SqlStore
+from triptych_backends.sqlite import SqliteStore
 
 
 class TestMemory(ServiceTests):
@@ -22,7 +22,7 @@ class TestMemory(ServiceTests):
 class TestSqlite(ServiceTests):
     @pytest.fixture
     def harness(self, tmp_path: Path) -> Harness:
-        return Harness(open=lambda: SqlStore.open(tmp_path / "kb.db"), persistent=True)
+        return Harness(open=lambda: SqliteStore.open(tmp_path / "kb.db"), persistent=True)
 
 
 class TestFilesystem(ServiceTests):

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from triptych.testing import BackendConformance, Child, Contents, Harness
-from triptych_backends.sql import SqlStore
+from triptych_backends.sqlite import SqliteStore
 
 
-def raw(store: SqlStore, dataset: str) -> Contents:
+def raw(store: SqliteStore, dataset: str) -> Contents:
     """A dataset's contents, read by the driver alone."""
     driver = sqlite3.connect(store.path)
     try:
@@ -51,9 +51,9 @@ class TestSqlite(BackendConformance):
     def harness(self, tmp_path: Path) -> Harness:
         path = tmp_path / "kb.db"
         return Harness(
-            open=lambda: SqlStore.open(path),
+            open=lambda: SqliteStore.open(path),
             persistent=True,
             shared=True,
-            child=Child(opener="triptych_backends.sql:SqlStore.open", argument=str(path)),
+            child=Child(opener="triptych_backends.sqlite:SqliteStore.open", argument=str(path)),
             raw=raw,
         )

@@ -19,7 +19,7 @@ from triptych.errors import CancelledError, ProviderError, StoreError, StoreLock
 from triptych.repositories import Repositories
 from triptych.testing import Failing, FakeEmbedder
 from triptych_backends.memory import MemoryStore
-from triptych_backends.sql import SqlStore
+from triptych_backends.sqlite import SqliteStore
 
 MANY = {f"n{number:04}": f"text number {number}" for number in range(2100)}
 
@@ -102,7 +102,7 @@ def test_an_embedder_that_returns_nonsense_is_told(path: Path) -> None:
 def test_a_locked_store_fails_its_check(path: Path, kb: Service) -> None:
     kb.put_document("d", "a", "text")
     with (
-        SqlStore.open(path) as other,
+        SqliteStore.open(path) as other,
         triptych.open(path, embedder=None, lock_timeout=0.05) as waiting,
         other.database.writing(),
     ):

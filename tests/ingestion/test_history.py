@@ -33,7 +33,7 @@ from triptych.errors import SchemaVersionError
 from triptych.testing import FakeEmbedder
 from triptych_backends.filesystem import FilesStore
 from triptych_backends.memory import MemoryStore
-from triptych_backends.sql import SqlStore
+from triptych_backends.sqlite import SqliteStore
 
 pytestmark = pytest.mark.process
 
@@ -191,7 +191,7 @@ def test_keeping_fewer_cuts_at_the_next_change(opened: Open) -> None:
         assert versions(kb) == [8]
 
 
-@pytest.mark.parametrize("store", [MemoryStore, SqlStore.open, FilesStore.open])
+@pytest.mark.parametrize("store", [MemoryStore, SqliteStore.open, FilesStore.open])
 def test_a_store_checks_how_many_it_is_to_keep(store: Any, tmp_path: Path) -> None:
     places = [] if store is MemoryStore else [tmp_path / "kb"]
     for wrong in (-1, None, "3", True):
@@ -387,7 +387,7 @@ def test_a_damaged_version_is_named_and_the_document_is_not_lost(tmp_path: Path)
                 store.documents.get_version("d", "a", 1)
         assert store.documents.put("d", NewDocument(name="a", content="three")).version == 3
     path = tmp_path / "kb.db"
-    with SqlStore.open(path) as sql:
+    with SqliteStore.open(path) as sql:
         for content in ("one", "two"):
             sql.documents.put("d", NewDocument(name="a", content=content))
         driver = sqlite3.connect(path)
@@ -402,7 +402,7 @@ def test_a_damaged_version_is_named_and_the_document_is_not_lost(tmp_path: Path)
 
 def test_a_store_of_the_schema_before_is_migrated(tmp_path: Path) -> None:
     path = tmp_path / "kb.db"
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         store.documents.put("d", NewDocument(name="a", content="one"))
     driver = sqlite3.connect(path)
     driver.execute("DROP TABLE document_version")
@@ -414,8 +414,8 @@ def test_a_store_of_the_schema_before_is_migrated(tmp_path: Path) -> None:
     driver.commit()
     driver.close()
     with pytest.raises(SchemaVersionError, match="open it for writing once"):
-        SqlStore.open(path, read_only=True)
-    with SqlStore.open(path) as store:
+        SqliteStore.open(path, read_only=True)
+    with SqliteStore.open(path) as store:
         assert [info.version for info in store.documents.versions("d", "a")] == [1]
         store.documents.put("d", NewDocument(name="a", content="two"))
         old = store.documents.get_version("d", "a", 1)

@@ -16,7 +16,7 @@ from triptych.records import NewDocument, SourceDocument
 from triptych.testing.history import loaded
 from triptych_backends.filesystem import FilesStore
 from triptych_backends.memory import MemoryStore
-from triptych_backends.sql import SqlStore
+from triptych_backends.sqlite import SqliteStore
 
 pytestmark = pytest.mark.property
 
@@ -40,7 +40,7 @@ def test_history_is_the_last_versions(
     store: Any = (
         MemoryStore(history=most)
         if kind == "memory"
-        else (SqlStore if kind == "sqlite" else FilesStore).open(place, history=most)
+        else (SqliteStore if kind == "sqlite" else FilesStore).open(place, history=most)
     )
     made: list[SourceDocument] = []
     batch: list[NewDocument] = []

@@ -14,7 +14,7 @@ from triptych.records import NewDocument
 from triptych.repositories import Repositories
 from triptych.testing import Failing, FakeEmbedder
 from triptych_backends.memory import MemoryStore
-from triptych_backends.sql import SqlStore
+from triptych_backends.sqlite import SqliteStore
 
 
 class Before(Failing):
@@ -37,7 +37,7 @@ class Before(Failing):
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     kind = request.param
-    with MemoryStore() if kind == "memory" else SqlStore.open(tmp_path / "kb.db") as opened:
+    with MemoryStore() if kind == "memory" else SqliteStore.open(tmp_path / "kb.db") as opened:
         yield opened
 
 

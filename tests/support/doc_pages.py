@@ -65,7 +65,7 @@ CAMEL_HOMES = (
     "triptych_backends.memory",
     "triptych_backends.parsing",
     "triptych_backends.providers",
-    "triptych_backends.sql",
+    "triptych_backends.sqlite",
     "triptych_backends.watching",
     "builtins",
 )

@@ -160,7 +160,7 @@ class FolderMachine(RuleBasedStateMachine):
     def sync_is_killed(self, delay: float) -> None:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(
-            ["support.sync_child", "triptych_factory", "triptych_backends.sql"]
+            ["support.sync_child", "triptych_factory", "triptych_backends.sqlite"]
         )
         ours, theirs = context.Pipe(duplex=False)
         child = context.Process(target=sync_for_ever, args=(str(self.path), theirs))

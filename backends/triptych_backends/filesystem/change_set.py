@@ -39,7 +39,8 @@ from triptych_backends.filesystem.workspace import Workspace
 from triptych_backends.sql import chunk_sets, deletes
 from triptych_backends.sql.document_rows import DocumentRow, read_rows, write_rows
 from triptych_backends.sql.layers import write_layer
-from triptych_backends.sql.transaction import Dataset, Transaction, find_dataset
+from triptych_backends.sql.transaction import Dataset, find_dataset
+from triptych_backends.sqlite.connection import SqliteTransaction
 
 __all__ = ["ChangeSet"]
 
@@ -393,7 +394,7 @@ class ChangeSet:
             glance.name, glance.kind, glance.path, glance.digest, seen, side, glance.looked
         )
 
-    def _mirror(self, tx: Transaction) -> None:
+    def _mirror(self, tx: SqliteTransaction) -> None:
         home = self.home
         dataset = tx.dataset(home.id, live=home.live)
         if self._ended:
@@ -417,7 +418,7 @@ class ChangeSet:
         else:
             chunk_sets.configure(tx, home.id, home.config, dataset.config)
 
-    def _mirror_documents(self, tx: Transaction, dataset: Dataset) -> None:
+    def _mirror_documents(self, tx: SqliteTransaction, dataset: Dataset) -> None:
         rows = read_rows(tx, dataset, self._documents, self.workspace.where)
         for name, (sidecar, content) in self._documents.items():
             row = rows.get(name)
@@ -454,7 +455,7 @@ class ChangeSet:
                     stat_cache.forget_node(tx, fold(path), path)
 
 
-def _keep_nodes(tx: Transaction, path: str) -> None:
+def _keep_nodes(tx: SqliteTransaction, path: str) -> None:
     parts = path.split("/")
     for end in range(1, len(parts)):
         way = "/".join(parts[:end])

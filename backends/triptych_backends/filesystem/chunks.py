@@ -9,17 +9,17 @@ from triptych_backends.filesystem.checks import examine_files, mend_files
 from triptych_backends.filesystem.diagnostics import list_problems
 from triptych_backends.filesystem.mirror import mirrored
 from triptych_backends.filesystem.writer import Writer
-from triptych_backends.sql.chunks import SqlChunks
+from triptych_backends.sqlite.chunks import SqliteChunks
 
 __all__ = ["FilesChunks"]
 
 
 class FilesChunks:
-    """`ChunkRepo` over a `FilesStore`, with the capabilities of `SqlChunks`."""
+    """`ChunkRepo` over a `FilesStore`, with the capabilities of `SqliteChunks`."""
 
     in_process = True
 
-    def __init__(self, writer: Writer, mirror: SqlChunks) -> None:
+    def __init__(self, writer: Writer, mirror: SqliteChunks) -> None:
         self.writer = writer
         self.mirror = mirror
 
@@ -74,19 +74,19 @@ class FilesChunks:
             change.commit()
         self.mirror.delete_by_dataset(dataset_id)
 
-    config = mirrored(SqlChunks.config)
-    configs = mirrored(SqlChunks.configs)
-    get_doc_sig = mirrored(SqlChunks.get_doc_sig)
-    get_doc_sigs = mirrored(SqlChunks.get_doc_sigs)
-    doc_names = mirrored(SqlChunks.doc_names)
-    replace = mirrored(SqlChunks.replace)
-    replace_many = mirrored(SqlChunks.replace_many)
-    update_source_version = mirrored(SqlChunks.update_source_version)
-    delete_by_doc = mirrored(SqlChunks.delete_by_doc)
-    known_vectors = mirrored(SqlChunks.known_vectors)
-    search = mirrored(SqlChunks.search)
-    search_docs = mirrored(SqlChunks.search_docs)
-    search_docs_by_vector = mirrored(SqlChunks.search_docs_by_vector)
-    fetch = mirrored(SqlChunks.fetch)
-    fetch_docs = mirrored(SqlChunks.fetch_docs)
-    iter_chunks = mirrored(SqlChunks.iter_chunks)
+    config = mirrored(SqliteChunks.config)
+    configs = mirrored(SqliteChunks.configs)
+    get_doc_sig = mirrored(SqliteChunks.get_doc_sig)
+    get_doc_sigs = mirrored(SqliteChunks.get_doc_sigs)
+    doc_names = mirrored(SqliteChunks.doc_names)
+    replace = mirrored(SqliteChunks.replace)
+    replace_many = mirrored(SqliteChunks.replace_many)
+    update_source_version = mirrored(SqliteChunks.update_source_version)
+    delete_by_doc = mirrored(SqliteChunks.delete_by_doc)
+    known_vectors = mirrored(SqliteChunks.known_vectors)
+    search = mirrored(SqliteChunks.search)
+    search_docs = mirrored(SqliteChunks.search_docs)
+    search_docs_by_vector = mirrored(SqliteChunks.search_docs_by_vector)
+    fetch = mirrored(SqliteChunks.fetch)
+    fetch_docs = mirrored(SqliteChunks.fetch_docs)
+    iter_chunks = mirrored(SqliteChunks.iter_chunks)

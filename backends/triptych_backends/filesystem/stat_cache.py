@@ -17,7 +17,7 @@ import attrs
 
 from triptych_backends.filesystem.disk import FileStat
 from triptych_backends.filesystem.formats import Sidecar
-from triptych_backends.sql.sqlite import Session
+from triptych_backends.sqlite.connection import SqliteSession
 
 __all__ = [
     "RACY",
@@ -97,7 +97,7 @@ class TrackedFile:
     sidecar: Sidecar
 
 
-def has_tables(session: Session) -> bool:
+def has_tables(session: SqliteSession) -> bool:
     """Whether `create_tables` was done."""
     found = session.driver.execute(
         "SELECT count(*) FROM sqlite_master WHERE name LIKE 'files\\_%' ESCAPE '\\' "
@@ -106,24 +106,24 @@ def has_tables(session: Session) -> bool:
     return bool(found[0] == len(_TABLES))
 
 
-def create_tables(session: Session) -> None:
+def create_tables(session: SqliteSession) -> None:
     """Make the tables of this module."""
     for statement in _TABLES:
         session.driver.execute(statement)
 
 
-def find_document(session: Session, dataset: str, name: str) -> TrackedFile | None:
+def find_document(session: SqliteSession, dataset: str, name: str) -> TrackedFile | None:
     """A document that is mirrored."""
     row = session.driver.execute(f"{_DOCUMENTS} AND f.name = ?", [dataset, name]).fetchone()
     return None if row is None else _tracked_file(row)
 
 
-def find_documents(session: Session, dataset: str) -> list[TrackedFile]:
+def find_documents(session: SqliteSession, dataset: str) -> list[TrackedFile]:
     """Every document of the dataset that is mirrored."""
     return [_tracked_file(row) for row in session.driver.execute(_DOCUMENTS, [dataset])]
 
 
-def find_layers(session: Session, dataset: str, name: str | None = None) -> list[CachedStat]:
+def find_layers(session: SqliteSession, dataset: str, name: str | None = None) -> list[CachedStat]:
     """The layers' files, of the dataset or of one name."""
     sql = f"SELECT {_LOOK} FROM files_look f WHERE f.dataset = ? AND f.kind IN ('L0', 'L1')"
     values = [dataset]
@@ -133,13 +133,13 @@ def find_layers(session: Session, dataset: str, name: str | None = None) -> list
     return [_cached_stat(row) for row in session.driver.execute(sql, values)]
 
 
-def find_rejects(session: Session, dataset: str) -> list[CachedStat]:
+def find_rejects(session: SqliteSession, dataset: str) -> list[CachedStat]:
     """Files that are no documents; ``digest`` says why."""
     sql = f"SELECT {_LOOK} FROM files_look f WHERE f.dataset = ? AND f.kind = '{REJECT}'"
     return [_cached_stat(row) for row in session.driver.execute(sql, [dataset])]
 
 
-def keep(session: Session, dataset: str, look: CachedStat) -> None:
+def keep(session: SqliteSession, dataset: str, look: CachedStat) -> None:
     """Remember a look."""
     seen, side = look.seen, look.side
     session.driver.execute(
@@ -159,7 +159,7 @@ def keep(session: Session, dataset: str, look: CachedStat) -> None:
     )
 
 
-def forget(session: Session, dataset: str, names: Iterable[tuple[str, str]]) -> None:
+def forget(session: SqliteSession, dataset: str, names: Iterable[tuple[str, str]]) -> None:
     """Forget looks, by (name, kind)."""
     session.driver.executemany(
         "DELETE FROM files_look WHERE dataset = ? AND name = ? AND kind = ?",
@@ -167,12 +167,12 @@ def forget(session: Session, dataset: str, names: Iterable[tuple[str, str]]) -> 
     )
 
 
-def drop_dataset(session: Session, dataset: str) -> None:
+def drop_dataset(session: SqliteSession, dataset: str) -> None:
     """Forget every look at the dataset."""
     session.driver.execute("DELETE FROM files_look WHERE dataset = ?", [dataset])
 
 
-def node(session: Session, folded: str) -> tuple[str, bool] | None:
+def node(session: SqliteSession, folded: str) -> tuple[str, bool] | None:
     """How the path that folds to ``folded`` is spelt, and whether it is a folder."""
     row = session.driver.execute(
         "SELECT path, folder FROM files_node WHERE fold = ?", [folded]
@@ -180,7 +180,7 @@ def node(session: Session, folded: str) -> tuple[str, bool] | None:
     return None if row is None else (row[0], bool(row[1]))
 
 
-def keep_node(session: Session, folded: str, path: str, *, folder: bool) -> None:
+def keep_node(session: SqliteSession, folded: str, path: str, *, folder: bool) -> None:
     """Remember that ``path`` is taken; the first spelling stays."""
     session.driver.execute(
         "INSERT INTO files_node VALUES (?, ?, ?) ON CONFLICT (fold) DO UPDATE "
@@ -189,12 +189,12 @@ def keep_node(session: Session, folded: str, path: str, *, folder: bool) -> None
     )
 
 
-def forget_node(session: Session, folded: str, path: str) -> None:
+def forget_node(session: SqliteSession, folded: str, path: str) -> None:
     """``path`` is free."""
     session.driver.execute("DELETE FROM files_node WHERE fold = ? AND path = ?", [folded, path])
 
 
-def folder_of_dataset(session: Session, dataset: str) -> str | None:
+def folder_of_dataset(session: SqliteSession, dataset: str) -> str | None:
     """The folder that the dataset was given."""
     row = session.driver.execute(
         "SELECT folder FROM files_dataset WHERE dataset = ?", [dataset]
@@ -202,12 +202,12 @@ def folder_of_dataset(session: Session, dataset: str) -> str | None:
     return None if row is None else str(row[0])
 
 
-def keep_folder(session: Session, dataset: str, folder: str) -> None:
+def keep_folder(session: SqliteSession, dataset: str, folder: str) -> None:
     """Remember the dataset's folder."""
     session.driver.execute("INSERT OR REPLACE INTO files_dataset VALUES (?, ?)", [dataset, folder])
 
 
-def datasets(session: Session) -> list[tuple[str, str, bool, bool]]:
+def datasets(session: SqliteSession) -> list[tuple[str, str, bool, bool]]:
     """Of each dataset id, folder, whether it is live, and whether it has documents."""
     rows = session.driver.execute(
         "SELECT f.dataset, f.folder, coalesce(d.live, 0), "

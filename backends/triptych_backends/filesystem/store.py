@@ -29,9 +29,9 @@ from triptych_backends.filesystem.lock import WritersLock
 from triptych_backends.filesystem.problems import RejectedFile
 from triptych_backends.filesystem.workspace import Workspace
 from triptych_backends.filesystem.writer import Writer
-from triptych_backends.sql import SqlStore
-from triptych_backends.sql.location import refuse_unusable
-from triptych_backends.sql.sqlite import FORK_WAIT
+from triptych_backends.sqlite import SqliteStore
+from triptych_backends.sqlite.connection import FORK_WAIT
+from triptych_backends.sqlite.location import refuse_unusable
 
 __all__ = ["FilesStore"]
 
@@ -53,7 +53,7 @@ class FilesStore:
     manager, or close.
     """
 
-    def __init__(self, disk: Disk, mirror: SqlStore, *, wait: float, history: int) -> None:
+    def __init__(self, disk: Disk, mirror: SqliteStore, *, wait: float, history: int) -> None:
         self.path = Path(disk.root)
         self.mirror = mirror
         self.workspace = Workspace(disk, mirror, history=history)
@@ -215,9 +215,9 @@ def _refuse_links(disk: Disk) -> None:
             raise disk.refused(path)
 
 
-def _open_derived(path: Path, *, read_only: bool, lock_timeout: float) -> SqlStore:
+def _open_derived(path: Path, *, read_only: bool, lock_timeout: float) -> SqliteStore:
     try:
-        return SqlStore.open(path, read_only=read_only, lock_timeout=lock_timeout)
+        return SqliteStore.open(path, read_only=read_only, lock_timeout=lock_timeout)
     except CorruptStoreError:
         if read_only:
             raise
@@ -225,7 +225,7 @@ def _open_derived(path: Path, *, read_only: bool, lock_timeout: float) -> SqlSto
     for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
         path.with_name(name).unlink(missing_ok=True)
     shutil.rmtree(path.with_name(f"{path.name}.index"), ignore_errors=True)
-    return SqlStore.open(path, lock_timeout=lock_timeout)
+    return SqliteStore.open(path, lock_timeout=lock_timeout)
 
 
 _LOCKS: weakref.WeakSet[WritersLock] = weakref.WeakSet()

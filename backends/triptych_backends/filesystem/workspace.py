@@ -32,7 +32,7 @@ from triptych_backends.filesystem.names import (
 )
 from triptych_backends.filesystem.problems import RejectedFile
 from triptych_backends.filesystem.stat_cache import TrackedFile
-from triptych_backends.sql import SqlStore
+from triptych_backends.sqlite import SqliteStore
 
 __all__ = ["Nodes", "Workspace"]
 
@@ -46,7 +46,7 @@ class Workspace:
     Its methods look things up and change nothing.
     """
 
-    def __init__(self, disk: Disk, mirror: SqlStore, *, history: int) -> None:
+    def __init__(self, disk: Disk, mirror: SqliteStore, *, history: int) -> None:
         self.disk = disk
         self.mirror = mirror
         self.database = mirror.database

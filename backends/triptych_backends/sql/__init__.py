@@ -1,5 +1,28 @@
-"""The SQL store: documents, chunks, vectors and layers in one database, searched by an index."""
+"""Documents, chunks, vectors and layers in the tables of a relational database, whichever it is.
 
-from triptych_backends.sql.store import SqlStore
+A store of one database brings a `Database` with its `Dialect`, and a `Searcher`; the repositories
+over these are here.
+"""
 
-__all__ = ["SqlStore"]
+from triptych_backends.sql.change_log import SqlChangeLog
+from triptych_backends.sql.chunks import SqlChunks
+from triptych_backends.sql.database import Database
+from triptych_backends.sql.dialect import Dialect, Upsert
+from triptych_backends.sql.documents import SqlDocuments
+from triptych_backends.sql.layers import SqlLayers
+from triptych_backends.sql.searcher import Searcher
+from triptych_backends.sql.session import Session
+from triptych_backends.sql.transaction import Transaction
+
+__all__ = [
+    "Database",
+    "Dialect",
+    "Searcher",
+    "Session",
+    "SqlChangeLog",
+    "SqlChunks",
+    "SqlDocuments",
+    "SqlLayers",
+    "Transaction",
+    "Upsert",
+]

@@ -1,4 +1,4 @@
-"""The change feed that the local index replays. SQLite's alone: a server searches in itself."""
+"""The change log that a local index replays; who searches in the database itself needs none."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from triptych_backends.index import Change, Field, IndexConfig, LogPosition, Row
 from triptych_backends.sql import tables as t
 from triptych_backends.sql.chunk_rows import headings_of
 from triptych_backends.sql.database import Database
+from triptych_backends.sql.dialect import in_list
 from triptych_backends.sql.errors import corrupt
-from triptych_backends.sql.sqlite import bind_list, in_list
 from triptych_backends.sql.transaction import LAYER_OF_FIELD, find_dataset
 from triptych_backends.sql.vectors import decode_vector, decode_vectors
 
@@ -123,7 +123,7 @@ class SqlChangeLog:
     def units(self, dataset: str, field: Field, owners: Sequence[int]) -> Iterator[Unit]:
         """See `ChangeLog.units`. No snapshot stays open between two batches."""
         for start in range(0, len(owners), _OWNERS_AT_ONCE):
-            some = bind_list(int(owner) for owner in owners[start : start + _OWNERS_AT_ONCE])
+            some = [int(owner) for owner in owners[start : start + _OWNERS_AT_ONCE]]
             with self._database.reading() as session:
                 if field == "chunk":
                     rows = session.all(_CHUNKS, owners=some)
@@ -169,7 +169,7 @@ class SqlChangeLog:
     def vectors(self, dataset: str, keys: Sequence[int]) -> Rows:
         """See `ChangeLog.vectors`. Ids are unique over all datasets and spaces."""
         with self._database.reading() as session:
-            rows = session.all(_VECTORS, keys=bind_list(keys))
+            rows = session.all(_VECTORS, keys=list(keys))
         return decode_vectors(rows, self._database.where)
 
     def profile(self, dataset: str) -> IndexConfig:

@@ -12,7 +12,7 @@ from triptych.records import DatasetConfig, DerivedChunk, DerivedSig, Vector
 from triptych.signatures import embedding_input_sig
 from triptych_backends.sql import tables as t
 from triptych_backends.sql.chunk_rows import row_of
-from triptych_backends.sql.sqlite import bind_list, in_list, upsert
+from triptych_backends.sql.dialect import Upsert, in_list
 from triptych_backends.sql.transaction import Dataset, Transaction
 from triptych_backends.sql.vectors import delete_unreferenced_vectors, store_vectors
 
@@ -31,15 +31,7 @@ _OLD_VECTORS = (
 )
 _DROP_OLD = t.chunk.delete().where(in_list(t.chunk.c.document_id, "documents"))
 _ADD_CHUNK = insert(t.chunk)
-_set = upsert(t.derivation)
-_SET = _set.on_conflict_do_update(
-    index_elements=["document_id"],
-    set_={
-        column.name: _set.excluded[column.name]
-        for column in t.derivation.columns
-        if not column.primary_key
-    },
-)
+_SET = Upsert(t.derivation, ("document_id",))
 _RESTAMP = (
     update(t.derivation)
     .where(
@@ -82,7 +74,7 @@ def replace_sets(
     documents = {
         name: (pk, version)
         for name, pk, version in tx.all(
-            _DOCUMENTS, dataset=dataset.id, names=bind_list({name for name, _, _ in sets})
+            _DOCUMENTS, dataset=dataset.id, names=list({name for name, _, _ in sets})
         )
     }
     pending: dict[int, _Pending] = {}
@@ -101,11 +93,9 @@ def replace_sets(
 
 
 def _write(tx: Transaction, dataset: Dataset, pending: Sequence[_Pending]) -> None:
-    old = bind_list(
-        row[0] for row in tx.all(_OLD_SETS, documents=bind_list(p.document for p in pending))
-    )
-    before = [row[0] for row in tx.all(_OLD_VECTORS, documents=old)] if old != "[]" else []
-    if old != "[]":
+    old = [row[0] for row in tx.all(_OLD_SETS, documents=[p.document for p in pending])]
+    before = [row[0] for row in tx.all(_OLD_VECTORS, documents=old)] if old else []
+    if old:
         tx.run(_DROP_OLD, documents=old)
     # All pending sets are of the dataset's one space: `replace_sets` has refused the others.
     vectors: dict[str, Vector] = {}
@@ -145,7 +135,7 @@ def _digest(chunk: DerivedChunk) -> str:
 
 def update_source_version(tx: Transaction, dataset: Dataset, name: str, sig: DerivedSig) -> bool:
     """See `ChunkRepo.update_source_version`."""
-    found = tx.all(_DOCUMENTS, dataset=dataset.id, names=bind_list([name]))
+    found = tx.all(_DOCUMENTS, dataset=dataset.id, names=[name])
     if not found or found[0][2] != sig.source_version:
         return False
     touched = tx.run(

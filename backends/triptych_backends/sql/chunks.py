@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from sqlalchemy import bindparam, select
 
@@ -12,24 +12,16 @@ from triptych.records import (
     DatasetConfig,
     DerivedChunk,
     DerivedSig,
-    Finding,
-    HealthCheck,
     StoredUnit,
     Vector,
 )
-from triptych_backends.index import LocalIndex
 from triptych_backends.sql import tables as t
-from triptych_backends.sql.checks import check_integrity
 from triptych_backends.sql.chunk_rows import SIG_COLUMNS, sig_of
 from triptych_backends.sql.chunk_sets import configure, replace_sets, update_source_version
-from triptych_backends.sql.database import Database
 from triptych_backends.sql.deletes import remove_chunk_set, remove_chunk_sets
-from triptych_backends.sql.health import check_store
+from triptych_backends.sql.dialect import in_list
 from triptych_backends.sql.reads import fetch_chunks, fetch_documents, integers, iter_chunks
-from triptych_backends.sql.repair import repair
 from triptych_backends.sql.repository import Repository
-from triptych_backends.sql.searcher import Searcher
-from triptych_backends.sql.sqlite import bind_list, in_list
 from triptych_backends.sql.transaction import find_dataset, find_datasets
 from triptych_backends.sql.vectors import known_vectors
 
@@ -48,7 +40,6 @@ _NAMES = (
     .where(t.dataset.c.name == bindparam("dataset"))
     .order_by(t.document.c.name)
 )
-_DATASETS = select(t.dataset.c.name).where(t.dataset.c.live).order_by(t.dataset.c.name)
 _DOCUMENT = (
     select(t.document.c.dataset_id, t.document.c.id)
     .join(t.dataset, t.dataset.c.id == t.document.c.dataset_id)
@@ -57,28 +48,10 @@ _DOCUMENT = (
 
 
 class SqlChunks(Repository):
-    """`ChunkRepo`, `DocLevelSearcher`, `DocVectorSearcher` and `Diagnostics` over a `Database`.
+    """`ChunkRepo`, `DocLevelSearcher` and `DocVectorSearcher` over a `Database`.
 
     A chunk's key is its row's id, a document's the revision of its content.
     """
-
-    def __init__(self, database: Database, searcher: Searcher, index: LocalIndex) -> None:
-        super().__init__(database, searcher)
-        self._index = index
-
-    def check_health(self) -> Sequence[HealthCheck]:
-        """See `Diagnostics.check_health`."""
-        with self.database.reading() as session:
-            datasets = [row[0] for row in session.all(_DATASETS)]
-        return check_store(self.database, self._index, datasets)
-
-    def check_integrity(self, dataset_ids: Collection[str]) -> Iterator[Finding]:
-        """See `Diagnostics.check_integrity`."""
-        return check_integrity(self.database, self._index, dataset_ids)
-
-    def repair(self, checks: Collection[str], dataset_ids: Collection[str]) -> Sequence[str]:
-        """See `Diagnostics.repair`."""
-        return repair(self.database, self._index, checks, dataset_ids)
 
     def config(self, dataset_id: str) -> DatasetConfig | None:
         """See `ChunkRepo.config`."""
@@ -106,7 +79,7 @@ class SqlChunks(Repository):
     def get_doc_sigs(self, dataset_id: str, doc_names: Sequence[str]) -> Mapping[str, DerivedSig]:
         """See `ChunkSigReader.get_doc_sigs`."""
         with self.database.reading() as session:
-            rows = session.all(_SIGS, dataset=dataset_id, names=bind_list(doc_names))
+            rows = session.all(_SIGS, dataset=dataset_id, names=list(doc_names))
         return {row[0]: sig_of(row[1:]) for row in rows}
 
     def doc_names(self, dataset_id: str) -> Sequence[str]:

@@ -8,10 +8,10 @@ from sqlalchemy import Delete, bindparam, delete, func, select, update
 
 from triptych import rules
 from triptych_backends.sql import tables as t
-from triptych_backends.sql.history import drop_versions
-from triptych_backends.sql.sqlite import Session
+from triptych_backends.sql.session import Session
 from triptych_backends.sql.transaction import FIELD_OF_LAYER, Dataset, Transaction
 from triptych_backends.sql.vectors import delete_unreferenced_vectors
+from triptych_backends.sql.versions import drop_versions
 
 __all__ = [
     "raise_floor",

@@ -15,8 +15,8 @@ from triptych.errors import CorruptStoreError
 from triptych.records import DocumentInfo, SourceDocument
 from triptych.signatures import document_input_sig
 from triptych_backends.sql import tables as t
+from triptych_backends.sql.dialect import in_list
 from triptych_backends.sql.errors import corrupt
-from triptych_backends.sql.sqlite import bind_list, in_list
 from triptych_backends.sql.transaction import Dataset, Transaction
 
 __all__ = [
@@ -185,7 +185,7 @@ def read_rows(
     """Those of ``names`` that exist."""
     if dataset is None:
         return {}
-    found = tx.all(_BY_NAMES, dataset=dataset.id, names=bind_list(names))
+    found = tx.all(_BY_NAMES, dataset=dataset.id, names=list(names))
     return {row[1]: DocumentRow.read(row, where) for row in found}
 
 

@@ -22,11 +22,11 @@ from triptych_backends.sql.deletes import (
 )
 from triptych_backends.sql.document_rows import DocumentRow, info_of, read_rows, source_of
 from triptych_backends.sql.errors import corrupt
-from triptych_backends.sql.history import read_version, read_versions, write_and_keep
 from triptych_backends.sql.prefixes import prefix_end
 from triptych_backends.sql.repository import Repository
-from triptych_backends.sql.sqlite import Session
+from triptych_backends.sql.session import Session
 from triptych_backends.sql.transaction import Dataset, Transaction, find_dataset
+from triptych_backends.sql.versions import read_version, read_versions, write_and_keep
 
 __all__ = ["SqlDocuments"]
 

@@ -13,9 +13,10 @@ from triptych_backends.index import Field, Scored
 from triptych_backends.sql import tables as t
 from triptych_backends.sql.chunk_rows import headings_of
 from triptych_backends.sql.database import Database
+from triptych_backends.sql.dialect import in_list
 from triptych_backends.sql.document_rows import pair_of
 from triptych_backends.sql.prefixes import prefix_end
-from triptych_backends.sql.sqlite import Session, bind_list, in_list
+from triptych_backends.sql.session import Session
 from triptych_backends.sql.transaction import LAYER_OF_FIELD, find_dataset
 
 __all__ = ["SqlFilters"]
@@ -103,13 +104,13 @@ class SqlFilters:
     def document_keys(self, found: Sequence[Scored]) -> Mapping[int, int]:
         """See `Filters.document_keys`: revisions."""
         with self._database.reading() as session:
-            return dict(session.all(_REVISIONS, owners=bind_list(row.owner for row in found)))
+            return dict(session.all(_REVISIONS, owners=[row.owner for row in found]))
 
 
 def _documents(session: Session, dataset: int, query: Filter) -> Ids:
     conditions = []
     if query.doc_names is not None:
-        conditions.append(_ids(session, _NAMED, dataset=dataset, names=bind_list(query.doc_names)))
+        conditions.append(_ids(session, _NAMED, dataset=dataset, names=list(query.doc_names)))
     if query.doc_prefixes is not None:
         conditions.append(
             _union(_prefixed(session, dataset, prefix) for prefix in query.doc_prefixes)

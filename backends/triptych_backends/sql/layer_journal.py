@@ -10,9 +10,9 @@ from sqlalchemy import bindparam, delete, select
 from triptych.errors import ValidationError
 from triptych.records import Layer, ModelUsage, QuarantinedLayer
 from triptych_backends.sql import tables as t
+from triptych_backends.sql.dialect import Upsert
 from triptych_backends.sql.errors import corrupt
 from triptych_backends.sql.repository import Repository
-from triptych_backends.sql.sqlite import upsert
 from triptych_backends.sql.transaction import find_dataset
 
 __all__ = ["SqlLayerJournal"]
@@ -22,15 +22,7 @@ _COUNTS = 2**63
 _MICROSECOND = timedelta(microseconds=1)
 _p, _u, _n = t.layer_parked.c, t.layer_usage.c, t.layer_note.c
 
-_park = upsert(t.layer_parked)
-_PARK = _park.on_conflict_do_update(
-    index_elements=["dataset_id", "doc_name", "layer"],
-    set_={
-        column.name: _park.excluded[column.name]
-        for column in t.layer_parked.columns
-        if not column.primary_key
-    },
-)
+_PARK = Upsert(t.layer_parked, ("dataset_id", "doc_name", "layer"))
 _UNPARK = delete(t.layer_parked).where(
     _p.dataset_id == bindparam("dataset"),
     _p.doc_name == bindparam("name"),
@@ -42,26 +34,14 @@ _PARKED = (
     .where(t.dataset.c.name == bindparam("dataset"))
     .order_by(_p.doc_name, _p.layer)
 )
-_charge = upsert(t.layer_usage)
-_CHARGE = _charge.on_conflict_do_update(
-    index_elements=["dataset_id", "model"],
-    set_={
-        column.name: column + _charge.excluded[column.name]
-        for column in t.layer_usage.columns
-        if not column.primary_key
-    },
-)
+_CHARGE = Upsert(t.layer_usage, ("dataset_id", "model"), add=True)
 _USAGE = (
     select(_u.model, _u.calls, _u.failures, _u.input_tokens, _u.output_tokens, _u.cost)
     .join(t.dataset, t.dataset.c.id == _u.dataset_id)
     .where(t.dataset.c.name == bindparam("dataset"))
     .order_by(_u.model)
 )
-_put_note = upsert(t.layer_note)
-_PUT_NOTE = _put_note.on_conflict_do_update(
-    index_elements=["dataset_id", "doc_name", "digest"],
-    set_={"content": _put_note.excluded.content},
-)
+_PUT_NOTE = Upsert(t.layer_note, ("dataset_id", "doc_name", "digest"))
 _NOTES = (
     select(_n.digest, _n.content)
     .join(t.dataset, t.dataset.c.id == _n.dataset_id)

@@ -14,12 +14,12 @@ from triptych_backends.sql import document_rows, tables as t
 from triptych_backends.sql.checksums import text_checksum
 from triptych_backends.sql.chunk_rows import sig_of
 from triptych_backends.sql.deletes import remove_layers
+from triptych_backends.sql.dialect import Upsert, in_list
 from triptych_backends.sql.document_rows import DocumentRow, info_of
 from triptych_backends.sql.errors import corrupt
 from triptych_backends.sql.layer_journal import SqlLayerJournal
 from triptych_backends.sql.prefixes import prefix_end
 from triptych_backends.sql.reads import integers
-from triptych_backends.sql.sqlite import bind_list, in_list, upsert
 from triptych_backends.sql.transaction import FIELD_OF_LAYER, Transaction, find_dataset
 from triptych_backends.sql.vectors import delete_unreferenced_vectors, store_vectors
 
@@ -87,15 +87,7 @@ _OLD = select(_l.id, _l.vector_id).where(
     _l.doc_name == bindparam("name"),
     _l.layer == bindparam("layer"),
 )
-_put = upsert(t.layer)
-_PUT = _put.on_conflict_do_update(
-    index_elements=["id"],
-    set_={
-        column.name: _put.excluded[column.name]
-        for column in t.layer.columns
-        if not column.primary_key
-    },
-)
+_PUT = Upsert(t.layer, ("id",))
 _document = len(document_rows.COLUMNS)
 
 
@@ -181,7 +173,7 @@ class SqlLayers(SqlLayerJournal):
         """See `LayerRepo.fetch`."""
         found: dict[Hashable, StoredUnit] = {}
         with self.database.reading() as session:
-            rows = session.all(_FETCH, keys=bind_list(integers(keys)))
+            rows = session.all(_FETCH, keys=list(integers(keys)))
         for row in rows:
             key, dataset = row[-2:]
             document = None

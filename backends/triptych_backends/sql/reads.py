@@ -10,9 +10,10 @@ from triptych.records import OPENING, DerivedChunk, DerivedSig, DocumentInfo, St
 from triptych_backends.sql import chunk_rows, document_rows, tables as t
 from triptych_backends.sql.chunk_rows import chunk_of, sig_of
 from triptych_backends.sql.database import Database
+from triptych_backends.sql.dialect import in_list
 from triptych_backends.sql.document_rows import DocumentRow, info_in, info_of
 from triptych_backends.sql.errors import damaged_chunk
-from triptych_backends.sql.sqlite import Session, bind_list, in_list
+from triptych_backends.sql.session import Session
 from triptych_backends.sql.vectors import decode_vector
 
 __all__ = ["fetch_chunks", "fetch_documents", "integers", "iter_chunks"]
@@ -81,7 +82,7 @@ def fetch_chunks(
     """Chunks by row id, with their sets' signatures and their documents; one statement."""
     found: dict[Hashable, StoredUnit] = {}
     sets: dict[int, tuple[DocumentInfo, DerivedSig]] = {}
-    for row in session.all(_CHUNKS, keys=bind_list(keys)):
+    for row in session.all(_CHUNKS, keys=list(keys)):
         key, dataset = row[-2:]
         try:
             known = sets.get(row[0])
@@ -102,7 +103,7 @@ def fetch_documents(
 ) -> Mapping[Hashable, StoredUnit]:
     """Documents by revision, with their openings; one statement."""
     found: dict[Hashable, StoredUnit] = {}
-    for row in session.all(_DOCUMENTS, keys=bind_list(keys)):
+    for row in session.all(_DOCUMENTS, keys=list(keys)):
         record = DocumentRow.read(row, where)
         # The cut may split a character, which "ignore" drops; it lies behind the opening.
         opening = row[-2].decode(errors="ignore")[:OPENING]

@@ -6,7 +6,7 @@ from sqlalchemy import and_, bindparam, case, func, or_, select
 
 from triptych.records import DatasetStats, EmbeddingSpace
 from triptych_backends.sql import tables as t
-from triptych_backends.sql.sqlite import Session
+from triptych_backends.sql.session import Session
 from triptych_backends.sql.transaction import find_dataset
 
 __all__ = ["read_stats"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import attrs
 from sqlalchemy import bindparam, delete, insert, literal, select, union_all, update
@@ -12,7 +12,9 @@ from sqlalchemy import bindparam, delete, insert, literal, select, union_all, up
 from triptych.records import DatasetConfig, Layer
 from triptych_backends.index import Field
 from triptych_backends.sql import tables as t
-from triptych_backends.sql.sqlite import Session, bind_list, corrupt_error, in_list, upsert
+from triptych_backends.sql.dialect import Upsert, in_list
+from triptych_backends.sql.errors import corrupt
+from triptych_backends.sql.session import Session
 
 __all__ = [
     "FIELD_OF_LAYER",
@@ -30,7 +32,8 @@ FIELD_OF_LAYER: dict[Layer, Field] = {Layer.ABSTRACT: "abstract", Layer.OVERVIEW
 LAYER_OF_FIELD: dict[Field, Layer] = {field: layer for layer, field in FIELD_OF_LAYER.items()}
 
 _ALL = ""
-_CLOCK = select(t.clock.c.tick)
+# Whoever reads it draws ticks, in the order of the commits: others wait until this one is.
+_CLOCK = select(t.clock.c.tick).with_for_update()
 _EPOCH = select(t.epoch.c.first, t.epoch.c.mark).order_by(t.epoch.c.first.desc()).limit(1)
 _SET_CLOCK = update(t.clock).values(tick=bindparam("now"))
 _ADD_EPOCH = insert(t.epoch).values(first=bindparam("since"), mark=bindparam("name"))
@@ -63,10 +66,7 @@ _ADD_DATASET = insert(t.dataset).values(
     id=bindparam("id"), name=bindparam("name"), live=False, deleted_version=0
 )
 _SET_LIVE = update(t.dataset).where(t.dataset.c.id == bindparam("pk")).values(live=True)
-_log = upsert(t.change)
-_LOG = _log.on_conflict_do_update(
-    index_elements=["dataset_id", "field", "owner"], set_={"seq": _log.excluded.seq}
-)
+_LOG = Upsert(t.change, ("dataset_id", "field", "owner"))
 _VOID = delete(t.change).where(t.change.c.dataset_id == bindparam("pk"))
 _OWNERS = union_all(
     select(literal("document").label("field"), t.document.c.id).where(
@@ -111,7 +111,7 @@ def find_dataset(session: Session, name: str) -> Dataset | None:
 
 def find_datasets(session: Session, names: Sequence[str]) -> list[Dataset]:
     """Those of ``names`` that exist, live or not."""
-    rows = session.all(_DATASETS, names=bind_list(names))
+    rows = session.all(_DATASETS, names=list(names))
     return [Dataset(row[0], row[1], bool(row[2]), *row[3:]) for row in rows]
 
 
@@ -123,17 +123,17 @@ class Position(NamedTuple):
 
 
 class Transaction(Session):
-    """A session that writes. Rows in `clock` and `change` are written at its end.
+    """A session that writes; how it runs statements is its database's.
+
+    Rows in `clock` and `change` are written at its end.
 
     ``position`` is where the connection's last transaction left the log, None before the first,
     and after the end where this one leaves it. Where the log is elsewhere, somebody else wrote
     to it or a copy was restored, and a new epoch begins.
     """
 
-    __slots__ = ("_changes", "_started", "_tick", "position")
-
-    def __init__(self, driver: Any, *, position: Position | None) -> None:
-        super().__init__(driver)
+    def __init__(self, where: str, *, position: Position | None) -> None:
+        self.where = where
         self.position = position
         self._tick = -1
         self._started = -1
@@ -144,7 +144,7 @@ class Transaction(Session):
         if self._tick < 0:
             row = self.one(_CLOCK)
             if row is None or not isinstance(row[0], int):
-                raise corrupt_error("the clock is missing")
+                raise corrupt(self.where, "the clock is missing")
             self._tick = self._started = row[0]
         first = self._tick + 1
         self._tick += count

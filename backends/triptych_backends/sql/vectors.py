@@ -11,8 +11,9 @@ from triptych import rules
 from triptych.records import Vector
 from triptych_backends.index.change_log import Rows
 from triptych_backends.sql import tables as t
+from triptych_backends.sql.dialect import in_list
 from triptych_backends.sql.errors import corrupt
-from triptych_backends.sql.sqlite import Session, bind_list, in_list
+from triptych_backends.sql.session import Session
 from triptych_backends.sql.transaction import Transaction
 
 __all__ = [
@@ -78,7 +79,7 @@ def known_vectors(
     session: Session, dataset: str, space: str, digests: Sequence[str], where: str
 ) -> Mapping[str, Vector]:
     """The vectors of ``dataset`` in ``space`` under those of ``digests`` that have one."""
-    rows = session.all(_KNOWN, dataset=dataset, space=space, digests=bind_list(digests))
+    rows = session.all(_KNOWN, dataset=dataset, space=space, digests=list(digests))
     return {digest: decode_vector(data, width, where) for digest, data, width in rows}
 
 
@@ -99,7 +100,7 @@ def store_vectors(
         row = (tx.ticks(1), widths[space])
         tx.run_many(_ADD_SPACE, [(row[0], dataset, space, row[1])])
     space_id = row[0]
-    ids: dict[str, int] = dict(tx.all(_IDS, space=space_id, digests=bind_list(vectors)))
+    ids: dict[str, int] = dict(tx.all(_IDS, space=space_id, digests=list(vectors)))
     missing = [digest for digest in vectors if digest not in ids]
     first = tx.ticks(len(missing))
     rows = []
@@ -114,4 +115,4 @@ def delete_unreferenced_vectors(tx: Transaction, vectors: Iterable[int]) -> None
     """Remove those of ``vectors`` that no chunk and no layer refers to any more."""
     ids = sorted(set(vectors))
     if ids:
-        tx.run(_COLLECT, ids=bind_list(ids))
+        tx.run(_COLLECT, ids=list(ids))

@@ -30,7 +30,7 @@ class Triptych(System):
         # What opening would import by itself: the import's time, not opening's.
         for name in ("service", "text", "search.fusion"):
             import_module(f"triptych.{name}")
-        for name in ("triptych_factory.wiring", "triptych_backends.sql"):
+        for name in ("triptych_factory.wiring", "triptych_backends.sqlite"):
             import_module(name)
 
     def __init__(self, folder: Path, given: Given) -> None:

@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.sql_stores import CONFIG, put
 
 import triptych
-from support.sql_stores import CONFIG, put
 from triptych.errors import StoreError
-from triptych_backends.sql import SqlStore, wal_owner
+from triptych_backends.sqlite import SqliteStore, wal_owner
 
 pytestmark = pytest.mark.process
 
@@ -179,7 +179,7 @@ def test_closed_store_has_no_log_and_no_note(path: Path) -> None:
 
 def test_note_follows_a_new_log(tmp_path: Path) -> None:
     path = tmp_path / "kb.db"
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         assert store.chunks.configure("d", CONFIG, expected=None)
         note = path.with_name("kb.db-wal.owner")
         store._before_fork()

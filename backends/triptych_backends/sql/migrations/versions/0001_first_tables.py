@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from triptych_backends.sql.schema import initial_rows
+from triptych_backends.sql.migrations import add_first_rows
 
 revision = "0001"
 down_revision = None
@@ -144,4 +144,4 @@ def upgrade() -> None:
         sa.UniqueConstraint("dataset_id", "field", "owner"),
     )
     op.create_index("change_dataset", "change", ["dataset_id", "seq"])
-    initial_rows(op.get_bind())
+    add_first_rows(op.get_bind())

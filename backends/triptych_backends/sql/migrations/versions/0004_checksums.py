@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import zlib
 
 import sqlalchemy as sa
@@ -13,26 +12,35 @@ down_revision = "0003"
 branch_labels = None
 depends_on = None
 
+_AT_ONCE = 1000
+_CHUNKS = (
+    "SELECT c.id, c.content, d.name, c.position, c.heading_path FROM chunk c "
+    "JOIN document d ON d.id = c.document_id WHERE c.id > :after ORDER BY c.id LIMIT :most"
+)
+_LAYERS = "SELECT id, content, doc_name, layer FROM layer WHERE id > :after ORDER BY id LIMIT :most"
+
 
 def upgrade() -> None:
     """Add the columns, and work out the checksums of what is there."""
     op.add_column("chunk", sa.Column("checksum", sa.BigInteger))
     op.add_column("chunk", sa.Column("occurrence", sa.BigInteger))
     op.add_column("layer", sa.Column("checksum", sa.BigInteger))
-    driver = op.get_bind().connection.driver_connection
-    assert isinstance(driver, sqlite3.Connection)
-    driver.create_function("triptych_checksum", -1, _checksum, deterministic=True)
-    driver.execute(
-        "UPDATE chunk SET checksum = "
-        "triptych_checksum(chunk.content, d.name, chunk.position, chunk.heading_path) "
-        "FROM document d WHERE d.id = chunk.document_id"
-    )
-    driver.execute(
+    op.execute(
         "UPDATE chunk SET occurrence = n.earlier FROM ("
         "SELECT id, row_number() OVER (PARTITION BY document_id, input_sig ORDER BY position) - 1"
         " AS earlier FROM chunk) n WHERE n.id = chunk.id"
     )
-    driver.execute("UPDATE layer SET checksum = triptych_checksum(content, doc_name, layer)")
+    for table, rows in (("chunk", _CHUNKS), ("layer", _LAYERS)):
+        _add_checksums(table, sa.text(rows))
+
+
+def _add_checksums(table: str, rows: sa.TextClause) -> None:
+    connection = op.get_bind()
+    write = sa.text(f"UPDATE {table} SET checksum = :checksum WHERE id = :id")
+    after = -(2**63)
+    while page := connection.execute(rows, {"after": after, "most": _AT_ONCE}).all():
+        after = page[-1][0]
+        connection.execute(write, [{"id": row[0], "checksum": _checksum(*row[1:])} for row in page])
 
 
 def _checksum(content: object, name: str, *labels: object) -> int | None:

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import triptych
-from support.sql_stores import CONFIG, put
+from support.sqlite_stores import CONFIG, put
 from triptych.errors import StoreError
 from triptych.records import ChunkQuery, Mode
-from triptych_backends.sql import SqlStore
+from triptych_backends.sqlite import SqliteStore
 
 pytestmark = pytest.mark.process
 
@@ -29,7 +29,7 @@ with triptych.open(sys.argv[1], embedder="hash") as kb:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "kb.db"
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         assert store.chunks.configure("d", CONFIG, expected=None)
         put(store, "apple", "apple\n")
     return path
@@ -38,7 +38,7 @@ def path(tmp_path: Path) -> Path:
 def replace(path: Path) -> None:
     """As a script that restores a file does."""
     other = shutil.copy(path, path.with_name("other.db"))
-    with SqlStore.open(other) as store:
+    with SqliteStore.open(other) as store:
         put(store, "banana", "banana\n")
     for end in ("-wal", "-shm"):
         path.with_name(path.name + end).unlink(missing_ok=True)
@@ -53,12 +53,12 @@ def move(path: Path) -> None:
     path.rename(path.with_name("elsewhere.db"))
 
 
-def find(store: SqlStore, word: str) -> list[str]:
+def find(store: SqliteStore, word: str) -> list[str]:
     query = ChunkQuery(dataset_ids=("d",), mode=Mode.BM25, text=word)
     return [candidate.doc_name for candidate in store.chunks.search(query)]
 
 
-USES: dict[str, Callable[[SqlStore], object]] = {
+USES: dict[str, Callable[[SqliteStore], object]] = {
     "read": lambda store: store.documents.get("d", "apple"),
     "search": lambda store: find(store, "apple"),
     "fetch": lambda store: store.chunks.fetch([1]),
@@ -75,7 +75,7 @@ USES: dict[str, Callable[[SqlStore], object]] = {
 def test_store_whose_file_is_another_says_so_and_ends(
     path: Path, harm: Callable[[Path], None], said: str, use: str
 ) -> None:
-    store = SqlStore.open(path)
+    store = SqliteStore.open(path)
     try:
         assert find(store, "apple") == ["apple"]
         harm(path)
@@ -84,30 +84,30 @@ def test_store_whose_file_is_another_says_so_and_ends(
                 USES[use](store)
             assert "open it again" in str(caught.value)
         if harm is replace:
-            with SqlStore.open(path) as new:
+            with SqliteStore.open(path) as new:
                 assert find(new, "banana") == ["banana"]
                 put(new, "damson", "damson\n")
     finally:
         store.close()
     if harm is replace:
-        with SqlStore.open(path) as new:
+        with SqliteStore.open(path) as new:
             assert [find(new, word) for word in ("apple", "banana", "cherry", "damson")] == [
                 ["apple"], ["banana"], [], ["damson"],
             ]  # fmt: skip
 
 
 def test_write_into_a_file_that_is_replaced_meanwhile_is_not_acknowledged(path: Path) -> None:
-    def write(store: SqlStore) -> None:
+    def write(store: SqliteStore) -> None:
         with store.database.writing() as tx:
             tx.dataset("new")
             replace(path)
 
-    with SqlStore.open(path) as store, pytest.raises(StoreError, match="was replaced"):
+    with SqliteStore.open(path) as store, pytest.raises(StoreError, match="was replaced"):
         write(store)
 
 
 def test_read_only_store_says_so_too(path: Path) -> None:
-    with SqlStore.open(path, read_only=True) as store:
+    with SqliteStore.open(path, read_only=True) as store:
         assert store.documents.list_datasets()
         replace(path)
         with pytest.raises(StoreError, match="was replaced"):
@@ -115,7 +115,7 @@ def test_read_only_store_says_so_too(path: Path) -> None:
 
 
 def test_closing_publishes_nothing_into_the_index_of_the_new_file(path: Path) -> None:
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         for number in range(150):
             put(store, f"{number}", "grape\n" * 3)
         find(store, "grape")

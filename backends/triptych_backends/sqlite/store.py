@@ -1,4 +1,4 @@
-"""`SqlStore`: one database file, three repositories over it, and the index beside it."""
+"""`SqliteStore`: one database file, three repositories over it, and the index beside it."""
 
 from __future__ import annotations
 
@@ -7,33 +7,31 @@ from pathlib import Path
 
 from triptych.records import DatasetStats, check_whole
 from triptych_backends.index import LocalIndex, LocalSearcher
-from triptych_backends.sql.change_log import SqlChangeLog
-from triptych_backends.sql.chunks import SqlChunks
-from triptych_backends.sql.database import Database
-from triptych_backends.sql.documents import SqlDocuments
+from triptych_backends.sql import SqlChangeLog, SqlDocuments, SqlLayers
 from triptych_backends.sql.filters import SqlFilters
-from triptych_backends.sql.layers import SqlLayers
-from triptych_backends.sql.location import database_path
 from triptych_backends.sql.stats import read_stats
+from triptych_backends.sqlite.chunks import SqliteChunks
+from triptych_backends.sqlite.database import SqliteDatabase
+from triptych_backends.sqlite.location import database_path
 
-__all__ = ["SqlStore"]
+__all__ = ["SqliteStore"]
 
 
-class SqlStore:
+class SqliteStore:
     """Documents, chunks, vectors and layers in one SQLite file; thread-safe, and fork-safe.
 
     ``documents``, ``chunks`` and ``layers`` are the repositories; `index` lies in the folder
     ``<file>.index`` and can be deleted at any time. Use as a context manager, or close.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: SqliteDatabase) -> None:
         self.database = database
         self.path = database.path
         self.feed = SqlChangeLog(database)
         self.index = LocalIndex(self.feed, self.index_path)
         self.searcher = LocalSearcher(self.index, SqlFilters(database))
         self.documents = SqlDocuments(database, self.searcher)
-        self.chunks = SqlChunks(database, self.searcher, self.index)
+        self.chunks = SqliteChunks(database, self.searcher, self.index)
         self.layers = SqlLayers(database, self.searcher)
 
     @classmethod
@@ -45,7 +43,7 @@ class SqlStore:
         lock_timeout: float = 30.0,
         create: bool = True,
         history: int = 10,
-    ) -> SqlStore:
+    ) -> SqliteStore:
         """Open the store at ``url``: a path, or ``sqlite:///`` and a path; make it if need be.
 
         ``lock_timeout`` is how many seconds a write waits for other writers. With ``create``
@@ -60,7 +58,7 @@ class SqlStore:
         """
         path = database_path(url)
         check_whole(history, "history")
-        database = Database.open(
+        database = SqliteDatabase.open(
             path, read_only=read_only, lock_timeout=lock_timeout, create=create, history=history
         )
         return cls(database)
@@ -88,7 +86,7 @@ class SqlStore:
         finally:
             self.database.close()
 
-    def __enter__(self) -> SqlStore:
+    def __enter__(self) -> SqliteStore:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+
+from sqlalchemy import select
 
 from triptych.errors import StoreError
 from triptych.records import HealthCheck
 from triptych_backends.index import LocalIndex
-from triptych_backends.sql.database import Database
-from triptych_backends.sql.wal_owner import logs_set_aside
+from triptych_backends.sql import tables as t
+from triptych_backends.sqlite.database import SqliteDatabase
+from triptych_backends.sqlite.wal_owner import logs_set_aside
 
 __all__ = ["check_store"]
+
+_DATASETS = select(t.dataset.c.name).where(t.dataset.c.live).order_by(t.dataset.c.name)
 
 LEAST_FREE = 100 * 2**20
 """Bytes: an index merge or a log of less would fill the disk."""
 
 
-def check_store(
-    database: Database, index: LocalIndex, datasets: Sequence[str]
-) -> list[HealthCheck]:
+def check_store(database: SqliteDatabase, index: LocalIndex) -> list[HealthCheck]:
     """See `Diagnostics.check_health`. Waits for another writer as long as a write would."""
+    with database.reading() as session:
+        datasets = [row[0] for row in session.all(_DATASETS)]
     indexes = [index.check(dataset, writes=not database.read_only) for dataset in datasets]
     return [_writes(database), _space(database), *_logs(database), *indexes]
 
 
-def _writes(database: Database) -> HealthCheck:
+def _writes(database: SqliteDatabase) -> HealthCheck:
     if database.read_only:
         return HealthCheck(name="store", status="ok", detail=f"{database.where} is open read-only")
     try:
@@ -36,7 +40,7 @@ def _writes(database: Database) -> HealthCheck:
     return HealthCheck(name="store", status="ok", detail=f"{database.where} takes writes")
 
 
-def _logs(database: Database) -> list[HealthCheck]:
+def _logs(database: SqliteDatabase) -> list[HealthCheck]:
     found = logs_set_aside(database.path)
     if not found:
         return []
@@ -52,7 +56,7 @@ def _logs(database: Database) -> list[HealthCheck]:
     ]
 
 
-def _space(database: Database) -> HealthCheck:
+def _space(database: SqliteDatabase) -> HealthCheck:
     free = shutil.disk_usage(database.path.parent).free
     low = free < max(LEAST_FREE, database.path.stat().st_size // 10)
     return HealthCheck(

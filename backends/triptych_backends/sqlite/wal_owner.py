@@ -19,7 +19,7 @@ from itertools import count
 from pathlib import Path
 
 from triptych.errors import StoreError
-from triptych_backends.sql.location import FileIdentity, identity_of
+from triptych_backends.sqlite.location import FileIdentity, identity_of
 
 __all__ = ["Pair", "forget_owner", "logs_set_aside", "remember_owner", "set_foreign_log_aside"]
 

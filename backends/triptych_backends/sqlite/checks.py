@@ -14,10 +14,10 @@ from triptych.records import Finding
 from triptych_backends.index import LocalIndex
 from triptych_backends.index.checks import examine_index
 from triptych_backends.sql import tables as t
-from triptych_backends.sql.database import Database
 from triptych_backends.sql.document_rows import pair_of
-from triptych_backends.sql.invariants import INVARIANTS, Invariant, broken_references
-from triptych_backends.sql.sqlite import Session
+from triptych_backends.sqlite.connection import SqliteSession
+from triptych_backends.sqlite.database import SqliteDatabase
+from triptych_backends.sqlite.invariants import INVARIANTS, Invariant, broken_references
 
 __all__ = [
     "CHECKS",
@@ -106,7 +106,7 @@ _SOURCES = frozenset({"dataset", "document"})
 
 
 def check_integrity(
-    database: Database, index: LocalIndex, dataset_ids: Collection[str]
+    database: SqliteDatabase, index: LocalIndex, dataset_ids: Collection[str]
 ) -> Iterator[Finding]:
     """See `Diagnostics.check_integrity`."""
     tally = FindingCollector()
@@ -136,7 +136,7 @@ def check_integrity(
         yield from examine_index(index, dataset)
 
 
-def _types(database: Database, tally: FindingCollector) -> None:
+def _types(database: SqliteDatabase, tally: FindingCollector) -> None:
     """SQLite stores any value in any column, and its own check does not mind."""
     kept = {int: ("integer",), bool: ("integer",), float: ("real", "integer"), bytes: ("blob",)}
     try:
@@ -155,7 +155,7 @@ def _types(database: Database, tally: FindingCollector) -> None:
         return  # a table or a column is not there, which the next checks tell
 
 
-def _pages(database: Database, tally: FindingCollector) -> None:
+def _pages(database: SqliteDatabase, tally: FindingCollector) -> None:
     with database.reading() as session:
         said = [str(row[0]) for row in session.driver.execute("PRAGMA integrity_check(50)")]
     for line in said:
@@ -165,7 +165,7 @@ def _pages(database: Database, tally: FindingCollector) -> None:
             tally.add(CHECKS[name], database.where, " ".join(line.split()))
 
 
-def missing_parts(session: Session) -> list[tuple[str, str]]:
+def missing_parts(session: SqliteSession) -> list[tuple[str, str]]:
     """(table, what) that the schema has and the database has not; "" is the table itself."""
     missing = []
     for table in t.METADATA.sorted_tables:
@@ -194,7 +194,7 @@ def _indexes(driver: sqlite3.Connection, table: str) -> set[str]:
     return {row[1] for row in driver.execute(f"PRAGMA index_list({table})")}
 
 
-def _schema(database: Database, tally: FindingCollector) -> None:
+def _schema(database: SqliteDatabase, tally: FindingCollector) -> None:
     with database.reading() as session:
         missing = missing_parts(session)
     for table, what in missing:
@@ -203,25 +203,25 @@ def _schema(database: Database, tally: FindingCollector) -> None:
         tally.add(CHECKS[name], database.where, f"{table} {what}".strip())
 
 
-def clock_is_behind(session: Session) -> bool:
+def clock_is_behind(session: SqliteSession) -> bool:
     """Whether the clock is not one row with a tick that no number in use exceeds."""
     rows = session.driver.execute("SELECT typeof(tick), tick FROM clock").fetchall()
     greatest = session.driver.execute(_GREATEST).fetchone()[0]
     return len(rows) != 1 or rows[0][0] != "integer" or rows[0][1] < greatest
 
 
-def greatest_number(session: Session) -> int:
+def greatest_number(session: SqliteSession) -> int:
     """The greatest number that is in use."""
     return int(session.driver.execute(_GREATEST).fetchone()[0])
 
 
-def _clock(database: Database, tally: FindingCollector) -> None:
+def _clock(database: SqliteDatabase, tally: FindingCollector) -> None:
     with database.snapshot() as session:
         if clock_is_behind(session):
             tally.add(CHECKS["clock.behind"], database.where)
 
 
-def _rows(database: Database, dataset_ids: Collection[str], tally: FindingCollector) -> None:
+def _rows(database: SqliteDatabase, dataset_ids: Collection[str], tally: FindingCollector) -> None:
     for invariant in (*broken_references(), *INVARIANTS):
         for dataset, label, count in _broken(database, invariant):
             if dataset and dataset not in dataset_ids and invariant.check.name != "dataset.hidden":
@@ -230,7 +230,7 @@ def _rows(database: Database, dataset_ids: Collection[str], tally: FindingCollec
             tally.add(invariant.check, place, label, dataset_id=dataset, count=count)
 
 
-def _broken(database: Database, invariant: Invariant) -> Iterator[tuple[str, str, int]]:
+def _broken(database: SqliteDatabase, invariant: Invariant) -> Iterator[tuple[str, str, int]]:
     """Of each dataset a few rows by name, and how many there are."""
     with database.reading() as session:
         # One statement, one state: what two would see of a write in between is no finding.
@@ -242,7 +242,7 @@ def _broken(database: Database, invariant: Invariant) -> Iterator[tuple[str, str
 
 
 def bad_pairs(
-    session: Session, dataset_ids: Collection[str] | None
+    session: SqliteSession, dataset_ids: Collection[str] | None
 ) -> Iterator[tuple[int, int, str, str, set[bytes] | None]]:
     """Of documents whose pairs are not those of their metadata: their dataset's id, their own,
     the names of both, and the pairs that belong there (None: the metadata is unreadable)."""
@@ -277,14 +277,14 @@ def bad_pairs(
                 yield owner, pk, dataset, name, pairs
 
 
-def _pairs(database: Database, dataset_ids: Collection[str], tally: FindingCollector) -> None:
+def _pairs(database: SqliteDatabase, dataset_ids: Collection[str], tally: FindingCollector) -> None:
     with database.snapshot() as session:
         for _, _, dataset, name, pairs in bad_pairs(session, dataset_ids):
             check = CHECKS["metadata.unreadable" if pairs is None else "metadata.pairs"]
             tally.add(check, f"dataset {dataset!r}", name, dataset_id=dataset)
 
 
-def bad_vectors(session: Session) -> Iterator[tuple[int, str]]:
+def bad_vectors(session: SqliteSession) -> Iterator[tuple[int, str]]:
     """Ids of vectors that are of another width than their space or not of unit length, with
     their dataset."""
     after = 0
@@ -309,7 +309,9 @@ def bad_vectors(session: Session) -> Iterator[tuple[int, str]]:
                 yield pk, dataset
 
 
-def _vectors(database: Database, dataset_ids: Collection[str], tally: FindingCollector) -> None:
+def _vectors(
+    database: SqliteDatabase, dataset_ids: Collection[str], tally: FindingCollector
+) -> None:
     with database.reading() as session:
         for pk, dataset in bad_vectors(session):
             if dataset in dataset_ids:

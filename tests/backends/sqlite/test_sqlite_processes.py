@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from support.sql_stores import CONFIG, chunks_of, derive, put
+from support.sqlite_stores import CONFIG, chunks_of, derive, put
 from triptych.errors import ConflictError, StoreError
 from triptych.records import ChunkQuery, DerivedSig, Mode, NewDocument
-from triptych_backends.sql import SqlStore, sqlite
+from triptych_backends.sqlite import SqliteStore, connection
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork"),
@@ -30,7 +30,7 @@ KILLS = 30
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "kb.db"
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         assert store.chunks.configure("d", CONFIG, expected=None)
     return path
 
@@ -53,7 +53,7 @@ def wait(child: int) -> int:
 
 
 def test_forked_child_reads_and_writes_while_the_parent_goes_on(path: Path) -> None:
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         put(store, "parent", "one\n")
         query = ChunkQuery(dataset_ids=("d",), mode=Mode.BM25, text="two")
 
@@ -71,7 +71,7 @@ def test_forked_child_reads_and_writes_while_the_parent_goes_on(path: Path) -> N
 
 
 def test_child_holds_locks_of_its_own(path: Path) -> None:
-    store = SqlStore.open(path)
+    store = SqliteStore.open(path)
     put(store, "parent", "one\n")
     read_end, ready = os.pipe()
     proceed, write_end = os.pipe()
@@ -90,7 +90,7 @@ def test_child_holds_locks_of_its_own(path: Path) -> None:
     assert wait(child) == 0
     for end in (read_end, ready, proceed, write_end):
         os.close(end)
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         assert store.documents.get("d", "child") is not None
     assert check(path) > 0
 
@@ -100,8 +100,8 @@ def test_child_holds_locks_of_its_own(path: Path) -> None:
 def test_fork_waits_for_a_write_under_way_or_tears_the_child_off(
     path: Path, monkeypatch: pytest.MonkeyPatch, patience: float
 ) -> None:
-    monkeypatch.setattr(sqlite, "FORK_WAIT", patience)
-    with SqlStore.open(path) as store:
+    monkeypatch.setattr(connection, "FORK_WAIT", patience)
+    with SqliteStore.open(path) as store:
         inside, leave = threading.Event(), threading.Event()
 
         def hold() -> None:
@@ -130,11 +130,11 @@ def test_fork_waits_for_a_write_under_way_or_tears_the_child_off(
 
 
 def test_of_two_processes_that_saw_one_version_one_wins(path: Path) -> None:
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         put(store, "a", "start\n")
 
     def work(mark: str) -> None:
-        with SqlStore.open(path) as store:
+        with SqliteStore.open(path) as store:
             won = 0
             while won < 15:
                 seen = store.documents.get("d", "a")
@@ -150,7 +150,7 @@ def test_of_two_processes_that_saw_one_version_one_wins(path: Path) -> None:
 
     children = [in_child(lambda mark=mark: work(mark)) for mark in "xy"]  # type: ignore[misc]  # mypy cannot infer a lambda's default
     assert [wait(child) for child in children] == [0, 0]
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         last = store.documents.get("d", "a")
         assert last is not None
         assert last.version == 31
@@ -158,7 +158,7 @@ def test_of_two_processes_that_saw_one_version_one_wins(path: Path) -> None:
 
 
 def test_older_derivation_never_overwrites_across_processes(path: Path) -> None:
-    with SqlStore.open(path) as store, SqlStore.open(path) as other:
+    with SqliteStore.open(path) as store, SqliteStore.open(path) as other:
         old = store.documents.put("d", NewDocument(name="a", content="old\n"))
         new = other.documents.put("d", NewDocument(name="a", content="new\n"))
         assert derive(other, new)
@@ -170,7 +170,7 @@ def test_older_derivation_never_overwrites_across_processes(path: Path) -> None:
 
 
 def test_vectors_of_a_replaced_set_go_unless_another_set_needs_them(path: Path) -> None:
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         put(store, "a", "shared\nalone\n")
         put(store, "b", "shared\n")
         put(store, "a", "other\n")
@@ -183,7 +183,7 @@ def test_kill_at_any_instant_leaves_whole_transactions(path: Path) -> None:
     chance = random.Random(5)
 
     def churn() -> None:
-        with SqlStore.open(path) as store:
+        with SqliteStore.open(path) as store:
             for step in range(100_000):
                 names = [f"{step % 3}", f"{step % 5}"]
                 new = [NewDocument(name=n, content=f"{step}\n{n}\n" * 20) for n in names]

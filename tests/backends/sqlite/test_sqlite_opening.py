@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from support.sql_stores import CONFIG, put
+from support.sqlite_stores import CONFIG, put
 from triptych.errors import (
     CorruptStoreError,
     SchemaVersionError,
@@ -20,9 +20,9 @@ from triptych.errors import (
     StoreLockedError,
 )
 from triptych.records import ChunkQuery, Mode, ModelUsage, NewDocument
-from triptych_backends.sql import SqlStore
-from triptych_backends.sql.schema import SCHEMA_VERSION, migrate
-from triptych_backends.sql.sqlite import Connections
+from triptych_backends.sqlite import SqliteStore
+from triptych_backends.sqlite.connection import Connections
+from triptych_backends.sqlite.schema import SCHEMA_VERSION, migrate
 
 pytestmark = pytest.mark.process
 
@@ -46,19 +46,19 @@ def schema_of(path: Path) -> set[tuple[str, ...]]:
 
 
 def test_fresh_store_equals_a_migrated_one(path: Path, tmp_path: Path) -> None:
-    SqlStore.open(path).close()
+    SqliteStore.open(path).close()
     migrated = tmp_path / "migrated.db"
     connections = Connections(migrated, read_only=False, immutable=False, lock_timeout=5)
     with connections.writing(durable=True) as connection:
         migrate(connection)
     connections.close()
     assert schema_of(path) == schema_of(migrated)
-    with SqlStore.open(migrated) as store:
+    with SqliteStore.open(migrated) as store:
         assert put_with_config(store)
 
 
 def test_store_of_the_first_schema_is_migrated_with_what_it_holds(path: Path) -> None:
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         assert put_with_config(store)
     driver = sqlite3.connect(path)
     for table in ("layer_parked", "layer_usage", "layer_note", "document_version"):
@@ -71,8 +71,8 @@ def test_store_of_the_first_schema_is_migrated_with_what_it_holds(path: Path) ->
     driver.commit()
     driver.close()
     with pytest.raises(SchemaVersionError, match="open it for writing once"):
-        SqlStore.open(path, read_only=True)
-    with SqlStore.open(path) as store:
+        SqliteStore.open(path, read_only=True)
+    with SqliteStore.open(path) as store:
         document = store.documents.get("d", "a")
         assert document is not None
         assert document.content == "one\ntwo\n"
@@ -80,15 +80,15 @@ def test_store_of_the_first_schema_is_migrated_with_what_it_holds(path: Path) ->
         assert store.layers.usage("d") == [ModelUsage(model="m", calls=1)]
 
 
-def put_with_config(store: SqlStore) -> bool:
+def put_with_config(store: SqliteStore) -> bool:
     assert store.chunks.configure("d", CONFIG, expected=None)
     return put(store, "a", "one\ntwo\n").version == 1
 
 
 def test_fresh_store_does_without_alembic(path: Path) -> None:
     code = (
-        "import sys; from triptych_backends.sql import SqlStore;"
-        "SqlStore.open(sys.argv[1]).close(); assert 'alembic' not in sys.modules"
+        "import sys; from triptych_backends.sqlite import SqliteStore;"
+        "SqliteStore.open(sys.argv[1]).close(); assert 'alembic' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code, str(path)], check=True, env=environment())
 
@@ -98,13 +98,13 @@ def environment() -> dict[str, str]:
 
 
 def test_newer_schema_is_refused_with_both_versions(path: Path) -> None:
-    SqlStore.open(path).close()
+    SqliteStore.open(path).close()
     driver = sqlite3.connect(path)
     driver.execute("PRAGMA user_version=99")
     driver.close()
     for read_only in (False, True):
         with pytest.raises(SchemaVersionError, match=rf"99.*{SCHEMA_VERSION}.*update triptych"):
-            SqlStore.open(path, read_only=read_only)
+            SqliteStore.open(path, read_only=read_only)
 
 
 def test_database_of_another_application_is_left_alone(path: Path) -> None:
@@ -113,19 +113,19 @@ def test_database_of_another_application_is_left_alone(path: Path) -> None:
     driver.close()
     before = path.read_bytes()
     with pytest.raises(StoreError, match="another application"):
-        SqlStore.open(path)
+        SqliteStore.open(path)
     assert path.read_bytes() == before
 
 
 def test_what_is_no_database_is_corrupt(path: Path) -> None:
     path.write_bytes(b"no database at all" * 1000)
     with pytest.raises(CorruptStoreError) as raised:
-        SqlStore.open(path)
+        SqliteStore.open(path)
     assert isinstance(raised.value.__cause__, sqlite3.Error)
 
 
 def test_damaged_pages_are_corrupt(path: Path) -> None:
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         put_with_config(store)
         for number in range(200):
             store.documents.put("d", NewDocument(name=f"{number}", content="x" * 5000))
@@ -137,13 +137,13 @@ def test_damaged_pages_are_corrupt(path: Path) -> None:
 
 
 def _read_all(path: Path) -> None:
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         for info in store.documents.list("d"):
             store.documents.get("d", info.name)
 
 
 def test_changed_content_fails_its_sha256(path: Path) -> None:
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         put_with_config(store)
         with store.database.writing() as tx:
             tx.driver.execute("UPDATE document SET content = CAST('other' AS BLOB)")
@@ -152,7 +152,7 @@ def test_changed_content_fails_its_sha256(path: Path) -> None:
 
 
 def test_vector_of_a_wrong_width_is_corrupt(path: Path) -> None:
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         put_with_config(store)
         with store.database.writing() as tx:
             tx.driver.execute("UPDATE vector SET data = x'00000000'")
@@ -162,27 +162,27 @@ def test_vector_of_a_wrong_width_is_corrupt(path: Path) -> None:
 
 def test_places_that_cannot_be_a_store_are_named(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="is a folder"):
-        SqlStore.open(tmp_path)
+        SqliteStore.open(tmp_path)
     with pytest.raises(StoreError, match="does not exist: create it"):
-        SqlStore.open(tmp_path / "missing" / "kb.db")
+        SqliteStore.open(tmp_path / "missing" / "kb.db")
     with pytest.raises(StoreError, match="there is no store"):
-        SqlStore.open(tmp_path / "kb.db", create=False)
+        SqliteStore.open(tmp_path / "kb.db", create=False)
     with pytest.raises(StoreError, match="there is no store"):
-        SqlStore.open(tmp_path / "kb.db", read_only=True)
+        SqliteStore.open(tmp_path / "kb.db", read_only=True)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_odd_characters_in_a_path(tmp_path: Path) -> None:
     path = tmp_path / "a b?c#d%20é.db"
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         put_with_config(store)
     assert path.is_file()
 
 
 def test_read_only_store_reads_and_searches_and_refuses_writes(path: Path) -> None:
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         put_with_config(store)
-    with SqlStore.open(path, read_only=True) as store:
+    with SqliteStore.open(path, read_only=True) as store:
         query = ChunkQuery(dataset_ids=("d",), mode=Mode.BM25, text="two")
         assert [found.index for found in store.chunks.search(query)] == [1]
         with pytest.raises(StoreError, match="read-only"):
@@ -194,12 +194,12 @@ def test_read_only_store_reads_and_searches_and_refuses_writes(path: Path) -> No
 def test_empty_file_is_no_store_to_read(path: Path) -> None:
     path.touch()
     with pytest.raises(StoreError, match="is empty"):
-        SqlStore.open(path, read_only=True)
-    SqlStore.open(path).close()
+        SqliteStore.open(path, read_only=True)
+    SqliteStore.open(path).close()
 
 
 def test_full_disk_is_named_and_nothing_is_half_stored(path: Path) -> None:
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         put_with_config(store)
         with pytest.raises(StoreError, match=r"full.*free some space"):
             _write_too_much(store)
@@ -207,7 +207,7 @@ def test_full_disk_is_named_and_nothing_is_half_stored(path: Path) -> None:
         assert store.documents.get("d", "a") is not None
 
 
-def _write_too_much(store: SqlStore) -> None:
+def _write_too_much(store: SqliteStore) -> None:
     with store.database.writing() as tx:
         pages = tx.driver.execute("PRAGMA page_count").fetchone()[0]
         tx.driver.execute(f"PRAGMA max_page_count={pages + 2}")
@@ -216,7 +216,7 @@ def _write_too_much(store: SqlStore) -> None:
 
 
 def test_held_lock_is_named_after_the_wait(path: Path) -> None:
-    with SqlStore.open(path, lock_timeout=0.05) as store:
+    with SqliteStore.open(path, lock_timeout=0.05) as store:
         put_with_config(store)
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
@@ -228,7 +228,7 @@ def test_held_lock_is_named_after_the_wait(path: Path) -> None:
 
 
 def open_and_put(path: str, name: str) -> None:
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         store.documents.put("d", NewDocument(name=name, content=name))
 
 
@@ -242,12 +242,12 @@ def test_processes_that_create_one_store_at_once_all_succeed(path: Path) -> None
     for maker in makers:
         maker.join(60)
     assert [maker.exitcode for maker in makers] == [0, 0]
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         assert [info.name for info in store.documents.list("d")] == ["0", "1"]
 
 
 def test_every_call_after_close_says_so(path: Path) -> None:
-    store = SqlStore.open(path)
+    store = SqliteStore.open(path)
     put_with_config(store)
     store.close()
     store.close()
@@ -267,7 +267,7 @@ def test_every_call_after_close_says_so(path: Path) -> None:
 
 def test_erased_text_is_in_none_of_the_files(path: Path) -> None:
     secret = "xyzzyplughsecret"
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         put_with_config(store)
         put(store, "s", f"{secret}\n" * 50)
         query = ChunkQuery(dataset_ids=("d",), mode=Mode.BM25, text=secret)

@@ -12,16 +12,16 @@ from sqlalchemy import Table
 from triptych.signatures import document_input_sig
 from triptych_backends.index import LocalIndex
 from triptych_backends.sql import tables as t
-from triptych_backends.sql.checks import (
+from triptych_backends.sqlite.checks import (
     bad_pairs,
     bad_vectors,
     clock_is_behind,
     greatest_number,
     missing_parts,
 )
-from triptych_backends.sql.database import Database
-from triptych_backends.sql.invariants import INVARIANTS, broken_references
-from triptych_backends.sql.transaction import Transaction
+from triptych_backends.sqlite.connection import SqliteTransaction
+from triptych_backends.sqlite.database import SqliteDatabase
+from triptych_backends.sqlite.invariants import INVARIANTS, broken_references
 
 __all__ = ["repair"]
 
@@ -31,7 +31,10 @@ _ROUNDS = 10
 
 
 def repair(
-    database: Database, index: LocalIndex, checks: Collection[str], dataset_ids: Collection[str]
+    database: SqliteDatabase,
+    index: LocalIndex,
+    checks: Collection[str],
+    dataset_ids: Collection[str],
 ) -> list[str]:
     """See `Diagnostics.repair`."""
     done: list[str] = []
@@ -85,7 +88,7 @@ def repair(
     return done
 
 
-def _mend_schema(tx: Transaction) -> list[str]:
+def _mend_schema(tx: SqliteTransaction) -> list[str]:
     missing = missing_parts(tx)
     for table, what in missing:
         made = t.METADATA.tables[table]
@@ -99,7 +102,7 @@ def _mend_schema(tx: Transaction) -> list[str]:
     return [f"made {table} {what}".rstrip() for table, what in missing]
 
 
-def _create(tx: Transaction, table: Table) -> None:
+def _create(tx: SqliteTransaction, table: Table) -> None:
     from sqlalchemy.dialects import sqlite
     from sqlalchemy.schema import CreateTable
 
@@ -107,7 +110,7 @@ def _create(tx: Transaction, table: Table) -> None:
     _create_indexes(tx, table)
 
 
-def _create_indexes(tx: Transaction, table: Table, name: str | None = None) -> None:
+def _create_indexes(tx: SqliteTransaction, table: Table, name: str | None = None) -> None:
     from sqlalchemy.dialects import sqlite
     from sqlalchemy.schema import CreateIndex
 
@@ -116,7 +119,7 @@ def _create_indexes(tx: Transaction, table: Table, name: str | None = None) -> N
             tx.driver.execute(str(CreateIndex(index).compile(dialect=sqlite.dialect())))
 
 
-def _drop_vectors(tx: Transaction) -> int:
+def _drop_vectors(tx: SqliteTransaction) -> int:
     bad = [pk for pk, _ in bad_vectors(tx)]
     for pk in bad:
         documents = tx.driver.execute(
@@ -133,14 +136,14 @@ def _drop_vectors(tx: Transaction) -> int:
     return len(bad)
 
 
-def _drop_unused(tx: Transaction) -> None:
+def _drop_unused(tx: SqliteTransaction) -> None:
     for invariant in INVARIANTS:
         if invariant.check.name == "vectors.unused":
             for statement in invariant.repair:
                 tx.driver.execute(statement)
 
 
-def _mend_pairs(tx: Transaction) -> int:
+def _mend_pairs(tx: SqliteTransaction) -> int:
     found = [row for row in bad_pairs(tx, None) if row[4] is not None]
     for dataset, document, _, _, pairs in found:
         tx.driver.execute("DELETE FROM document_meta WHERE document_id = ?", [document])
@@ -151,7 +154,7 @@ def _mend_pairs(tx: Transaction) -> int:
     return len(found)
 
 
-def _mend_digests(tx: Transaction) -> int:
+def _mend_digests(tx: SqliteTransaction) -> int:
     """Size and input signature of all whose content is what was put."""
     repaired = after = 0
     while page := tx.driver.execute(

@@ -1,4 +1,4 @@
-"""All that is SQLite's own: connections, transactions, how statements run, pragmas.
+"""Connections to an SQLite file: transactions, how statements run, pragmas.
 
 Statements are Core expressions, compiled once and run by the driver: Core's own handling of
 parameters and rows costs 50 to 180 µs a statement, against 8 µs for the whole of a small one.
@@ -11,39 +11,37 @@ SQLITE_BUSY_SNAPSHOT whatever the timeout.
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
-from sqlalchemy import ColumnElement, bindparam, create_engine, event, func, select
-from sqlalchemy.dialects import sqlite
+from sqlalchemy import create_engine, event
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import QueuePool
-from sqlalchemy.sql.base import Executable
 
 from triptych.errors import StoreError
-from triptych_backends.sql.errors import closed_error, gone_error, replaced_error
-from triptych_backends.sql.location import FileIdentity, identity_of
-from triptych_backends.sql.wal_owner import Pair, forget_owner, remember_owner
+from triptych_backends.sql.dialect import Statement, compile_statement
+from triptych_backends.sql.errors import closed_error
+from triptych_backends.sql.session import Session
+from triptych_backends.sql.transaction import Position, Transaction
+from triptych_backends.sqlite.dialect import DIALECT
+from triptych_backends.sqlite.errors import gone_error, replaced_error
+from triptych_backends.sqlite.location import FileIdentity, identity_of
+from triptych_backends.sqlite.wal_owner import Pair, forget_owner, remember_owner
 
 __all__ = [
-    "DIALECT",
     "PAGE_SIZE",
     "Connections",
-    "Session",
-    "bind_list",
+    "SqliteSession",
+    "SqliteTransaction",
     "busy_error",
-    "corrupt_error",
-    "in_list",
-    "upsert",
 ]
 
 PAGE_SIZE = 8192
@@ -59,34 +57,21 @@ _PRAGMAS = (
     "PRAGMA cache_size=-32768",
     "PRAGMA journal_size_limit=67108864",
 )
-DIALECT = sqlite.dialect(paramstyle="qmark")
-
-
-def in_list(column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
-    """``column`` is in the list given as the parameter ``name`` (see `bind_list`).
-
-    One parameter for any number of values: the statement stays the same, and compiled.
-    """
-    values = func.json_each(bindparam(name)).table_valued("value")
-    return column.in_(select(values.c.value))
-
-
-def bind_list(values: Iterable[int] | Iterable[str]) -> str:
-    """The values of an `in_list` as a parameter."""
-    return json.dumps(list(values))
-
-
-upsert = sqlite.insert
-"""An INSERT that knows ON CONFLICT."""
 
 
 @lru_cache(maxsize=512)
-def _compiled(statement: Executable) -> tuple[str, tuple[str, ...], dict[str, Any]]:
-    compiled = statement.compile(dialect=DIALECT)  # type: ignore[attr-defined]  # every Executable here is a ClauseElement
+def _compiled(statement: Statement) -> tuple[str, tuple[str, ...], dict[str, Any]]:
+    compiled = compile_statement(statement, DIALECT)
     return str(compiled), tuple(compiled.positiontup or ()), dict(compiled.params)
 
 
-class Session:
+def _bound(statement: Statement, parameters: dict[str, Any]) -> tuple[str, list[Any]]:
+    sql, names, constants = _compiled(statement)
+    values = [parameters[name] if name in parameters else constants[name] for name in names]
+    return sql, [DIALECT.bind_list(it) if isinstance(it, list) else it for it in values]
+
+
+class SqliteSession(Session):
     """Runs statements on one connection of the driver."""
 
     __slots__ = ("driver",)
@@ -94,27 +79,28 @@ class Session:
     def __init__(self, driver: sqlite3.Connection) -> None:
         self.driver = driver
 
-    def all(self, statement: Executable, **parameters: Any) -> list[tuple[Any, ...]]:
-        """Every row, read at once: no snapshot stays open."""
-        sql, names, constants = _compiled(statement)
-        values = [parameters[name] if name in parameters else constants[name] for name in names]
-        return self.driver.execute(sql, values).fetchall()
+    def all(self, statement: Statement, **parameters: Any) -> list[tuple[Any, ...]]:
+        """See `Session.all`."""
+        return self.driver.execute(*_bound(statement, parameters)).fetchall()
 
-    def one(self, statement: Executable, **parameters: Any) -> tuple[Any, ...] | None:
-        """The first row, None when there is none."""
-        rows = self.all(statement, **parameters)
-        return rows[0] if rows else None
+    def run(self, statement: Statement, **parameters: Any) -> int:
+        """See `Session.run`."""
+        return self.driver.execute(*_bound(statement, parameters)).rowcount
 
-    def run(self, statement: Executable, **parameters: Any) -> int:
-        """Run a writing statement; how many rows it touched."""
-        sql, names, constants = _compiled(statement)
-        values = [parameters[name] if name in parameters else constants[name] for name in names]
-        return self.driver.execute(sql, values).rowcount
-
-    def run_many(self, statement: Executable, rows: Sequence[Sequence[Any]]) -> None:
-        """Run a writing statement for each of ``rows``, tuples in the statement's own order."""
+    def run_many(self, statement: Statement, rows: Sequence[Sequence[Any]]) -> None:
+        """See `Session.run_many`."""
         if rows:
             self.driver.executemany(_compiled(statement)[0], rows)
+
+
+class SqliteTransaction(SqliteSession, Transaction):
+    """A write transaction on a connection of the driver."""
+
+    def __init__(
+        self, driver: sqlite3.Connection, where: str, *, position: Position | None
+    ) -> None:
+        SqliteSession.__init__(self, driver)
+        Transaction.__init__(self, where, position=position)
 
 
 class Connections:
@@ -224,7 +210,7 @@ class Connections:
         driver.close()
 
     @contextmanager
-    def reading(self) -> Iterator[Session]:
+    def reading(self) -> Iterator[SqliteSession]:
         """A session in which each statement is a snapshot of its own."""
         self._enter()
         try:
@@ -234,7 +220,7 @@ class Connections:
             except IndexError:
                 driver = self.connect()
             try:
-                yield Session(driver)
+                yield SqliteSession(driver)
             except BaseException:
                 self.release(driver)
                 raise
@@ -272,7 +258,7 @@ class Connections:
                 self._gate.notify_all()
 
     @contextmanager
-    def snapshot(self) -> Iterator[Session]:
+    def snapshot(self) -> Iterator[SqliteSession]:
         """A session whose statements all see one state."""
         with self.reading() as session:
             session.driver.execute("BEGIN")
@@ -403,13 +389,6 @@ def busy_error(message: str) -> sqlite3.OperationalError:
     """What SQLite raises where it waits, for where it does not."""
     error = sqlite3.OperationalError(message)
     error.sqlite_errorcode = sqlite3.SQLITE_BUSY
-    return error
-
-
-def corrupt_error(message: str) -> sqlite3.DatabaseError:
-    """What SQLite raises where it sees damage, for where only its rows tell."""
-    error = sqlite3.DatabaseError(message)
-    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
     return error
 
 

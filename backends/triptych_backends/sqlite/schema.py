@@ -7,12 +7,9 @@ tables.
 
 from __future__ import annotations
 
-import secrets
 import sqlite3
 import time
 from functools import cache
-from importlib import metadata
-from pathlib import Path
 
 from sqlalchemy import bindparam, insert
 from sqlalchemy.engine import Connection
@@ -20,9 +17,16 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from triptych.errors import SchemaVersionError, StoreError
 from triptych_backends.sql import tables as t
-from triptych_backends.sql.sqlite import DIALECT, PAGE_SIZE, Connections, Session, busy_error
+from triptych_backends.sql.migrations import add_first_rows, upgrade
+from triptych_backends.sqlite.connection import (
+    PAGE_SIZE,
+    Connections,
+    SqliteSession,
+    busy_error,
+)
+from triptych_backends.sqlite.dialect import DIALECT
 
-__all__ = ["SCHEMA_VERSION", "initial_rows", "migrate", "prepare", "require_current"]
+__all__ = ["SCHEMA_VERSION", "migrate", "prepare", "require_current"]
 
 SCHEMA_VERSION = 4
 """What `PRAGMA user_version` says of a store of this version of Triptych."""
@@ -31,8 +35,6 @@ APPLICATION_ID = 0x54726970
 """`PRAGMA application_id`: "Trip"."""
 
 _REVISION = insert(t.alembic_version).values(version_num=bindparam("version"))
-_CLOCK = insert(t.clock).values(id=1, nonce=bindparam("nonce"), tick=0)
-_META = insert(t.meta).values(key="created_with", value=bindparam("version"))
 
 
 def prepare(connections: Connections, *, lock_timeout: float) -> None:
@@ -116,8 +118,8 @@ def create(connection: Connection) -> None:
     driver = Connections.driver_of(connection)
     for statement in _statements():
         driver.execute(statement)
-    Session(driver).run(_REVISION, version=t.ALEMBIC_REVISION)
-    initial_rows(connection)
+    SqliteSession(driver).run(_REVISION, version=t.ALEMBIC_REVISION)
+    add_first_rows(connection)
     _stamp(connection)
 
 
@@ -128,35 +130,15 @@ def _statements() -> tuple[str, ...]:
     for table in t.METADATA.sorted_tables:
         made.append(CreateTable(table))
         made.extend(map(CreateIndex, sorted(table.indexes, key=lambda index: str(index.name))))
-    return tuple(str(each.compile(dialect=DIALECT)) for each in made)
-
-
-def initial_rows(connection: Connection) -> None:
-    """The rows that a store has from its first day."""
-    session = Session(Connections.driver_of(connection))
-    session.run(_CLOCK, nonce=secrets.token_hex(16))
-    session.run(_META, version=_triptych_version())
+    return tuple(str(each.compile(dialect=DIALECT.engine)) for each in made)
 
 
 def migrate(connection: Connection) -> None:
     """Run the migrations that are missing, in the connection's transaction."""
-    from alembic import command
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).with_name("migrations")))
-    config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    upgrade(connection)
     _stamp(connection)
 
 
 def _stamp(connection: Connection) -> None:
     connection.exec_driver_sql(f"PRAGMA application_id={APPLICATION_ID}")
     connection.exec_driver_sql(f"PRAGMA user_version={SCHEMA_VERSION}")
-
-
-def _triptych_version() -> str:
-    try:
-        return metadata.version("triptych")
-    except metadata.PackageNotFoundError:
-        return "unknown"

@@ -11,8 +11,9 @@ from sqlalchemy import bindparam, delete, desc, insert, literal, select, union_a
 
 from triptych.records import DocumentInfo, SourceDocument
 from triptych_backends.sql import document_rows as rows, tables as t
+from triptych_backends.sql.dialect import in_list
 from triptych_backends.sql.errors import corrupt
-from triptych_backends.sql.sqlite import Session, bind_list, in_list
+from triptych_backends.sql.session import Session
 from triptych_backends.sql.transaction import Transaction
 
 __all__ = ["drop_versions", "read_version", "read_versions", "write_and_keep"]
@@ -72,7 +73,7 @@ def write_and_keep(
     """`write_rows`, keeping the newest ``history`` versions of each document beside it."""
     needed = [row.id for row in changed if any(old.stored for old in _newest(row, history))]
     # Read before they are overwritten.
-    found = tx.all(_CONTENTS, ids=bind_list(needed)) if needed else []
+    found = tx.all(_CONTENTS, ids=list(needed)) if needed else []
     contents: dict[int, bytes] = {row[0]: row[1] for row in found}
     rows.write_rows(tx, dataset, changed)
     added: list[tuple[Any, ...]] = []

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from support.sql_stores import CONFIG, put
+from support.sqlite_stores import CONFIG, put
 from triptych.records import ChunkQuery, Mode, NewDocument
-from triptych_backends.sql import SqlStore
+from triptych_backends.sqlite import SqliteStore
 
 WORDS = ("apple", "banana", "cherry", "damson", "elder", "fig")
 
@@ -22,13 +22,13 @@ WORDS = ("apple", "banana", "cherry", "damson", "elder", "fig")
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "kb.db"
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         assert store.chunks.configure("d", CONFIG, expected=None)
         put(store, "apple", "apple\n")
     return path
 
 
-def found(store: SqlStore) -> list[str]:
+def found(store: SqliteStore) -> list[str]:
     """The words that a search finds, each where it is."""
     words = []
     for word in WORDS:
@@ -41,7 +41,7 @@ def found(store: SqlStore) -> list[str]:
 
 def write(path: Path, words: Sequence[str], *, publish: bool = False) -> None:
     """Put documents through a store of their own."""
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         for word in words:
             put(store, word, f"{word}\n")
         found(store)
@@ -59,15 +59,15 @@ def test_restored_copy_is_never_searched_with_the_index_of_what_it_lost(
     copy = shutil.copy(path, tmp_path / "copy.db")
     write(path, ["banana", "cherry"], publish=True)
     shutil.copy(copy, path)
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         assert found(store) == ["apple"]
     # One put fewer than was lost, just as many (the clock shows the same), and one more.
     after = ["damson", "elder", "fig"][:more]
     write(path, after)
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         assert found(store) == ["apple", *after]
         store.index.publish("d")
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         assert found(store) == ["apple", *after]
         assert store.index.stats("d").pending == 0
 
@@ -76,7 +76,7 @@ def test_power_cut_that_takes_commits_away_does_not_leave_them_in_the_index(
     path: Path, tmp_path: Path
 ) -> None:
     files = [path, path.with_name("kb.db-wal")]
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         put(store, "banana", "banana\n")
         for file in files:
             shutil.copy(file, tmp_path / f"cut {file.name}")
@@ -86,7 +86,7 @@ def test_power_cut_that_takes_commits_away_does_not_leave_them_in_the_index(
     for file in files:
         shutil.copy(tmp_path / f"cut {file.name}", file)
     write(path, ["damson"])
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         assert found(store) == ["apple", "banana", "damson"]
 
 
@@ -108,7 +108,7 @@ def test_commits_are_on_the_disk_before_the_manifest_speaks_of_them(
 
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr(os, "replace", replace)
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         put(store, "banana", "banana\n")
         found(store)
         store.index.publish("d")
@@ -116,11 +116,11 @@ def test_commits_are_on_the_disk_before_the_manifest_speaks_of_them(
 
 
 def test_read_only_store_publishes_what_it_may(path: Path) -> None:
-    with SqlStore.open(path) as writer, SqlStore.open(path, read_only=True) as reader:
+    with SqliteStore.open(path) as writer, SqliteStore.open(path, read_only=True) as reader:
         put(writer, "banana", "banana\n")
         assert found(reader) == ["apple", "banana"]
         reader.index.publish("d")
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         assert found(store) == ["apple", "banana"]
         assert store.index.stats("d").pending == 0
 
@@ -130,7 +130,7 @@ def test_index_outlives_the_stores_that_wrote_it(path: Path) -> None:
     for _ in range(5):
         write(path, ["elder"])
     write(path, ["fig"])
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         assert found(store) == list(WORDS)
         # Two documents of two fields came later, and are all that was read.
         assert store.index.stats("d").pending <= 4
@@ -138,7 +138,7 @@ def test_index_outlives_the_stores_that_wrote_it(path: Path) -> None:
 
 def test_unchanged_documents_begin_no_epoch(path: Path) -> None:
     before = epochs(path)
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         store.documents.put("d", NewDocument(name="apple", content="apple\n"))
     assert epochs(path) == before
     write(path, ["banana", "cherry"])
@@ -156,7 +156,7 @@ def test_index_of_an_epoch_long_forgotten_is_made_anew(path: Path) -> None:
     driver.close()
     write(path, ["cherry"])
     assert epochs(path) == 10_000
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         assert found(store) == ["apple", "banana", "cherry"]
         assert store.index.stats("d").pending >= 6
 
@@ -195,7 +195,7 @@ def test_live_store_beneath_which_an_older_copy_is_restored_searches_that_copy(
     path: Path, tmp_path: Path, more: int, other_writes_first: bool
 ) -> None:
     """The other store has written before, or only writes after the copy is back."""
-    with SqlStore.open(path) as mine, SqlStore.open(path) as other:
+    with SqliteStore.open(path) as mine, SqliteStore.open(path) as other:
         put(mine, "apple", "apple\nagain\n")
         if other_writes_first:
             put(other, "banana", "banana\n")
@@ -216,7 +216,7 @@ def test_live_store_beneath_which_an_older_copy_is_restored_searches_that_copy(
 def test_live_store_goes_on_writing_after_an_older_copy_is_restored(
     path: Path, tmp_path: Path
 ) -> None:
-    with SqlStore.open(path) as mine, SqlStore.open(path) as other:
+    with SqliteStore.open(path) as mine, SqliteStore.open(path) as other:
         put(mine, "apple", "apple\nagain\n")
         copy = Copy(path, tmp_path / "copy.db")
         put(mine, "lost", "grape\n")
@@ -231,7 +231,7 @@ def test_live_store_goes_on_writing_after_an_older_copy_is_restored(
 def test_live_store_does_not_publish_an_index_of_what_a_restored_copy_lacks(
     path: Path, tmp_path: Path
 ) -> None:
-    with SqlStore.open(path) as mine, SqlStore.open(path) as other:
+    with SqliteStore.open(path) as mine, SqliteStore.open(path) as other:
         put(mine, "apple", "apple\nagain\n")
         copy = Copy(path, tmp_path / "copy.db")
         for number in range(3):
@@ -244,14 +244,14 @@ def test_live_store_does_not_publish_an_index_of_what_a_restored_copy_lacks(
         mine.index._dataset("d").publish()
         assert found(other) == list(WORDS)
         mine.index.publish("d")
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         assert found(store) == list(WORDS)
 
 
 def test_index_published_before_a_copy_was_restored_is_not_used_when_the_log_has_grown(
     path: Path, tmp_path: Path
 ) -> None:
-    with SqlStore.open(path) as mine, SqlStore.open(path) as other:
+    with SqliteStore.open(path) as mine, SqliteStore.open(path) as other:
         put(mine, "apple", "apple\nagain\n")
         copy = Copy(path, tmp_path / "copy.db")
         for number in range(3):
@@ -262,12 +262,12 @@ def test_index_published_before_a_copy_was_restored_is_not_used_when_the_log_has
         for word in WORDS[1:5]:
             put(other, word, f"{word}\n")
         put(mine, "fig", "fig\n")
-    with SqlStore.open(path) as store:
+    with SqliteStore.open(path) as store:
         assert found(store) == list(WORDS)
 
 
 def test_two_stores_that_write_in_turn_keep_each_others_index(path: Path) -> None:
-    with SqlStore.open(path) as mine, SqlStore.open(path) as other:
+    with SqliteStore.open(path) as mine, SqliteStore.open(path) as other:
         found(mine)
         mine.index.publish("d")
         for number in range(30):

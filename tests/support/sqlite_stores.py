@@ -15,7 +15,7 @@ from triptych.records import (
     Vector,
 )
 from triptych.signatures import embedding_input_sig
-from triptych_backends.sql import SqlStore
+from triptych_backends.sqlite import SqliteStore
 
 CONFIG = DatasetConfig(chunker_sig="words", embed_sig="hash", language="english")
 
@@ -54,7 +54,7 @@ def chunks_of(document: SourceDocument, sig: DerivedSig) -> Sequence[DerivedChun
     return chunks
 
 
-def derive(store: SqlStore, document: SourceDocument) -> bool:
+def derive(store: SqliteStore, document: SourceDocument) -> bool:
     """Chunk and embed the document as the Service would."""
     info = store.documents.get_info(document.dataset_id, document.name)
     sig = DerivedSig(
@@ -68,7 +68,7 @@ def derive(store: SqlStore, document: SourceDocument) -> bool:
     )
 
 
-def put(store: SqlStore, name: str, content: str, dataset: str = "d") -> SourceDocument:
+def put(store: SqliteStore, name: str, content: str, dataset: str = "d") -> SourceDocument:
     """Put and derive."""
     document = store.documents.put(dataset, NewDocument(name=name, content=content))
     assert derive(store, document)

@@ -12,27 +12,27 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from sqlalchemy import Delete, SelectBase, Update
 
-from support.sql_stores import CONFIG, derive, put
+from support.sqlite_stores import CONFIG, derive, put
 from triptych.records import DerivedLayer, DerivedSig, Layer, NewDocument
-from triptych_backends.sql import SqlStore
-from triptych_backends.sql.sqlite import _compiled
+from triptych_backends.sqlite import SqliteStore
+from triptych_backends.sqlite.connection import _compiled
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqlStore]:
-    with SqlStore.open(tmp_path / "kb.db") as store:
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    with SqliteStore.open(tmp_path / "kb.db") as store:
         assert store.chunks.configure("d", CONFIG, expected=None)
         yield store
 
 
-def owners(store: SqlStore, after: int = 0) -> set[tuple[str | None, int]]:
+def owners(store: SqliteStore, after: int = 0) -> set[tuple[str | None, int]]:
     changes = store.feed.changes("d", after)
     assert [change.seq for change in changes] == sorted({change.seq for change in changes})
     assert all(change.seq <= store.feed.head().seq for change in changes)
     return {(change.field, change.owner) for change in changes}
 
 
-def live(store: SqlStore) -> set[tuple[str | None, int]]:
+def live(store: SqliteStore) -> set[tuple[str | None, int]]:
     with store.database.reading() as session:
         run = session.driver.execute
         documents = {("document", pk) for (pk,) in run("SELECT id FROM document")}
@@ -58,7 +58,7 @@ OPERATIONS = st.lists(
 def test_replaying_the_log_from_anywhere_names_every_owner_that_differs(
     tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[str, str]]
 ) -> None:
-    with SqlStore.open(tmp_path_factory.mktemp("log") / "kb.db") as store:
+    with SqliteStore.open(tmp_path_factory.mktemp("log") / "kb.db") as store:
         store.chunks.configure("d", CONFIG, expected=None)
         states = [(store.feed.head().seq, _units(store))]
         for step, (what, name) in enumerate(operations):
@@ -80,7 +80,7 @@ def test_replaying_the_log_from_anywhere_names_every_owner_that_differs(
         _every_vector_is_referenced(store)
 
 
-def _units(store: SqlStore) -> dict[tuple[str | None, int], list[object]]:
+def _units(store: SqliteStore) -> dict[tuple[str | None, int], list[object]]:
     units: dict[tuple[str | None, int], list[object]] = {}
     for field, owner in live(store):
         for unit in store.feed.units("d", field, [owner]):  # type: ignore[arg-type]  # live() never has None
@@ -90,7 +90,7 @@ def _units(store: SqlStore) -> dict[tuple[str | None, int], list[object]]:
     return units
 
 
-def _apply(store: SqlStore, what: str, name: str, step: int) -> None:
+def _apply(store: SqliteStore, what: str, name: str, step: int) -> None:
     match what:
         case "put":
             store.documents.put("d", NewDocument(name=name, content=f"one\n{step}\n"))
@@ -131,7 +131,7 @@ def _apply(store: SqlStore, what: str, name: str, step: int) -> None:
             assert store.chunks.configure("d", new, expected=config)
 
 
-def _every_vector_is_referenced(store: SqlStore) -> None:
+def _every_vector_is_referenced(store: SqliteStore) -> None:
     with store.database.reading() as session:
         orphans = session.driver.execute(
             "SELECT count(*) FROM vector WHERE id NOT IN (SELECT vector_id FROM chunk "
@@ -141,7 +141,7 @@ def _every_vector_is_referenced(store: SqlStore) -> None:
     assert orphans == 0
 
 
-def test_log_is_bounded_by_the_owners(store: SqlStore) -> None:
+def test_log_is_bounded_by_the_owners(store: SqliteStore) -> None:
     for number in range(50):
         put(store, "a", f"{number}\n")
     assert len(store.feed.changes("d", 0)) == 3
@@ -149,7 +149,7 @@ def test_log_is_bounded_by_the_owners(store: SqlStore) -> None:
     assert owners(store) == {(None, 0)}
 
 
-def test_another_space_lists_every_owner_behind_a_reset(store: SqlStore) -> None:
+def test_another_space_lists_every_owner_behind_a_reset(store: SqliteStore) -> None:
     put(store, "a", "one\n")
     put(store, "b", "one\ntwo\n")
     seen = store.feed.head().seq
@@ -165,7 +165,7 @@ def test_another_space_lists_every_owner_behind_a_reset(store: SqlStore) -> None
     assert store.feed.head() == head
 
 
-def test_metadata_alone_and_identical_puts_are_no_change(store: SqlStore) -> None:
+def test_metadata_alone_and_identical_puts_are_no_change(store: SqliteStore) -> None:
     put(store, "a", "one\n")
     head = store.feed.head()
     store.documents.put("d", NewDocument(name="a", content="one\n", metadata={"k": "v"}))
@@ -182,7 +182,7 @@ MODULES = (
 )
 
 
-def test_no_statement_walks_through_a_table(store: SqlStore) -> None:
+def test_no_statement_walks_through_a_table(store: SqliteStore) -> None:
     allowed = {
         "SCAN clock",
         "SCAN dataset USING INDEX sqlite_autoindex_dataset_1",
@@ -214,7 +214,7 @@ def test_no_statement_walks_through_a_table(store: SqlStore) -> None:
     assert seen > 60
 
 
-def test_hot_paths_take_one_statement(store: SqlStore) -> None:
+def test_hot_paths_take_one_statement(store: SqliteStore) -> None:
     documents = [put(store, name, "one\ntwo\n") for name in "abc"]
     with store.database.reading() as session:
         keys = [row[0] for row in session.driver.execute("SELECT id FROM chunk")]

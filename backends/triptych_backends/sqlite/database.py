@@ -1,0 +1,196 @@
+"""One SQLite file: its connections, and who may read and write it when."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from triptych.errors import StoreError, StoreLockedError
+from triptych_backends.sql.errors import closed_error
+from triptych_backends.sqlite.connection import Connections, SqliteSession, SqliteTransaction
+from triptych_backends.sqlite.errors import driver_errors
+from triptych_backends.sqlite.location import refuse_unusable
+from triptych_backends.sqlite.schema import prepare, require_current
+from triptych_backends.sqlite.wal_owner import set_foreign_log_aside
+
+__all__ = ["SqliteDatabase"]
+
+_POSITION = "position in the log"
+
+
+class SqliteDatabase:
+    """What the repositories read and write; thread-safe, and fork-safe. See `Database`.
+
+    ``history`` is how many old versions of each document are kept. Whatever the driver raises
+    comes out as a `StoreError`.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        connections: Connections,
+        *,
+        read_only: bool,
+        wait: float,
+        history: int,
+    ) -> None:
+        self.path = path
+        self.where = str(path)
+        self.read_only = read_only
+        self.history = history
+        self._connections = connections
+        self._wait = wait
+        self._closed = False
+        self._write_lock = threading.Lock()
+        self._close_lock = threading.Lock()
+        _DATABASES.add(self)
+
+    @classmethod
+    def open(
+        cls, path: Path, *, read_only: bool, lock_timeout: float, create: bool, history: int
+    ) -> SqliteDatabase:
+        """Open the file, and bring it up to the current schema. Raises as `SqliteStore.open`."""
+        refuse_unusable(path, create=create, read_only=read_only)
+        set_foreign_log_aside(path, read_only=read_only)
+        immutable = read_only and _is_frozen(path)
+        connections = Connections(
+            path, read_only=read_only, immutable=immutable, lock_timeout=lock_timeout
+        )
+        try:
+            with driver_errors(str(path)):
+                if read_only:
+                    require_current(connections)
+                else:
+                    prepare(connections, lock_timeout=lock_timeout)
+                connections.require_file()
+        except BaseException:
+            connections.close()
+            raise
+        return cls(path, connections, read_only=read_only, wait=lock_timeout, history=history)
+
+    @property
+    def lost(self) -> bool:
+        """True when the path no longer leads to the file: it can be read and written no more."""
+        return self._connections.lost
+
+    @contextmanager
+    def reading(self) -> Iterator[SqliteSession]:
+        """A session in which each statement is a snapshot."""
+        with driver_errors(self.where), self._connections.reading() as session:
+            yield session
+
+    @contextmanager
+    def snapshot(self) -> Iterator[SqliteSession]:
+        """A session whose statements all see one state."""
+        with driver_errors(self.where), self._connections.snapshot() as session:
+            yield session
+
+    @contextmanager
+    def writing(self, *, durable: bool = True) -> Iterator[SqliteTransaction]:
+        """A write transaction; see `Connections.writing` for ``durable``.
+
+        Raises:
+            StoreLockedError: another writer held the store for longer than the wait.
+        """
+        if self.read_only:
+            raise StoreError(f"the store {self.where} was opened read-only: open it for writing")
+        self.require_open()
+        if not self._write_lock.acquire(timeout=min(self._wait, threading.TIMEOUT_MAX)):
+            raise StoreLockedError(
+                f"another thread wrote to the store {self.where} for longer than "
+                f"{self._wait:g} s: try again, or give a longer lock_timeout"
+            )
+        try:
+            with (
+                driver_errors(self.where),
+                self._connections.writing(durable=durable) as connection,
+            ):
+                known = connection.info
+                # Forgotten where the transaction fails: whether it was committed is not known.
+                position = known.pop(_POSITION, None)
+                driver = Connections.driver_of(connection)
+                transaction = SqliteTransaction(driver, self.where, position=position)
+                yield transaction
+                transaction.finish()
+            known[_POSITION] = transaction.position
+        finally:
+            self._write_lock.release()
+
+    def flush(self) -> None:
+        """Put all commits on the disk, those of derived data too."""
+        self._connections.flush()
+
+    def scrub(self) -> None:
+        """Rewrite the file without what was deleted, and empty its log.
+
+        Raises:
+            StoreLockedError: another process is reading or writing; nothing is lost, try again.
+        """
+        with driver_errors(self.where):
+            self._connections.scrub()
+
+    def require_open(self) -> None:
+        """Raise `StoreError` once the store is being closed, or is closed."""
+        if self._closed:
+            raise closed_error(self.where)
+
+    def begin_close(self) -> bool:
+        """Let no new work begin, and say whether this was the first call.
+
+        Until `close`, an index that is being written may still read.
+        """
+        with self._close_lock:
+            first, self._closed = not self._closed, True
+        return first
+
+    def close(self) -> None:
+        """Close every connection. Idempotent."""
+        self.begin_close()
+        self._connections.close()
+
+    def _before_fork(self) -> None:
+        self._connections.before_fork()
+
+    def _after_fork_in_parent(self) -> None:
+        self._connections.after_fork_in_parent()
+
+    def _after_fork_in_child(self) -> None:
+        self._write_lock = threading.Lock()
+        self._close_lock = threading.Lock()
+        self._connections.after_fork_in_child()
+
+
+def _is_frozen(path: Path) -> bool:
+    """Whether SQLite cannot make the files that reading a write-ahead log takes."""
+    wal = path.with_name(f"{path.name}-wal")
+    return not os.access(path.parent, os.W_OK) and not (wal.exists() and wal.stat().st_size)
+
+
+_DATABASES: weakref.WeakSet[SqliteDatabase] = weakref.WeakSet()
+
+
+def _before_fork() -> None:
+    for database in _DATABASES:
+        database._before_fork()
+
+
+def _after_fork_in_parent() -> None:
+    for database in _DATABASES:
+        database._after_fork_in_parent()
+
+
+def _after_fork_in_child() -> None:
+    for database in _DATABASES:
+        database._after_fork_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )

@@ -1,0 +1,126 @@
+"""The statements of `triptych_backends.sql` are no one database's: PostgreSQL can be given them."""
+
+from __future__ import annotations
+
+import ast
+import pkgutil
+import re
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import ARRAY, ColumnElement, Insert, Integer, any_, bindparam, column, select
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.engine import interfaces
+from sqlalchemy.schema import CreateIndex, CreateTable
+from sqlalchemy.sql.base import Executable
+
+from triptych_backends import sql
+from triptych_backends.sql import tables
+from triptych_backends.sql.dialect import Dialect, Statement, Upsert, compile_statement, in_list
+from triptych_backends.sqlite.dialect import SqliteDialect
+
+PACKAGE = Path(sql.__file__).parent
+
+
+class PostgresDialect:
+    """All that a store in PostgreSQL would have to say of its SQL."""
+
+    engine: interfaces.Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]  # SQLAlchemy's own
+
+    def in_list(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
+        return column == any_(bindparam(name, type_=ARRAY(column.type)))
+
+    def bind_list(self, values: Sequence[int] | Sequence[str]) -> list[Any]:
+        return list(values)
+
+    def upsert(self, upsert: Upsert) -> Insert:
+        statement = postgresql.insert(upsert.table)
+        old, new = upsert.table.columns, statement.excluded
+        changes = {
+            name: old[name] + new[name] if upsert.add else new[name] for name in upsert.changed
+        }
+        return statement.on_conflict_do_update(index_elements=upsert.key, set_=changes)
+
+
+POSTGRES: Dialect = PostgresDialect()
+SQLITE: Dialect = SqliteDialect()
+
+
+def statements_in(value: object) -> Iterator[Statement]:
+    if isinstance(value, Executable | Upsert):
+        yield value
+    elif isinstance(value, tuple):
+        for each in value:
+            yield from statements_in(each)
+
+
+def every_statement() -> list[tuple[str, Statement]]:
+    """Each statement that a module of the package holds, with where it is."""
+    modules = [
+        import_module(f"triptych_backends.sql.{module.name}")
+        for module in pkgutil.iter_modules([str(PACKAGE)])
+    ]
+    return [
+        (f"{module.__name__.rpartition('.')[2]}.{name}", statement)
+        for module in modules
+        for name, value in vars(module).items()
+        for statement in statements_in(value)
+    ]
+
+
+def test_every_statement_compiles_for_postgresql() -> None:
+    found = every_statement()
+    assert len(found) > 120
+    for place, statement in found:
+        text = str(compile_statement(statement, POSTGRES))
+        assert not re.search(r"json_each|sqlite|typeof|rowid|PRAGMA|\?", text), (place, text)
+        # Both have the parameters that the repositories name.
+        mine, theirs = (
+            {name for name in compile_statement(statement, dialect).params if "param_" not in name}
+            for dialect in (POSTGRES, SQLITE)
+        )
+        assert mine == theirs, place
+
+
+def test_what_a_dialect_writes_is_in_the_text() -> None:
+    texts = {place: str(compile_statement(each, POSTGRES)) for place, each in every_statement()}
+    assert "vector.id = ANY (%(keys)s::BIGINT[])" in texts["change_log._VECTORS"]
+    assert texts["transaction._CLOCK"].endswith("FOR UPDATE")
+    assert texts["transaction._LOG"].endswith(
+        "ON CONFLICT (dataset_id, field, owner) DO UPDATE SET seq = excluded.seq"
+    )
+    assert "SET calls = (layer_usage.calls + excluded.calls)" in texts["layer_journal._CHARGE"]
+
+
+def test_a_list_is_one_parameter_wherever_it_stands() -> None:
+    ids = select(column("id", Integer)).where(in_list(column("id", Integer), "ids")).subquery()
+    statement = select(ids).where(in_list(ids.c.id, "more"))
+    assert set(compile_statement(statement, POSTGRES).params) == {"ids", "more"}
+    assert str(compile_statement(statement, SQLITE)).count("json_each(?)") == 2
+
+
+def test_the_tables_can_be_made_in_postgresql() -> None:
+    for table in tables.METADATA.sorted_tables:
+        text = str(CreateTable(table).compile(dialect=POSTGRES.engine))
+        assert "ROWID" not in text
+        assert ' COLLATE "C"' in text or not {"name", "doc_name"} & set(table.columns.keys())
+        for index in table.indexes:
+            CreateIndex(index).compile(dialect=POSTGRES.engine)
+
+
+@pytest.mark.parametrize(
+    "path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE))
+)
+def test_no_module_knows_sqlite(path: Path) -> None:
+    """Also the migrations, which nothing imports by name."""
+    imported: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            imported.update(name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            imported.update(f"{node.module}.{name.name}" for name in node.names)
+    for name in imported:
+        assert not name.startswith(("sqlite3", "triptych_backends.sqlite", "sqlalchemy.dialects"))
