@@ -133,7 +133,7 @@ def serving(answer: Answerer) -> Iterator[ProviderServer]:
         server.server_close()
 
 
-def map_ordered(*replies: Reply) -> Answerer:
+def in_turn(*replies: Reply) -> Answerer:
     """The first reply for the first request, and so on; the last for all that follow."""
     left = list(replies)
     lock = threading.Lock()

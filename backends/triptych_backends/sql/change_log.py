@@ -14,7 +14,7 @@ from triptych_backends.sql import tables as t
 from triptych_backends.sql.chunk_rows import headings_of
 from triptych_backends.sql.database import Database
 from triptych_backends.sql.dialect import in_list
-from triptych_backends.sql.errors import corrupt
+from triptych_backends.sql.errors import DAMAGE, corrupt
 from triptych_backends.sql.transaction import LAYER_OF_FIELD, find_dataset
 from triptych_backends.sql.vectors import decode_vector, decode_vectors
 
@@ -158,7 +158,7 @@ class SqlChangeLog:
                 vector=self._vector(*vector[:2]) if vector else None,
                 vector_key=vector[2] if vector else None,
             )
-        except ValueError as error:
+        except DAMAGE as error:
             raise corrupt(self._database.where, f"the text of {name!r}: {error}") from error
 
     def _vector(self, data: bytes | None, width: int | None) -> NDArray[np.float32] | None:

@@ -16,7 +16,7 @@ from triptych.records import DocumentInfo, SourceDocument
 from triptych.signatures import document_input_sig
 from triptych_backends.sql import tables as t
 from triptych_backends.sql.dialect import in_list
-from triptych_backends.sql.errors import corrupt
+from triptych_backends.sql.errors import DAMAGE, corrupt
 from triptych_backends.sql.transaction import Dataset, Transaction
 
 __all__ = [
@@ -263,7 +263,7 @@ def info_in(row: Sequence[Any], dataset_id: str, where: str) -> DocumentInfo:
 def _metadata_in(row: Sequence[Any], where: str) -> dict[str, str]:
     try:
         metadata: dict[str, str] = json.loads(row[10]) if row[10] != "{}" else {}
-    except ValueError as error:
+    except DAMAGE as error:
         raise corrupt(where, f"the metadata of document {row[1]!r}: {error}") from error
     return metadata
 

@@ -11,7 +11,7 @@ from triptych.errors import ValidationError
 from triptych.records import Layer, ModelUsage, QuarantinedLayer
 from triptych_backends.sql import tables as t
 from triptych_backends.sql.dialect import Upsert
-from triptych_backends.sql.errors import corrupt
+from triptych_backends.sql.errors import DAMAGE, corrupt
 from triptych_backends.sql.repository import Repository
 from triptych_backends.sql.transaction import find_dataset
 
@@ -98,7 +98,7 @@ class SqlLayerJournal(Repository):
                 )
                 for name, layer, input_sig, prompt_sig, reason, message, when in rows
             ]
-        except ValueError as error:
+        except DAMAGE as error:
             raise corrupt(self.where, f"what is quarantined of {dataset_id!r}: {error}") from error
 
     def record_usage(self, dataset_id: str, usage: ModelUsage) -> None:
@@ -147,7 +147,7 @@ class SqlLayerJournal(Repository):
             rows = session.all(_NOTES, dataset=dataset_id, name=doc_name)
         try:
             return {key: content.decode() for key, content in rows}
-        except ValueError as error:
+        except DAMAGE as error:
             raise corrupt(self.where, f"a note on {doc_name!r}: {error}") from error
 
     def prune_checkpoints(self, dataset_id: str, doc_name: str, keys: Collection[str]) -> None:

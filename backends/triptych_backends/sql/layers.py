@@ -16,7 +16,7 @@ from triptych_backends.sql.chunk_rows import sig_of
 from triptych_backends.sql.deletes import remove_layers
 from triptych_backends.sql.dialect import Upsert, in_list
 from triptych_backends.sql.document_rows import DocumentRow, info_of
-from triptych_backends.sql.errors import corrupt
+from triptych_backends.sql.errors import DAMAGE, corrupt
 from triptych_backends.sql.layer_journal import SqlLayerJournal
 from triptych_backends.sql.prefixes import prefix_end
 from triptych_backends.sql.reads import integers
@@ -191,7 +191,7 @@ class SqlLayers(SqlLayerJournal):
             return DerivedLayer(
                 dataset_id=dataset, doc_name=row[5], layer=row[6], content=row[7].decode(), sig=sig
             )
-        except ValueError as error:
+        except DAMAGE as error:
             raise corrupt(self.where, f"layer {row[6]!r} of {row[5]!r}: {error}") from error
 
 

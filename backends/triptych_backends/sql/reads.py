@@ -12,7 +12,7 @@ from triptych_backends.sql.chunk_rows import chunk_of, sig_of
 from triptych_backends.sql.database import Database
 from triptych_backends.sql.dialect import in_list
 from triptych_backends.sql.document_rows import DocumentRow, info_in, info_of
-from triptych_backends.sql.errors import damaged_chunk
+from triptych_backends.sql.errors import DAMAGE, damaged_chunk
 from triptych_backends.sql.session import Session
 from triptych_backends.sql.vectors import decode_vector
 
@@ -91,7 +91,7 @@ def fetch_chunks(
                 known = sets[row[0]] = (info, sig_of(row[_document:_sig]))
             info, sig = known
             chunk = chunk_of(dataset, info.name, row[_sig:], sig)
-        except ValueError as error:
+        except DAMAGE as error:
             place = f"chunk {row[_sig]} of document {row[1]!r} of dataset {dataset!r}"
             raise damaged_chunk(where, f"{place}: {error}") from error
         found[key] = StoredUnit(key=key, sig=sig, document=info, chunk=chunk)
@@ -144,7 +144,7 @@ def iter_chunks(
                     else None
                 )
                 yield chunk_of(dataset, document, row[5:], sig_of(row), vector)
-            except ValueError as error:
+            except DAMAGE as error:
                 place = f"chunk {row[5]} of document {document!r} of dataset {dataset!r}"
                 raise damaged_chunk(database.where, f"{place}: {error}") from error
         if name is not None or not rows:

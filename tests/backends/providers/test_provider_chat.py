@@ -21,8 +21,8 @@ from support.provider_server import (
     Reply,
     as_json,
     events,
+    in_turn,
     json_lines,
-    map_ordered,
     serving,
 )
 from support.sync_folder import until
@@ -166,7 +166,7 @@ MAKERS = pytest.mark.parametrize("make", [openai, anthropic, ollama])
 
 
 def run(make: Make, answer: Answerer | Reply, **how: Any) -> triptych.Generation:
-    answerer = answer if callable(answer) else map_ordered(answer)
+    answerer = answer if callable(answer) else in_turn(answer)
     with serving(answerer) as server:
         llm = make(server, **how)
         try:
@@ -195,7 +195,7 @@ def test_an_answer_has_its_text_and_its_tokens(make: Make, whole: Whole, stream:
 @PROVIDERS
 def test_a_stream_joined_is_its_text(make: Make, whole: Whole, stream: Stream) -> None:
     pieces = ["Grü", "ße\u2028", "\u0085x\n\ny 🎈"]
-    with serving(map_ordered(stream(pieces))) as server:
+    with serving(in_turn(stream(pieces))) as server:
         llm = make(server)
         found = llm.stream(ASK, max_tokens=50)
         assert list(found) == pieces
@@ -297,7 +297,7 @@ UNUSABLE_STREAMS = [
 def test_an_answer_of_no_use_says_why_and_is_asked_for_once(
     make: Make, reply: Reply, reason: str
 ) -> None:
-    with serving(map_ordered(reply)) as server:
+    with serving(in_turn(reply)) as server:
         with pytest.raises(UnusableAnswerError) as caught:
             make(server).generate(ASK, max_tokens=50)
         assert caught.value.reason == reason
@@ -306,7 +306,7 @@ def test_an_answer_of_no_use_says_why_and_is_asked_for_once(
 
 @pytest.mark.parametrize(("make", "reply", "reason"), UNUSABLE_STREAMS)
 def test_so_does_a_stream_of_no_use(make: Make, reply: Reply, reason: str) -> None:
-    with serving(map_ordered(reply)) as server:
+    with serving(in_turn(reply)) as server:
         with pytest.raises(UnusableAnswerError) as caught:
             list(make(server).stream(ASK, max_tokens=50))
         assert caught.value.reason == reason
@@ -318,7 +318,7 @@ def test_a_stream_that_named_its_finish_is_whole_without_its_tokens() -> None:
         {"choices": [{"delta": {"content": "whole"}}]},
         {"choices": [{"delta": {}, "finish_reason": "stop"}]},
     ]
-    with serving(map_ordered(events(*parts, done=False))) as server:
+    with serving(in_turn(events(*parts, done=False))) as server:
         found = openai(server).stream(ASK, max_tokens=50)
         assert list(found) == ["whole"]
         assert found.usage == Usage()  # not told
@@ -419,7 +419,7 @@ def test_a_part_of_a_key_is_never_shown(make: Make, status: int, part: str) -> N
     ],
 )
 def test_nor_is_one_in_a_stream(make: Make, reply: Reply) -> None:
-    with serving(map_ordered(reply)) as server, pytest.raises(ProviderError) as caught:
+    with serving(in_turn(reply)) as server, pytest.raises(ProviderError) as caught:
         list(make(server).stream(ASK, max_tokens=50))
     assert "bad [key]" in str(caught.value)
     assert KEY[:8] not in chain(caught.value)
@@ -452,7 +452,7 @@ def test_a_missing_model_is_named() -> None:
 @MAKERS
 @pytest.mark.parametrize("status", [429, 529])
 def test_a_storm_of_refusals_ends_after_the_attempts(make: Make, status: int) -> None:
-    with serving(map_ordered(as_json({"error": "slow down"}, status, retry_after="0"))) as server:
+    with serving(in_turn(as_json({"error": "slow down"}, status, retry_after="0"))) as server:
         llm = make(server)
         with pytest.raises(RateLimitedError, match="slow down") as caught:
             llm.generate(ASK, max_tokens=5)
@@ -467,20 +467,20 @@ def test_a_storm_of_refusals_ends_after_the_attempts(make: Make, status: int) ->
 def test_a_passing_fault_is_tried_again(
     make: Make, whole: Whole, stream: Stream, status: int
 ) -> None:
-    assert run(make, map_ordered(as_json({}, status), as_json(whole("fine")))).text == "fine"
+    assert run(make, in_turn(as_json({}, status), as_json(whole("fine")))).text == "fine"
 
 
 @pytest.mark.parametrize("header", ["0", "Wed, 21 Oct 2015 07:28:00 GMT"])
 def test_what_retry_after_says_is_kept_to(header: str) -> None:
     # Without the header the pause would be up to an hour, the call's ceiling.
     slow = Retries(attempts=2, base=3600, longest=3600)
-    answers = map_ordered(as_json({}, 429, retry_after=header), as_json(openai_whole("fine")))
+    answers = in_turn(as_json({}, 429, retry_after=header), as_json(openai_whole("fine")))
     assert run(openai, answers, retries=slow, timeouts=Timeouts(call=3600)).text == "fine"
 
 
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_longer_wait_than_allowed_ends_at_once(status: int) -> None:
-    with serving(map_ordered(as_json({}, status, retry_after="3600"))) as server:
+    with serving(in_turn(as_json({}, status, retry_after="3600"))) as server:
         with pytest.raises(ProviderError) as caught:
             openai(server).generate(ASK, max_tokens=5)
         assert len(server.asked) == 1
@@ -489,7 +489,7 @@ def test_a_longer_wait_than_allowed_ends_at_once(status: int) -> None:
 
 def test_a_wait_beyond_the_deadline_is_not_begun() -> None:
     with (
-        serving(map_ordered(as_json({}, 429, retry_after="30"))) as server,
+        serving(in_turn(as_json({}, 429, retry_after="30"))) as server,
         triptych.deadline(10),
         pytest.raises(RateLimitedError),
     ):
@@ -497,14 +497,14 @@ def test_a_wait_beyond_the_deadline_is_not_begun() -> None:
 
 
 def test_an_empty_purse_is_not_tried_again() -> None:
-    with serving(map_ordered(as_json({"error": {"code": "insufficient_quota"}}, 429))) as server:
+    with serving(in_turn(as_json({"error": {"code": "insufficient_quota"}}, 429))) as server:
         with pytest.raises(RateLimitedError, match="no credit"):
             openai(server).generate(ASK, max_tokens=5)
         assert len(server.asked) == 1
 
 
 def test_a_request_that_is_wrong_is_not_tried_again() -> None:
-    with serving(map_ordered(as_json({"detail": [{"msg": "no such field"}]}, 422))) as server:
+    with serving(in_turn(as_json({"detail": [{"msg": "no such field"}]}, 422))) as server:
         with pytest.raises(ProviderError, match="HTTP 422: no such field"):
             openai(server).generate(ASK, max_tokens=5)
         assert len(server.asked) == 1
@@ -523,9 +523,7 @@ def test_nothing_there_says_how_to_start(make: Make) -> None:
 
 @MAKERS
 def test_a_redirect_is_not_followed(make: Make) -> None:
-    with serving(
-        map_ordered(Reply(status=307, headers={"location": "http://else.where/x"}))
-    ) as server:
+    with serving(in_turn(Reply(status=307, headers={"location": "http://else.where/x"}))) as server:
         with pytest.raises(ProviderError, match=r"redirected to 'else\.where'"):
             make(server).generate(ASK, max_tokens=5)
         assert len(server.asked) == 1
@@ -534,7 +532,7 @@ def test_a_redirect_is_not_followed(make: Make) -> None:
 @PROVIDERS
 def test_a_body_that_ends_early_is_tried_again(make: Make, whole: Whole, stream: Stream) -> None:
     broken = attrs_cut(as_json(whole("a long enough answer")), 20)
-    assert run(make, map_ordered(broken, as_json(whole("fine")))).text == "fine"
+    assert run(make, in_turn(broken, as_json(whole("fine")))).text == "fine"
     with pytest.raises(ProviderError, match="broke off"):
         run(make, broken)
 
@@ -545,7 +543,7 @@ def attrs_cut(reply: Reply, cut: int, hold: threading.Event | None = None) -> Re
 
 @PROVIDERS
 def test_a_stream_that_just_ends_is_no_answer(make: Make, whole: Whole, stream: Stream) -> None:
-    with serving(map_ordered(stream(["half", " of"], whole=False))) as server:
+    with serving(in_turn(stream(["half", " of"], whole=False))) as server:
         llm = make(server)
         found = llm.stream(ASK, max_tokens=50)
         read: list[str] = []
@@ -560,7 +558,7 @@ def test_a_stream_cut_in_an_event_is_no_answer(make: Make, whole: Whole, stream:
     reply = stream(["half", " of", " it"])
     end = max(reply.whole.find(b'"stop"'), reply.whole.find(b'"end_turn"'))
     for cut in (30, end):
-        with serving(map_ordered(attrs_cut(reply, cut))) as server:
+        with serving(in_turn(attrs_cut(reply, cut))) as server:
             llm = make(server)
             with pytest.raises(ProviderError):
                 "".join(llm.stream(ASK, max_tokens=50))
@@ -577,7 +575,7 @@ def test_a_stream_cut_in_an_event_is_no_answer(make: Make, whole: Whole, stream:
 )
 def test_an_error_inside_a_stream_is_named(make: Make, reply: Reply) -> None:
     with (
-        serving(map_ordered(reply)) as server,
+        serving(in_turn(reply)) as server,
         pytest.raises(ProviderError, match="overloaded now"),
     ):
         list(make(server).stream(ASK, max_tokens=50))
@@ -599,7 +597,7 @@ def test_an_error_inside_a_stream_is_named(make: Make, reply: Reply) -> None:
 def test_a_stream_of_something_else_is_named(make: Make, body: bytes) -> None:
     reply = Reply(body=[body])
     with (
-        serving(map_ordered(reply)) as server,
+        serving(in_turn(reply)) as server,
         pytest.raises(ProviderError, match="cannot be used"),
     ):
         list(make(server).stream(ASK, max_tokens=50))
@@ -607,14 +605,14 @@ def test_a_stream_of_something_else_is_named(make: Make, body: bytes) -> None:
 
 @PROVIDERS
 def test_a_stream_is_tried_again_before_it_begins(make: Make, whole: Whole, stream: Stream) -> None:
-    with serving(map_ordered(as_json({}, 503), stream(["fine"]))) as server:
+    with serving(in_turn(as_json({}, 503), stream(["fine"]))) as server:
         assert "".join(make(server).stream(ASK, max_tokens=50)) == "fine"
 
 
 @pytest.mark.parametrize("streamed", [False, True])
 def test_a_huge_answer_is_refused(streamed: bool) -> None:
     reply = openai_stream(["x" * 5000]) if streamed else as_json(openai_whole("x" * 5000))
-    with serving(map_ordered(reply)) as server:
+    with serving(in_turn(reply)) as server:
         llm = openai(server, max_answer_bytes=1000)
         with pytest.raises(ProviderError, match="more than 1000 bytes"):
             "".join(llm.stream(ASK, max_tokens=5)) if streamed else llm.generate(ASK, max_tokens=5)
@@ -622,7 +620,7 @@ def test_a_huge_answer_is_refused(streamed: bool) -> None:
 
 def test_silence_becomes_a_timeout_and_is_paid_for_once() -> None:
     held = threading.Event()
-    with serving(map_ordered(Reply(hold=held))) as server:
+    with serving(in_turn(Reply(hold=held))) as server:
         with pytest.raises(ProviderTimeoutError, match=r"heard nothing for 0.05 seconds"):
             openai(server, timeouts=Timeouts(read=0.05)).generate(ASK, max_tokens=5)
         # The client may be tired of waiting before the server has read what it was sent.
@@ -634,7 +632,7 @@ def test_silence_becomes_a_timeout_and_is_paid_for_once() -> None:
 def test_silence_in_a_stream_becomes_a_timeout() -> None:
     held = threading.Event()
     reply = attrs_cut(openai_stream(["one", "two"]), 70, held)
-    with serving(map_ordered(reply)) as server:
+    with serving(in_turn(reply)) as server:
         with pytest.raises(ProviderTimeoutError):
             list(openai(server, timeouts=Timeouts(read=0.05)).stream(ASK, max_tokens=5))
         held.set()
@@ -642,7 +640,7 @@ def test_silence_in_a_stream_becomes_a_timeout() -> None:
 
 def test_the_whole_call_has_a_ceiling() -> None:
     held = threading.Event()
-    with serving(map_ordered(Reply(hold=held))) as server:
+    with serving(in_turn(Reply(hold=held))) as server:
         with pytest.raises(ProviderTimeoutError, match=r"within 0.05 seconds"):
             openai(server, timeouts=Timeouts(call=0.05)).generate(ASK, max_tokens=5)
         held.set()
@@ -652,7 +650,7 @@ def test_the_whole_call_has_a_ceiling() -> None:
 def test_an_answer_that_drips_has_the_same_ceiling(streamed: bool) -> None:
     whole = openai_stream(["x" * 9999]) if streamed else as_json(openai_whole("x" * 9999))
     reply = Reply(body=whole.body, drip=0.01)
-    with serving(map_ordered(reply)) as server:
+    with serving(in_turn(reply)) as server:
         llm = openai(server, timeouts=Timeouts(read=5, call=0.1))
         with pytest.raises(ProviderTimeoutError, match=r"within 0.1 seconds"):
             "".join(llm.stream(ASK, max_tokens=5)) if streamed else llm.generate(ASK, max_tokens=5)
@@ -660,7 +658,7 @@ def test_an_answer_that_drips_has_the_same_ceiling(streamed: bool) -> None:
 
 def test_the_deadline_reaches_the_client() -> None:
     held = threading.Event()
-    with serving(map_ordered(Reply(hold=held))) as server:
+    with serving(in_turn(Reply(hold=held))) as server:
         with triptych.deadline(0.05), pytest.raises(CancelledError, match="deadline passed"):
             openai(server).generate(ASK, max_tokens=5)
         held.set()
@@ -668,7 +666,7 @@ def test_the_deadline_reaches_the_client() -> None:
 
 def test_a_cancelled_call_stops_waiting_for_its_retry() -> None:
     slow = Retries(attempts=2, base=3600, longest=3600)
-    with serving(map_ordered(as_json({}, 429, retry_after="3000"))) as server:
+    with serving(in_turn(as_json({}, 429, retry_after="3000"))) as server:
         llm = openai(server, retries=slow, timeouts=Timeouts(call=3600))
 
         def cancel() -> None:
@@ -710,7 +708,7 @@ def test_at_most_so_many_requests_are_under_way() -> None:
 
 
 def test_an_unread_stream_gives_its_place_back() -> None:
-    with serving(map_ordered(openai_stream(["a", "b"]))) as server:
+    with serving(in_turn(openai_stream(["a", "b"]))) as server:
         llm = openai(server, concurrency=1)
         for _ in range(3):
             stream = llm.stream(ASK, max_tokens=5)
@@ -723,7 +721,7 @@ def test_an_unread_stream_gives_its_place_back() -> None:
 
 
 def test_a_closed_model_says_so() -> None:
-    with serving(map_ordered(as_json(openai_whole("fine")))) as server:
+    with serving(in_turn(as_json(openai_whole("fine")))) as server:
         llm = openai(server)
         assert llm.generate(ASK, max_tokens=5).text == "fine"
         llm.close()
@@ -750,7 +748,7 @@ class _ToLoopback(httpx.HTTPTransport):
 
 
 def test_what_openai_itself_is_sent() -> None:
-    with serving(map_ordered(as_json(openai_whole("fine")))) as server:
+    with serving(in_turn(as_json(openai_whole("fine")))) as server:
         transport = _ToLoopback(server)
         llm = OpenAILLM(
             "gpt-x", api_key=KEY, temperature=0, connection=Connection(transport=transport)
@@ -905,10 +903,10 @@ def test_a_packed_answer_is_read(make: Make, whole: Whole, stream: Stream) -> No
         data = json.dumps(whole("Grüße " * 99)).encode()
         body = gzip.compress(data) if packings == "gzip" else data
         reply = Reply(body=body, headers={"content-encoding": packings})
-        with serving(map_ordered(reply)) as server:
+        with serving(in_turn(reply)) as server:
             assert make(server).generate(ASK, max_tokens=9).text == "Grüße " * 99
             assert server.asked[0].headers["accept-encoding"] == "gzip"
         data = stream(["Grü", "ße"]).whole
         body = gzip.compress(data) if packings == "gzip" else data
-        with serving(map_ordered(Reply(body=body, headers=reply.headers))) as server:
+        with serving(in_turn(Reply(body=body, headers=reply.headers))) as server:
             assert list(make(server).stream(ASK, max_tokens=9)) == ["Grü", "ße"]

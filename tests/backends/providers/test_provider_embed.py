@@ -19,7 +19,7 @@ from support.provider_server import (
     ProviderServer,
     Reply,
     as_json,
-    map_ordered,
+    in_turn,
     serving,
     vector,
 )
@@ -186,7 +186,7 @@ def test_a_signature_is_that_of_the_space_not_of_the_address() -> None:
 
 @MAKERS
 def test_a_failed_probe_is_made_again(make: Make) -> None:
-    with serving(map_ordered(as_json({}, 418))) as server:
+    with serving(in_turn(as_json({}, 418))) as server:
         embedder = make(server)
         for _ in range(2):
             with pytest.raises(ProviderError):
@@ -289,7 +289,7 @@ def test_blank_texts_have_a_vector(make: Make) -> None:
 def test_vectors_in_base64_are_read() -> None:
     packed = np.array([3.0, 4.0], dtype="<f4").tobytes()
     reply = {"data": [{"index": 0, "embedding": base64.b64encode(packed).decode()}]}
-    with serving(map_ordered(as_json(reply))) as server:
+    with serving(in_turn(as_json(reply))) as server:
         rows = openai(server).embed(["a"], kind="query")
         np.testing.assert_allclose(rows, [[0.6, 0.8]], atol=1e-6)
 
@@ -328,7 +328,7 @@ def test_vectors_that_are_none_are_named(make: Make, rows: list[Any]) -> None:
 def test_indexes_that_do_not_fit_are_named(make: Make, indexes: list[Any]) -> None:
     data = [{"index": index, "embedding": [1.0, 2.0]} for index in indexes]
     with (
-        serving(map_ordered(as_json({"data": data}))) as server,
+        serving(in_turn(as_json({"data": data}))) as server,
         pytest.raises(ProviderError, match="cannot be used"),
     ):
         make(server).embed(["a", "b"], kind="document")
@@ -356,7 +356,7 @@ def test_indexes_that_do_not_fit_are_named(make: Make, indexes: list[Any]) -> No
 def test_faults_have_their_names(
     make: Make, reply: Reply, kind: type[ProviderError], match: str
 ) -> None:
-    with serving(map_ordered(reply)) as server, pytest.raises(kind, match=match) as caught:
+    with serving(in_turn(reply)) as server, pytest.raises(kind, match=match) as caught:
         make(server).embed(["a"], kind="query")
     # Its name is shown in messages and reports.
     assert type(caught.value).__module__ == "triptych.errors"
@@ -456,7 +456,7 @@ def test_scores_come_in_the_order_of_the_texts() -> None:
 )
 def test_scores_that_are_none_are_named(data: list[Any]) -> None:
     with (
-        serving(map_ordered(as_json({"data": data}))) as server,
+        serving(in_turn(as_json({"data": data}))) as server,
         pytest.raises(ProviderError, match="cannot be used"),
     ):
         reranker(server).scores("which", ["a", "b"])

@@ -155,6 +155,18 @@ def test_damaged_chunk_is_not_served_and_the_doctor_derives_it_again(
         assert kb.search("banana apple", dataset_id="d", top_k=40, mode="bm25").hits
 
 
+@pytest.mark.parametrize("column", ["content", "heading_path"])
+def test_value_of_another_type_is_damage(filled: Path, tmp_path: Path, column: str) -> None:
+    path = tmp_path / "kb.db"
+    shutil.copy(filled, path)
+    change(path, f"UPDATE chunk SET {column} = 7")
+    with triptych.open(path, embedder="hash") as kb:
+        # The index reads every chunk first, then the hits are read.
+        with pytest.raises(CorruptStoreError, match="is damaged"):
+            kb.search("apple", dataset_id="d", mode="bm25")
+        assert not kb.doctor().clean
+
+
 def test_time_out_of_range_is_damage(filled: Path, tmp_path: Path) -> None:
     path = tmp_path / "kb.db"
     shutil.copy(filled, path)
