@@ -103,7 +103,7 @@ def test_without_the_extra_code_is_plain_text(kb: Service, monkeypatch: pytest.M
 
 def test_a_service_without_an_outliner_is_as_it_was() -> None:
     store = MemoryStore()
-    with Service(store.documents, store.chunks, store.layers, options=ServiceOptions()) as kb:
+    with Service(store, options=ServiceOptions()) as kb:
         assert kb.put_document("d", "a.go", GO).metadata == {}
 
 

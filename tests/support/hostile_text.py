@@ -38,7 +38,6 @@ from triptych.parsing import front_matter
 from triptych.parsing.builder import drop_contents_lines, fit, markdown_safe
 from triptych.parsing.decoding import decode_text
 from triptych.parsing.limits import ParseLimits
-from triptych.sync.patterns import parse_pattern
 from triptych.testing.fakes import fenced_text
 from triptych.text.analyzer import get_analyzer
 from triptych.text.sentences import split_sentences
@@ -156,7 +155,6 @@ CALLS: Mapping[str, Callable[[str], object]] = {
     "evaluation.find_passage": lambda text: find_passage(text[:100], text),
     "parsing.building": lambda text: [drop_contents_lines(text), fit(text), markdown_safe(text)],
     "parsing.front_matter": front_matter,
-    "sync.parse_pattern": lambda text: parse_pattern(text.encode()),
     "parsing.decode_text": lambda text: [
         decode_text(text.encode()),
         decode_text(b"\x81" + text.encode()),

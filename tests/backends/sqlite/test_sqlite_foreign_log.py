@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.sql_stores import CONFIG, put
 
 import triptych
+from support.sqlite_stores import CONFIG, put
 from triptych.errors import StoreError
 from triptych_backends.sqlite import SqliteStore, wal_owner
 
@@ -182,8 +182,8 @@ def test_note_follows_a_new_log(tmp_path: Path) -> None:
     with SqliteStore.open(path) as store:
         assert store.chunks.configure("d", CONFIG, expected=None)
         note = path.with_name("kb.db-wal.owner")
-        store._before_fork()
-        store._after_fork_in_parent()
+        store.database._before_fork()
+        store.database._after_fork_in_parent()
         assert not note.exists()
         put(store, "apple", "apple\n")
         named = [int(word) for word in note.read_text().split()]
