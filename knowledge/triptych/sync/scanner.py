@@ -101,7 +101,7 @@ class Scanner:
         self._root = str(root)
         self._takes = takes
         self._max_bytes = options.max_bytes
-        self.all_folders = options.all_folders
+        self.all_folders: bool = options.all_folders
         self._include = compile_patterns(options.include) if options.include else None
         self._exclude = compile_patterns(options.exclude) if options.exclude else None
         self._exclude_paths = tuple(str(path) for path in options.exclude_paths)

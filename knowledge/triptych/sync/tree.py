@@ -128,7 +128,7 @@ class Tree:
             OSError: it is not there, is no folder, or cannot be opened.
         """
         self.root = root
-        self.path = os.path.realpath(root, strict=True)
+        self.path: str = os.path.realpath(root, strict=True)
         self._handle: int | None = None
         if _HANDLES:
             self._handle = os.open(self.path, _FOLDER)

@@ -33,13 +33,13 @@ class SteppedStore:
     """
 
     def __init__(self, store: Store, at: int, rival: Callable[[], object]) -> None:
-        self.taken = 0
+        self.taken: int = 0
         self._at = at
         self._rival = rival
         self.documents: Any = _Stepped(store.documents, self._step)
         self.chunks: Any = _Stepped(store.chunks, self._step)
         self.layers: Any = _Stepped(store.layers, self._step)
-        self.stats = store.stats
+        self.stats: Any = store.stats
 
     def close(self) -> None:
         """Leave the store open: it is another's."""

@@ -164,8 +164,8 @@ class _Kept:
     """The stale layers that stay as they are, counted."""
 
     def __init__(self) -> None:
-        self.layers = 0
-        self.of_models = 0
+        self.layers: int = 0
+        self.of_models: int = 0
         self.names: dict[str, None] = {}
 
     def add(self, layer: DerivedLayer) -> None:
