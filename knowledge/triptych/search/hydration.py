@@ -68,6 +68,7 @@ class Hydrator:
         names a chunk by its place: such a chunk is read by itself.
         """
         fetch, hit_of = self._reader(request.target)
+        candidates = list(candidates)  # rows become records once
         keyed = [each for each in candidates if not isinstance(each.key, ChunkPlace)]
         found = dict(fetch([each.key for each in keyed])) if keyed else {}
         hits: list[Hit] = []
