@@ -64,6 +64,24 @@ def names(service: Service) -> list[str]:
     return [info.name for info in service.list_documents("d")]
 
 
+@pytest.mark.parametrize("opened", [True, False])
+def test_the_files_of_the_store_itself_are_skipped(folder: Path, opened: bool) -> None:
+    url = (folder / "store").as_uri().replace("file:", "files:")
+    with triptych.open(url) as kb:
+        kb.put_document("d", "a.md", "# A\n\ntext\n")
+    for _ in range(2):
+        if opened:
+            with triptych.open(url) as kb:
+                report = ingest_directory(kb, folder, "e")
+        else:
+            report = ingest_directory(url, folder, "e")
+    assert [each.reason for each in report.skipped if each.name == "store/"] == ["the store itself"]
+    with triptych.open(url) as kb:
+        names = [info.name for info in kb.list_documents("e")]
+    assert "guide/start.md" in names
+    assert not [name for name in names if name.startswith("store")]
+
+
 def test_a_folder_goes_in_and_everything_passed_over_is_told(kb: Service, folder: Path) -> None:
     report = ingest_directory(kb, folder, "d")
     assert names(kb) == NAMES

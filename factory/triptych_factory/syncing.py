@@ -4,7 +4,6 @@ what a doctor sees of it."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import attrs
 
@@ -14,10 +13,10 @@ from triptych.records import DoctorReport
 from triptych.service import Service
 from triptych.sync import DirectorySync, SyncOptions, SyncRoot
 from triptych.sync.state import broken_states
-from triptych_factory.locations import Location, parse_location
+from triptych_factory.locations import parse_location, state_folder, store_paths
 from triptych_factory.settings import Settings
 
-__all__ = ["SYNC_STATE", "directory_sync", "examined_syncs", "state_folder", "store_paths"]
+__all__ = ["SYNC_STATE", "directory_sync", "examined_syncs"]
 
 SYNC_STATE = Check(
     "sync.state",
@@ -25,23 +24,6 @@ SYNC_STATE = Check(
     "the next sync of that folder reads every file again; what is stored is not concerned",
     repair="it is removed, and the next sync makes it again",
 )
-
-_BESIDE = ("-wal", "-wal.owner", "-shm", "-journal", ".index")
-"""What SQLite and the search index put beside a database, by the end of its name."""
-
-
-def state_folder(location: Location) -> Path | None:
-    """Where a sync into this store keeps its state: beside it. None for a store in memory."""
-    return None if location.path is None else location.path.with_name(f"{location.path.name}.sync")
-
-
-def store_paths(location: Location) -> tuple[Path, ...]:
-    """The files and folders of the store and of its syncs, be they there or not."""
-    path, state = location.path, state_folder(location)
-    if path is None or state is None:
-        return ()
-    beside = [path.with_name(path.name + end) for end in _BESIDE if location.scheme == "sqlite"]
-    return (path, state, *beside)
 
 
 def directory_sync(

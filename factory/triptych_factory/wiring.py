@@ -25,7 +25,7 @@ from triptych_factory.access import Access
 from triptych_factory.backends import open_store
 from triptych_factory.embedders import build_embedder
 from triptych_factory.llms import build_llm
-from triptych_factory.locations import parse_location
+from triptych_factory.locations import parse_location, store_paths
 from triptych_factory.rankers import build_ranker, build_reranker
 from triptych_factory.settings import Settings
 
@@ -130,6 +130,7 @@ def wire(
         llm=writer,
         embed_concurrency=settings.embed_concurrency,
         outliner=_outline,
+        own_paths=store_paths(location),
     )
     store = open_store(location, settings, create=create)
 

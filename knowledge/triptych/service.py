@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -101,6 +102,8 @@ class ServiceOptions:
             definitions of source code (extra ``code``) and the keys of JSON and YAML.
         embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a
             time, 1 to 64.
+        own_paths: the files and folders that the store is made of: `ingest_directory` skips them
+            in a folder that it reads. `triptych.open` fills it in.
     """
 
     chunkers: ChunkerSet = attrs.field(factory=default_chunkers)
@@ -113,6 +116,7 @@ class ServiceOptions:
     llm: LLM | None = None
     outliner: Outliner | None = None
     embed_concurrency: int = 4
+    own_paths: Sequence[Path] = ()
 
     def __attrs_post_init__(self) -> None:
         if not 1 <= check_whole(self.embed_concurrency, "embed_concurrency") <= 64:

@@ -11,6 +11,7 @@ import pytest
 
 import triptych
 from triptych.chunking import OUTLINE_KEY
+from triptych.errors import ParseError
 from triptych.records import NewDocument
 from triptych.service import Service, ServiceOptions
 from triptych.testing.fakes import FakeEmbedder
@@ -115,3 +116,19 @@ def test_a_document_without_outline_loads_no_parser() -> None:
         "assert not {'triptych_backends.parsing', 'tree_sitter'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_an_outliner_that_fails_is_reported_and_the_rest_is_put() -> None:
+    def outliner(name: str, content: str) -> str | None:
+        if name == "bad.md":
+            raise KeyError("no such rule")
+        return None
+
+    with Service(MemoryStore(), options=ServiceOptions(outliner=outliner)) as kb:
+        report = kb.put_documents("d", {"a.md": "one", "bad.md": "two", "c.md": "three"})
+        assert (report.added, [failure.name for failure in report.failed]) == (2, ["bad.md"])
+        with pytest.raises(ParseError, match=r"the outliner failed on 'bad\.md'"):
+            raise report.failed[0].error
+        assert [info.name for info in kb.list_documents("d")] == ["a.md", "c.md"]
+        with pytest.raises(ParseError, match="KeyError"):
+            kb.put_document("d", "bad.md", "two")

@@ -166,7 +166,7 @@ def test_answers_of_a_service_have_forms() -> None:
         result = to_json(service.search("tea", dataset_id="d"))
         assert [hit["name"] for hit in result["hits"]] == ["a.md"]
         pack = to_json(service.context("tea", 500, dataset_id="d"))
-        assert pack["pieces"][0]["document"] == "a.md"
+        assert pack["pieces"][0]["citation"]["doc_name"] == "a.md"
         health = to_json(service.health())
         assert health["ok"] is True
         assert {check["status"] for check in health["checks"]} == {"ok"}

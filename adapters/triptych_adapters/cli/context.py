@@ -26,7 +26,6 @@ class FormatChoice(StrEnum):
     TEXT = "text"
     MARKDOWN = "markdown"
     XML = "xml"
-    JSON = "json"
 
 
 def register(app: typer.Typer) -> None:
@@ -37,7 +36,7 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             "triptych context how do I start --budget 2000",
             "triptych context retries --all --format xml > prompt.xml",
-            "triptych context auth --json | jq -r '.pieces\\[].document'",
+            "triptych context auth --json | jq -r '.pieces\\[].citation.doc_name'",
         ),
     )(context)
 
@@ -46,7 +45,8 @@ def context(
     session: Session,
     query: QueryArgument,
     budget: Annotated[
-        int, typer.Option("--budget", "-b", metavar="TOKENS", help="The most tokens to print.")
+        int,
+        typer.Option("--budget", "-b", metavar="TOKENS", help="Maximum number of tokens to print."),
     ] = 2000,
     format: Annotated[
         FormatChoice, typer.Option("--format", "-f", help="How the pieces are written.")
@@ -82,8 +82,9 @@ def context(
         fresh_only=fresh_only,
     )
     layers = [str(each) for each in layer or LayerChoice]
-    with session.service() as service:
-        pack = service.context(asked, budget, format=str(format), layers=layers)
+    pack = session.perform(
+        "context", query=asked, token_budget=budget, format=str(format), layers=layers
+    )
     output = session.output
     for warning in pack.warnings:
         output.warn(warning)
@@ -91,4 +92,6 @@ def context(
         output.emit(to_json(pack))
         return
     output.write(visible(pack.render()))
-    output.note(f"{len(pack.pieces)} pieces, {pack.tokens} of {budget} tokens ({pack.counter})")
+    count = len(pack.pieces)
+    pieces = "1 piece" if count == 1 else f"{count} pieces"
+    output.note(f"{pieces}, {pack.tokens} of {budget} tokens ({pack.counter})")

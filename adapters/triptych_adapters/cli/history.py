@@ -34,8 +34,7 @@ def history(
     """List the versions of a document that are kept, the current one first."""
     from triptych_adapters.wire.schema import to_json
 
-    with session.service() as service:
-        versions = service.history(dataset, name)
+    versions = session.perform("history", dataset_id=dataset, name=name)
     output = session.output
     if output.as_json:
         output.emit({"dataset": dataset, "name": name, "versions": to_json(versions)})
@@ -65,8 +64,7 @@ def diff(
     dataset: _DATASET = "default",
 ) -> None:
     """Show how a version of a document differs from an older one, as diff -u does."""
-    with session.service() as service:
-        found = service.diff(dataset, name, old, new)
+    found = session.perform("diff", dataset_id=dataset, name=name, old=old, new=new)
     output = session.output
     if output.as_json:
         output.emit({"dataset": dataset, "name": name, "old": old, "new": new, "diff": found})

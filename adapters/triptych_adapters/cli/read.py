@@ -79,28 +79,29 @@ def list_(
         bool, typer.Option("--datasets", help="List the datasets instead.")
     ] = False,
     prefix: Annotated[
-        str, typer.Option("--prefix", help="Only names that begin so.", show_default=False)
+        str, typer.Option("--prefix", help="Only names that begin with this.", show_default=False)
     ] = "",
     after: Annotated[
-        str, typer.Option("--after", help="Only names behind this one.", show_default=False)
+        str, typer.Option("--after", help="Only names after this one.", show_default=False)
     ] = "",
     limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="The most documents to list.")
+        int | None, typer.Option("--limit", min=1, help="Maximum number of documents to list.")
     ] = None,
 ) -> None:
     """List a dataset's documents, or the datasets, by name."""
     from triptych_adapters.wire.schema import to_json
 
     output = session.output
-    with session.service() as service:
-        if datasets:
-            ids = service.list_datasets()
-            if output.as_json:
-                output.emit({"datasets": list(ids)})
-            else:
-                output.table(("dataset",), [(each,) for each in ids])
-            return
-        documents = service.list_documents(dataset, prefix=prefix, after=after, limit=limit)
+    if datasets:
+        ids = session.perform("list_datasets")
+        if output.as_json:
+            output.emit({"datasets": list(ids)})
+        else:
+            output.table(("dataset",), [(each,) for each in ids])
+        return
+    documents = session.perform(
+        "list_documents", dataset_id=dataset, prefix=prefix, after=after, limit=limit
+    )
     if output.as_json:
         output.emit({"dataset": dataset, "documents": to_json(documents)})
         return

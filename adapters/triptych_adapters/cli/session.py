@@ -142,6 +142,17 @@ class Session:
         with wire(settings, create=create) as service:
             yield service
 
+    def perform(self, operation: str, /, **arguments: Any) -> Any:
+        """Run one operation on the Service in force: what it answers.
+
+        The table of operations says whether the store is created.
+        """
+        from triptych_adapters.wire.operations import OPERATIONS
+
+        row = OPERATIONS[operation]
+        with self.service(create=row.creates) as service:
+            return row.run(service, **arguments)
+
 
 def examples(*lines: str) -> str:
     """A help page's end that shows how the command is used."""
