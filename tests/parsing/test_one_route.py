@@ -15,7 +15,7 @@ from support.document_files import make_docx, make_pdf, make_pptx, make_xlsx
 from support.sync_folder import until
 from triptych.events import EventReloader, ReloaderOptions
 from triptych.service import Service
-from triptych.sync import MARK, DirectorySync, FileSet, PollingNotifier, SyncRoot
+from triptych.sync import DirectorySync, FileSet, PollingNotifier, SyncRoot
 
 GERMAN = "Die Übung für Müller: größer, schöner, Öl.\n"
 CHINESE = "知识库把文档分成若干段落，然后为每一段建立索引。\n"
@@ -91,7 +91,7 @@ def documents(kb: Service, dataset_id: str = "default") -> dict[str, Any]:
         document = kb.get_document(dataset_id, info.name)
         found[info.name] = (
             document.content,
-            {key: value for key, value in document.metadata.items() if key != MARK},
+            document.metadata,
             document.parser_sig,
             document.original_sha256,
             [
