@@ -111,8 +111,9 @@ class DocumentRepo(Protocol):
         The version is strictly greater than every version the name ever had, and than every
         version ever deleted in the dataset, under any number of threads and processes.
         ``document.metadata`` None keeps the stored document's, as it is in this write; without
-        a stored document there is none. Identical content and metadata (None: any) change
-        nothing and return the stored document, also
+        a stored document there is none. Its `SystemData` is what `triptych.rules.system_after`
+        tells: metadata never changes it. Identical content, metadata (None: any) and system
+        data change nothing and return the stored document, also
         when ``original_sha256`` or ``parser_sig`` are others than the stored. The dataset
         comes into being with its first document.
 

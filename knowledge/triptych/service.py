@@ -241,7 +241,7 @@ class Service:
 
         ``metadata`` None keeps what the document has, ``{}`` empties it. Where the name is that of
         source code, JSON or YAML, the text is cut as a file of that name is
-        (`ServiceOptions.outliner`); its outline is kept in the metadata. Identical content and
+        (`ServiceOptions.outliner`); its outline is kept with the document. Identical content and
         metadata change nothing and cost nothing. When this returns, every search that starts
         afterwards sees the document. Layers are not touched.
 

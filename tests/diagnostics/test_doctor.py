@@ -238,7 +238,7 @@ BREAKS = {
     "type of a time": broken(
         "UPDATE document SET updated_at = 'x' WHERE name = 'a.md'", "database.types", beyond=True),
     "type of a signature": broken(
-        "UPDATE document SET parser_sig = x'00' WHERE name = 'a.md'", "database.types",
+        "UPDATE document SET system = x'00' WHERE name = 'a.md'", "database.types",
         beyond=True),
     "type of a dataset's memory": broken(
         "UPDATE dataset SET deleted_version = 'x'", "database.types", beyond=True),

@@ -21,6 +21,8 @@ def test_front_matter_is_told_as_strings() -> None:
         "version": "1.10",
         "author.name": "Ada",
         "items": "one, two",
+        # The user's words: what Triptych keeps itself is not in the metadata.
+        "triptych.sync_root": "forged",
     }
     toml = '+++\r\ntitle = "Über"\r\ndraft = false\r\ndate = 2024-05-01\r\n+++\r\ntext'
     assert front_matter(toml) == {"title": "Über", "draft": "false", "date": "2024-05-01"}

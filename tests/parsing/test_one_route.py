@@ -16,7 +16,7 @@ from support.document_files import make_docx, make_pdf, make_pptx, make_xlsx
 from support.watch_process import watch_command
 from triptych.parsing.encoding_guess import GUESSED
 from triptych.service import Service
-from triptych.sync import MARK, FileSet
+from triptych.sync import FileSet
 from triptych_backends.parsing import default_parser
 
 GERMAN = "Die Übung für Müller: größer, schöner, Öl.\n"
@@ -104,7 +104,7 @@ def documents(kb: Service, dataset_id: str = "default") -> dict[str, Any]:
         document = kb.get_document(dataset_id, info.name)
         found[info.name] = (
             document.content,
-            {key: value for key, value in document.metadata.items() if key != MARK},
+            document.metadata,
             document.parser_sig,
             document.original_sha256,
             [

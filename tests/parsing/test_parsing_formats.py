@@ -7,7 +7,7 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
-from triptych.chunking import OUTLINE_KEY, default_chunkers
+from triptych.chunking import default_chunkers
 from triptych.errors import CancelledError, ParseError, ValidationError
 from triptych.parsing import (
     FileParser,
@@ -20,7 +20,6 @@ from triptych.parsing import (
     base_parsers,
 )
 from triptych.parsing.builder import CONTENTS_SHARE, contents_lines
-from triptych.records import shown_metadata
 
 
 def read(name: str, text: str | bytes, **limits: float) -> ParsedFile:
@@ -37,7 +36,7 @@ def places(parsed: ParsedFile) -> dict[str, str]:
 
 
 def titles(parsed: ParsedFile) -> list[tuple[str, ...]]:
-    chunker = default_chunkers().for_document("x", parsed.metadata)
+    chunker = default_chunkers().for_document("x", parsed.metadata, parsed.outline)
     return [spec.heading_path for spec in chunker.chunk(parsed.content)]
 
 
@@ -284,7 +283,7 @@ def test_json_is_kept_and_cut_between_its_members() -> None:
     assert ("deps", "one") in found
     assert ("deps", "two", "[1]") in found
     assert ("end",) in found
-    chunks = default_chunkers().for_document("a.json", parsed.metadata).chunk(text)
+    chunks = default_chunkers().for_document("a.json", parsed.metadata, parsed.outline).chunk(text)
     for chunk in chunks:
         line = text.count("\n", 0, chunk.start) + 1
         last = text.count("\n", 0, chunk.end) + 1
@@ -459,7 +458,7 @@ def test_a_parsed_file_gives_the_document_to_put() -> None:
     parsed = read("a.csv", "a,b\n1,2\n")
     document = parsed.document("n", {"kind": "mine", "lang": "en"}, if_version=3)
     assert document.content == parsed.content
-    assert shown_metadata(document.metadata) == {"kind": "mine", "lang": "en"}
-    assert OUTLINE_KEY in document.metadata
+    assert document.metadata == {"kind": "mine", "lang": "en"}
+    assert document.outline
     assert (document.if_version, document.parser_sig) == (3, "csv/1")
     assert len(document.original_sha256) == 64

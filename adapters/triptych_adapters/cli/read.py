@@ -44,7 +44,6 @@ def get(
     ] = False,
 ) -> None:
     """Print a document exactly as it was put, byte for byte."""
-    from triptych.records import shown_metadata
     from triptych_adapters.wire.schema import to_json
 
     with session.service() as service:
@@ -65,8 +64,7 @@ def get(
         ]
         if document.parser_sig:
             rows.append(("parser", document.parser_sig))
-        metadata = shown_metadata(document.metadata)
-        rows += [(f"metadata.{key}", value) for key, value in sorted(metadata.items())]
+        rows += [(f"metadata.{key}", value) for key, value in sorted(document.metadata.items())]
         output.table(("", ""), rows)
     else:
         output.write(document.content)

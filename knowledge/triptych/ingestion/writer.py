@@ -8,7 +8,7 @@ import attrs
 
 from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
-from triptych.chunking.outline import Outliner, read_outline
+from triptych.chunking.outline import Outliner
 from triptych.contracts import ChunkRepo, DocumentRepo
 from triptych.errors import (
     CancelledError,
@@ -208,8 +208,6 @@ class Writer:
     def _outlined(self, document: NewDocument) -> NewDocument:
         """``document`` with the outline of its text, unless it brings one."""
         if self._outliner is None or document.outline is not None:
-            return document
-        if read_outline(document.metadata or {}, document.content) is not None:
             return document
         try:
             outline = self._outliner(document.name, document.content)

@@ -61,7 +61,11 @@ def test_the_pages_of_a_pdf_are_its_places_and_its_bookmarks_headings() -> None:
     assert parsed.metadata["title"] == "The manual"
     assert parsed.metadata["kind"] == "markdown"
     assert parsed.parser_sig == "pdf/2"
-    chunks = default_chunkers().for_document("a.pdf", parsed.metadata).chunk(parsed.content)
+    chunks = (
+        default_chunkers()
+        .for_document("a.pdf", parsed.metadata, parsed.outline)
+        .chunk(parsed.content)
+    )
     assert [(each.heading_path, each.locator) for each in chunks] == [
         (("Intro",), "page 1"),
         (("Usage",), "page 2"),
