@@ -190,6 +190,7 @@ class Service:
         )
         self._engine = engine or build_engine(store, self.capabilities, self.options)
         self._searches = SearchPipeline(
+            store,
             RequestResolver(documents, chunks, self._deriver, self._engine.lanes),
             self._engine,
             Hydrator(store, self._deriver, self.capabilities.document_search),

@@ -136,7 +136,8 @@ class _Base:
             top_k=arguments["top_k"],
             threshold=arguments.get("threshold"),
         )
-        asked = to_json(attrs.asdict(query))
+        # Only what the tool's arguments decide; it does not take the query language.
+        asked = to_json(attrs.asdict(query, filter=lambda field, _: field.name != "syntax"))
         start = read_cursor(arguments["cursor"], asked) if "cursor" in arguments else Place()
         try:
             result = self.service.search(query)

@@ -158,6 +158,13 @@ QUERY: Final[Mapping[str, _Schema]] = {
         "minimum": 0,
         "description": "Raise a score by this share for each word of the query in the text.",
     },
+    "syntax": {
+        "type": "boolean",
+        "description": (
+            'Whether the query is read as a language: "a phrase" must be in the text, -word must '
+            "not be, word* asks for words that begin so, field:value for a document's metadata."
+        ),
+    },
 }
 """The fields of a query."""
 

@@ -60,6 +60,8 @@ class Query:
         fresh_only: leave out what is stale.
         keyword_boost: raise a hit's score by this share for each word of the query that its
             text holds, after ``threshold``; 0.1 is 10 percent, 0 leaves scores as they are.
+        syntax: whether ``text`` is read as the query language: ``"a phrase"``, ``-word``,
+            ``word*``, ``field:value``. Without it every character is part of a word.
     """
 
     text: str
@@ -73,6 +75,7 @@ class Query:
     where: Mapping[str, Any] = attrs.field(factory=dict)
     fresh_only: bool = False
     keyword_boost: float = 0.0
+    syntax: bool = False
 
 
 @attrs.frozen(kw_only=True, slots=True)

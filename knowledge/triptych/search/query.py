@@ -66,7 +66,8 @@ def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query,
         top_k=_top_k(query.top_k),
         threshold=None if query.threshold is None else _number(query.threshold, "threshold"),
         min_scores=_min_scores(query.min_scores, lanes),
-        fresh_only=_switch(query.fresh_only),
+        fresh_only=_switch(query.fresh_only, "fresh_only"),
+        syntax=_switch(query.syntax, "syntax"),
         keyword_boost=_share(query.keyword_boost),
     )
     if judged.scope is Scope.SINGLE and not judged.dataset_id:
@@ -118,9 +119,9 @@ def _top_k(value: Any) -> int:
     return value
 
 
-def _switch(value: Any) -> bool:
+def _switch(value: Any, what: str) -> bool:
     if not isinstance(value, bool):
-        raise ValidationError(f"fresh_only is True or False, not {value!r:.60}")
+        raise ValidationError(f"{what} is True or False, not {value!r:.60}")
     return value
 
 

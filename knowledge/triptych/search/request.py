@@ -22,6 +22,7 @@ from triptych.records import (
 from triptych.rules import missing_dataset
 from triptych.search.engine import Target
 from triptych.search.query import over_fetch, resolve_mode, validate
+from triptych.search.syntax import TextConditions, merge_where, parse_query
 from triptych.text import get_analyzer
 
 __all__ = ["RequestResolver", "SearchRequest"]
@@ -39,6 +40,8 @@ class SearchRequest:
         languages: the analyzer's language of each dataset.
         inputs: what the layers of a dataset are made from, by dataset; filled when needed.
         terms: the query's terms by language; filled when needed.
+        conditions: what each found text must and must not hold.
+        fields: the fields that the query's text named, as conditions of ``where``.
     """
 
     target: Target
@@ -48,6 +51,8 @@ class SearchRequest:
     languages: Mapping[str, str] = attrs.field(factory=dict)
     inputs: dict[str, Inputs] = attrs.field(factory=dict)
     terms: dict[str, tuple[str, ...]] = attrs.field(factory=dict)
+    conditions: TextConditions = attrs.field(factory=TextConditions)
+    fields: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
 
     def terms_in(self, dataset_id: str) -> tuple[str, ...]:
         """Return the query's terms in the language of a dataset."""
@@ -84,6 +89,12 @@ class RequestResolver:
         """
         if documents:
             query = attrs.evolve(query, layer=Layer.DETAIL)
+        conditions, fields = TextConditions(), {}
+        if query.syntax is True:
+            parsed = parse_query(query)
+            conditions, fields = parsed.conditions, dict(parsed.where)
+            where = merge_where(query.where, fields) if fields else query.where
+            query = attrs.evolve(query, text=parsed.text, where=where)
         query, filter_ = validate(query, self._lanes)
         assert isinstance(query.layer, Layer)  # validated
         if documents and query.keyword_boost:
@@ -136,6 +147,8 @@ class RequestResolver:
             variants=(resolved,),
             warnings=warnings,
             languages={name: c.language for name, c in configs.items() if c is not None},
+            conditions=conditions,
+            fields=fields,
         )
 
     def _dataset_ids(self, query: Query) -> tuple[str, ...]:

@@ -64,6 +64,7 @@ _ASSERTING = (
     "builders",
     "operations",
     "races",
+    "query_syntax",
     "ranking",
     "reopen",
     "search",

@@ -33,7 +33,8 @@ from triptych.records import EmbedKind, Layer, NewDocument, Query, RebuildScope
 from triptych.repositories import Repositories, capabilities_of
 from triptych.service import Service, ServiceOptions
 from triptych.testing.fakes import CoveringEmbedder, Failing, FakeEmbedder, kept_open
-from triptych.testing.harness import Harness, HarnessTests, or_skip
+from triptych.testing.harness import Harness, or_skip
+from triptych.testing.query_syntax import QuerySyntaxTests
 
 __all__ = ["ServiceTests"]
 
@@ -80,7 +81,7 @@ def paragraphs(rng: random.Random, count: int) -> list[str]:
     return made
 
 
-class ServiceTests(HarnessTests):
+class ServiceTests(QuerySyntaxTests):
     """What a Service promises, whatever it stands on."""
 
     @pytest.fixture
