@@ -118,7 +118,7 @@ def wire(
     # The models come first: a misspelt one must not leave an empty store behind.
     chosen = _embedder(settings) if embedder is None else embedder
     writer = _llm(settings) if llm is None else llm
-    judge = build_reranker(settings.reranker) if reranker is None else reranker
+    reranks = build_reranker(settings.reranker) if reranker is None else reranker
     options = ServiceOptions(
         chunkers=_chunkers(settings) if chunkers is None else chunkers,
         embedder=chosen,
@@ -126,7 +126,7 @@ def wire(
         ranker=build_ranker(settings.ranker if ranker is None else ranker),
         retrievers=retrievers,
         rewriter=rewriter,
-        postprocessors=(*([] if judge is None else [Rerank(judge)]), *postprocessors),
+        postprocessors=(*([] if reranks is None else [Rerank(reranks)]), *postprocessors),
         llm=writer,
         embed_concurrency=settings.embed_concurrency,
         outliner=_outline,
@@ -137,7 +137,7 @@ def wire(
     models: list[tuple[object, object]] = [
         (chosen, embedder),
         (writer, llm),
-        (judge, reranker),
+        (reranks, reranker),
     ]
     made_here = [made for made, given in models if given is None]
 

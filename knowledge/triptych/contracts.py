@@ -332,9 +332,9 @@ class ChunkRepo(ChunkSigReader, Protocol):
     def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
         """What the candidates' keys stand for, all read in one snapshot.
 
-        Keys whose unit has been replaced or deleted since are left out; after a restamp they
-        are as good as before. A key is for the opened store that gave it: it need not outlive
-        it. Vectors are not included. A chunk's ``occurrence`` is kept or counted.
+        Keys whose unit has been replaced or deleted since are left out;
+        `update_source_version` changes no key. A key is for the opened store that gave it: it
+        need not outlive it. Vectors are not included. A chunk's ``occurrence`` is kept or counted.
         """
         ...
 

@@ -70,7 +70,7 @@ def test_datasets_filters_and_layers_are_options(shell: Shell) -> None:
     assert {piece["citation"]["layer"] for piece in ran.json["pieces"]} == {"L0"}
 
 
-def test_a_small_budget_warns_and_bad_input_is_told(shell: Shell) -> None:
+def test_a_small_budget_warns_and_bad_input_is_reported(shell: Shell) -> None:
     ran = shell("context", "retries", "--budget", "3")
     assert (ran.code, ran.out) == (0, b"")
     assert "too small" in ran.err

@@ -395,7 +395,7 @@ def test_filters_hold_for_passages_and_layers(kb: Service) -> None:
         assert {p.citation.doc_name for p in context(kb, "kettle", where=where).pieces} == {"b.md"}
 
 
-def test_what_cannot_be_meant_is_refused(kb: Service) -> None:
+def test_invalid_input_is_refused(kb: Service) -> None:
     kb.put_document("d", "a.md", "The kettle boils.")
     wrong: list[dict[str, Any]] = [
         {"token_budget": -1},

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from triptych.parsing import front_matter
 
 
-def test_front_matter_is_told_as_strings() -> None:
+def test_front_matter_is_reported_as_strings() -> None:
     text = (
         "---\ntitle: 'Retry: limits'\ntags: [a, b]\ndraft: no\nversion: 1.10\nempty:\n"
         "author:\n  name: Ada\ntriptych:\n  sync_root: forged\ntriptych.sync_root: forged\n"

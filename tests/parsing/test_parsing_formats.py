@@ -247,7 +247,7 @@ Sub
 # Tables
 
 
-def test_each_row_of_a_table_is_told_with_its_columns() -> None:
+def test_each_row_of_a_table_is_reported_with_its_columns() -> None:
     parsed = read("a.csv", 'name,price\nNut,3\n"Bolt\nlong",4\n\nx,,\n')
     assert parsed.content == "name: Nut\nprice: 3\n\nname: Bolt long\nprice: 4\n\nname: x\n"
     assert list(places(parsed)) == ["line 2", "line 3", "line 6"]
@@ -433,7 +433,7 @@ def test_the_later_parser_of_an_ending_serves() -> None:
     assert {".md", ".shout", ".html", ".txt"} <= parsers.endings
 
 
-def test_whatever_a_parser_raises_is_told_as_an_error_of_the_file() -> None:
+def test_whatever_a_parser_raises_is_reported_as_an_error_of_the_file() -> None:
     parsers = FileParsers([Failing()], fallback=TextParser())
     with pytest.raises(ParseError, match=r"'a\.shout'.*shout/1.*KeyError"):
         parsers.parse("a.shout", b"x")

@@ -53,12 +53,12 @@ def test_an_outline_of_another_text_says_nothing() -> None:
         '{"v":1,"of":"","places":1,"parts":[]}',
     ],
 )
-def test_what_is_no_outline_is_passed_over(value: str) -> None:
+def test_what_is_no_outline_is_skipped(value: str) -> None:
     chunker = default_chunkers().for_document("a.txt", {}, value)
     assert chunker.chunk(TEXT) == DefaultChunker().chunk(TEXT)
 
 
-def test_numbers_of_the_wrong_kind_are_passed_over() -> None:
+def test_numbers_of_the_wrong_kind_are_skipped() -> None:
     written = write_outline(TEXT, PAGES, (Part(start=0, end=3, title="A"),))
     for wrong in (written.replace("[0,7,1", "[0,700,1"), written.replace("[0,3,0,", "[0,3,4,")):
         assert wrong != written

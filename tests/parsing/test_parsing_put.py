@@ -78,7 +78,9 @@ def test_put_reads_every_format_in_a_folder_and_tells_what_it_did_not(shell: She
     assert "outline" not in document
 
 
-def test_what_a_parser_could_not_do_is_told(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_parser_could_not_do_is_reported(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from triptych_backends.parsing import definitions
 
     monkeypatch.setitem(sys.modules, "tree_sitter", None)

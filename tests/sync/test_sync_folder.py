@@ -85,7 +85,7 @@ def test_files_become_documents_with_their_metadata(desk: Desk) -> None:
     assert desk.kb.search("how to", dataset_id="d", mode="bm25").hits[0].doc_name == start.name
 
 
-def test_a_function_adds_metadata_and_its_version_asks_it_anew(desk: Desk) -> None:
+def test_a_function_adds_metadata_and_its_version_asks_it_again(desk: Desk) -> None:
     desk.write("a.md", "---\nlang: en\n---\ntext")
 
     def describe(file: SourceFile) -> dict[str, str]:
@@ -374,7 +374,7 @@ def test_a_failing_file_stops_no_other_and_its_last_good_version_serves(desk: De
     assert desk.text("a.md") == "repaired\nv1\n"
 
 
-def test_another_parser_parses_anew(desk: Desk) -> None:
+def test_another_parser_parses_again(desk: Desk) -> None:
     desk.write("a.md", "text")
     desk.syncing(parser=PickyParser(1)).sync()
     assert desk.syncing(parser=PickyParser(2)).sync().updated == 1
@@ -442,7 +442,7 @@ def test_what_is_ignored_or_binary_or_too_large_now_is_deleted(desk: Desk) -> No
     assert desk.names == ["stays.md"]
 
 
-def test_names_that_no_document_can_have_are_told(desk: Desk) -> None:
+def test_names_that_no_document_can_have_are_reported(desk: Desk) -> None:
     try:
         os.close(os.open(os.fsencode(desk.root) + b"/\xff.md", os.O_CREAT | os.O_WRONLY))
     except OSError:

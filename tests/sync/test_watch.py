@@ -174,7 +174,7 @@ def test_a_git_checkout_arrives(desk: Desk) -> None:
             until(lambda files=files: contents(desk.kb) == files)  # type: ignore[misc]  # bound now
 
 
-def test_an_embedder_out_of_reach_is_told_and_tried_again(desk: Desk, kind: str) -> None:
+def test_an_embedder_out_of_reach_is_reported_and_tried_again(desk: Desk, kind: str) -> None:
     desk.write("a.md", "# A\n\nalpha\n")
     with watched(desk, kind) as records:
         first = desk.embedder.calls + 1
@@ -245,7 +245,7 @@ def test_a_closed_notifier_ends(desk: Desk, kind: str, when: str) -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), "1", True])
-def test_a_period_that_is_none_is_refused(desk: Desk, seconds: float) -> None:
+def test_an_invalid_period_is_refused(desk: Desk, seconds: float) -> None:
     with pytest.raises(ValidationError):
         PollingNotifier(desk.syncing(), every=seconds)
     with pytest.raises(ValidationError):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 import attrs
 
 from triptych.chunking.outline import Locator, Part, write_outline
-from triptych.parsing.decoding import DecodedText
+from triptych.parsing.decoder import DecodedText
 
 if TYPE_CHECKING:
     from triptych.records import NewDocument

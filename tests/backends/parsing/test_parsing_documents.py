@@ -336,6 +336,6 @@ def test_what_a_library_prints_is_no_answer() -> None:
     assert run("chatter").content == ""
 
 
-def test_a_library_that_is_missing_is_told_with_its_extra() -> None:
+def test_a_library_that_is_missing_is_reported_with_its_extra() -> None:
     with pytest.raises(NotAvailableError, match=r"a_library_that.*triptych\[pdf\]"):
         run("missing")
