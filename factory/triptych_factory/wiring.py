@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from triptych.chunking import ChunkConfig, ChunkerSet, MarkdownChunker, default_chunkers
 from triptych.contracts import (
@@ -18,7 +19,6 @@ from triptych.contracts import (
     Retriever,
 )
 from triptych.errors import ValidationError
-from triptych.parsing import FileParsers
 from triptych.search.postprocessing import Rerank
 from triptych.service import Service, ServiceOptions
 from triptych_factory.access import Access
@@ -29,7 +29,18 @@ from triptych_factory.locations import parse_location, store_paths
 from triptych_factory.rankers import build_ranker, build_reranker
 from triptych_factory.settings import Settings
 
+if TYPE_CHECKING:
+    from triptych.parsing import FileParsers
+
 __all__ = ["every_format", "open_service", "wire"]
+
+
+@runtime_checkable
+class Preloadable(Protocol):
+    """An embedder whose model takes a while to load, which can happen beside other work."""
+
+    def preload(self) -> None:
+        """Begin to load, and return at once."""
 
 
 def every_format() -> FileParsers:
@@ -106,17 +117,22 @@ def wire(
     postprocessors: Sequence[Postprocessor] = (),
     reranker: Reranker | None = None,
     create: bool = True,
+    preload: bool = False,
 ) -> Service:
     """A Service over the store and with the models that ``settings`` name.
 
     ``embedder``, ``llm``, ``chunkers``, ``ranker`` and ``reranker`` take the place of those they
     name. ``create`` says
-    whether a store that does not exist yet is made. The Service closes the store, and the models
-    that were made here.
+    whether a store that does not exist yet is made. ``preload`` loads a local model while the
+    store is being opened, for a caller that is about to embed. The Service closes the store, and
+    the models that were made here.
     """
     location = parse_location(settings.url)
     # The models come first: a misspelt one must not leave an empty store behind.
     chosen = _embedder(settings) if embedder is None else embedder
+    model: object = chosen
+    if preload and isinstance(model, Preloadable):
+        model.preload()
     writer = _llm(settings) if llm is None else llm
     reranks = build_reranker(settings.reranker) if reranker is None else reranker
     options = ServiceOptions(

@@ -42,6 +42,7 @@ COMMANDS = (
     "rebuild",
     "status",
     "doctor",
+    "fetch",
     "delete",
     "eval",
     "eval retrieval",

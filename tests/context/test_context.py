@@ -38,7 +38,7 @@ from triptych.records.serialization import from_dict, to_dict
 from triptych.repositories import Repositories
 from triptych.service import Service
 from triptych.testing import Failing, FakeEmbedder
-from triptych.text import tokens as counting
+from triptych.text import tokens as counting, vocabulary
 from triptych.text.tokens import ESTIMATE, TokenCounter, as_counter
 from triptych_backends.memory import MemoryStore
 
@@ -624,28 +624,30 @@ def test_without_tiktoken_the_estimate_says_so(monkeypatch: pytest.MonkeyPatch) 
     assert (ESTIMATE.name, ESTIMATE.exact, ESTIMATE.warning) == ("estimate", False, "")
 
 
-def test_with_tiktoken_but_no_network_a_warning_says_so(
+def test_with_tiktoken_but_no_vocabulary_one_warning_says_how_to_fetch_it(
     kb: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unreachable(name: str) -> None:
-        raise ConnectionError(name)
-
     monkeypatch.setattr(counting, "_found", [])
-    fake = types.SimpleNamespace(get_encoding=unreachable)
-    monkeypatch.setitem(sys.modules, "tiktoken", fake)
+    monkeypatch.setattr(vocabulary, "find_vocabulary", lambda: None)
+    monkeypatch.setitem(sys.modules, "tiktoken", types.SimpleNamespace())
     kb.put_document("d", "a.md", "The kettle boils.")
     pack = kb.context("kettle", 100, dataset_id="d")
     assert (pack.counter, pack.exact) == ("estimate", False)
-    assert "vocabulary" in pack.warnings[0]
+    assert "triptych fetch tokens" in pack.warnings[0]
+    again = kb.context("kettle", 100, dataset_id="d")
+    assert (again.counter, again.exact, again.warnings) == ("estimate", False, ())
 
 
-def test_with_tiktoken_its_vocabulary_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_tiktoken_its_vocabulary_counts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     class Encoding:
         def encode(self, text: str, *, disallowed_special: tuple[str, ...]) -> list[str]:
             assert disallowed_special == ()
             return text.split()
 
     monkeypatch.setattr(counting, "_found", [])
+    monkeypatch.setattr(vocabulary, "find_vocabulary", lambda: tmp_path / "o200k")
     fake = types.SimpleNamespace(get_encoding=lambda name: Encoding())
     monkeypatch.setitem(sys.modules, "tiktoken", fake)
     counter = as_counter(None)

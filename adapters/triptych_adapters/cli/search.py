@@ -12,6 +12,7 @@ from triptych_adapters.cli.query_options import (
     Everywhere,
     FreshOnly,
     LayerChoice,
+    ModeChoice,
     ModeOption,
     QueryArgument,
     Where,
@@ -99,7 +100,7 @@ def search(
     settings = session.settings(
         llm="none", ranker=None if ranker is None else str(ranker), reranker=reranker
     )
-    with session.service(settings=settings) as service:
+    with session.service(settings=settings, preload=mode != ModeChoice.BM25) as service:
         result = service.search_documents(asked) if documents else service.search(asked)
     output = session.output
     for warning in result.warnings:
