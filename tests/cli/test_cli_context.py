@@ -37,7 +37,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
 
 
 def test_stdout_is_the_context_and_nothing_else(shell: Shell) -> None:
-    ran = shell("context", "retries", "--mode", "bm25", "--budget", "200")
+    ran = shell("context", "retries", "--mode", "bm25", "--budget", "200", "-d", "default")
     assert ran.code == 0
     assert ran.text == (
         "[1] default/guide.md:1-7 v1 | Guide\n # Guide\n\n Retries back off.\n\n ## Limits\n\n"
@@ -61,7 +61,7 @@ def test_every_format_and_the_whole_pack_as_json(shell: Shell) -> None:
 
 
 def test_datasets_filters_and_layers_are_options(shell: Shell) -> None:
-    ran = shell("context", "retries", "--all", "--json", "--mode", "bm25")
+    ran = shell("context", "retries", "--json", "--mode", "bm25")
     assert {piece["citation"]["dataset_id"] for piece in ran.json["pieces"]} == {"default", "more"}
     ran = shell("context", "retries", "--json", "--where", "doc_name=other.md")
     assert {piece["citation"]["doc_name"] for piece in ran.json["pieces"]} == {"other.md"}

@@ -9,7 +9,6 @@ import typer
 
 from triptych_adapters.cli.query_options import (
     Dataset,
-    Everywhere,
     FreshOnly,
     LayerChoice,
     ModeOption,
@@ -35,7 +34,7 @@ def register(app: typer.Typer) -> None:
         "context",
         epilog=examples(
             "triptych context how do I start --budget 2000",
-            "triptych context retries --all --format xml > prompt.xml",
+            "triptych context retries --format xml > prompt.xml",
             "triptych context auth --json | jq -r '.pieces\\[].citation.doc_name'",
         ),
     )(context)
@@ -45,14 +44,12 @@ def context(
     session: Session,
     query: QueryArgument,
     budget: Annotated[
-        int,
-        typer.Option("--budget", "-b", metavar="TOKENS", help="Maximum number of tokens to print."),
+        int, typer.Option("--budget", "-b", metavar="TOKENS", help="Maximum number of tokens.")
     ] = 2000,
     format: Annotated[
         FormatChoice, typer.Option("--format", "-f", help="How the pieces are written.")
     ] = FormatChoice.TEXT,
-    dataset: Dataset = "default",
-    everywhere: Everywhere = False,
+    dataset: Dataset = None,
     mode: ModeOption = None,
     layer: Annotated[
         list[LayerChoice] | None,
@@ -76,7 +73,6 @@ def context(
     asked = make_query(
         query,
         dataset=dataset,
-        everywhere=everywhere,
         mode=mode,
         where=where,
         fresh_only=fresh_only,

@@ -127,7 +127,7 @@ class Folders:
         from triptych_factory import wire
         from triptych_factory.backends import store_exists
         from triptych_factory.locations import parse_location
-        from triptych_factory.syncing import directory_sync
+        from triptych_factory.syncing import directory_sync, remember_folders
 
         settings = attrs.evolve(session.settings(), llm="none")  # whose key may be missing
         roots = [
@@ -145,6 +145,8 @@ class Folders:
         opening = attrs.evolve(settings, url="memory://", sources={}) if new else settings
         with wire(opening, create=not dry) as service:
             yield directory_sync(service, settings, roots, options)
+        if not dry:
+            remember_folders(settings, roots)
 
 
 def tell_notes(output: Output, notes: Sequence[str]) -> None:

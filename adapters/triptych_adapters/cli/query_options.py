@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Dataset",
-    "Everywhere",
     "FreshOnly",
     "LayerChoice",
     "ModeChoice",
@@ -46,11 +45,15 @@ QueryArgument = Annotated[
     list[str],
     typer.Argument(metavar="QUERY", help="A question, or some words.", show_default=False),
 ]
-Dataset = Annotated[str, typer.Option("--dataset", "-d", help="The dataset to search.")]
-Everywhere = Annotated[bool, typer.Option("--all", "-a", help="Search every dataset.")]
+Dataset = Annotated[
+    str | None,
+    typer.Option("--dataset", "-d", help="Search this dataset only.", show_default=False),
+]
 ModeOption = Annotated[
     ModeChoice | None,
-    typer.Option("--mode", help="Which lanes run. Without it: hybrid where an embedder is."),
+    typer.Option(
+        "--mode", help="How to search. Without it: hybrid, or bm25 if there is no embedder."
+    ),
 ]
 Where = Annotated[
     list[str] | None,
@@ -59,17 +62,16 @@ Where = Annotated[
         "-w",
         metavar="KEY=VALUE",
         help="Only documents with this metadata; doc_name, doc_prefix and heading work "
-        "too. A key given again allows any of its values.",
+        "too. Repeat a key to allow several values.",
     ),
 ]
-FreshOnly = Annotated[bool, typer.Option("--fresh-only", help="Leave out what is stale.")]
+FreshOnly = Annotated[bool, typer.Option("--fresh-only", help="Leave out stale hits.")]
 
 
 def make_query(
     words: Sequence[str],
     *,
-    dataset: str,
-    everywhere: bool,
+    dataset: str | None,
     mode: ModeChoice | None,
     where: Sequence[str] | None,
     fresh_only: bool,
@@ -81,8 +83,8 @@ def make_query(
     conditions = pairs(where or [], "--where")
     return Query(
         text=" ".join(words),
-        dataset_id="" if everywhere else dataset,
-        scope=Scope.ALL if everywhere else Scope.SINGLE,
+        dataset_id=dataset or "",
+        scope=Scope.ALL if dataset is None else Scope.SINGLE,
         mode=None if mode is None else str(mode),
         where={
             key: values[0] if len(values) == 1 else values for key, values in conditions.items()

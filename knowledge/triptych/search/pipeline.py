@@ -151,7 +151,7 @@ class SearchPipeline:
 
 
 def _no_such_fields(fields: Mapping[str, Sequence[str]]) -> str:
-    read = " and ".join(f"{key} {' or '.join(map(repr, each))}" for key, each in fields.items())
+    read = " and ".join(f"{key} = {' or '.join(map(repr, each))}" for key, each in fields.items())
     return (
         f"the query was read as asking for documents with {read}: put it into quotes to look for "
         "the words themselves"
