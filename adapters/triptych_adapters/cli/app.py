@@ -15,6 +15,7 @@ from triptych_adapters.cli import (
     maintain,
     put,
     read,
+    roots,
     search,
     status,
     sync,
@@ -41,6 +42,7 @@ app = typer.Typer(
 
 for _module in (
     put,
+    roots,
     sync,
     watch,
     search,
