@@ -3,11 +3,7 @@ what a doctor sees of it."""
 
 from __future__ import annotations
 
-import json
-import os
-import tempfile
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import attrs
 
@@ -15,7 +11,7 @@ from triptych.diagnostics import Check, FindingCollector
 from triptych.parsing import FileParsers
 from triptych.records import DoctorReport
 from triptych.service import Service
-from triptych.sync import DirectorySync, SyncOptions, SyncRoot
+from triptych.sync import DirectorySync, RememberedRoots, SyncOptions, SyncRoot
 from triptych.sync.state import broken_states
 from triptych_factory.locations import parse_location, state_folder, store_paths
 from triptych_factory.settings import Settings
@@ -24,8 +20,7 @@ __all__ = [
     "SYNC_STATE",
     "directory_sync",
     "examined_syncs",
-    "remember_folders",
-    "synced_folders",
+    "remembered_roots",
 ]
 
 SYNC_STATE = Check(
@@ -34,9 +29,6 @@ SYNC_STATE = Check(
     "the next sync of that folder reads every file again; what is stored is not concerned",
     repair="it is removed, and the next sync makes it again",
 )
-
-_FOLDERS = "folders"
-"""The file of `synced_folders`, in the folder of the syncs' state."""
 
 
 def directory_sync(
@@ -52,54 +44,37 @@ def directory_sync(
     Its state is kept beside the store, and the store is left out where it lies below a root.
     """
     location = parse_location(settings.url)
-    options = options or SyncOptions()
+    own = store_paths(location)
+
+    def without_store(options: SyncOptions) -> SyncOptions:
+        return attrs.evolve(options, exclude_paths=(*options.exclude_paths, *own))
+
     return DirectorySync(
         service,
-        roots,
-        attrs.evolve(options, exclude_paths=(*options.exclude_paths, *store_paths(location))),
+        [
+            attrs.evolve(root, options=without_store(root.options)) if root.options else root
+            for root in roots
+        ],
+        without_store(options or SyncOptions()),
         parser=parser,
         state=state_folder(location),
     )
 
 
-def synced_folders(settings: Settings) -> Mapping[str, tuple[Path, str]]:
-    """The folder and the prefix of each root that was synced into the store, by the root's key.
+def remembered_roots(service: Service, settings: Settings) -> RememberedRoots:
+    """The folders that the store remembers to which ``settings`` were wired.
 
-    It is a help for finding files, kept beside the store: lost or damaged, nothing is known until
-    the next sync.
+    Those that lie beside the store, or below that place, move along with it. A store in a folder
+    ``.triptych`` counts as lying where that folder is.
+
+    Raises:
+        NotAvailableError: the store keeps no settings.
     """
-    state = state_folder(parse_location(settings.url))
-    if state is None:
-        return {}
-    try:
-        entries = json.loads((state / _FOLDERS).read_text(encoding="utf-8"))
-        return {
-            key: (Path(path), prefix)
-            for key, (path, prefix) in entries.items()
-            if isinstance(prefix, str)
-        }
-    except (OSError, ValueError, TypeError, AttributeError):
-        return {}
-
-
-def remember_folders(settings: Settings, roots: Sequence[SyncRoot]) -> None:
-    """Add ``roots`` to what `synced_folders` knows; without a place to keep it, nothing."""
-    state = state_folder(parse_location(settings.url))
-    if state is None or settings.read_only:
-        return
-    known = dict(synced_folders(settings))
-    merged = known | {root.key: (root.path, root.prefix) for root in roots}
-    if merged == known:
-        return
-    text = json.dumps({key: [str(path), prefix] for key, (path, prefix) in merged.items()})
-    try:
-        state.mkdir(parents=True, exist_ok=True)
-        handle, draft = tempfile.mkstemp(prefix=".new-", dir=state)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(draft, state / _FOLDERS)
-    except OSError:
-        return  # hits then have no file to open, which changes no answer
+    path = parse_location(settings.url).path
+    base = None if path is None else path.parent
+    if base is not None and base.name == ".triptych":
+        base = base.parent
+    return RememberedRoots(service.capabilities.settings, base)
 
 
 def examined_syncs(report: DoctorReport, settings: Settings, *, repair: bool) -> DoctorReport:

@@ -93,6 +93,7 @@ __all__ = [
     "Reranker",
     "Retriever",
     "SecureEraser",
+    "SettingsStore",
     "Store",
     "VersionReader",
     "WeightsVerifier",
@@ -539,6 +540,31 @@ class SecureEraser(Protocol):
 
 
 @runtime_checkable
+class SettingsStore(Protocol):
+    """Capability: a store that keeps small texts under keys, such as its remembered folders.
+
+    They are the store's, not a dataset's: deleting datasets leaves them. Keys and values are
+    valid Unicode without NUL; a key has at most 1,000 code points.
+    """
+
+    def get_setting(self, key: str) -> str | None:
+        """The value, None when there is none."""
+        ...
+
+    def set_setting(self, key: str, value: str | None, *, expected: str | None) -> bool:
+        """Set the value (None: remove it) if it still is ``expected``; whether it was.
+
+        ``expected`` None means that there is no value yet. Of several writers that expect the
+        same, one succeeds.
+        """
+        ...
+
+    def list_settings(self, prefix: str = "") -> Mapping[str, str]:
+        """Every value whose key starts with ``prefix``, ordered by key: as one read."""
+        ...
+
+
+@runtime_checkable
 class LayerJournal(Protocol):
     """Capability: a `LayerRepo` that remembers what making layers cost, what could not be made, and
     what was made half-way.
@@ -625,6 +651,7 @@ class Capabilities:
     eraser: SecureEraser | None = None
     journal: LayerJournal | None = None
     diagnostics: Diagnostics | None = None
+    settings: SettingsStore | None = None
 
 
 # Models

@@ -89,7 +89,7 @@ def test_deleting_can_be_left_out(shell: Shell) -> None:
     shell("sync", "docs")
     (shell.directory / "docs" / "a.md").unlink()
     assert ["deleted", "0"] in shell("sync", "docs", "--no-delete").rows
-    assert ["deleted", "1"] in shell("sync", "docs").rows
+    assert ["deleted", "1"] in shell("sync", "docs", "--yes").rows
 
 
 def test_a_document_that_was_put_is_left_alone_unless_adopted(shell: Shell) -> None:

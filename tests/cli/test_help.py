@@ -25,6 +25,9 @@ SNAPSHOTS = Path(__file__).with_name("cli_help")
 COMMANDS = (
     "",
     "put",
+    "add",
+    "roots",
+    "remove",
     "sync",
     "watch",
     "search",

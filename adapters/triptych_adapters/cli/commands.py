@@ -16,6 +16,7 @@ __all__ = ["COMMANDS", "LazyGroup"]
 
 _MODULES = {
     "put": ("put",),
+    "roots": ("add", "roots", "remove"),
     "sync": ("sync",),
     "watch": ("watch",),
     "search": ("search",),

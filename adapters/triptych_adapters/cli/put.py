@@ -93,7 +93,7 @@ def put(
         raise ValidationError("--name names a single file: give one file with it")
     parser = default_parser()
     store = store_paths(parse_location(session.settings().url))
-    options = SyncOptions(all_folders=all_folders, exclude_paths=store)
+    options = SyncOptions(all_folders=bool(all_folders), exclude_paths=store)
     files = FileSet(dataset, parser=parser, options=options)
     alone = from_stdin or (len(paths) == 1 and not paths[0].is_dir())
     if not from_stdin:

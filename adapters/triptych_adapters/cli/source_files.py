@@ -45,14 +45,14 @@ class SourceFiles:
         return self._found[place]
 
     def _look_up(self, dataset_id: str, name: str) -> Path | None:
-        from triptych_factory.syncing import synced_folders
+        from triptych_factory.synced_folders import synced_folders
 
         info = self.service.documents.get_info(dataset_id, name)
         key = "" if info is None else info.system.sync_root
         if not key:
             return None
         if self._folders is None:
-            self._folders = synced_folders(self.settings)
+            self._folders = synced_folders(self.service)
         folder, prefix = self._folders.get(key, (None, ""))
         if folder is None or not name.startswith(prefix):
             return None

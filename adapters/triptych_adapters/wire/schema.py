@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         Result,
         SourceDocument,
     )
-    from triptych.sync import SyncPlan, SyncReport
+    from triptych.sync import HeldDeletions, SyncPlan, SyncReport
 
 __all__ = ["VIEWS", "to_json"]
 
@@ -189,9 +189,19 @@ def _synced(report: SyncPlan | SyncReport, cost: str) -> _Fields:
         "counts": _counts(report, *_SYNC, cost),
         "renamed": report.renamed,
         "deleted": report.deleted,
+        "held": report.held,
         "failures": report.failed,
         "notes": report.notes,
         "skipped": report.skipped,
+    }
+
+
+def _held(held: HeldDeletions) -> _Fields:
+    return {
+        "root": str(held.root),
+        "dataset": held.dataset_id,
+        "documents": held.documents,
+        "names": held.names,
     }
 
 
@@ -323,6 +333,7 @@ VIEWS: Final[Mapping[str, Callable[[Any], _Fields]]] = {
     "triptych.records.reports.HealthCheck": _health_check,
     "triptych.records.reports.PutReport": _put_report,
     "triptych.records.reports.RebuildReport": _rebuild_report,
+    "triptych.sync.report.HeldDeletions": _held,
     "triptych.sync.report.SyncPlan": _sync_plan,
     "triptych.sync.report.SyncReport": _sync_report,
 }

@@ -21,6 +21,7 @@ __all__ = [
     "JOURNAL",
     "LOCK",
     "OWN",
+    "SETTINGS",
     "STORE",
     "dataset_file",
     "document_file",
@@ -37,6 +38,7 @@ __all__ = [
 OWN = ".triptych"
 STORE = f"{OWN}/store.json"
 LOCK = f"{OWN}/lock"
+SETTINGS = f"{OWN}/settings.json"
 JOURNAL = f"{OWN}/journal"
 INTENT = f"{JOURNAL}/intent.json"
 DERIVED = f"{OWN}/derived"

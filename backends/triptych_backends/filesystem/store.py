@@ -27,6 +27,7 @@ from triptych_backends.filesystem.layers import FilesLayers
 from triptych_backends.filesystem.layout import DATASETS, DERIVED, JOURNAL, OWN, STORE
 from triptych_backends.filesystem.lock import WritersLock
 from triptych_backends.filesystem.problems import RejectedFile
+from triptych_backends.filesystem.settings import FilesSettings
 from triptych_backends.filesystem.workspace import Workspace
 from triptych_backends.filesystem.writer import Writer
 from triptych_backends.sqlite import SqliteStore
@@ -45,7 +46,7 @@ _IGNORED = (
 _DATABASE = "kb.db"
 
 
-class FilesStore:
+class FilesStore(FilesSettings):
     """Documents and layers as files in a folder; thread-safe, and fork-safe.
 
     ``documents``, ``chunks`` and ``layers`` are the repositories. What is derived lies in

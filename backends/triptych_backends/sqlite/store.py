@@ -9,6 +9,7 @@ from triptych.records import DatasetStats, check_whole
 from triptych_backends.index import LocalIndex, LocalSearcher
 from triptych_backends.sql import SqlChangeLog, SqlDocuments, SqlLayers
 from triptych_backends.sql.filters import SqlFilters
+from triptych_backends.sql.settings import SqlSettings
 from triptych_backends.sql.stats import read_stats
 from triptych_backends.sqlite.chunks import SqliteChunks
 from triptych_backends.sqlite.database import SqliteDatabase
@@ -17,7 +18,7 @@ from triptych_backends.sqlite.location import database_path
 __all__ = ["SqliteStore"]
 
 
-class SqliteStore:
+class SqliteStore(SqlSettings):
     """Documents, chunks, vectors and layers in one SQLite file; thread-safe, and fork-safe.
 
     ``documents``, ``chunks`` and ``layers`` are the repositories; `index` lies in the folder
