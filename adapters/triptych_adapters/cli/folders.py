@@ -37,7 +37,7 @@ __all__ = [
 MAX_BYTES = 16 * 1024 * 1024
 
 NOT_TOLD = ("hidden", "ignored", "excluded", "the store itself")
-"""Why a file is passed over where its owner has said so, in one way or another."""
+"""Reasons that the owner of a file gave for skipping it."""
 
 _NAMED = 5
 """How many of the folders that are left out a remark names."""
@@ -59,7 +59,7 @@ Include = Annotated[
     typer.Option(
         "--include",
         metavar="PATTERN",
-        help="Take files that match, and no others; as in a .gitignore. Repeatable.",
+        help="Take only files that match, as in a .gitignore. Repeatable.",
         show_default=False,
     ),
 ]
@@ -68,7 +68,7 @@ Exclude = Annotated[
     typer.Option(
         "--exclude",
         metavar="PATTERN",
-        help="Leave out files and folders that match. Repeatable.",
+        help="Skip files and folders that match. Repeatable.",
         show_default=False,
     ),
 ]
@@ -81,14 +81,16 @@ AllFolders = Annotated[
     ),
 ]
 MaxBytes = Annotated[
-    int, typer.Option("--max-bytes", metavar="N", help="Leave out larger files.", min=1)
+    int, typer.Option("--max-bytes", metavar="N", help="Skip larger files.", min=1)
 ]
 Delete = Annotated[
     bool, typer.Option("--delete/--no-delete", help="Delete documents whose file is gone.")
 ]
 Adopt = Annotated[
     bool,
-    typer.Option("--adopt", help="Replace documents of the same name that came otherwise."),
+    typer.Option(
+        "--adopt", help="Replace documents of the same name that did not come from a sync."
+    ),
 ]
 
 
@@ -107,10 +109,10 @@ class Folders:
     adopt: bool
 
     def check(self) -> None:
-        """Refuse what is no folder, before a store comes into being.
+        """Refuse paths that are not folders, before a store is created.
 
         Raises:
-            NotFoundError, ValidationError: a path is not there, or no folder.
+            NotFoundError, ValidationError: a path does not exist, or is not a folder.
         """
         from triptych.errors import NotFoundError, ValidationError
 
@@ -118,7 +120,9 @@ class Folders:
             if not path.exists():
                 raise NotFoundError(f"there is no folder {str(path)!r}")
             if not path.is_dir():
-                raise ValidationError(f"{str(path)!r} is no folder: `triptych put` takes files")
+                raise ValidationError(
+                    f"{str(path)!r} is not a folder: add a file with `triptych put`"
+                )
 
     @contextmanager
     def opened(self, session: Session, *, dry: bool = False) -> Iterator[DirectorySync]:
@@ -148,20 +152,21 @@ class Folders:
 
 
 def tell_notes(output: Output, notes: Sequence[str]) -> None:
-    """The first of the remarks on files that were read."""
+    """Print the first remarks on files that were read."""
     for note in notes[:_NAMED]:
         output.note(note)
     if len(notes) > _NAMED:
-        output.note(f"and {len(notes) - _NAMED} more remarks like these; --json has them all")
+        output.note(f"and {len(notes) - _NAMED} more remarks like these; --json lists them all")
 
 
 def tell_generated(output: Output, skipped: Iterable[Skipped]) -> None:
     """A remark that names the folders of installed or generated files that were left out."""
+    from triptych._internal.plurals import counted
     from triptych.parsing.generated_folders import GENERATED
 
     found = [f"{each.name} ({each.reason})" for each in skipped if each.reason in GENERATED]
     if found:
         more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-        folders = "1 folder" if len(found) == 1 else f"{len(found)} folders"
+        folders = counted(len(found), "folder")
         some = ", ".join(found[:_NAMED])
-        output.note(f"left out {folders}: {some}{more}; --all-folders takes them")
+        output.note(f"skipped {folders}: {some}{more}; --all-folders takes them")

@@ -59,9 +59,11 @@ def search(
     documents: Annotated[
         bool, typer.Option("--documents", help="Find whole documents instead.")
     ] = False,
-    top_k: Annotated[int, typer.Option("--top-k", "-k", help="The most hits to show.")] = 10,
+    top_k: Annotated[
+        int, typer.Option("--top-k", "-k", help="Maximum number of hits to show.")
+    ] = 10,
     threshold: Annotated[
-        float | None, typer.Option("--threshold", help="The least fused score.")
+        float | None, typer.Option("--threshold", help="Minimum fused score.")
     ] = None,
     where: Where = None,
     fresh_only: FreshOnly = False,

@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
         app,
         "sync",
         epilog=examples(
-            "triptych sync docs/                      the documents are as the folder is",
+            "triptych sync docs/                      mirror the folder",
             "triptych sync docs/ --dry-run            what that would do, and cost",
             "triptych sync . --exclude 'drafts/'      all but one folder",
             "triptych sync src/ --include '*.py'      these, and no others",
@@ -50,7 +50,8 @@ def sync(
     paths: FoldersArgument,
     dataset: DatasetOption = "default",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", "-n", help="Tell what would be done, and what it costs.")
+        bool,
+        typer.Option("--dry-run", "-n", help="Show what would be done, and what it would cost."),
     ] = False,
     include: Include = None,
     exclude: Exclude = None,
@@ -60,14 +61,14 @@ def sync(
     delete: Delete = True,
     adopt: Adopt = False,
 ) -> Exit:
-    """Make the documents of a dataset as the files of folders are: add, update, rename, delete.
+    """Mirror folders into a dataset: add, update, rename and delete documents to match the files.
 
-    Takes files of every format that has a parser, at any depth, text in any of the usual
-    encodings, each named by its path from the folder. Left out is what is hidden, binary, ignored
-    by a .gitignore or .triptychignore, or in a folder of installed or generated files, such as
-    node_modules or a virtual environment. What is unchanged costs nothing. Documents that
-    were put otherwise are neither deleted nor replaced. A file that fails is listed, and tried
-    again next time.
+    Reads files of every format that has a parser, at any depth, in any common encoding. Each
+    document is named by its path from the folder. Hidden, binary and ignored files (.gitignore,
+    .triptychignore) are skipped, and so are folders of installed or generated files, such as
+    node_modules or a virtual environment. Unchanged files cost nothing. Documents that did not
+    come from these folders are neither deleted nor replaced. A file that fails is listed, and
+    tried again next time.
     """
     from triptych_adapters.cli.progress import shown
 
@@ -129,4 +130,4 @@ def _tell_skipped(session: Session, skipped: tuple[Skipped, ...]) -> None:
     reasons = Counter(each.reason for each in skipped if each.reason not in not_told)
     if reasons:
         some = ", ".join(f"{count} ({reason})" for reason, count in reasons.most_common(5))
-        session.output.note(f"passed over {some}; --json names them, --include takes others")
+        session.output.note(f"skipped {some}; --json names them, --include takes others")

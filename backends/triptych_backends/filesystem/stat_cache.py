@@ -41,10 +41,11 @@ __all__ = [
 ]
 
 RACY = 2_000_000_000
-"""ns: the coarsest clock of a disk there is (FAT). Modified less than this before a look: racy."""
+"""Nanoseconds, the coarsest clock of a file system (FAT). A file modified within this interval
+before its metadata was read may have changed since ("racy", as in Git's index)."""
 
 REJECT = "!"
-"""The kind of a look at a file that is no document; its name is its path."""
+"""The kind of a look at a file that is not a document; its name is its path."""
 
 _TABLES = (
     # Files: of documents (kind ""), of layers (L0, L1), and what is neither (!).

@@ -53,7 +53,7 @@ class SqliteStore:
             ValidationError: ``url`` names no file, or ``history`` is below 0.
             StoreError: it cannot be opened there; the message says why.
             StoreLockedError: somebody holds it exclusively.
-            CorruptStoreError: it is no database, or damaged.
+            CorruptStoreError: it is not a database, or damaged.
             SchemaVersionError: a newer version of Triptych wrote it.
         """
         path = database_path(url)

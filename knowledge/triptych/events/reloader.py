@@ -62,7 +62,7 @@ class EventReloader:
         jitter) are for tests.
 
         Raises:
-            ValidationError: ``options`` is no `ReloaderOptions`.
+            ValidationError: ``options`` is not a `ReloaderOptions`.
         """
         if options is not None and not isinstance(options, ReloaderOptions):
             raise ValidationError(f"options is a ReloaderOptions, not {type(options).__name__}")

@@ -22,7 +22,7 @@ class SyncReport:
             if it had such chunks.
         renamed: (old name, new name) of documents whose content is now under another name.
         deleted: names of documents whose file is gone or no longer taken.
-        skipped: files and folders that were passed over, and why.
+        skipped: files and folders that were skipped, and why.
         notes: remarks on files that were read: an encoding that was guessed, for one.
         failed: what could not be done, by document name; of a folder that cannot be read, the
             name ends in a slash. The last good version serves, and the next sync tries again.
