@@ -6,11 +6,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import attrs
 
+from triptych._internal.closing import Closing
 from triptych._internal.progress import ProgressCallback
 from triptych.chunking import ChunkerSet, Outliner, default_chunkers
 from triptych.context.builder import ContextBuilder
@@ -144,7 +144,7 @@ class ServiceOptions:
         _check_language(self.language)
 
 
-class Service:
+class Service(Closing):
     """A knowledge base: documents in, versioned and derived; the right text out.
 
     Thread-safe. Close it, or use it as a context manager.
@@ -802,19 +802,6 @@ class Service:
         finally:
             if self._on_close is not None:
                 self._on_close()
-
-    def __enter__(self) -> Service:
-        """The Service itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close."""
-        self.close()
 
     def _open(self) -> None:
         if self._closed:

@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 
+from triptych._internal.closing import Closing
 from triptych.errors import (
     CorruptStoreError,
     SchemaVersionError,
@@ -45,7 +46,7 @@ _IGNORED = (
 _DATABASE = "kb.db"
 
 
-class FilesStore:
+class FilesStore(Closing):
     """Documents and layers as files in a folder; thread-safe, and fork-safe.
 
     ``documents``, ``chunks`` and ``layers`` are the repositories. What is derived lies in
@@ -140,12 +141,6 @@ class FilesStore:
     def close(self) -> None:
         """Close the derived database and its index. Idempotent."""
         self.mirror.close()
-
-    def __enter__(self) -> FilesStore:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _root(path: str | os.PathLike[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from triptych._internal.closing import Closing
 from triptych.records import DatasetStats, check_whole
 from triptych_backends.index import LocalIndex, LocalSearcher
 from triptych_backends.sql import SqlChangeLog, SqlDocuments, SqlLayers
@@ -17,7 +18,7 @@ from triptych_backends.sqlite.location import database_path
 __all__ = ["SqliteStore"]
 
 
-class SqliteStore:
+class SqliteStore(Closing):
     """Documents, chunks, vectors and layers in one SQLite file; thread-safe, and fork-safe.
 
     ``documents``, ``chunks`` and ``layers`` are the repositories; `index` lies in the folder
@@ -85,9 +86,3 @@ class SqliteStore:
             self.index.close(publish=not self.database.lost)
         finally:
             self.database.close()
-
-    def __enter__(self) -> SqliteStore:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
