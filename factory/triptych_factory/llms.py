@@ -66,7 +66,7 @@ def build_llm(
     if not isinstance(llm, str):
         if isinstance(llm, type) or not callable(getattr(llm, "generate", None)):
             raise ValidationError(
-                f"{llm!r} is no language model: give a name ({known}), None, or an object with "
+                f"{llm!r} is not a language model: give a name ({known}), None, or an object with "
                 "signature, generate and stream"
             )
         return llm

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import attrs
 
+from triptych._internal.plurals import counted
 from triptych.diagnostics import Check, FindingCollector
 from triptych.parsing import FileParsers
 from triptych.records import DoctorReport
@@ -94,5 +95,5 @@ def examined_syncs(report: DoctorReport, settings: Settings, *, repair: bool) ->
     return attrs.evolve(
         report,
         repaired=(*report.repaired, *tally.findings()),
-        actions=(*report.actions, f"removed {len(broken)} files of syncs' state"),
+        actions=(*report.actions, f"removed {counted(len(broken), 'file')} of syncs' state"),
     )

@@ -113,10 +113,9 @@ class DocumentRepo(Protocol):
         version ever deleted in the dataset, under any number of threads and processes.
         ``document.metadata`` None keeps the stored document's, as it is in this write; without
         a stored document there is none. Its `SystemData` is what `triptych.rules.system_after`
-        tells: metadata never changes it. Identical content, metadata (None: any) and system
-        data change nothing and return the stored document, also
-        when ``original_sha256`` or ``parser_sig`` are others than the stored. The dataset
-        comes into being with its first document.
+        says: metadata never changes it. If content, metadata (None: any) and system data are
+        unchanged, nothing is written and the stored document is returned, even if
+        ``original_sha256`` or ``parser_sig`` differ. The first document of a dataset creates it.
 
         Raises:
             ConflictError: ``document.if_version`` is given and is not the stored version
@@ -128,8 +127,8 @@ class DocumentRepo(Protocol):
     def put_many(self, dataset_id: str, documents: Sequence[NewDocument]) -> Sequence[PutOutcome]:
         """`put` for each, in order; what became of each, in the same order.
 
-        A failure is that document's outcome and holds up no other. A name that comes twice is
-        put twice. When this raises, nothing was stored.
+        A failure is that document's outcome and does not stop the others. A name that comes
+        twice is put twice. When this raises, nothing was stored.
         """
         ...
 
@@ -262,7 +261,7 @@ class ChunkRepo(ChunkSigReader, Protocol):
         """Set the configuration if it still is ``expected``; whether it was.
 
         The dataset need not exist yet, and does not come into being by this. Sets made under
-        the old one keep serving, and are told stale by their signatures; vectors of another
+        the old one keep serving, and are marked stale by their signatures; vectors of another
         embedding space, of chunks and of layers, are no longer searched.
         """
         ...
@@ -293,7 +292,7 @@ class ChunkRepo(ChunkSigReader, Protocol):
     ) -> Sequence[bool]:
         """`replace` for each (name, chunks, sig), in order; the answers, in the same order.
 
-        A set that is refused holds up no other.
+        A set that is refused does not stop the others.
 
         Raises:
             ModelMismatchError: as in `replace`. Neither this set nor one after it was stored.

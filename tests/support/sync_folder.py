@@ -20,7 +20,7 @@ __all__ = ["Desk", "TextFiles", "contents", "desk", "state_of", "until"]
 
 
 class TextFiles(FileParsers):
-    """Text alone, so that all else is passed over."""
+    """Text alone, so that all else is skipped."""
 
     def __init__(self) -> None:
         super().__init__([MarkdownParser(), RestructuredTextParser()], fallback=TextParser())

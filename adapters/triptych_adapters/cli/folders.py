@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 NOT_TOLD = ("hidden", "ignored", "excluded", "the store itself")
-"""Why a file is passed over where its owner has said so, in one way or another."""
+"""Reasons that the owner of a file gave for skipping it."""
 
 _NAMED = 5
 """How many of the folders that are left out a remark names."""
@@ -80,7 +80,7 @@ Include = Annotated[
     typer.Option(
         "--include",
         metavar="PATTERN",
-        help="Take files that match, and no others; as in a .gitignore. Repeatable.",
+        help="Take only files that match, as in a .gitignore. Repeatable.",
         show_default=False,
     ),
 ]
@@ -89,7 +89,7 @@ Exclude = Annotated[
     typer.Option(
         "--exclude",
         metavar="PATTERN",
-        help="Leave out files and folders that match. Repeatable.",
+        help="Skip files and folders that match. Repeatable.",
         show_default=False,
     ),
 ]
@@ -325,20 +325,21 @@ def tell_held(output: Output, held: Sequence[HeldDeletions]) -> None:
 
 
 def tell_notes(output: Output, notes: Sequence[str]) -> None:
-    """The first of the remarks on files that were read."""
+    """Print the first remarks on files that were read."""
     for note in notes[:_NAMED]:
         output.note(note)
     if len(notes) > _NAMED:
-        output.note(f"and {len(notes) - _NAMED} more remarks like these; --json has them all")
+        output.note(f"and {len(notes) - _NAMED} more remarks like these; --json lists them all")
 
 
 def tell_generated(output: Output, skipped: Iterable[Skipped]) -> None:
     """A remark that names the folders of installed or generated files that were left out."""
+    from triptych._internal.plurals import counted
     from triptych.parsing.generated_folders import GENERATED
 
     found = [f"{each.name} ({each.reason})" for each in skipped if each.reason in GENERATED]
     if found:
         more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-        folders = "1 folder" if len(found) == 1 else f"{len(found)} folders"
+        folders = counted(len(found), "folder")
         some = ", ".join(found[:_NAMED])
-        output.note(f"left out {folders}: {some}{more}; --all-folders takes them")
+        output.note(f"skipped {folders}: {some}{more}; --all-folders takes them")

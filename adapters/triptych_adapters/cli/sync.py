@@ -41,7 +41,7 @@ def register(app: typer.Typer) -> None:
         app,
         "sync",
         epilog=examples(
-            "triptych sync docs/                      the documents are as the folder is",
+            "triptych sync docs/                      mirror the folder",
             "triptych sync                            all folders that `triptych add` has",
             "triptych sync docs/ --dry-run            what that would do, and cost",
             "triptych sync . --exclude 'drafts/'      all but one folder",
@@ -55,7 +55,8 @@ def sync(
     paths: FoldersArgument = None,
     dataset: DatasetOption = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", "-n", help="Tell what would be done, and what it costs.")
+        bool,
+        typer.Option("--dry-run", "-n", help="Show what would be done, and what it would cost."),
     ] = False,
     include: Include = None,
     exclude: Exclude = None,
@@ -66,15 +67,15 @@ def sync(
     adopt: Adopt = None,
     yes: Yes = False,
 ) -> Exit:
-    """Mirror folders into a dataset: add, update, rename and delete its documents.
+    """Mirror folders into a dataset: add, update, rename and delete documents to match the files.
 
-    Without a folder, all that the store remembers are synced (see add). Takes files of every
-    format that has a parser, at any depth, each named by its path from the folder. Hidden,
-    binary and ignored files are skipped (.gitignore, .triptychignore), and so are folders of
-    installed or generated files, such as node_modules or a virtual environment. What is
-    unchanged costs nothing. Documents that came from elsewhere are neither deleted nor
-    replaced. A file that fails is listed, and tried again next time. Where more than half of a
-    folder's documents would be deleted, none of them is without --yes.
+    Without a folder, all that the store remembers are synced (see add). Reads files of every
+    format that has a parser, at any depth, in any common encoding. Each document is named by its
+    path from the folder. Hidden, binary and ignored files (.gitignore, .triptychignore) are
+    skipped, and so are folders of installed or generated files, such as node_modules or a
+    virtual environment. Unchanged files cost nothing. Documents that did not come from these
+    folders are neither deleted nor replaced. A file that fails is listed, and tried again next
+    time. If more than half of a folder's documents would be deleted, none is without --yes.
     """
     folders = Folders(
         paths=paths or (),
@@ -158,4 +159,4 @@ def _tell_skipped(session: Session, skipped: tuple[Skipped, ...]) -> None:
     reasons = Counter(each.reason for each in skipped if each.reason not in not_told)
     if reasons:
         some = ", ".join(f"{count} ({reason})" for reason, count in reasons.most_common(5))
-        session.output.note(f"passed over {some}; --json names them, --include takes others")
+        session.output.note(f"skipped {some}; --json names them, --include takes others")

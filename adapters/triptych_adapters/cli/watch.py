@@ -77,7 +77,7 @@ def watch(
         typer.Option(
             "--poll",
             metavar="SECONDS",
-            help="Look for changes this often, where the system tells of none: on network disks.",
+            help="Look for changes this often, for disks that report none, such as network disks.",
             show_default=False,
         ),
     ] = None,
@@ -88,15 +88,15 @@ def watch(
         ),
     ] = 0.5,
 ) -> Exit:
-    """Sync folders now and at each change, until interrupted; see sync for what is taken.
+    """Sync folders now and at each change, until interrupted; see sync for which files are read.
 
     Without a folder, all that the store remembers are watched. Where more than half of a
     folder's documents would be deleted, that waits until the files are back, or until
     `triptych sync --yes` confirms it.
 
-    Each sync that did something is a line: its scope, the documents, the chunks that were
-    embedded, the seconds. With --json it is an object on one line. What fails, an embedder out
-    of reach for one, is told and tried again, after a second at first and ever longer.
+    Each sync that did something prints a line: its scope, the documents, the embedded chunks, the
+    seconds. With --json each is an object on one line. Failures, such as an embedder out of reach,
+    are reported and retried, after a second at first and then with growing pauses.
     """
     from triptych.events import EventReloader, ReloaderOptions
 
@@ -177,7 +177,7 @@ def _until_stopped(output: Output) -> Iterator[Callable[[Callable[[], None]], No
 
 
 class _Log:
-    """Tells of each rebuild that did something, or failed."""
+    """Prints each rebuild that did something, or failed."""
 
     def __init__(
         self,
@@ -203,7 +203,7 @@ class _Log:
         worked = report is not None and (report.rebuilt or report.removed)
         if worked and self._note_synced is not None:
             self._note_synced()
-        # The same failure over and over is told once, and so is its end.
+        # A failure that repeats is printed once, and so is its end.
         if worked or self._first or problems != self._told:
             self._tell(record, problems)
         self._told = problems
@@ -228,7 +228,7 @@ class _Log:
         if record.report is not None:
             self._output.say(_line(record))
         if record.retry_in is not None:
-            self._output.warn(f"tried again in {record.retry_in:.1f} s, or at the next change")
+            self._output.warn(f"retrying in {record.retry_in:.1f} s, or at the next change")
 
 
 def _line(record: RebuildRecord) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 
 from triptych_backends.filesystem.names import (
-    FALLBACK,
     LAYERS,
     case_folded_path,
     fallback,
@@ -106,8 +105,3 @@ def layer_paths(folder: str, name: str, layer: str, path: str | None = None) -> 
             if place not in found:
                 found.append(place)
     return found
-
-
-def is_fallback(path: str) -> bool:
-    """Whether ``path`` is one that `naming.fallback` makes."""
-    return path.startswith(f"{FALLBACK}/")

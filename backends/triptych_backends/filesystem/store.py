@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 
+from triptych._internal.closing import Closing
 from triptych.errors import (
     CorruptStoreError,
     SchemaVersionError,
@@ -46,7 +47,7 @@ _IGNORED = (
 _DATABASE = "kb.db"
 
 
-class FilesStore(FilesSettings):
+class FilesStore(Closing, FilesSettings):
     """Documents and layers as files in a folder; thread-safe, and fork-safe.
 
     ``documents``, ``chunks`` and ``layers`` are the repositories. What is derived lies in
@@ -141,12 +142,6 @@ class FilesStore(FilesSettings):
     def close(self) -> None:
         """Close the derived database and its index. Idempotent."""
         self.mirror.close()
-
-    def __enter__(self) -> FilesStore:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _root(path: str | os.PathLike[str]) -> str:

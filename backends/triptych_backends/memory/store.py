@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from triptych._internal.closing import Closing
 from triptych.records import DatasetStats, check_whole
 from triptych_backends.index import LocalIndex, LocalSearcher
 from triptych_backends.memory.change_log import MemoryChangeLog
@@ -18,7 +19,7 @@ from triptych_backends.memory.truth import Save, Truth
 __all__ = ["MemoryStore"]
 
 
-class MemoryStore:
+class MemoryStore(Closing):
     """Keeps everything in this process's memory, until it is closed.
 
     Thread-safe. A `Store` with every capability. To keep the datasets elsewhere too, give
@@ -84,9 +85,3 @@ class MemoryStore:
     def close(self) -> None:
         self._truth.close()
         self._index.close()
-
-    def __enter__(self) -> MemoryStore:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from triptych._internal.closing import Closing
 from triptych.records import DatasetStats, check_whole
 from triptych_backends.index import LocalIndex, LocalSearcher
 from triptych_backends.sql import SqlChangeLog, SqlDocuments, SqlLayers
@@ -18,7 +19,7 @@ from triptych_backends.sqlite.location import database_path
 __all__ = ["SqliteStore"]
 
 
-class SqliteStore(SqlSettings):
+class SqliteStore(Closing, SqlSettings):
     """Documents, chunks, vectors and layers in one SQLite file; thread-safe, and fork-safe.
 
     ``documents``, ``chunks`` and ``layers`` are the repositories; `index` lies in the folder
@@ -54,7 +55,7 @@ class SqliteStore(SqlSettings):
             ValidationError: ``url`` names no file, or ``history`` is below 0.
             StoreError: it cannot be opened there; the message says why.
             StoreLockedError: somebody holds it exclusively.
-            CorruptStoreError: it is no database, or damaged.
+            CorruptStoreError: it is not a database, or damaged.
             SchemaVersionError: a newer version of Triptych wrote it.
         """
         path = database_path(url)
@@ -86,9 +87,3 @@ class SqliteStore(SqlSettings):
             self.index.close(publish=not self.database.lost)
         finally:
             self.database.close()
-
-    def __enter__(self) -> SqliteStore:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -43,8 +43,8 @@ class DirectorySync:
       that is confirmed: they are in the report as ``held``, and all else is done. A disk that is
       not mounted leaves an empty folder. Deletions of one wave, by `rebuild` of some documents
       after the other, count together.
-    - A file that fails is in the report and holds up no other; what the store has of it stays,
-      and the next sync tries again. So does the document of a file that cannot be looked at,
+    - A file that fails is in the report and does not stop the others; what the store has of it
+      stays, and the next sync tries again. So does the document of a file that cannot be looked at,
       and those of a root that is not there.
     - What is written is written like any put: atomic by document, and lasting. A process that
       is killed leaves each document as it was or as its file is, and the next sync does the rest.

@@ -58,7 +58,7 @@ class SyncReport:
         deleted: names of documents whose file is gone or no longer taken.
         held: deletions that wait to be confirmed, for they are more than half of a root; all
             else was done.
-        skipped: files and folders that were passed over, and why.
+        skipped: files and folders that were skipped, and why.
         notes: remarks on files that were read: an encoding that was guessed, for one.
         failed: what could not be done, by document name; of a folder that cannot be read, the
             name ends in a slash. The last good version serves, and the next sync tries again.

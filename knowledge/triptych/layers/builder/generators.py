@@ -174,7 +174,7 @@ class LLMGenerator:
     ) -> None:
         if isinstance(llm, type) or not callable(getattr(llm, "generate", None)):
             raise ValidationError(
-                f"{llm!r} is no language model: give an object with signature, generate and "
+                f"{llm!r} is not a language model: give an object with signature, generate and "
                 "stream, an ExtractiveSummarizer, or None"
             )
         check_text(getattr(llm, "signature", None), f"the signature of the {type(llm).__name__}")
