@@ -11,6 +11,7 @@ from triptych_adapters.cli import (
     doctor,
     evaluate,
     history,
+    init,
     layers,
     maintain,
     put,
@@ -40,6 +41,7 @@ app = typer.Typer(
 )
 
 for _module in (
+    init,
     put,
     sync,
     watch,
@@ -47,6 +49,7 @@ for _module in (
     context,
     read,
     history,
+    init,
     layers,
     maintain,
     status,

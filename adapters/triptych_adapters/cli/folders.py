@@ -36,7 +36,7 @@ __all__ = [
 
 MAX_BYTES = 16 * 1024 * 1024
 
-NOT_TOLD = ("hidden", "ignored", "excluded", "the store itself")
+NOT_TOLD = ("hidden", "ignored", "excluded", "the store itself", "settings of Triptych")
 """Why a file is passed over where its owner has said so, in one way or another."""
 
 _NAMED = 5
