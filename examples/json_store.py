@@ -12,8 +12,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from triptych import errors
-from triptych.records.serialization import from_dict, to_dict
-from triptych_backends.memory import DatasetState, MemoryStore
+from triptych.records.serialization import to_dict
+from triptych_backends.memory import DatasetState, MemoryStore, read_state
 
 
 class JsonStore(MemoryStore):
@@ -29,7 +29,7 @@ class JsonStore(MemoryStore):
             self._guard = undo.enter_context(open(f"{path}.lock", "wb"))
             fcntl.flock(self._guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
             stored = json.loads(self._path.read_bytes()) if self._path.exists() else {}
-            datasets = {name: from_dict(DatasetState, data) for name, data in stored.items()}
+            datasets = {name: read_state(data) for name, data in stored.items()}
             super().__init__(history=history, datasets=datasets, save=self._save)
             undo.pop_all()
 

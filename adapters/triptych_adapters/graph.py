@@ -117,7 +117,7 @@ def knowledge_node(
         "where": {} if where is None else where,
         "fresh_only": fresh_only,
     }
-    lanes = getattr(service, "lanes", ("bm25", "vector"))
+    lanes = getattr(service, "lanes", None)
     prototype, _ = validate(Query(text="any", dataset_id="any", **fields), lanes)
     fields["where"] = copy.deepcopy(dict(prototype.where))  # the caller's may change
     own = {each.dataset_id: each for each in datasets or ()}

@@ -17,7 +17,7 @@ from triptych.records import DoctorReport
 from triptych.service import Service
 from triptych.sync import DirectorySync, SyncOptions, SyncRoot
 from triptych.sync.state import broken_states
-from triptych_factory.locations import Location, parse_location
+from triptych_factory.locations import parse_location, state_folder, store_paths
 from triptych_factory.settings import Settings
 
 __all__ = [
@@ -25,8 +25,6 @@ __all__ = [
     "directory_sync",
     "examined_syncs",
     "remember_folders",
-    "state_folder",
-    "store_paths",
     "synced_folders",
 ]
 
@@ -39,23 +37,6 @@ SYNC_STATE = Check(
 
 _FOLDERS = "folders"
 """The file of `synced_folders`, in the folder of the syncs' state."""
-
-_BESIDE = ("-wal", "-wal.owner", "-shm", "-journal", ".index")
-"""What SQLite and the search index put beside a database, by the end of its name."""
-
-
-def state_folder(location: Location) -> Path | None:
-    """Where a sync into this store keeps its state: beside it. None for a store in memory."""
-    return None if location.path is None else location.path.with_name(f"{location.path.name}.sync")
-
-
-def store_paths(location: Location) -> tuple[Path, ...]:
-    """The files and folders of the store and of its syncs, be they there or not."""
-    path, state = location.path, state_folder(location)
-    if path is None or state is None:
-        return ()
-    beside = [path.with_name(path.name + end) for end in _BESIDE if location.scheme == "sqlite"]
-    return (path, state, *beside)
 
 
 def directory_sync(

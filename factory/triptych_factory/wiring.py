@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from triptych.chunking import ChunkConfig, ChunkerSet, MarkdownChunker, default_chunkers
 from triptych.contracts import (
@@ -18,18 +19,28 @@ from triptych.contracts import (
     Retriever,
 )
 from triptych.errors import ValidationError
-from triptych.parsing import FileParsers
 from triptych.search.postprocessing import Rerank
 from triptych.service import Service, ServiceOptions
 from triptych_factory.access import Access
 from triptych_factory.backends import open_store
 from triptych_factory.embedders import build_embedder
 from triptych_factory.llms import build_llm
-from triptych_factory.locations import parse_location
+from triptych_factory.locations import parse_location, store_paths
 from triptych_factory.rankers import build_ranker, build_reranker
 from triptych_factory.settings import Settings
 
+if TYPE_CHECKING:
+    from triptych.parsing import FileParsers
+
 __all__ = ["every_format", "open_service", "wire"]
+
+
+@runtime_checkable
+class Preloadable(Protocol):
+    """An embedder whose model takes a while to load, which can happen beside other work."""
+
+    def preload(self) -> None:
+        """Begin to load, and return at once."""
 
 
 def every_format() -> FileParsers:
@@ -106,19 +117,24 @@ def wire(
     postprocessors: Sequence[Postprocessor] = (),
     reranker: Reranker | None = None,
     create: bool = True,
+    preload: bool = False,
 ) -> Service:
     """A Service over the store and with the models that ``settings`` name.
 
     ``embedder``, ``llm``, ``chunkers``, ``ranker`` and ``reranker`` take the place of those they
     name. ``create`` says
-    whether a store that does not exist yet is made. The Service closes the store, and the models
-    that were made here.
+    whether a store that does not exist yet is made. ``preload`` loads a local model while the
+    store is being opened, for a caller that is about to embed. The Service closes the store, and
+    the models that were made here.
     """
     location = parse_location(settings.url)
     # The models come first: a misspelt one must not leave an empty store behind.
     chosen = _embedder(settings) if embedder is None else embedder
+    model: object = chosen
+    if preload and isinstance(model, Preloadable):
+        model.preload()
     writer = _llm(settings) if llm is None else llm
-    judge = build_reranker(settings.reranker) if reranker is None else reranker
+    reranks = build_reranker(settings.reranker) if reranker is None else reranker
     options = ServiceOptions(
         chunkers=_chunkers(settings) if chunkers is None else chunkers,
         embedder=chosen,
@@ -126,17 +142,18 @@ def wire(
         ranker=build_ranker(settings.ranker if ranker is None else ranker),
         retrievers=retrievers,
         rewriter=rewriter,
-        postprocessors=(*([] if judge is None else [Rerank(judge)]), *postprocessors),
+        postprocessors=(*([] if reranks is None else [Rerank(reranks)]), *postprocessors),
         llm=writer,
         embed_concurrency=settings.embed_concurrency,
         outliner=_outline,
+        own_paths=store_paths(location),
     )
     store = open_store(location, settings, create=create)
 
     models: list[tuple[object, object]] = [
         (chosen, embedder),
         (writer, llm),
-        (judge, reranker),
+        (reranks, reranker),
     ]
     made_here = [made for made, given in models if given is None]
 

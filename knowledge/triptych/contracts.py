@@ -111,8 +111,9 @@ class DocumentRepo(Protocol):
         The version is strictly greater than every version the name ever had, and than every
         version ever deleted in the dataset, under any number of threads and processes.
         ``document.metadata`` None keeps the stored document's, as it is in this write; without
-        a stored document there is none. Identical content and metadata (None: any) change
-        nothing and return the stored document, also
+        a stored document there is none. Its `SystemData` is what `triptych.rules.system_after`
+        tells: metadata never changes it. Identical content, metadata (None: any) and system
+        data change nothing and return the stored document, also
         when ``original_sha256`` or ``parser_sig`` are others than the stored. The dataset
         comes into being with its first document.
 
@@ -331,9 +332,9 @@ class ChunkRepo(ChunkSigReader, Protocol):
     def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
         """What the candidates' keys stand for, all read in one snapshot.
 
-        Keys whose unit has been replaced or deleted since are left out; after a restamp they
-        are as good as before. A key is for the opened store that gave it: it need not outlive
-        it. Vectors are not included. A chunk's ``occurrence`` is kept or counted.
+        Keys whose unit has been replaced or deleted since are left out;
+        `update_source_version` changes no key. A key is for the opened store that gave it: it
+        need not outlive it. Vectors are not included. A chunk's ``occurrence`` is kept or counted.
         """
         ...
 

@@ -15,7 +15,6 @@ from typing import Literal, TypeVar
 import attrs
 import numpy as np
 
-from triptych.chunking.outline import OUTLINE_KEY
 from triptych.errors import ConflictError, ModelMismatchError, NotFoundError
 from triptych.records import (
     DatasetConfig,
@@ -27,6 +26,7 @@ from triptych.records import (
     NewDocument,
     PutOutcome,
     SourceDocument,
+    SystemData,
     Vector,
 )
 
@@ -52,6 +52,7 @@ __all__ = [
     "page_of_names",
     "plan_put",
     "read_chunk",
+    "system_after",
 ]
 
 _Document = TypeVar("_Document", SourceDocument, DocumentInfo)
@@ -75,8 +76,9 @@ def plan_put(
 ) -> SourceDocument:
     """What `DocumentRepo.put` leaves behind: ``stored`` itself when nothing has to be written.
 
-    Its metadata is `metadata_after` the put. Equal content and metadata are no change, whatever
-    ``original_sha256`` and ``parser_sig`` say; these are stored with the next change.
+    It has `metadata_after` and `system_after` the put. If these and the content equal the stored
+    ones nothing changes, whatever ``original_sha256`` and ``parser_sig`` say; these are stored
+    with the next change.
 
     Args:
         stored: the document of that name as it is, None when there is none.
@@ -88,7 +90,9 @@ def plan_put(
     version = stored.version if stored else 0
     check_if_version(dataset_id, new, version)
     metadata = metadata_after(new, stored.metadata if stored else None)
-    if stored and (stored.content, stored.metadata) == (new.content, metadata):
+    same = stored is not None and stored.content == new.content
+    system = system_after(new, stored.system if stored else None, same_content=same)
+    if stored and same and (stored.metadata, stored.system) == (metadata, system):
         return stored
     return SourceDocument(
         dataset_id=dataset_id,
@@ -99,22 +103,35 @@ def plan_put(
         updated_at=datetime.now(UTC),
         original_sha256=new.original_sha256,
         parser_sig=new.parser_sig,
+        system=system,
     )
 
 
 def metadata_after(new: NewDocument, stored: Mapping[str, str] | None) -> dict[str, str]:
-    """The metadata that a put of ``new`` leaves: a copy of its own, or of what there is,
-    with its outline.
+    """The metadata that a put of ``new`` leaves: a copy of its own, or of the stored.
 
     Args:
         stored: the metadata of the document as it is, None when there is none.
     """
-    metadata = dict((stored or {}) if new.metadata is None else new.metadata)
-    if new.outline is not None:
-        metadata.pop(OUTLINE_KEY, None)
-        if new.outline:
-            metadata[OUTLINE_KEY] = new.outline
-    return metadata
+    return dict((stored or {}) if new.metadata is None else new.metadata)
+
+
+def system_after(new: NewDocument, stored: SystemData | None, *, same_content: bool) -> SystemData:
+    """The system data that a put of ``new`` leaves.
+
+    An outline is of one text: without one of its own, new content leaves none. The root stays
+    unless ``new`` names another, or none.
+
+    Args:
+        stored: the system data of the document as it is, None when there is none.
+        same_content: whether the stored document has the content of ``new``.
+    """
+    old = stored or SystemData()
+    kept = old.outline if same_content else ""
+    return SystemData(
+        outline=kept if new.outline is None else new.outline,
+        sync_root=old.sync_root if new.sync_root is None else new.sync_root,
+    )
 
 
 def after_puts(

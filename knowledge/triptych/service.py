@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -12,8 +13,6 @@ import attrs
 
 from triptych._internal.progress import ProgressCallback
 from triptych.chunking import ChunkerSet, Outliner, default_chunkers
-from triptych.context.builder import ContextBuilder
-from triptych.context.citation_check import verify
 from triptych.context.pack import ContextPack
 from triptych.context.records import Citation, Verification
 from triptych.contracts import (
@@ -27,8 +26,6 @@ from triptych.contracts import (
     Store,
 )
 from triptych.dataset import Dataset
-from triptych.diagnostics import Doctor
-from triptych.diagnostics.health import check_health
 from triptych.errors import (
     NotFoundError,
     StoreError,
@@ -101,6 +98,8 @@ class ServiceOptions:
             definitions of source code (extra ``code``) and the keys of JSON and YAML.
         embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a
             time, 1 to 64.
+        own_paths: the files and folders that the store is made of: `ingest_directory` skips them
+            in a folder that it reads. `triptych.open` fills it in.
     """
 
     chunkers: ChunkerSet = attrs.field(factory=default_chunkers)
@@ -113,6 +112,7 @@ class ServiceOptions:
     llm: LLM | None = None
     outliner: Outliner | None = None
     embed_concurrency: int = 4
+    own_paths: Sequence[Path] = ()
 
     def __attrs_post_init__(self) -> None:
         if not 1 <= check_whole(self.embed_concurrency, "embed_concurrency") <= 64:
@@ -199,11 +199,9 @@ class Service:
         )
         self._layers = LayerService(documents, layers, self._deriver, self._writer.check_config)
         self._history = VersionHistory(self.capabilities.versions)
-        self._contexts = ContextBuilder(self._searches, documents, chunks)
         self._rebuilds = RebuildRunner(
             documents, chunks, layers, self._deriver, self._writer, self._layers
         )
-        self._doctors = Doctor(store, self.capabilities, self._deriver, self._rebuilds)
         self._on_close = on_close
         self._closed = False
         self._closing = threading.Lock()
@@ -238,7 +236,7 @@ class Service:
 
         ``metadata`` None keeps what the document has, ``{}`` empties it. Where the name is that of
         source code, JSON or YAML, the text is cut as a file of that name is
-        (`ServiceOptions.outliner`); its outline is kept in the metadata. Identical content and
+        (`ServiceOptions.outliner`); its outline is kept with the document. Identical content and
         metadata change nothing and cost nothing. When this returns, every search that starts
         afterwards sees the document. Layers are not touched.
 
@@ -555,8 +553,12 @@ class Service:
                 answers no number.
             TriptychError: as `search`.
         """
+        # Here, as `doctor` and `health` do: most programs search only, and a command starts sooner.
+        from triptych.context.builder import ContextBuilder
+
         self._open()
-        return self._contexts.pack(
+        contexts = ContextBuilder(self._searches, self.documents, self.chunks)
+        return contexts.pack(
             _query(query, fields), token_budget, format=format, layers=layers, counter=counter
         )
 
@@ -568,6 +570,8 @@ class Service:
         Raises:
             ValidationError: ``citation`` is none.
         """
+        from triptych.context.citation_check import verify
+
         self._open()
         return verify(citation, self.documents, self._layers)
 
@@ -742,6 +746,8 @@ class Service:
         Meant to run before long work: ``service.health().require()`` raises what would fail.
         ``probe`` embeds two words, to see that the embedder answers; False calls no model.
         """
+        from triptych.diagnostics.health import check_health
+
         self._open()
         return check_health(
             self.documents,
@@ -775,6 +781,8 @@ class Service:
             StoreError: the store cannot be read at all.
             CancelledError: the deadline passed; what was repaired stays.
         """
+        from triptych.diagnostics import Doctor
+
         self._open()
         check_progress(progress)
         if dataset_id is None:
@@ -785,7 +793,8 @@ class Service:
             if dataset_id not in self.documents.list_datasets():
                 raise self._missing(dataset_id)
             datasets = lambda: only  # noqa: E731 - a function of its own would say no more
-        return self._doctors.report(datasets, repair=repair, progress=progress)
+        doctor = Doctor(self.store, self.capabilities, self._deriver, self._rebuilds)
+        return doctor.report(datasets, repair=repair, progress=progress)
 
     def close(self) -> None:
         """Release files, connections and threads. Idempotent; later calls raise `StoreError`."""

@@ -158,7 +158,7 @@ def test_name_of_nothing_is_not_found(shell: Shell) -> None:
     assert shell("layers", "plan", "guide", "--json").json["counts"]["artifacts"] == 8
 
 
-def test_stale_layers_that_stay_are_told(shell: Shell, server: ProviderServer) -> None:
+def test_stale_layers_that_stay_are_reported(shell: Shell, server: ProviderServer) -> None:
     assert shell("layers", "build").code == 0
     shell.write("docs/top.md", "# Top\n\nAnother top.")
     shell("put", "docs")
@@ -168,7 +168,7 @@ def test_stale_layers_that_stay_are_told(shell: Shell, server: ProviderServer) -
         assert "fresh" not in told
 
 
-def test_calls_for_parts_of_long_documents_are_told_as_the_most_there_are(shell: Shell) -> None:
+def test_calls_for_parts_of_long_documents_are_reported_as_the_most_there_are(shell: Shell) -> None:
     assert "about 10 calls" in shell("layers", "plan").err
     shell.write("docs/long.md", "A word. " * 10_000)
     shell("put", "docs")
@@ -225,11 +225,11 @@ def test_status_tells_the_model_and_not_its_key(shell: Shell) -> None:
         ("plan", "--price-input", "-1", "--price-output", "1"),
     ],
 )
-def test_options_that_cannot_be_meant_are_refused(shell: Shell, wrong: tuple[str, ...]) -> None:
+def test_invalid_options_are_refused(shell: Shell, wrong: tuple[str, ...]) -> None:
     assert shell("layers", *wrong).code == 2
 
 
-def test_dataset_that_does_not_exist_is_told(shell: Shell) -> None:
+def test_dataset_that_does_not_exist_is_reported(shell: Shell) -> None:
     for what in ("plan", "build", "ledger"):
         assert shell("layers", what, "--dataset", "nowhere").code == 3
 

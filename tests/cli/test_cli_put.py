@@ -188,7 +188,7 @@ def test_an_embedder_that_cannot_be_had_leaves_no_store_behind(
     assert not shell.store.exists()
 
 
-def test_what_is_passed_over_in_a_folder_is_told(shell: Shell) -> None:
+def test_what_is_skipped_in_a_folder_is_reported(shell: Shell) -> None:
     for name in ("docs/a.md", "docs/logo.png", "docs/deep/Makefile", "docs/.hidden/x.md"):
         shell.write(name, "text")
     ran = shell("put", "docs", "--json")

@@ -85,7 +85,7 @@ def test_top_k_and_threshold_cut(shell: Shell) -> None:
     "options",
     [("--top-k", "0"), ("--mode", "magic"), ("--layer", "L9"), ("--where", "x"), ("--nope",)],
 )
-def test_what_cannot_be_meant_is_usage(shell: Shell, options: tuple[str, ...]) -> None:
+def test_invalid_input_is_usage(shell: Shell, options: tuple[str, ...]) -> None:
     assert shell("search", "x", *options).code == 2
 
 
@@ -102,7 +102,7 @@ def test_a_store_that_is_not_there_is_not_made_by_reading(shell: Shell) -> None:
     assert not Path("missing.db").exists()
 
 
-def test_get_prints_what_is_known_and_not_found_is_told(shell: Shell) -> None:
+def test_get_prints_what_is_known_and_not_found_is_reported(shell: Shell) -> None:
     known = {row[0]: row[1] for row in shell("get", "guide.md", "--info").rows}
     assert known["size"] == str(len(GUIDE))
     assert known["metadata.lang"] == "en"

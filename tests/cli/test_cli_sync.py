@@ -131,7 +131,7 @@ def test_all_failing_ends_with_the_first_failure(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("arguments", [("sync",), ("sync", "--dry-run"), ("put",)])
-def test_a_name_that_is_no_text_fails_alone_and_is_told_as_json(
+def test_a_name_that_is_no_text_fails_alone_and_is_reported_as_json(
     shell: Shell, arguments: tuple[str, ...]
 ) -> None:
     shell.write("docs/a.md", "one")

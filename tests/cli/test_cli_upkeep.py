@@ -113,7 +113,7 @@ def test_what_fails_the_health_check_ends_long_work_before_it_begins(
         assert shell("put", "docs").code == 5
 
 
-def test_status_tells_of_stale_documents_and_rebuild_mends_them(
+def test_status_tells_of_stale_documents_and_rebuild_repairs_them(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIPTYCH_CHUNK_SIZE", "100")

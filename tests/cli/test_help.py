@@ -43,6 +43,7 @@ COMMANDS = (
     "rebuild",
     "status",
     "doctor",
+    "fetch",
     "delete",
     "eval",
     "eval retrieval",

@@ -488,7 +488,7 @@ CASES: list[tuple[str, Around, Any, dict[str, Any]]] = [
     (
         "chunks.update_source_version",
         restamps_anything,
-        ChunkTests.test_restamp_of_anything_else_is_refused,
+        ChunkTests.test_update_source_version_of_anything_else_is_refused,
         {},
     ),
     (
@@ -590,7 +590,7 @@ CASES: list[tuple[str, Around, Any, dict[str, Any]]] = [
     (
         "chunks.update_source_version",
         restamps_by_replacing,
-        ChunkTests.test_keys_stay_over_a_restamp,
+        ChunkTests.test_keys_stay_over_a_new_source_version,
         {},
     ),
     (

@@ -238,7 +238,7 @@ BREAKS = {
     "type of a time": broken(
         "UPDATE document SET updated_at = 'x' WHERE name = 'a.md'", "database.types", beyond=True),
     "type of a signature": broken(
-        "UPDATE document SET parser_sig = x'00' WHERE name = 'a.md'", "database.types",
+        "UPDATE document SET system = x'00' WHERE name = 'a.md'", "database.types",
         beyond=True),
     "type of a dataset's memory": broken(
         "UPDATE dataset SET deleted_version = 'x'", "database.types", beyond=True),
@@ -253,7 +253,7 @@ BREAKS = {
 
 
 @pytest.mark.parametrize("name", BREAKS)
-def test_what_is_broken_is_found_and_mended(path: Path, name: str) -> None:
+def test_what_is_broken_is_found_and_repaired(path: Path, name: str) -> None:
     case = BREAKS[name]
     run(path, *case.statements)
     before = stored(path)
@@ -276,7 +276,7 @@ def test_what_is_broken_is_found_and_mended(path: Path, name: str) -> None:
     assert all(after[key] == content for key, content in before.items()), "a source was lost"
 
 
-def test_a_database_index_that_lies_is_built_anew(path: Path) -> None:
+def test_a_database_index_that_lies_is_built_again(path: Path) -> None:
     with closing(sqlite3.connect(path)) as driver:
         page = driver.execute(
             "SELECT rootpage FROM sqlite_master WHERE name = 'chunk_vector'"
@@ -293,7 +293,7 @@ def test_a_database_index_that_lies_is_built_anew(path: Path) -> None:
         assert kb.doctor(repair=True).clean
 
 
-def test_a_damaged_page_is_told_and_beyond_repair(path: Path) -> None:
+def test_a_damaged_page_is_reported_and_beyond_repair(path: Path) -> None:
     with closing(sqlite3.connect(path)) as driver:
         page = driver.execute("SELECT rootpage FROM sqlite_master WHERE name = 'chunk'").fetchone()[
             0
@@ -352,7 +352,7 @@ def lose_field(path: Path, field: str = "chunk") -> None:
         (lose_field, "index.missing"),
     ],
 )
-def test_a_damaged_index_is_found_and_made_anew(
+def test_a_damaged_index_is_found_and_made_again(
     path: Path, harm: Callable[[Path], None], check: str
 ) -> None:
     harm(path)
@@ -432,14 +432,14 @@ def test_one_dataset_is_looked_at_alone(path: Path) -> None:
             kb.doctor(dataset_id="none")
 
 
-def test_progress_is_told_page_by_page(path: Path) -> None:
+def test_progress_is_reported_page_by_page(path: Path) -> None:
     told: list[tuple[str, int, int | None]] = []
     with opened(path) as kb:
         kb.doctor(progress=lambda each: told.append((each.phase, each.done, each.total)))
     assert told == [("examining d", 31, 31), ("examining e", 1, 1)]
 
 
-def test_weights_that_are_others_are_told(path: Path) -> None:
+def test_weights_that_are_others_are_reported(path: Path) -> None:
     class Bad(FakeEmbedder):
         def verify_weights(self) -> None:
             raise NotAvailableError("its SHA-256 is another")
@@ -450,7 +450,7 @@ def test_weights_that_are_others_are_told(path: Path) -> None:
         assert "SHA-256" in str(finding)
 
 
-def test_a_backend_without_diagnostics_is_told_as_such() -> None:
+def test_a_backend_without_diagnostics_is_reported_as_such() -> None:
     with MemoryStore() as store, Service(BareStore(store)) as kb:
         kb.put_document("d", "a", "text")
         report = kb.doctor()
@@ -458,7 +458,7 @@ def test_a_backend_without_diagnostics_is_told_as_such() -> None:
         assert any("no checks of its own" in each for each in report.skipped)
 
 
-def test_content_that_is_not_what_was_put_is_told() -> None:
+def test_content_that_is_not_what_was_put_is_reported() -> None:
     with MemoryStore() as store:
 
         class Rotten:
@@ -503,7 +503,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "kb"
 
 
-def test_files_that_rotted_unseen_are_told(folder: Path) -> None:
+def test_files_that_rotted_unseen_are_reported(folder: Path) -> None:
     file = folder / "d" / "a.md"
     with opened(f"files://{folder}") as kb:
         with closing(sqlite3.connect(folder / ".triptych/derived/kb.db")) as driver, driver:
@@ -562,7 +562,7 @@ def test_a_document_deleted_meanwhile_leaves_no_orphan(folder: Path) -> None:
         assert kb.doctor().clean
 
 
-def test_a_file_that_cannot_be_taken_is_told_with_what_to_do(folder: Path) -> None:
+def test_a_file_that_cannot_be_taken_is_reported_with_what_to_do(folder: Path) -> None:
     (folder / "d" / "bad.md").write_bytes(b"\xff\xfe\xff")
     with opened(f"files://{folder}") as kb:
         report = kb.doctor(repair=True)
@@ -571,7 +571,7 @@ def test_a_file_that_cannot_be_taken_is_told_with_what_to_do(folder: Path) -> No
         assert (folder / "d" / "bad.md").exists()
 
 
-def test_a_sidecar_that_is_none_is_told_with_what_to_do(folder: Path) -> None:
+def test_an_invalid_sidecar_is_reported_with_what_to_do(folder: Path) -> None:
     (side,) = (folder / ".triptych" / "datasets" / "d").rglob("a.md.json")
     with opened(f"files://{folder}") as kb:
         side.write_text("nonsense")
@@ -581,7 +581,7 @@ def test_a_sidecar_that_is_none_is_told_with_what_to_do(folder: Path) -> None:
         assert "first" in kb.get_document("d", "a.md").content
 
 
-def test_an_old_version_that_is_damaged_is_told_and_stays(folder: Path) -> None:
+def test_an_old_version_that_is_damaged_is_reported_and_stays(folder: Path) -> None:
     (file,) = (folder / ".triptych/history/d").rglob("1.json.gz")
     with opened(f"files://{folder}") as kb:
         file.write_bytes(file.read_bytes()[:-9])
@@ -618,7 +618,7 @@ def test_what_a_writer_left_is_removed(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["chunk text", "document", "log", "clock", "vector width"])
-def test_the_mirror_is_mended_as_any_database(folder: Path, name: str) -> None:
+def test_the_mirror_is_repaired_as_any_database(folder: Path, name: str) -> None:
     run(folder / ".triptych/derived/kb.db", *BREAKS[name].statements)
     with opened(f"files://{folder}") as kb:
         assert kb.doctor(repair=True).clean
@@ -636,7 +636,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
     return shell
 
 
-def test_the_command_tells_and_mends(shell: Shell) -> None:
+def test_the_command_tells_and_repairs(shell: Shell) -> None:
     ran = shell("doctor", "--json")
     assert (ran.code, ran.json["clean"], ran.json["findings"]) == (0, True, [])
     assert ran.json["checked"]["documents"] == 1

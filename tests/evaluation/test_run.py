@@ -132,7 +132,7 @@ def test_an_excluded_document_gives_its_place_to_the_next(
     assert "copy.md" not in ranks[own.excluded]
 
 
-def test_what_cannot_be_found_is_told_and_counts_as_not_found(service: Service) -> None:
+def test_what_cannot_be_found_is_reported_and_counts_as_not_found(service: Service) -> None:
     asked = Collection(
         name="c",
         queries=(
@@ -220,7 +220,7 @@ def test_tokens_are_counted_by_whom_the_caller_names(
     assert found.modes["bm25"].estimates["evidence@10"].mean == 1
 
 
-def test_what_cannot_be_meant_is_refused(service: Service, collection: Collection) -> None:
+def test_invalid_input_is_refused(service: Service, collection: Collection) -> None:
     for wrong in (
         {"modes": ["fuzzy"]},
         {"modes": []},

@@ -117,9 +117,7 @@ def test_a_key_like_no_other_lists_the_known_ones(tmp_path: Path) -> None:
         ("language", "  "),
     ],
 )
-def test_a_value_that_cannot_be_meant_names_its_variable(
-    tmp_path: Path, key: str, value: str
-) -> None:
+def test_an_invalid_value_names_its_variable(tmp_path: Path, key: str, value: str) -> None:
     variable = f"TRIPTYCH_{key.upper()}"
     with pytest.raises(ValidationError, match=re.escape(f"{variable} is {value!r}: give")):
         resolve(tmp_path, {variable: value})

@@ -170,7 +170,7 @@ def test_ceilings_and_prompts_can_be_given() -> None:
         {"overview_max_tokens": 1.5},
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_name_before_any_call(
+def test_invalid_input_is_refused_by_name_before_any_call(
     keywords: dict[str, object],
 ) -> None:
     llm = ScriptedLLM("one", "two")

@@ -169,7 +169,7 @@ def test_metadata_maps_text_to_text(kb: Service, metadata: Any) -> None:
     ids=lambda fields: repr(fields)[:40].encode("ascii", "replace").decode(),
 )
 @pytest.mark.parametrize("query", ["zebra", Query(text="zebra")], ids=["text", "Query"])
-def test_a_field_that_cannot_be_meant_is_refused(kb: Service, query: Any, fields: Any) -> None:
+def test_an_invalid_field_is_refused(kb: Service, query: Any, fields: Any) -> None:
     with pytest.raises(ValidationError):
         docs(kb).search(query, **fields)
     with pytest.raises(ValidationError):

@@ -36,7 +36,7 @@ from triptych.layers.outline import read_outline
 from triptych.layers.sentences import clip
 from triptych.parsing import front_matter
 from triptych.parsing.builder import drop_contents_lines, fit, markdown_safe
-from triptych.parsing.decoding import decode_text
+from triptych.parsing.decoder import decode_text
 from triptych.parsing.limits import ParseLimits
 from triptych.records import Query
 from triptych.search.syntax import TextConditions, parse_query

@@ -94,7 +94,7 @@ def test_a_wrong_value_is_refused_by_name_with_what_is_expected(
     assert said == f"find: the argument {name!r} {expected}"
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_faults_are_reported_at_once() -> None:
     said = refusal({"limit": 3, "top_k": "many"})
     assert said == (
         "find: the argument 'query' is missing: What to find.; "
@@ -223,7 +223,7 @@ def test_lists_and_objects_are_read_in_depth() -> None:
         ),
     ],
 )
-def test_a_fault_in_depth_is_told_by_its_place(given: dict[str, Any], said: str) -> None:
+def test_a_fault_in_depth_is_reported_by_its_place(given: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError) as raised:
         read_arguments("find", NESTED, given)
     assert said in str(raised.value)

@@ -25,7 +25,6 @@ class FormatChoice(StrEnum):
     TEXT = "text"
     MARKDOWN = "markdown"
     XML = "xml"
-    JSON = "json"
 
 
 def register(app: typer.Typer) -> None:
@@ -36,7 +35,7 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             "triptych context how do I start --budget 2000",
             "triptych context retries --format xml > prompt.xml",
-            "triptych context auth --json | jq -r '.pieces\\[].document'",
+            "triptych context auth --json | jq -r '.pieces\\[].citation.doc_name'",
         ),
     )(context)
 
@@ -79,8 +78,9 @@ def context(
         fresh_only=fresh_only,
     )
     layers = [str(each) for each in layer or LayerChoice]
-    with session.service() as service:
-        pack = service.context(asked, budget, format=str(format), layers=layers)
+    pack = session.perform(
+        "context", query=asked, token_budget=budget, format=str(format), layers=layers
+    )
     output = session.output
     for warning in pack.warnings:
         output.warn(warning)
@@ -88,4 +88,6 @@ def context(
         output.emit(to_json(pack))
         return
     output.write(visible(pack.render()))
-    output.note(f"{len(pack.pieces)} pieces, {pack.tokens} of {budget} tokens ({pack.counter})")
+    count = len(pack.pieces)
+    pieces = "1 piece" if count == 1 else f"{count} pieces"
+    output.note(f"{pieces}, {pack.tokens} of {budget} tokens ({pack.counter})")

@@ -51,8 +51,7 @@ def create(
     A put creates the dataset it needs by itself. A dataset that exists is left as it is.
     """
     output = session.output
-    with session.service(create=True) as service:
-        created = service.create_dataset(dataset, language=language)
+    created = session.perform("create_dataset", dataset_id=dataset, language=language)
     if output.as_json:
         output.emit({"dataset": dataset, "created": created})
     else:

@@ -81,8 +81,7 @@ def put(
     from triptych.sync import FileSet, SyncOptions
     from triptych_adapters.cli.progress import shown
     from triptych_backends.parsing import default_parser
-    from triptych_factory.locations import parse_location
-    from triptych_factory.syncing import store_paths
+    from triptych_factory.locations import parse_location, store_paths
 
     extra = _metadata(metadata or [])
     from_stdin = paths == [Path("-")]

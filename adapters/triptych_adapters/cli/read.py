@@ -130,8 +130,6 @@ def _as_json(
 
 
 def _rows(document: SourceDocument, path: Path | None) -> list[tuple[str, object]]:
-    from triptych.records import shown_metadata
-
     rows: list[tuple[str, object]] = [
         ("name", document.name),
         ("dataset", document.dataset_id),
@@ -143,7 +141,7 @@ def _rows(document: SourceDocument, path: Path | None) -> list[tuple[str, object
         rows.append(("file", path))
     if document.parser_sig:
         rows.append(("parser", document.parser_sig))
-    metadata = shown_metadata(document.metadata)
+    metadata = document.metadata
     return rows + [(f"metadata.{key}", value) for key, value in sorted(metadata.items())]
 
 
@@ -162,7 +160,7 @@ def list_(
         bool, typer.Option("--datasets", help="List the datasets instead.")
     ] = False,
     prefix: Annotated[
-        str, typer.Option("--prefix", help="Only names that begin so.", show_default=False)
+        str, typer.Option("--prefix", help="Only names that begin with this.", show_default=False)
     ] = "",
     after: Annotated[
         str, typer.Option("--after", help="Only names after this one.", show_default=False)

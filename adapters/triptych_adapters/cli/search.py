@@ -12,6 +12,7 @@ from triptych_adapters.cli.query_options import (
     Dataset,
     FreshOnly,
     LayerChoice,
+    ModeChoice,
     ModeOption,
     QueryArgument,
     Where,
@@ -114,7 +115,7 @@ def search(
     settings = session.settings(
         llm="none", ranker=None if ranker is None else str(ranker), reranker=reranker
     )
-    with session.service(settings=settings) as service:
+    with session.service(settings=settings, preload=mode != ModeChoice.BM25) as service:
         from triptych_adapters.cli.hits import views_of
         from triptych_adapters.cli.source_files import SourceFiles
 

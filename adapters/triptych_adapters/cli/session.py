@@ -130,17 +130,29 @@ class Session:
 
     @contextmanager
     def service(
-        self, *, create: bool = False, settings: Settings | None = None
+        self, *, create: bool = False, settings: Settings | None = None, preload: bool = False
     ) -> Iterator[Service]:
         """The Service in force, closed at the block's end.
 
         It is without a language model, whose key may be missing, unless ``settings`` are given.
+        ``preload`` loads a local model meanwhile, for a command that will embed.
         """
         from triptych_factory import wire
 
         settings = settings or attrs.evolve(self.settings(), llm="none")
-        with wire(settings, create=create) as service:
+        with wire(settings, create=create, preload=preload) as service:
             yield service
+
+    def perform(self, operation: str, /, **arguments: Any) -> Any:
+        """Run one operation on the Service in force: what it answers.
+
+        The table of operations says whether the store is created.
+        """
+        from triptych_adapters.wire.operations import OPERATIONS
+
+        row = OPERATIONS[operation]
+        with self.service(create=row.creates) as service:
+            return row.run(service, **arguments)
 
 
 def examples(*lines: str) -> str:

@@ -45,11 +45,10 @@ class SourceFiles:
         return self._found[place]
 
     def _look_up(self, dataset_id: str, name: str) -> Path | None:
-        from triptych.sync import MARK
         from triptych_factory.syncing import synced_folders
 
         info = self.service.documents.get_info(dataset_id, name)
-        key = None if info is None else info.metadata.get(MARK)
+        key = "" if info is None else info.system.sync_root
         if not key:
             return None
         if self._folders is None:

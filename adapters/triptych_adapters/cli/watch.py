@@ -202,7 +202,8 @@ class _Log:
 
     def _tell(self, record: RebuildRecord, problems: tuple[str, ...]) -> None:
         if self._output.as_json:
-            self._output.write(json_text(_json(record)) + "\n")
+            notes = () if self._directory is None else self._directory.notes
+            self._output.write(json_text({**_json(record), "notes": list(notes)}) + "\n")
             return
         for problem in problems[:_NAMED]:
             self._output.warn(problem)

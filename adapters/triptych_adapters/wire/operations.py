@@ -7,7 +7,7 @@ say: whether an operation reads, writes or destroys, and what each argument is a
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final, get_type_hints
 
@@ -21,7 +21,7 @@ from triptych.service import Service
 from triptych_adapters.wire.arguments import json_schema, read_arguments
 from triptych_adapters.wire.schema import to_json
 
-__all__ = ["ARGUMENTS", "OPERATIONS", "QUERY", "Effect", "Operation"]
+__all__ = ["ARGUMENTS", "OPERATIONS", "QUERY", "Effect", "Operation", "mode_schema"]
 
 _Schema = dict[str, Any]
 
@@ -43,6 +43,7 @@ class Operation:
         name: of the method.
         effect: whether it reads, writes or destroys.
         summary: what it does, in a sentence.
+        creates: whether it makes the store and the dataset that it needs.
         parameters: the JSON Schema of its arguments, an object.
         result: the type of its answer: a record, several, or a plain value.
     """
@@ -50,8 +51,13 @@ class Operation:
     name: str
     effect: Effect
     summary: str
+    creates: bool
     parameters: Mapping[str, Any] = attrs.field(repr=False)
     result: Any
+
+    def run(self, service: Service, /, **arguments: Any) -> Any:
+        """The method's own answer to Python's arguments, for callers that show it themselves."""
+        return getattr(service, self.name)(**arguments)
 
     def call(self, service: Service, arguments: Mapping[str, Any] | str) -> Any:
         """Run it with arguments from outside; the answer as JSON's types.
@@ -67,7 +73,7 @@ class Operation:
             name: from_dict(_RECORDS[name], value) if name in _RECORDS else value
             for name, value in values.items()
         }
-        return to_json(getattr(service, self.name)(**read))
+        return to_json(self.run(service, **read))
 
 
 def _text(description: str, **more: Any) -> _Schema:
@@ -91,6 +97,22 @@ _RECORDS: Final[dict[str, Any]] = {
 }
 """The arguments that are records."""
 
+
+def mode_schema(lanes: Iterable[str] | None = None) -> _Schema:
+    """The schema of ``mode``: "hybrid" or one of ``lanes``; None takes any name.
+
+    Lane names are open: a Service checks them against its own (`Service.lanes`).
+    """
+    modes = [str(mode) for mode in Mode]
+    names = None if lanes is None else sorted({*modes, *lanes}, key=[*modes, *lanes].index)
+    own = "" if names == modes else "; any other name is one lane of this knowledge base"
+    return _text(
+        "How to search: 'bm25' by keyword (exact names, codes, error messages), 'vector' by "
+        f"meaning, 'hybrid' by both{own}. Leave it out unless results disappoint.",
+        **({} if names is None else {"enum": names}),
+    )
+
+
 QUERY: Final[Mapping[str, _Schema]] = {
     "query": _text(
         "What to find: a question in full, or the words that the text is likely to use."
@@ -103,11 +125,7 @@ QUERY: Final[Mapping[str, _Schema]] = {
         "Where to search: 'single' (one dataset, which dataset_id names) or 'all' (every "
         "dataset, without dataset_id).",
     ),
-    "mode": _choice(
-        Mode,
-        "How to search: 'bm25' by keyword (exact names, codes, error messages), 'vector' by "
-        "meaning, 'hybrid' by both. Leave it out unless results disappoint.",
-    ),
+    "mode": mode_schema(),
     "layer": _choice(
         Layer,
         "What to find: 'L2' passages of the text itself, 'L1' overviews of documents, 'L0' "
@@ -199,6 +217,9 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
 """The other arguments, by name: one name means one thing."""
 
 
+_CREATING: Final = frozenset({"put_document", "put_documents", "create_dataset"})
+
+
 def _operation(name: str, effect: Effect, *without: str) -> Operation:
     """The operation; ``without`` are arguments for Python alone, or that play no role."""
     method = getattr(Service, name)
@@ -214,6 +235,7 @@ def _operation(name: str, effect: Effect, *without: str) -> Operation:
     return Operation(
         name=name,
         effect=effect,
+        creates=name in _CREATING,
         summary=" ".join((inspect.getdoc(method) or "").split("\n\n")[0].split()),
         parameters={
             "type": "object",

@@ -63,15 +63,17 @@ def _document_info(document: DocumentInfo) -> _Fields:
 
 
 def _about(document: SourceDocument | DocumentInfo) -> _Fields:
-    from triptych.records import shown_metadata
-
-    made = {"original_sha256": document.original_sha256, "parser_sig": document.parser_sig}
+    made = {
+        "original_sha256": document.original_sha256,
+        "parser_sig": document.parser_sig,
+        "sync_root": document.system.sync_root,
+    }
     return {
         "dataset": document.dataset_id,
         "name": document.name,
         "version": document.version,
         "updated_at": document.updated_at,
-        "metadata": shown_metadata(document.metadata),
+        "metadata": document.metadata,
         **{key: value for key, value in made.items() if value},
     }
 

@@ -434,6 +434,7 @@ class ChangeSet:
                 updated_at=sidecar.updated_at,
                 original_sha256=sidecar.original_sha256,
                 parser_sig=sidecar.parser_sig,
+                system=sidecar.system,
             )
         write_rows(tx, dataset.id, rows.values())
 

@@ -26,7 +26,7 @@ from triptych_backends.filesystem.stat_cache import CachedStat, TrackedFile
 from triptych_backends.filesystem.workspace import Workspace
 from triptych_backends.filesystem.writer import Writer
 
-__all__ = ["CHECKS", "examine_files", "mend_files"]
+__all__ = ["CHECKS", "check_files", "repair_files"]
 
 CHECKS = {
     check.name: check
@@ -65,7 +65,7 @@ CHECKS = {
 }
 
 
-def examine_files(writer: Writer, dataset_ids: Collection[str]) -> Iterator[Finding]:
+def check_files(writer: Writer, dataset_ids: Collection[str]) -> Iterator[Finding]:
     """What is wrong with the files. Reads every one; adopts and writes nothing."""
     tally = FindingCollector()
     workspace = writer.workspace
@@ -162,7 +162,9 @@ def _orphans(writer: Writer) -> list[str]:
         return sorted(history.orphans(workspace))
 
 
-def mend_files(writer: Writer, checks: Collection[str], dataset_ids: Collection[str]) -> list[str]:
+def repair_files(
+    writer: Writer, checks: Collection[str], dataset_ids: Collection[str]
+) -> list[str]:
     """Finish what was begun, and read what the mirror has otherwise from the files again."""
     done: list[str] = []
     workspace = writer.workspace
@@ -179,17 +181,17 @@ def mend_files(writer: Writer, checks: Collection[str], dataset_ids: Collection[
             done.append(f"removed the old versions of {history.sweep(workspace)} deleted documents")
     if "files.mirror" in checks:
         for dataset in dataset_ids:
-            done += _mend_mirror(writer, dataset)
+            done += _repair_mirror(writer, dataset)
     return done
 
 
-def _mend_mirror(writer: Writer, dataset: str) -> list[str]:
+def _repair_mirror(writer: Writer, dataset: str) -> list[str]:
     workspace = writer.workspace
     with writer.locked():
         folder = workspace.folder(dataset)
         if folder is None:
             return []
-        repaired = _mend_contents(workspace, dataset, folder)
+        repaired = _repair_contents(workspace, dataset, folder)
         with workspace.database.reading() as session:
             known = stat_cache.find_documents(session, dataset)
             layers = stat_cache.find_layers(session, dataset)
@@ -212,7 +214,7 @@ def _mend_mirror(writer: Writer, dataset: str) -> list[str]:
     return [f"read {repaired} documents and layers of dataset {dataset!r} from their files again"]
 
 
-def _mend_contents(workspace: Workspace, dataset: str, folder: str) -> int:
+def _repair_contents(workspace: Workspace, dataset: str, folder: str) -> int:
     """Of how many documents the mirrored content was read again."""
     repaired = 0
     with workspace.database.reading() as session:

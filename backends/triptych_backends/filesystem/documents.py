@@ -112,7 +112,11 @@ class FilesDocuments:
                 digest = hashlib.sha256(content).hexdigest()
                 metadata = rules.metadata_after(document, old.metadata if old else None)
                 done: Literal["added", "updated", "unchanged"] = "updated" if old else "added"
-                if old and (old.sha256, old.metadata) == (digest, metadata):
+                same = old is not None and old.sha256 == digest
+                system = rules.system_after(
+                    document, old.system if old else None, same_content=same
+                )
+                if old and same and (old.metadata, old.system) == (metadata, system):
                     new, done = old, "unchanged"
                 else:
                     new = Sidecar(
@@ -124,6 +128,7 @@ class FilesDocuments:
                         metadata=metadata,
                         original_sha256=document.original_sha256,
                         parser_sig=document.parser_sig,
+                        system=system,
                     )
                     change.put(new, content, write=True)
                 stored[name] = new
@@ -159,6 +164,7 @@ class FilesDocuments:
                 metadata=dict(document.metadata),
                 original_sha256=document.original_sha256,
                 parser_sig=document.parser_sig,
+                system=document.system,
             )
             if old == new:
                 return

@@ -18,8 +18,11 @@ from triptych.records import (
     DerivedLayer,
     DerivedSig,
     SourceDocument,
+    SystemData,
     check_metadata,
 )
+from triptych.records.old_forms import current_document
+from triptych.records.serialization import from_dict
 from triptych_backends.filesystem.names import decode, fallback, fold, folder_fallback, folder_of
 
 __all__ = [
@@ -64,6 +67,7 @@ class Sidecar:
     metadata: Mapping[str, str]
     original_sha256: str = ""
     parser_sig: str = ""
+    system: SystemData = attrs.field(factory=SystemData)
 
     def same(self, other: Sidecar) -> bool:
         """Whether both tell the same of the document, whenever it was put."""
@@ -80,6 +84,7 @@ class Sidecar:
             updated_at=self.updated_at,
             original_sha256=self.original_sha256,
             parser_sig=self.parser_sig,
+            system=self.system,
         )
 
 
@@ -112,6 +117,8 @@ def write_sidecar(sidecar: Sidecar) -> bytes:
     if sidecar.original_sha256 or sidecar.parser_sig:
         value["original_sha256"] = sidecar.original_sha256
         value["parser_sig"] = sidecar.parser_sig
+    # Written where it is empty too: a sidecar without it is of a time when it was in the metadata.
+    value["system"] = {key: text for key, text in attrs.asdict(sidecar.system).items() if text}
     return dump(value)
 
 
@@ -121,7 +128,7 @@ def read_sidecar(data: bytes, path: str) -> Sidecar:
     Raises:
         FormatError: it is damaged, or another file's.
     """
-    value = parse(data)
+    value = current_document(parse(data))
     try:
         sidecar = Sidecar(
             name=_text(value, "name"),
@@ -132,6 +139,7 @@ def read_sidecar(data: bytes, path: str) -> Sidecar:
             metadata=check_metadata(value.get("metadata")),
             original_sha256=_text(value, "original_sha256", ""),
             parser_sig=_text(value, "parser_sig", ""),
+            system=from_dict(SystemData, value.get("system", {})),
         )
     except ValidationError as error:
         raise FormatError(str(error)) from error

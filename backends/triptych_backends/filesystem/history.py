@@ -11,10 +11,10 @@ import gzip
 import io
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from triptych.errors import CorruptStoreError
 from triptych.records import SourceDocument
+from triptych.records.old_forms import current_document
 from triptych.records.serialization import from_dict, to_dict
 from triptych_backends.filesystem.disk import MAX_SIZE, Disk, LinkError
 from triptych_backends.filesystem.formats import FormatError, dump, parse
@@ -104,7 +104,7 @@ def read_version(
     except FileNotFoundError:
         return None
     try:
-        value: dict[str, Any] = parse(_unpacked(data))
+        value = current_document(parse(_unpacked(data)))
         document = from_dict(SourceDocument, value)
         found = (document.dataset_id, document.name, document.version)
         if found != (dataset, name, version):

@@ -17,6 +17,7 @@ import attrs
 
 from triptych_backends.filesystem.disk import FileStat
 from triptych_backends.filesystem.formats import Sidecar
+from triptych_backends.sql.document_rows import read_system
 from triptych_backends.sqlite.connection import SqliteSession
 
 __all__ = [
@@ -66,7 +67,7 @@ _LOOK = (
 )
 _DOCUMENTS = (
     f"SELECT {_LOOK}, x.version, x.content_sha256, x.metadata, x.updated_at, x.original_sha256, "
-    "x.parser_sig FROM files_look f JOIN dataset d ON d.name = f.dataset "
+    "x.system FROM files_look f JOIN dataset d ON d.name = f.dataset "
     "JOIN document x ON x.dataset_id = d.id AND x.name = f.name "
     "WHERE f.dataset = ? AND f.kind = ''"
 )
@@ -225,6 +226,7 @@ def _cached_stat(row: tuple[Any, ...]) -> CachedStat:
 
 def _tracked_file(row: tuple[Any, ...]) -> TrackedFile:
     look = _cached_stat(row)
+    parser_sig, system = read_system(row[16])
     return TrackedFile(
         look,
         Sidecar(
@@ -235,6 +237,7 @@ def _tracked_file(row: tuple[Any, ...]) -> TrackedFile:
             updated_at=_EPOCH + timedelta(microseconds=row[14]),
             metadata=json.loads(row[13]),
             original_sha256=row[15],
-            parser_sig=row[16],
+            parser_sig=parser_sig,
+            system=system,
         ),
     )

@@ -59,7 +59,8 @@ class StoredDocument:
 
 @attrs.frozen
 class ChunkSet:
-    """A chunk's own signature is its set's, but for the input: a restamp writes no chunk."""
+    """A chunk's own signature is its set's, but for the input: another source version
+    writes no chunk."""
 
     sig: DerivedSig
     keys: tuple[int, ...]

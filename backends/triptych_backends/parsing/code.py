@@ -12,7 +12,7 @@ import attrs
 
 from triptych import deadlines
 from triptych.chunking.outline import Locator, Part
-from triptych.parsing.decoding import decode_text
+from triptych.parsing.decoder import decode_text
 from triptych.parsing.limits import ParseLimits
 from triptych.parsing.parsed import Decode, ParsedFile
 from triptych_backends.parsing.definitions import TooSlowError, definitions

@@ -12,7 +12,7 @@ import attrs
 from sqlalchemy import bindparam, delete, insert, select, update
 
 from triptych.errors import CorruptStoreError
-from triptych.records import DocumentInfo, SourceDocument
+from triptych.records import DocumentInfo, SourceDocument, SystemData
 from triptych.signatures import document_input_sig
 from triptych_backends.sql import tables as t
 from triptych_backends.sql.dialect import in_list
@@ -27,8 +27,10 @@ __all__ = [
     "info_of",
     "pair_of",
     "read_rows",
+    "read_system",
     "source_of",
     "write_rows",
+    "write_system",
 ]
 
 _d = t.document.c
@@ -42,11 +44,12 @@ COLUMNS = (
     _d.size,
     _d.input_sig,
     _d.original_sha256,
-    _d.parser_sig,
+    _d.system,
     _d.metadata,
 )
 """What `DocumentRow.read` takes, in its order."""
 
+_NO_SYSTEM = SystemData()
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _BY_NAMES = select(*COLUMNS).where(
@@ -109,6 +112,7 @@ class DocumentRow:
     input_sig: str
     original_sha256: str
     parser_sig: str
+    system: SystemData
     metadata: Mapping[str, str]
     stored_metadata: Mapping[str, str] | None = None
     content: bytes | None = None
@@ -119,17 +123,17 @@ class DocumentRow:
     def read(cls, row: Sequence[Any], where: str) -> DocumentRow:
         """From the first columns of ``row``."""
         metadata = _metadata_in(row, where)
-        values: tuple[Any, ...] = (*row[:10], metadata, metadata)
+        values: tuple[Any, ...] = (*row[:9], *_system_in(row, where), metadata, metadata)
         return cls(*values)
 
     @classmethod
     def new(cls, tx: Transaction, name: str) -> DocumentRow:
         """A document that does not exist yet."""
-        return cls(tx.ticks(1), name, 0, 0, 0, "", 0, "", "", "", {})
+        return cls(tx.ticks(1), name, 0, 0, 0, "", 0, "", "", "", SystemData(), {})
 
-    def holds(self, digest: str, metadata: Mapping[str, str]) -> bool:
-        """Whether content of this digest and this metadata are what is here."""
-        return self.content_sha256 == digest and self.metadata == metadata
+    def holds(self, digest: str, metadata: Mapping[str, str], system: SystemData) -> bool:
+        """Whether content of this digest, this metadata and system data are what is here."""
+        return (self.content_sha256, self.metadata, self.system) == (digest, metadata, system)
 
     def change(
         self,
@@ -143,6 +147,7 @@ class DocumentRow:
         updated_at: datetime,
         original_sha256: str,
         parser_sig: str,
+        system: SystemData,
     ) -> None:
         """Take over a new state; only new content concerns the index."""
         if self.version:
@@ -160,8 +165,9 @@ class DocumentRow:
         self.metadata = dict(metadata)
         self.version = version
         self.updated_at = _micros(updated_at)
-        self.input_sig = document_input_sig(self.name, digest, metadata)
+        self.input_sig = document_input_sig(self.name, digest, metadata, system.outline)
         self.original_sha256, self.parser_sig = original_sha256, parser_sig
+        self.system = system
         self.changed = True
 
     def values(self) -> tuple[Any, ...]:
@@ -174,7 +180,7 @@ class DocumentRow:
             self.size,
             self.input_sig,
             self.original_sha256,
-            self.parser_sig,
+            write_system(self.parser_sig, self.system),
             json.dumps(self.metadata, ensure_ascii=False) if self.metadata else "{}",
         )
 
@@ -225,6 +231,7 @@ def source_of(row: DocumentRow, dataset_id: str, content: str) -> SourceDocument
         updated_at=_time(row.updated_at),
         original_sha256=row.original_sha256,
         parser_sig=row.parser_sig,
+        system=row.system,
     )
 
 
@@ -241,11 +248,13 @@ def info_of(row: DocumentRow, dataset_id: str) -> DocumentInfo:
         input_sig=row.input_sig,
         original_sha256=row.original_sha256,
         parser_sig=row.parser_sig,
+        system=row.system,
     )
 
 
 def info_in(row: Sequence[Any], dataset_id: str, where: str) -> DocumentInfo:
     """The document in the first columns of ``row``, in the order of `COLUMNS`."""
+    parser_sig, system = _system_in(row, where)
     return DocumentInfo(
         dataset_id=dataset_id,
         name=row[1],
@@ -256,8 +265,36 @@ def info_in(row: Sequence[Any], dataset_id: str, where: str) -> DocumentInfo:
         size=row[6],
         input_sig=row[7],
         original_sha256=row[8],
-        parser_sig=row[9],
+        parser_sig=parser_sig,
+        system=system,
     )
+
+
+def write_system(parser_sig: str, system: SystemData) -> str:
+    """The column `system`."""
+    fields = {"parser_sig": parser_sig, "outline": system.outline, "sync_root": system.sync_root}
+    held = {key: text for key, text in fields.items() if text}
+    return json.dumps(held, ensure_ascii=False) if held else "{}"
+
+
+def read_system(text: str) -> tuple[str, SystemData]:
+    """What `write_system` wrote.
+
+    Raises:
+        ValueError, TypeError, AttributeError: it is something else.
+    """
+    if text == "{}":
+        return "", _NO_SYSTEM
+    held = json.loads(text)
+    parser_sig = held.pop("parser_sig", "")
+    return parser_sig, SystemData(**held)
+
+
+def _system_in(row: Sequence[Any], where: str) -> tuple[str, SystemData]:
+    try:
+        return read_system(row[9])
+    except DAMAGE as error:
+        raise corrupt(where, f"what is kept of document {row[1]!r}: {error}") from error
 
 
 def _metadata_in(row: Sequence[Any], where: str) -> dict[str, str]:

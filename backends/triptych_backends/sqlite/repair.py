@@ -12,6 +12,7 @@ from sqlalchemy import Table
 from triptych.signatures import document_input_sig
 from triptych_backends.index import LocalIndex
 from triptych_backends.sql import tables as t
+from triptych_backends.sql.document_rows import read_system
 from triptych_backends.sqlite.checks import (
     bad_pairs,
     bad_vectors,
@@ -158,15 +159,19 @@ def _mend_digests(tx: SqliteTransaction) -> int:
     """Size and input signature of all whose content is what was put."""
     repaired = after = 0
     while page := tx.driver.execute(
-        "SELECT id, name, content_sha256, size, input_sig, metadata, content FROM document "
+        "SELECT id, name, content_sha256, size, input_sig, metadata, system, content FROM document "
         "WHERE id > ? ORDER BY id LIMIT ?",
         [after, _PAGE],
     ).fetchall():
         after = page[-1][0]
-        for pk, name, sha256, size, input_sig, metadata, content in page:
+        for pk, name, sha256, size, input_sig, metadata, system, content in page:
             if not isinstance(content, bytes) or hashlib.sha256(content).hexdigest() != sha256:
                 continue
-            right = (len(content), document_input_sig(name, sha256, json.loads(metadata)))
+            outline = read_system(system)[1].outline
+            right = (
+                len(content),
+                document_input_sig(name, sha256, json.loads(metadata), outline),
+            )
             if right != (size, input_sig):
                 tx.driver.execute(
                     "UPDATE document SET size = ?, input_sig = ? WHERE id = ?", [*right, pk]

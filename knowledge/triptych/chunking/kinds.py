@@ -7,7 +7,6 @@ import attrs
 
 from triptych.chunking.default import DefaultChunker
 from triptych.chunking.markdown import MarkdownChunker
-from triptych.chunking.outline import OUTLINE_KEY
 from triptych.chunking.outlined import OutlinedChunker
 from triptych.chunking.specs import ChunkConfig, Chunker
 
@@ -44,12 +43,12 @@ class ChunkerSet:
         parts = [f"{kind!r}={chunker.signature}" for kind, chunker in self.by_kind.items()]
         return ";".join([*parts, f"*={self.default.signature}"])
 
-    def for_document(self, name: str, metadata: Mapping[str, str]) -> Chunker:
+    def for_document(self, name: str, metadata: Mapping[str, str], outline: str = "") -> Chunker:
         """Return the chunker of the document's kind (`kind_of`), under the document's outline
-        where a parser left one (`triptych.chunking.outline`)."""
+        where it has one (`triptych.chunking.outline`)."""
         chunker = self.by_kind.get(kind_of(name, metadata), self.default)
-        if OUTLINE_KEY in metadata:
-            return OutlinedChunker(base=chunker, metadata=metadata)
+        if outline:
+            return OutlinedChunker(base=chunker, outline=outline)
         return chunker
 
 

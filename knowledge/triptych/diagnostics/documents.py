@@ -98,7 +98,7 @@ def _check_content(document: SourceDocument, info: DocumentInfo, result: Examine
         result.fail("documents.checksum", info.name)
         return
     size = len(document.content.encode("utf-8"))
-    input_sig = document_input_sig(info.name, sha256, info.metadata)
+    input_sig = document_input_sig(info.name, sha256, info.metadata, info.system.outline)
     if (size, input_sig) != (info.size, info.input_sig):
         result.fail("documents.digests", info.name)
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
 from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
-from triptych.chunking.outline import Outliner, read_outline
+from triptych.chunking.outline import Outliner
 from triptych.contracts import ChunkRepo, DocumentRepo
 from triptych.errors import (
     CancelledError,
     ConflictError,
     DerivationError,
     ModelMismatchError,
+    ParseError,
     TriptychError,
 )
 from triptych.ingestion.batches import (
@@ -165,7 +166,7 @@ class Writer:
         done = 0
         for batch in batches(new_documents(documents, tally)):
             deadlines.check("the bulk put")
-            outcomes = self._store(dataset_id, [self._outlined(each) for each in batch])
+            outcomes = self._store(dataset_id, list(self._outline_each(batch, tally)))
             tally.stored(outcomes)
             latest = {o.name: o.document for o in outcomes if o.document is not None}
             try:
@@ -192,13 +193,31 @@ class Writer:
                 progress(Progress(phase="documents", done=done, total=total))
         return tally.report()
 
+    def _outline_each(
+        self, batch: Sequence[NewDocument], tally: PutReportBuilder
+    ) -> Iterator[NewDocument]:
+        """The documents with their outlines; one whose outliner fails is reported instead."""
+        for document in batch:
+            try:
+                yield self._outlined(document)
+            except CancelledError:
+                raise
+            except TriptychError as error:
+                tally.refused(document.name, error)
+
     def _outlined(self, document: NewDocument) -> NewDocument:
         """``document`` with the outline of its text, unless it brings one."""
         if self._outliner is None or document.outline is not None:
             return document
-        if read_outline(document.metadata or {}, document.content) is not None:
-            return document
-        outline = self._outliner(document.name, document.content)
+        try:
+            outline = self._outliner(document.name, document.content)
+        except TriptychError:
+            raise
+        except Exception as error:  # an outliner of somebody else's may fail in any way
+            raise ParseError(
+                f"the outliner failed on {document.name!r} ({type(error).__name__}: "
+                f"{str(error)[:200]}): correct it, or open the store without one"
+            ) from error
         return document if outline is None else attrs.evolve(document, outline=outline)
 
     def _store(self, dataset_id: str, batch: Sequence[NewDocument]) -> Sequence[PutOutcome]:

@@ -11,7 +11,7 @@ import attrs
 from triptych.chunking.outline import Locator, Part
 from triptych.errors import ParseError
 from triptych.parsing.clock import timed
-from triptych.parsing.decoding import decode_text
+from triptych.parsing.decoder import decode_text
 from triptych.parsing.limits import ParseLimits
 from triptych.parsing.parsed import Decode, ParsedFile
 

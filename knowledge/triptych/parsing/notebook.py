@@ -10,7 +10,7 @@ import attrs
 
 from triptych.errors import ParseError
 from triptych.parsing.builder import ContentBuilder
-from triptych.parsing.decoding import decode_text
+from triptych.parsing.decoder import decode_text
 from triptych.parsing.json_text import scan_json
 from triptych.parsing.limits import ParseLimits
 from triptych.parsing.parsed import Decode, ParsedFile

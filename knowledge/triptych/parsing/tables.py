@@ -12,7 +12,7 @@ import attrs
 from triptych.errors import ParseError
 from triptych.parsing.builder import ContentBuilder, markdown_safe, one_line
 from triptych.parsing.clock import timed
-from triptych.parsing.decoding import decode_text
+from triptych.parsing.decoder import decode_text
 from triptych.parsing.limits import ParseLimits
 from triptych.parsing.parsed import Decode, ParsedFile
 

@@ -20,10 +20,11 @@ __all__ = [
     "document_content",
     "layer_content",
     "optional_metadata",
-    "optional_outline",
+    "optional_system_text",
     "optional_version",
     "provenance",
     "summary_part",
+    "system_text",
     "vector_comparison",
 ]
 
@@ -139,9 +140,13 @@ def summary_part(text: object) -> str:
     return check_text(text, "a summary's name or abstract")
 
 
-def optional_outline(outline: Any) -> str | None:
-    """`check_text`, but None for None."""
-    return None if outline is None else check_text(outline, "an outline")
+def optional_system_text(text: Any) -> str | None:
+    """`system_text`, but None for None."""
+    return None if text is None else system_text(text)
+
+
+def system_text(text: Any) -> str:
+    return check_text(text, "an outline or a sync root")
 
 
 def provenance(text: object) -> str:

@@ -21,7 +21,6 @@ from triptych.records.values import (
     Scope,
     StaleReason,
     Vector,
-    shown_metadata,
     to_layer,
 )
 
@@ -260,9 +259,8 @@ class Hit:
     ``occurrence`` is the chunk's (see `DerivedChunk`).
     ``window`` is the wider text from ``window_start`` to ``window_end`` that a window chunker
     shows with a chunk. It is None where the chunk has no window, and where the document's text
-    has changed since, which ``stale`` tells. ``metadata`` is the document's without the keys that
-    begin with "triptych.", which are reserved. ``locator`` is the place in the original file, in
-    words ("page 3"), where a parser told it.
+    has changed since, which ``stale`` tells. ``metadata`` is the document's. ``locator`` is the
+    place in the original file, in words ("page 3"), where a parser told it.
     """
 
     dataset_id: str
@@ -273,7 +271,7 @@ class Hit:
     chunk_index: int = NO_CHUNK
     occurrence: int = 0
     sig: DerivedSig
-    metadata: Mapping[str, str] = attrs.field(factory=dict, converter=shown_metadata)
+    metadata: Mapping[str, str] = attrs.field(factory=dict)
     scores: Mapping[str, float] = attrs.field(factory=dict)
     start: int = 0
     end: int = 0

@@ -10,10 +10,9 @@ from triptych.sync.file_set import FileSet
 from triptych.sync.polling import PollingNotifier
 from triptych.sync.read_ahead import MetadataFunction, SourceFile
 from triptych.sync.report import SyncPlan, SyncReport
-from triptych.sync.roots import MARK, SyncOptions, SyncRoot
+from triptych.sync.roots import SyncOptions, SyncRoot
 
 __all__ = [
-    "MARK",
     "DirectorySync",
     "FileSet",
     "MetadataFunction",

@@ -51,7 +51,7 @@ def _texts(service: Service, document: NewDocument) -> list[str]:
     """What is embedded of a document, chunk by chunk, as `DerivationPipeline` puts it together."""
     metadata = document.metadata or {}
     content, title = document.content, metadata.get("title")
-    chunker = service.options.chunkers.for_document(document.name, metadata)
+    chunker = service.options.chunkers.for_document(document.name, metadata, document.outline or "")
     return [
         embedding_text(title, spec.heading_path, content[spec.start : spec.end])
         for spec in chunker.chunk(content)

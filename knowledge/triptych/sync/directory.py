@@ -36,7 +36,7 @@ class DirectorySync:
     stored when that makes another document. Texts that have moved keep their vectors, and
     contents that have moved to another name keep their layers.
 
-    - Documents that a root brought in carry its key in their metadata (`MARK`). A sync
+    - Documents that a root brought in carry its key (`SystemData.sync_root`). A sync
       deletes, and replaces, no others.
     - A file that fails is in the report and holds up no other; what the store has of it stays,
       and the next sync tries again. So does the document of a file that cannot be looked at,

@@ -86,12 +86,12 @@ class FileSet:
         """
         if path.is_dir():
             if name is not None:
-                raise ValidationError("--name names a single file: give one file with it")
+                raise ValidationError(f"a name is for one file, and {str(path)!r} is a folder")
             self._add_folder(path)
         elif path.exists():
             self._add(_File(name=name_of(path) if name is None else name, path=path))
         else:
-            raise NotFoundError(f"there is no file or directory {str(path)!r}")
+            raise NotFoundError(f"there is no file or folder {str(path)!r}")
 
     def _add_folder(self, path: Path) -> None:
         root = path.absolute()
@@ -109,7 +109,7 @@ class FileSet:
         if other is not file:
             raise ValidationError(
                 f"{str(other.path)!r} and {str(file.path)!r} would both be named "
-                f"{file.name!r}: put them one by one, with --name, or into two datasets"
+                f"{file.name!r}: give one of them another name, or put them into two datasets"
             )
 
     def documents(

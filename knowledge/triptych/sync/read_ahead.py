@@ -17,11 +17,10 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.parsing import FileParsers
-from triptych.records import DerivedSig, DocumentInfo, NewDocument
+from triptych.records import DerivedSig, DocumentInfo, NewDocument, SystemData
 from triptych.signatures import content_sha256
 from triptych.sync.file_bytes import read_file
 from triptych.sync.inventory import File
-from triptych.sync.roots import MARK
 from triptych.sync.state import LEFT_OUT, FileRecord, outcome_of
 
 __all__ = [
@@ -144,7 +143,7 @@ class FileReader:
                 return before
         elif self._came_of(task, sha256, self._signature(file.name, data)):
             assert info is not None
-            outcome = outcome_of(info.content_sha256, info.metadata)
+            outcome = outcome_of(info.content_sha256, info.metadata, info.system)
             return ParsedCandidate(
                 task=task, outcome="unchanged", known=FileRecord(stat, sha256, signature, outcome)
             )
@@ -161,7 +160,7 @@ class FileReader:
                 metadata=dict(metadata),
             )
             metadata |= _described(self._metadata, shown)
-        metadata[MARK] = file.root.key
+        system = SystemData(outline=parsed.outline, sync_root=file.root.key)
         document = NewDocument(
             name=file.name,
             content=parsed.content,
@@ -169,16 +168,19 @@ class FileReader:
             if_version=0 if info is None else info.version,
             original_sha256=sha256,
             parser_sig=self._signature(file.name, data),
+            outline=system.outline,
+            sync_root=system.sync_root,
         )
         content = content_sha256(document.content)
         self._check_owner(task, content)
         return ParsedCandidate(
             task=task,
             outcome="put",
-            known=FileRecord(stat, sha256, signature, outcome_of(content, metadata)),
+            known=FileRecord(stat, sha256, signature, outcome_of(content, metadata, system)),
             document=document,
             content_sha256=content,
-            same=info is not None and info.content_sha256 == content and info.metadata == metadata,
+            same=info is not None
+            and (info.content_sha256, info.metadata, info.system) == (content, metadata, system),
             notes=parsed.notes,
         )
 
@@ -188,7 +190,7 @@ class FileReader:
         info = task.info
         if info is None or not task.fresh:
             return None
-        if known.outcome != outcome_of(info.content_sha256, info.metadata):
+        if known.outcome != outcome_of(info.content_sha256, info.metadata, info.system):
             return None
         return ParsedCandidate(task=task, outcome="unchanged", known=known)
 
@@ -201,19 +203,19 @@ class FileReader:
             and task.fresh
             and info.original_sha256 == sha256
             and info.parser_sig == signature
-            and info.metadata.get(MARK) == task.file.root.key
+            and info.system.sync_root == task.file.root.key
         )
 
     def _check_owner(self, task: Task, content: str) -> None:
         info = task.info
         if info is None or self._adopt:
             return
-        owner = info.metadata.get(MARK)
-        if owner is None and info.content_sha256 == content:
+        owner = info.system.sync_root
+        if not owner and info.content_sha256 == content:
             return
-        if owner is not None and owner in task.own_keys:
+        if owner and owner in task.own_keys:
             return
-        whose = "put by itself, with another text" if owner is None else f"of the folder {owner!r}"
+        whose = f"of the folder {owner!r}" if owner else "put by itself, with another text"
         raise ConflictError(
             f"the dataset {info.dataset_id!r} has a document {info.name!r} already, {whose}: "
             "delete it, adopt it, or give this folder a prefix or another dataset",

@@ -13,10 +13,7 @@ from triptych._internal.digests import digest
 from triptych.errors import ValidationError
 from triptych.records import check_identifier, check_text, check_whole
 
-__all__ = ["MARK", "SyncOptions", "SyncRoot", "check_roots"]
-
-MARK = "triptych.sync_root"
-"""The metadata key that says which root brought a document in: its value is `SyncRoot.key`."""
+__all__ = ["SyncOptions", "SyncRoot", "check_roots"]
 
 
 def _folder(path: Any) -> Path:
@@ -44,7 +41,7 @@ class SyncRoot:
         path: the folder; kept absolute. It need not exist yet.
         dataset_id: where its documents go.
         prefix: put before each document's name, as it is: the path below the folder.
-        key: what its documents are told apart by, in their metadata under `MARK`. By default
+        key: what its documents are told apart by: their `SystemData.sync_root`. By default
             the folder's name with a digest of its path; give one to keep the documents of a
             folder that may move as a whole.
 

@@ -21,7 +21,7 @@ from triptych.sync.inventory import Inventory, take_inventory
 from triptych.sync.read_ahead import FileReader, ParsedCandidate, Task, is_fresh
 from triptych.sync.renames import copy_layers, move_layers, renames, replaced
 from triptych.sync.report import SyncPlan, SyncReport
-from triptych.sync.roots import MARK, SyncOptions, SyncRoot
+from triptych.sync.roots import SyncOptions, SyncRoot
 from triptych.sync.scanner import Scanner
 from triptych.sync.state import FileRecord
 
@@ -215,7 +215,7 @@ class SyncRun:
         task = failed.task
         if failed.outcome != "failed" or task.info is None or task.fresh:
             return None
-        if task.info.metadata.get(MARK) not in self._keys:
+        if task.info.system.sync_root not in self._keys:
             return None
         stored = self._service.documents.get(self._dataset_id, task.info.name)
         if stored is None:
@@ -227,6 +227,7 @@ class SyncRun:
             if_version=stored.version,
             original_sha256=stored.original_sha256,
             parser_sig=stored.parser_sig,
+            outline=stored.system.outline,
         )
         return ParsedCandidate(
             task=task,
@@ -273,7 +274,7 @@ class SyncRun:
         gone = work.inventory.gone()
         for each in work.of("left out"):
             info = each.task.info
-            if info is not None and info.metadata.get(MARK) in self._keys:
+            if info is not None and info.system.sync_root in self._keys:
                 gone.append(info)
         return gone
 
@@ -331,7 +332,7 @@ class SyncRun:
             return False
         for root, scanner in self._roots:
             relative = root.relative_of(info.name)
-            if root.key == info.metadata[MARK] and not os.path.isdir(root.path):
+            if root.key == info.system.sync_root and not os.path.isdir(root.path):
                 return True
             if relative is not None and scanner.look(relative).files:
                 return True

@@ -17,6 +17,7 @@ from pathlib import Path
 import attrs
 
 from triptych._internal.digests import digest
+from triptych.records import SystemData
 from triptych.sync.scanner import FileStat
 
 __all__ = [
@@ -54,10 +55,14 @@ class FileRecord:
     outcome: str
 
 
-def outcome_of(content_sha256: str, metadata: Mapping[str, str]) -> str:
-    """The digest of a document's content and metadata."""
-    # A sync without changes does little else than this, once for each document.
-    parts = json.dumps([content_sha256, sorted(metadata.items())])
+def outcome_of(content_sha256: str, metadata: Mapping[str, str], system: SystemData) -> str:
+    """The digest of a document's content, metadata and system data."""
+    # A sync without changes does little else than this, once for each document. The digest is that
+    # of the days when all this was in the metadata, so that a state file of then is good today.
+    told = [*metadata.items(), ("triptych.sync_root", system.sync_root)]
+    if system.outline:
+        told.append(("triptych.outline", system.outline))
+    parts = json.dumps([content_sha256, sorted(told)])
     return hashlib.sha256(parts.encode("ascii")).hexdigest()[:32]
 
 

@@ -450,7 +450,7 @@ class ServiceTests(QuerySyntaxTests):
             ({"where": {"lang": ["a", 5]}}, r"where\['lang'\]"),
         ],
     )
-    def test_a_query_that_cannot_be_meant_is_refused(
+    def test_an_invalid_query_is_refused(
         self, kb: Service, fields: dict[str, object], said: str
     ) -> None:
         kb.put_document("d", "a", "x")
@@ -642,7 +642,7 @@ class ServiceTests(QuerySyntaxTests):
         with pytest.raises(ModelMismatchError):
             kb.put_document("d", "c.txt", "x")
 
-    def test_a_rebuild_embeds_layers_anew_and_leaves_their_texts(
+    def test_a_rebuild_embeds_layers_again_and_leaves_their_texts(
         self, kb: Service, store: Store
     ) -> None:
         kb.put_document("d", "a.txt", "some words")
@@ -661,7 +661,7 @@ class ServiceTests(QuerySyntaxTests):
             assert {hit.doc_name for hit in hits} == {"", "a.txt"}
             assert all(hit.stale is None for hit in hits)
 
-    def test_another_chunker_is_told_stale_and_taken_on_by_a_rebuild(
+    def test_another_chunker_is_reported_stale_and_taken_on_by_a_rebuild(
         self, kb: Service, store: Store, embedder: Outage
     ) -> None:
         kb.put_document("d", "a.txt", "some words")
@@ -732,7 +732,7 @@ class ServiceTests(QuerySyntaxTests):
 
     # Layers
 
-    def test_layers_are_stored_found_and_told_stale(self, kb: Service) -> None:
+    def test_layers_are_stored_found_and_reported_stale(self, kb: Service) -> None:
         kb.put_document("d", "a.md", TEXT)
         made = kb.put_document_layer("d", "a.md", "L0", "About cats.", prompt_sig="p/1")
         assert kb.layer("d", "a.md", Layer.ABSTRACT) == made

@@ -48,7 +48,7 @@ def length_row(text: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("make", EMBEDDERS)
-def test_arguments_that_cannot_be_meant_are_refused(make: type):
+def test_invalid_arguments_are_refused(make: type):
     embedder = make()
     with pytest.raises(ValidationError, match="'document' or 'query'"):
         embedder.embed(["a"], kind="passage")

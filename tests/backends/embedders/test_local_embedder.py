@@ -54,6 +54,32 @@ def test_vectors_are_those_of_the_published_model(embedder: LocalEmbedder):
     assert np.allclose(row[:5], published, atol=0.006)
 
 
+def test_a_model_loaded_ahead_gives_the_same_vectors(embedder: LocalEmbedder):
+    ahead = LocalEmbedder(threads=1)
+    ahead.preload()
+    rows = ahead.embed(WORDS, kind="query")
+    ahead.close()
+
+    assert rows.tobytes() == embedder.embed(WORDS, kind="query").tobytes()
+    assert not [each for each in threading.enumerate() if each.name == "triptych-preload"]
+
+
+def test_what_fails_while_loading_ahead_is_reported_by_the_first_use(tmp_path: Path):
+    ahead = LocalEmbedder(weights=tmp_path / "missing.onnx")
+    ahead.preload()
+    with pytest.raises(NotAvailableError, match=r"missing\.onnx"):
+        ahead.embed(["text"], kind="query")
+    ahead.close()
+
+
+def test_only_coverage_looks_through_the_vocabulary():
+    pieces = wordpiece.WordPieces(extra="local", user="the test")
+    pieces.token_ids("how do I start")
+    assert "_kinds" not in vars(pieces)
+    assert pieces.coverage("start 茶") < 1
+    assert "_kinds" in vars(pieces)
+
+
 def test_meaning_decides_what_is_near(embedder: LocalEmbedder):
     cat, kitten, stocks = embedder.embed(
         ["a cat sits", "a kitten rests", "stock markets fell"], kind="document"

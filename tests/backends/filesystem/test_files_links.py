@@ -70,7 +70,7 @@ def test_a_linked_file_is_never_adopted_and_never_written(
     assert (root / "docs" / "b.md").is_symlink()
 
 
-def test_a_document_whose_file_became_a_link_is_kept_and_told(
+def test_a_document_whose_file_became_a_link_is_kept_and_reported(
     root: Path, store: FilesStore, outside: Path
 ) -> None:
     (root / "docs" / "guide" / "a.md").unlink()

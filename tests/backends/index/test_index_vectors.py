@@ -113,7 +113,7 @@ def test_equal_vectors_rank_by_name_and_index_at_the_cut_too():
         assert [(hit.name, hit.index) for hit in documents] == [("000", 0), ("001", 0), ("002", 0)]
 
 
-def test_vectors_that_cannot_be_meant_are_refused(corpus):
+def test_invalid_vectors_are_refused(corpus):
     feed, queries = corpus
     with LocalIndex(feed, analyzers=WordAnalyzer) as index:
         broken = queries[0].copy()

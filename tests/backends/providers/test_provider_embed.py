@@ -238,7 +238,7 @@ def test_prefixes_go_before_what_they_are_for() -> None:
 
 
 @MAKERS
-def test_a_text_over_the_limit_is_cut_counted_and_told(
+def test_a_text_over_the_limit_is_cut_counted_and_reported(
     make: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     texts = ["short", "x" * 999, "also short", "字" * 5000, "end"]
@@ -412,7 +412,7 @@ def test_what_cannot_be_embedded_is_refused(make: Make, texts: Any, kind: Any) -
 
 @MAKERS
 @pytest.mark.parametrize("how", [{"dimension": 0}, {"dimension": True}, {"model": " "}])
-def test_arguments_that_cannot_be_meant_are_refused(make: Make, how: dict[str, Any]) -> None:
+def test_invalid_arguments_are_refused(make: Make, how: dict[str, Any]) -> None:
     with serving(embeds()) as server, pytest.raises(ValidationError):
         make(server, **how)
 

@@ -215,7 +215,7 @@ class LayerBuilder:
                 least=self._maker.least(),
             )
         run = Run(plan, scope, meter, workers=concurrency, patience=self._patience)
-        return run.carry_out(progress)
+        return run.execute(progress)
 
     def ledger(self, dataset_id: str) -> Sequence[ModelUsage]:
         """What making the dataset's layers cost so far, by model."""

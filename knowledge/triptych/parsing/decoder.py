@@ -9,7 +9,7 @@ from itertools import islice
 import attrs
 
 from triptych.errors import ParseError
-from triptych.parsing.declared_encoding import declared_encoding
+from triptych.parsing.encoding_declaration import declared_encoding
 from triptych.parsing.encoding_guess import GUESSED, guess_encoding, has_controls, unmarked_utf16
 
 __all__ = ["DecodedText", "decode_text"]
