@@ -3,11 +3,7 @@ what a doctor sees of it."""
 
 from __future__ import annotations
 
-import json
-import os
-import tempfile
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import attrs
 
@@ -24,8 +20,6 @@ __all__ = [
     "SYNC_STATE",
     "directory_sync",
     "examined_syncs",
-    "remember_folders",
-    "synced_folders",
 ]
 
 SYNC_STATE = Check(
@@ -34,9 +28,6 @@ SYNC_STATE = Check(
     "the next sync of that folder reads every file again; what is stored is not concerned",
     repair="it is removed, and the next sync makes it again",
 )
-
-_FOLDERS = "folders"
-"""The file of `synced_folders`, in the folder of the syncs' state."""
 
 
 def directory_sync(
@@ -60,46 +51,6 @@ def directory_sync(
         parser=parser,
         state=state_folder(location),
     )
-
-
-def synced_folders(settings: Settings) -> Mapping[str, tuple[Path, str]]:
-    """The folder and the prefix of each root that was synced into the store, by the root's key.
-
-    It is a help for finding files, kept beside the store: lost or damaged, nothing is known until
-    the next sync.
-    """
-    state = state_folder(parse_location(settings.url))
-    if state is None:
-        return {}
-    try:
-        entries = json.loads((state / _FOLDERS).read_text(encoding="utf-8"))
-        return {
-            key: (Path(path), prefix)
-            for key, (path, prefix) in entries.items()
-            if isinstance(prefix, str)
-        }
-    except (OSError, ValueError, TypeError, AttributeError):
-        return {}
-
-
-def remember_folders(settings: Settings, roots: Sequence[SyncRoot]) -> None:
-    """Add ``roots`` to what `synced_folders` knows; without a place to keep it, nothing."""
-    state = state_folder(parse_location(settings.url))
-    if state is None or settings.read_only:
-        return
-    known = dict(synced_folders(settings))
-    merged = known | {root.key: (root.path, root.prefix) for root in roots}
-    if merged == known:
-        return
-    text = json.dumps({key: [str(path), prefix] for key, (path, prefix) in merged.items()})
-    try:
-        state.mkdir(parents=True, exist_ok=True)
-        handle, draft = tempfile.mkstemp(prefix=".new-", dir=state)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(draft, state / _FOLDERS)
-    except OSError:
-        return  # hits then have no file to open, which changes no answer
 
 
 def examined_syncs(report: DoctorReport, settings: Settings, *, repair: bool) -> DoctorReport:

@@ -127,7 +127,8 @@ class Folders:
         from triptych_factory import wire
         from triptych_factory.backends import store_exists
         from triptych_factory.locations import parse_location
-        from triptych_factory.syncing import directory_sync, remember_folders
+        from triptych_factory.synced_folders import remember_folders
+        from triptych_factory.syncing import directory_sync
 
         settings = attrs.evolve(session.settings(), llm="none")  # whose key may be missing
         roots = [

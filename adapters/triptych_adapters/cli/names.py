@@ -125,7 +125,7 @@ def _last_part(name: str) -> str:
 
 def _names_of_file(settings: Settings, text: str) -> list[str]:
     """The names that a file on disk has below the folders that were synced."""
-    from triptych_factory.syncing import synced_folders
+    from triptych_factory.synced_folders import synced_folders
 
     path = Path(text).expanduser().absolute()
     if not path.is_file():

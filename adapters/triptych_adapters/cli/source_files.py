@@ -45,7 +45,7 @@ class SourceFiles:
         return self._found[place]
 
     def _look_up(self, dataset_id: str, name: str) -> Path | None:
-        from triptych_factory.syncing import synced_folders
+        from triptych_factory.synced_folders import synced_folders
 
         info = self.service.documents.get_info(dataset_id, name)
         key = "" if info is None else info.system.sync_root
