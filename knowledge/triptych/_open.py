@@ -54,11 +54,14 @@ def open(
     """Open the knowledge base at ``url``; use it in a ``with`` block, or call its ``close``.
 
     What is not given here comes from ``TRIPTYCH_*`` environment variables, then from the
-    nearest ``triptych.toml`` in the current directory or above it, then from the defaults.
+    nearest ``triptych.toml`` in the current directory or above it, then from the user's own file,
+    then from the defaults.
 
     Args:
         url: a file path or ``sqlite:///`` URL for a SQLite store, ``files:///`` and a folder for
-            plain files, ``memory://`` for one that ends with the process. Default ``./kb.db``.
+            plain files, ``memory://`` for one that ends with the process. By
+            default the nearest store in the current directory or above it (``.triptych/kb.db`` or
+            ``kb.db``), else the user's own.
         embedder: a name (``"local"``, ``"local-multilingual"``, ``"hash"``, or a provider and its
             model, ``"ollama:nomic-embed-text"``), an `Embedder`, or None for keyword search
             alone. ``"auto"`` takes what the settings name, else ``"local"`` where the extra

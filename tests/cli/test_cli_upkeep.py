@@ -104,7 +104,7 @@ def test_what_fails_the_health_check_ends_long_work_before_it_begins(
         "dataset 'default'",
     }
     monkeypatch.setenv("TRIPTYCH_LOCK_TIMEOUT", "0.05")
-    with SqliteStore.open(shell.directory / "kb.db") as other, other.database.writing():
+    with SqliteStore.open(shell.store) as other, other.database.writing():
         ran = shell("status", "--json")
         assert ran.code == 5
         assert "lock_timeout" in ran.json["problems"][0]
@@ -157,7 +157,7 @@ def test_delete_needs_one_thing_to_delete(shell: Shell, arguments: tuple[str, ..
 
 def test_global_options_stand_before_or_behind_and_behind_wins(shell: Shell) -> None:
     assert shell("--store", "none.db", "list").code == 3
-    assert shell("--store", "none.db", "list", "--store", "kb.db").code == 0
+    assert shell("--store", "none.db", "list", "--store", str(shell.store)).code == 0
     assert shell("--json", "list").json["command"] == "list"
 
 

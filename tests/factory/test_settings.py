@@ -26,8 +26,10 @@ def write(directory: Path, text: str) -> Path:
 
 
 def test_defaults_hold_where_nothing_is_said(tmp_path: Path) -> None:
-    assert resolve(tmp_path) == Settings()
-    assert {setting.source for setting in resolve(tmp_path).explain()} == {"default"}
+    environ = {"XDG_DATA_HOME": str(tmp_path / "data")}
+    settings = resolve(tmp_path, environ)
+    assert settings == Settings(url=str(tmp_path / "data" / "triptych" / "kb.db"))
+    assert {setting.source for setting in settings.explain()} == {"default"}
 
 
 def test_arguments_beat_the_environment_which_beats_the_file(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 __all__ = ["COMMANDS", "LazyGroup"]
 
 _MODULES = {
+    "init": ("init",),
     "put": ("put",),
     "roots": ("add", "roots", "remove"),
     "sync": ("sync",),

@@ -45,7 +45,7 @@ __all__ = [
     "tell_notes",
 ]
 
-NOT_TOLD = ("hidden", "ignored", "excluded", "the store itself")
+NOT_TOLD = ("hidden", "ignored", "excluded", "the store itself", "settings of Triptych")
 """Reasons that the owner of a file gave for skipping it."""
 
 _NAMED = 5

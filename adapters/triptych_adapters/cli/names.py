@@ -89,10 +89,14 @@ def find_document(
             )
         if holding:
             return NamedDocument(dataset_id=holding[0], name=candidate, line=start, count=length)
-    where = f"dataset {dataset!r}" if dataset is not None else "the store"
+    missing = (
+        f"there is no document {name!r}"
+        if dataset is None
+        else f"the dataset {dataset!r} has no document {name!r}"
+    )
     near = near_names(service, datasets, name)
     meant = f": did you mean {' or '.join(map(repr, near))}?" if near else ""
-    raise NotFoundError(f"there is no document {name!r} in {where}{meant}")
+    raise NotFoundError(f"{missing}{meant}")
 
 
 def near_names(service: Service, datasets: Sequence[str], text: str) -> list[str]:

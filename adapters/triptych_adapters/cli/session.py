@@ -46,7 +46,7 @@ GLOBAL_OPTIONS: dict[str, tuple[Any, Any]] = {
                 "-s",
                 metavar="URL",
                 help="The knowledge base: a path such as ./kb.db, sqlite:///PATH, files:///DIR or "
-                "memory://. By default ./kb.db.",
+                "memory://. By default the nearest one from here upwards, else the user's own.",
                 show_default=False,
                 rich_help_panel=PANEL,
             ),
@@ -182,12 +182,26 @@ def command(
 
         hints = get_type_hints(function, include_extras=True)
         own = list(inspect.signature(function).parameters.values())[1:]
-        options = {each.name: (hints[each.name], each.default) for each in own}
+        options = {
+            each.name: (_completed(each.name, hints[each.name]), each.default) for each in own
+        }
         take_options(run, {**options, **common})
         app.command(name, help=prose(function.__doc__ or ""), epilog=epilog or None)(run)
         return function
 
     return register
+
+
+def _completed(name: str, annotation: Any) -> Any:
+    """``annotation`` with what the shell offers at a Tab, for datasets and documents."""
+    from triptych_adapters.cli import completion
+
+    for info in getattr(annotation, "__metadata__", ()):
+        if name == "dataset":
+            info.autocompletion = completion.complete_dataset
+        elif getattr(info, "metavar", None) == "NAME":
+            info.autocompletion = completion.complete_document
+    return annotation
 
 
 def take_options(function: Callable[..., None], options: Mapping[str, tuple[Any, Any]]) -> None:

@@ -23,6 +23,9 @@ from triptych.sync.tree import Folder, Tree, is_hidden, is_link
 
 __all__ = ["FileStat", "Scan", "Scanner"]
 
+_SETTINGS_FILE = "triptych.toml"
+"""It says how to index, and is nothing to look for."""
+
 _LENIENT_NAMES = sys.platform in ("darwin", "win32")
 
 
@@ -334,6 +337,8 @@ class Scanner:
             return "hidden"
         if self.is_excluded_path(os.path.join(self._root, relative.replace("/", os.sep))):
             return "the store itself"
+        if not is_folder and relative.rpartition("/")[2] == _SETTINGS_FILE:
+            return "settings of Triptych"
         if self._exclude and self._exclude.verdict(os.fsencode(relative), folder=is_folder):
             return "excluded"
         return "ignored" if place.ignores.verdict(relative, folder=is_folder) else ""

@@ -147,7 +147,7 @@ class ExtractiveGenerator:
             made = summarizer.summarize_dataset(source.children)
             texts = {Layer.ABSTRACT: made.abstract, Layer.OVERVIEW: made.overview}
         else:
-            outline = read_outline(document.metadata, document.content)
+            outline = read_outline(document.system.outline, document.content)
             context = summarizer.summarize_code(
                 document.content, name=document.name, parts=outline.parts if outline else ()
             ) or summarizer.summarize_document(
