@@ -49,7 +49,7 @@ def test_status_tells_of_another_embedder_and_of_none(
 ) -> None:
     problems = shell("status", "--embedder", "none", "--json").json["problems"]
     assert len(problems) == 1
-    assert "searched by keyword alone" in problems[0]
+    assert "searched by keyword only" in problems[0]
     shell("put", "docs", "--dataset", "no model", "--embedder", "none")
     assert "rebuild --dataset 'no model'`" in shell("status", "--json").json["problems"][0]
     monkeypatch.setenv("TRIPTYCH_EMBEDER", "local")

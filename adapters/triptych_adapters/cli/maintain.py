@@ -103,7 +103,7 @@ def _given_up(service: Service, scope: str) -> list[str]:
         return []
     return [
         f"no embedder is in use: the {each.vectors} vectors of dataset {each.dataset_id!r}, of "
-        f"{each.config.embed_sig}, are given up, and it is searched by keyword alone"
+        f"{each.config.embed_sig}, are given up, and it is searched by keyword only"
         for each in service.stats()
         if scope in ("", each.dataset_id) and each.vectors and each.config is not None
     ]

@@ -58,7 +58,7 @@ def status(session: Session) -> Exit:
             ("setting", "value", "source"),
             [
                 ("store", str(location), settings.sources.get("url", "default")),
-                ("embedder in use", about["embedder"] or "none: keyword search alone", ""),
+                ("embedder in use", about["embedder"] or "none: keyword search only", ""),
                 *(
                     (each.name, "" if each.value is None else each.value, each.source)
                     for each in settings.explain()

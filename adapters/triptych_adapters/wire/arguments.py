@@ -95,7 +95,7 @@ def check_schema(parameters: Mapping[str, Any]) -> None:
         )
     for name in parameters.get("required", ()):
         if name not in properties:
-            raise ValidationError(f"the required argument {name!r} is none of the properties")
+            raise ValidationError(f"the required argument {name!r} is not one of the properties")
     for name, schema in properties.items():
         _check(f"the argument {name!r}", schema)
         if not schema.get("description"):

@@ -87,7 +87,7 @@ def dataset_checks(
             found.append(
                 (
                     f"has vectors of {stored} and no embedder is in use: it is searched by "
-                    "keyword alone",
+                    "keyword only",
                     "name the embedder it was filled with",
                 )
             )

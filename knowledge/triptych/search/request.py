@@ -181,4 +181,4 @@ def _other_model(mode: str, embed_sig: str, others: Sequence[tuple[str, str]]) -
     )
     if mode == Mode.VECTOR:
         raise ModelMismatchError(message, stored=others[0][1], configured=embed_sig)
-    return f"searched by keyword alone: {message}"
+    return f"searched by keyword only: {message}"
