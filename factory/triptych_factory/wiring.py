@@ -57,6 +57,7 @@ def open_service(
     lock_timeout: float | None = None,
     read_only: bool | None = None,
     history: int | None = None,
+    background_index: bool | None = None,
     create: bool = True,
 ) -> Service:
     """What `triptych.open` does; the arguments and errors are described there."""
@@ -78,6 +79,7 @@ def open_service(
             "lock_timeout": lock_timeout,
             "read_only": read_only,
             "history": history,
+            "background_index": background_index,
         }
     )
     return wire(
