@@ -62,7 +62,7 @@ def open_service(
     postprocessors: Sequence[Postprocessor] = (),
     reranker: Reranker | str | None = None,
     create: bool = True,
-    **settings: str | float | None,
+    **settings: str | float | bool | None,
 ) -> Service:
     """What `triptych.open` does; the arguments and errors are described there.
 

@@ -49,6 +49,7 @@ def open(
     lock_timeout: float | None = None,
     read_only: bool | None = None,
     history: int | None = None,
+    background_index: bool | None = None,
     create: bool = True,
 ) -> Service:
     """Open the knowledge base at ``url``; use it in a ``with`` block, or call its ``close``.
@@ -87,6 +88,8 @@ def open(
         read_only: refuse every write. Default False.
         history: how many old versions of each document are kept beside the current one; 0 keeps
             none. Default 10.
+        background_index: let a second process index what is written in bulk, where there is more
+            than one core. Default True.
         create: whether a store that does not exist yet is made.
 
     Raises:
@@ -115,5 +118,6 @@ def open(
         lock_timeout=lock_timeout,
         read_only=read_only,
         history=history,
+        background_index=background_index,
         create=create,
     )

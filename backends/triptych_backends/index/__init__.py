@@ -18,6 +18,7 @@ from triptych_backends.index.change_log import (
     TextAnalyzer,
     Unit,
 )
+from triptych_backends.index.helper import IndexHelper, available_cores
 from triptych_backends.index.local import LocalIndex, Owners
 from triptych_backends.index.searcher import Filters, LocalSearcher
 
@@ -27,6 +28,7 @@ __all__ = [
     "Field",
     "Filters",
     "IndexConfig",
+    "IndexHelper",
     "LocalIndex",
     "LocalSearcher",
     "LogPosition",
@@ -35,4 +37,5 @@ __all__ = [
     "Scored",
     "TextAnalyzer",
     "Unit",
+    "available_cores",
 ]

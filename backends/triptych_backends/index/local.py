@@ -23,6 +23,7 @@ from triptych_backends.index.change_log import ChangeLog, Field, Scored, TextAna
 from triptych_backends.index.dataset import DatasetIndex
 from triptych_backends.index.folder import Folder
 from triptych_backends.index.health import check_index
+from triptych_backends.index.helper import IndexHelper
 from triptych_backends.index.ranking import RankedUnits, parts_of, rank
 from triptych_backends.index.segment import SegmentReader
 from triptych_backends.index.snapshot import Snapshot, Stats, stats
@@ -44,7 +45,9 @@ class LocalIndex(Closing):
 
     Every search first replays the changes that it has not seen: what was committed before the
     search began is found. Thread-safe. `path` is the folder that the index may use, and that may
-    be deleted at any time; None keeps all in memory.
+    be deleted at any time; None keeps all in memory. A `helper` publishes there during bulk writes
+    (see `written`). With `keeps_words`, what a batch taught is
+    kept for the next one, which takes memory.
     """
 
     def __init__(
@@ -53,10 +56,14 @@ class LocalIndex(Closing):
         path: Path | None = None,
         *,
         analyzers: Callable[[str], TextAnalyzer] = get_analyzer,
+        helper: IndexHelper | None = None,
+        keeps_words: bool = False,
     ) -> None:
         self._feed = feed
         self._path = path
         self._analyzers = analyzers
+        self._helper = helper
+        self._keeps_words = keeps_words
         self._begin()
 
     def bm25(
@@ -192,15 +199,26 @@ class LocalIndex(Closing):
             return rank(found, limit)
         return []
 
-    def publish(self, dataset: str | None = None) -> None:
+    def publish(self, dataset: str | None = None) -> bool:
         """Merge the delta of one dataset, or of all, and write it to the folder.
 
-        Happens by itself in a thread of its own when a delta has grown, and in `close`.
+        Happens by itself in a thread of its own when a delta has grown, and in `close`. False
+        where another process was at it, or the folder cannot be written.
         """
         self._fresh([dataset] if dataset is not None else list(self._datasets))
+        done = True
         for name, index in list(self._datasets.items()):
             if dataset is None or name == dataset:
-                index.publish()
+                done &= index.publish() or not index.pending
+        return done
+
+    def written(self, dataset: str, chunks: int) -> None:
+        """Take note that so many chunks of a dataset were committed by this process.
+
+        When many have been, and nobody searches them, the helper begins to publish them.
+        """
+        if self._helper is not None:
+            self._helper.written(dataset, chunks)
 
     def stats(self, dataset: str) -> Stats:
         """What the index of a dataset is made of now."""
@@ -213,6 +231,11 @@ class LocalIndex(Closing):
             return HealthCheck(name="index", status="ok", detail=f"{dataset!r} is kept in memory")
         folder = Folder(_place(self._path, dataset), dataset)
         return check_index(dataset, folder, self._feed, self._analyzers, writes=writes)
+
+    @property
+    def helper_process(self) -> int | None:
+        """The id of the helper process that runs now, None without one."""
+        return None if self._helper is None else self._helper.process_id
 
     @property
     def feed(self) -> ChangeLog:
@@ -237,6 +260,7 @@ class LocalIndex(Closing):
         Raises OSError when the files cannot be removed.
         """
         index = self._dataset(dataset)
+        self._stop_helper()
         with self._lock:
             self._datasets.pop(dataset, None)
         index.drop()
@@ -253,6 +277,8 @@ class LocalIndex(Closing):
         for name in dict.fromkeys(datasets):
             index = self._dataset(name)
             before = index.snapshot
+            if self._helper is not None and (before is None or not before.is_at(head)):
+                self._helper.searched(name)
             found[name] = index.fresh(head)
             if found[name] is not before and index.commit_due:
                 self._publish_soon(index)
@@ -266,7 +292,9 @@ class LocalIndex(Closing):
         if index is None:
             with self._lock:
                 folder = None if self._path is None else Folder(_place(self._path, name), name)
-                made = DatasetIndex(name, self._feed, self._analyzers, folder)
+                made = DatasetIndex(
+                    name, self._feed, self._analyzers, folder, keeps_words=self._keeps_words
+                )
                 index = self._datasets.setdefault(name, made)
         return index
 
@@ -303,6 +331,7 @@ class LocalIndex(Closing):
         """
         if self._process != os.getpid():
             return
+        self._stop_helper()
         with self._lock:
             datasets, self._datasets = list(self._datasets.values()), {}
             publisher, self._publisher = self._publisher, None
@@ -313,6 +342,11 @@ class LocalIndex(Closing):
                 if index.pending >= PUBLISH_AT_CLOSE:
                     index.publish()
         self._cores.close()
+
+    def _stop_helper(self) -> None:
+        """No file is written behind a caller who removes, or leaves, the folder."""
+        if self._helper is not None:
+            self._helper.stop()
 
 
 def _place(path: Path, dataset: str) -> Path:
