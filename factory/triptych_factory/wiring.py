@@ -6,6 +6,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
+import attrs
+
 from triptych.chunking import ChunkConfig, ChunkerSet, MarkdownChunker, default_chunkers
 from triptych.contracts import (
     LLM,
@@ -16,6 +18,7 @@ from triptych.contracts import (
     Ranker,
     Reranker,
     Retriever,
+    Store,
 )
 from triptych.errors import ValidationError
 from triptych.parsing import FileParsers
@@ -28,6 +31,7 @@ from triptych_factory.llms import build_llm
 from triptych_factory.locations import parse_location
 from triptych_factory.rankers import build_ranker, build_reranker
 from triptych_factory.settings import Settings
+from triptych_factory.stored_model import recall_embedder, stored_signature
 
 __all__ = ["every_format", "open_service", "wire"]
 
@@ -106,17 +110,23 @@ def wire(
     postprocessors: Sequence[Postprocessor] = (),
     reranker: Reranker | None = None,
     create: bool = True,
+    dataset_id: str = "",
+    fill: bool = False,
 ) -> Service:
     """A Service over the store and with the models that ``settings`` name.
 
+    The embedder "auto" is the one that the store was filled with, or ``dataset_id`` where it is
+    given; one that was filled without any is searched by keyword. A store without documents gets
+    "local" where it is installed, and so does one without vectors if ``fill`` asks for them.
+
     ``embedder``, ``llm``, ``chunkers``, ``ranker`` and ``reranker`` take the place of those they
-    name. ``create`` says
-    whether a store that does not exist yet is made. The Service closes the store, and the models
-    that were made here.
+    name. ``create`` says whether a store that does not exist yet is made. The Service closes the
+    store, and the models that were made here.
     """
     location = parse_location(settings.url)
     # The models come first: a misspelt one must not leave an empty store behind.
-    chosen = _embedder(settings) if embedder is None else embedder
+    by_store = embedder is None and settings.embedder == "auto"
+    chosen = embedder if by_store or embedder is not None else _embedder(settings)
     writer = _llm(settings) if llm is None else llm
     judge = build_reranker(settings.reranker) if reranker is None else reranker
     options = ServiceOptions(
@@ -132,6 +142,13 @@ def wire(
         outliner=_outline,
     )
     store = open_store(location, settings, create=create)
+    if by_store:
+        try:
+            chosen = _of_store(store, settings, dataset_id, fill)
+            options = attrs.evolve(options, embedder=chosen)
+        except BaseException:
+            store.close()
+            raise
 
     models: list[tuple[object, object]] = [
         (chosen, embedder),
@@ -157,6 +174,16 @@ def _outline(name: str, content: str) -> str | None:
     from triptych_backends.parsing.outliner import outline_of
 
     return outline_of(name, content)
+
+
+def _of_store(store: Store, settings: Settings, dataset_id: str, fill: bool) -> Embedder | None:
+    """The embedder that a store was filled with; the default for one that is empty."""
+    signature = stored_signature(store, dataset_id)
+    if signature is None or (fill and not signature):
+        return _embedder(settings)
+    if not signature:
+        return None
+    return recall_embedder(signature, concurrency=settings.embed_concurrency)
 
 
 def _embedder(settings: Settings) -> Embedder | None:

@@ -82,7 +82,7 @@ def context(
         fresh_only=fresh_only,
     )
     layers = [str(each) for each in layer or LayerChoice]
-    with session.service() as service:
+    with session.service(dataset=asked.dataset_id, tells=True) as service:
         pack = service.context(asked, budget, format=str(format), layers=layers)
     output = session.output
     for warning in pack.warnings:

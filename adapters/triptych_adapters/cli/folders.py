@@ -264,7 +264,8 @@ class Folders:
         exists = store_exists(parse_location(settings.url))
         new = dry and not exists and bool(self.paths)
         opening = attrs.evolve(settings, url="memory://", sources={}) if new else settings
-        with wire(opening, create=bool(self.paths) and not dry) as service:
+        create = bool(self.paths) and not dry
+        with wire(opening, create=create, dataset_id=self.dataset or "") as service:
             remembered = None
             if service.capabilities.settings is not None or add:
                 remembered = remembered_roots(service, opening)
@@ -285,6 +286,8 @@ class Folders:
                 options,
             )
             yield Syncing(directory=directory, remembered=remembered, settings=settings)
+            if not dry:
+                session.tell_keyword_only(service, settings)
 
 
 @attrs.frozen(kw_only=True)

@@ -99,7 +99,7 @@ def search(
     settings = session.settings(
         llm="none", ranker=None if ranker is None else str(ranker), reranker=reranker
     )
-    with session.service(settings=settings) as service:
+    with session.service(settings=settings, dataset=asked.dataset_id, tells=True) as service:
         result = service.search_documents(asked) if documents else service.search(asked)
     output = session.output
     for warning in result.warnings:
