@@ -115,7 +115,8 @@ class Settings:
     Attributes:
         url: the store. By default the nearest one in the current directory or above it, else
             the user's own.
-        embedder: an embedder's name; "auto" is "local" where it is installed, else none.
+        embedder: an embedder's name; "auto" is the one that the store was filled with, and for a
+            store without documents "local" where it is installed, else none.
         language: the analyzer's language for datasets made from now on.
         chunk_size: the most code points of a chunk; None for each chunker's own default.
         chunk_overlap: the code points a chunk repeats of the one before it; None likewise.

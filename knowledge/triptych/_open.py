@@ -65,8 +65,9 @@ def open(
             ``kb.db``), else the user's own.
         embedder: a name (``"local"``, ``"local-multilingual"``, ``"hash"``, or a provider and its
             model, ``"ollama:nomic-embed-text"``), an `Embedder`, or None for keyword search
-            alone. ``"auto"`` takes what the settings name, else ``"local"`` where the extra
-            ``local`` is installed, else none.
+            alone. ``"auto"`` takes what the settings name, else the one that the store was
+            filled with, which may be none; for a store without documents ``"local"`` where the
+            extra ``local`` is installed, else none.
         llm: what writes layers, for a `LayerBuilder`: a provider and its model
             (``"ollama:llama3.2"``, ``"openai:gpt-4o-mini"``, ``"anthropic:claude-haiku-4-5"``),
             an `LLM`, or None. ``"auto"`` takes what the settings name, else none.

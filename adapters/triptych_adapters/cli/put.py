@@ -115,7 +115,7 @@ def put(
         if files.failed:
             raise files.failed[0].error
     with (
-        session.service(create=True) as service,
+        session.service(create=True, dataset=dataset, tells=True) as service,
         shown(session.output, "documents", total=len(files) or None) as progress,
     ):
         if not alone:

@@ -65,6 +65,8 @@ class Writer:
     def check_config(self, dataset_id: str) -> None:
         """Make sure that the dataset is configured as this Service is, setting it if it is new.
 
+        One that has no vectors yet takes on this Service's embedder: that is not another model.
+
         Raises:
             ModelMismatchError, ConflictError: it is configured otherwise, and not empty.
         """
@@ -73,7 +75,12 @@ class Writer:
             wanted = self._wanted(stored)
             if stored == wanted:
                 return
-            if stored is not None and self._documents.list(dataset_id, limit=1):
+            no_vectors_yet = attrs.evolve(wanted, embed_sig="")
+            if (
+                stored is not None
+                and stored != no_vectors_yet
+                and self._documents.list(dataset_id, limit=1)
+            ):
                 raise self._mismatch(dataset_id, stored)
             if self._chunks.configure(dataset_id, wanted, expected=stored):
                 return
@@ -115,16 +122,17 @@ class Writer:
         self, dataset_id: str, stored: DatasetConfig, left: str = "nothing was written"
     ) -> TriptychError:
         remedy = (
-            f"run rebuild(dataset_id={dataset_id!r}) to derive it again, or open the store "
-            "with the settings it was filled with"
+            "rebuild the dataset to derive it again with these settings, or open the store with "
+            "those it was filled with"
         )
         if stored.embed_sig != self._deriver.embed_sig:
+            used = self._deriver.embed_sig
+            here = f"embeds with {used!r}" if used else "was opened without an embedder"
             return ModelMismatchError(
-                f"the dataset {dataset_id!r} holds vectors of {stored.embed_sig or 'no model'!r} "
-                f"and this knowledge base embeds with {self._deriver.embed_sig or 'no model'!r}: "
-                f"{left}; {remedy}",
+                f"the dataset {dataset_id!r} holds vectors of {stored.embed_sig!r} and this "
+                f"knowledge base {here}: {left}; {remedy}",
                 stored=stored.embed_sig,
-                configured=self._deriver.embed_sig,
+                configured=used,
             )
         return ConflictError(
             f"the dataset {dataset_id!r} was chunked as {stored.chunker_sig!r} and this "

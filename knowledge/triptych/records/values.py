@@ -34,8 +34,9 @@ __all__ = [
 Vector = NDArray[np.float32]
 """A float32 array of shape (dimension,)."""
 
-StaleReason = Literal["source", "chunker", "prompt", "embedder", "input"]
-"""Why a derived thing is stale: what it was made from, or with, has changed since."""
+StaleReason = Literal["source", "chunker", "prompt", "embedder", "input", "vector"]
+"""What has changed since a derived thing was made. "embedder" is another model's vectors; "vector"
+means that nothing has changed, and that vectors are still to come."""
 
 EmbedKind = Literal["document", "query"]
 """What a text is to an embedder: a passage that is stored, or a question."""
