@@ -45,7 +45,7 @@ class NodeDataset:
 
     Attributes:
         dataset_id: its id.
-        top_k: the most hits from it; None for the node's own.
+        top_k: the maximum number of hits from it; None for the node's own.
         state_key: a key of the state under which the node adds this dataset's hits as well;
             None for none.
     """

@@ -81,5 +81,5 @@ def store_exists(location: Location) -> bool:
     """Whether there is a store at ``location``; one in memory always is."""
     if location.path is None:
         return True
-    # A folder that holds files is no store yet.
+    # A folder that holds files is not a store yet.
     return (location.path / ".triptych" if location.scheme == "files" else location.path).exists()

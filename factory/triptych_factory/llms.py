@@ -105,8 +105,8 @@ def build_llm(
     if not isinstance(llm, str):
         if isinstance(llm, type) or not callable(getattr(llm, "generate", None)):
             raise ValidationError(
-                f"{llm!r} is no language model: give a name ({_names()}), None, or an object with "
-                "signature, generate and stream"
+                f"{llm!r} is not a language model: give a name ({_names()}), None, or an object "
+                "with signature, generate and stream"
             )
         return llm
     provider, model = _known(llm)

@@ -157,7 +157,7 @@ def _folder(url: str, rest: str) -> Path:
         rest = rest[1:]
     path = _at_home(rest, url)
     if path == Path(path.anchor or "."):
-        raise ValidationError(f"{_told(url)} is no folder for a store alone: name one in it")
+        raise ValidationError(f"{_told(url)} is not a folder for a store alone: name one in it")
     path = _looked_up(path, url)
     if path.is_file():
         raise ValidationError(

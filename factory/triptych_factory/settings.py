@@ -130,7 +130,7 @@ class Settings:
         llm_api_key: its key; None for the provider's own variable. Shown nowhere.
         llm_context: the tokens that a prompt and its answer may take.
         llm_concurrency: how many calls of it may be under way at a time.
-        sources: where each value that is no default comes from.
+        sources: where each value that is not a default comes from.
     """
 
     url: str = attrs.field(

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 import attrs
 
+from triptych._internal.plurals import counted
 from triptych.diagnostics import Check, FindingCollector
 from triptych.parsing import FileParsers
 from triptych.records import DoctorReport
 from triptych.service import Service
-from triptych.sync import DirectorySync, SyncOptions, SyncRoot
+from triptych.sync import DirectorySync, RememberedRoots, SyncOptions, SyncRoot
 from triptych.sync.state import broken_states
 from triptych_factory.locations import parse_location, state_folder, store_paths
 from triptych_factory.settings import Settings
@@ -20,6 +21,7 @@ __all__ = [
     "SYNC_STATE",
     "directory_sync",
     "examined_syncs",
+    "remembered_roots",
 ]
 
 SYNC_STATE = Check(
@@ -43,14 +45,37 @@ def directory_sync(
     Its state is kept beside the store, and the store is left out where it lies below a root.
     """
     location = parse_location(settings.url)
-    options = options or SyncOptions()
+    own = store_paths(location)
+
+    def without_store(options: SyncOptions) -> SyncOptions:
+        return attrs.evolve(options, exclude_paths=(*options.exclude_paths, *own))
+
     return DirectorySync(
         service,
-        roots,
-        attrs.evolve(options, exclude_paths=(*options.exclude_paths, *store_paths(location))),
+        [
+            attrs.evolve(root, options=without_store(root.options)) if root.options else root
+            for root in roots
+        ],
+        without_store(options or SyncOptions()),
         parser=parser,
         state=state_folder(location),
     )
+
+
+def remembered_roots(service: Service, settings: Settings) -> RememberedRoots:
+    """The folders that the store remembers to which ``settings`` were wired.
+
+    Those that lie beside the store, or below that place, move along with it. A store in a folder
+    ``.triptych`` counts as lying where that folder is.
+
+    Raises:
+        NotAvailableError: the store keeps no settings.
+    """
+    path = parse_location(settings.url).path
+    base = None if path is None else path.parent
+    if base is not None and base.name == ".triptych":
+        base = base.parent
+    return RememberedRoots(service.capabilities.settings, base)
 
 
 def examined_syncs(report: DoctorReport, settings: Settings, *, repair: bool) -> DoctorReport:
@@ -70,5 +95,5 @@ def examined_syncs(report: DoctorReport, settings: Settings, *, repair: bool) ->
     return attrs.evolve(
         report,
         repaired=(*report.repaired, *tally.findings()),
-        actions=(*report.actions, f"removed {len(broken)} files of syncs' state"),
+        actions=(*report.actions, f"removed {counted(len(broken), 'file')} of syncs' state"),
     )

@@ -55,44 +55,38 @@ def open_service(
     *,
     embedder: Embedder | str | None = "auto",
     llm: LLM | str | None = "auto",
-    language: str | None = None,
-    chunk_size: int | None = None,
-    chunk_overlap: int | None = None,
     chunkers: ChunkerSet | None = None,
-    embed_concurrency: int | None = None,
     ranker: Ranker | str | None = None,
     retrievers: Sequence[Retriever] = (),
     rewriter: QueryRewriter | None = None,
     postprocessors: Sequence[Postprocessor] = (),
     reranker: Reranker | str | None = None,
-    lock_timeout: float | None = None,
-    read_only: bool | None = None,
-    history: int | None = None,
     create: bool = True,
+    **settings: str | float | None,
 ) -> Service:
-    """What `triptych.open` does; the arguments and errors are described there."""
-    if chunkers is not None and (chunk_size, chunk_overlap) != (None, None):
+    """What `triptych.open` does; the arguments and errors are described there.
+
+    ``settings`` are those of its arguments that are settings under the same name.
+    """
+    if chunkers is not None and (settings.get("chunk_size"), settings.get("chunk_overlap")) != (
+        None,
+        None,
+    ):
         raise ValidationError(
             "chunkers have their own sizes: give chunkers, or chunk_size and chunk_overlap"
         )
-    settings = Settings.resolve(
+    resolved = Settings.resolve(
         {
+            **settings,
             "url": _text_of(url),
             "embedder": _name_of(embedder),
             "llm": _name_of(llm),
-            "language": language,
-            "chunk_size": chunk_size,
-            "chunk_overlap": chunk_overlap,
-            "embed_concurrency": embed_concurrency,
             "ranker": ranker if isinstance(ranker, str) else None,
             "reranker": reranker if isinstance(reranker, str) else None,
-            "lock_timeout": lock_timeout,
-            "read_only": read_only,
-            "history": history,
         }
     )
     return wire(
-        settings,
+        resolved,
         embedder=None if isinstance(embedder, str) else embedder,
         llm=None if isinstance(llm, str) else llm,
         chunkers=chunkers,

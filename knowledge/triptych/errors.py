@@ -17,6 +17,7 @@
     │   ├── ProviderSetupError
     │   └── UnusableAnswerError
     ├── DerivationError         the source is stored; chunks, vectors or layers are not
+    ├── DeletionHeldError       a sync would delete most documents of a folder: confirm it
     ├── BudgetExceededError     a ceiling on calls, tokens or cost was reached
     └── CancelledError          a deadline passed or the caller cancelled
 
@@ -37,6 +38,7 @@ __all__ = [
     "CancelledError",
     "ConflictError",
     "CorruptStoreError",
+    "DeletionHeldError",
     "DerivationError",
     "ModelMismatchError",
     "NotAvailableError",
@@ -176,6 +178,18 @@ class DerivationError(TriptychError):
         super().__init__(message)
         self.document = document
         self.partial = partial
+
+
+class DeletionHeldError(TriptychError):
+    """A sync would have deleted more than half of a folder's documents, and deleted none of them.
+
+    ``names`` are the documents whose files are gone, of the ``documents`` that the folder has.
+    """
+
+    def __init__(self, message: str, *, names: Sequence[str] = (), documents: int = 0) -> None:
+        super().__init__(message)
+        self.names: tuple[str, ...] = tuple(names)
+        self.documents = documents
 
 
 class BudgetExceededError(TriptychError):

@@ -294,12 +294,12 @@ def check_widths(
 ) -> dict[str, int]:
     """The dataset's ``widths``, by embedding space, once ``vectors`` are stored as well.
 
-    To be asked after a write is found to be allowed: what is refused is not looked at. The
+    Call this only after the write has been allowed; rejected writes are not checked. The
     vectors of chunks and of layers count alike, and a space keeps its width until the dataset
     is deleted.
 
     Args:
-        vectors: each with its space; None, the vector of what has none, is passed over.
+        vectors: each with its space; None, the vector of what has none, is skipped.
 
     Raises:
         ModelMismatchError: one is not as wide as its space's others.

@@ -6,11 +6,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import attrs
 
+from triptych._internal.closing import Closing
 from triptych._internal.progress import ProgressCallback
 from triptych.chunking import ChunkerSet, Outliner, default_chunkers
 from triptych.context.pack import ContextPack
@@ -134,13 +134,13 @@ class ServiceOptions:
                 )
         if self.llm is not None and not callable(getattr(self.llm, "generate", None)):
             raise ValidationError(
-                f"{self.llm!r} is no language model: give an object with signature, generate and "
-                "stream"
+                f"{self.llm!r} is not a language model: give an object with signature, generate "
+                "and stream"
             )
         _check_language(self.language)
 
 
-class Service:
+class Service(Closing):
     """A knowledge base: documents in, versioned and derived; the right text out.
 
     Thread-safe. Close it, or use it as a context manager.
@@ -246,7 +246,7 @@ class Service:
                 dataset is chunked under another configuration: rebuild it first.
             ModelMismatchError: the dataset holds vectors of another model. Nothing was stored.
             DerivationError: the document is stored, but could not be chunked, embedded or
-                swapped in; the old chunks keep serving, told stale. Put again, or rebuild.
+                swapped in; the old chunks keep serving, marked stale. Put again, or rebuild.
         """
         self._open()
         check_identifier(dataset_id, "dataset_id")
@@ -689,9 +689,9 @@ class Service:
 
         The rebuild of a dataset, or of everything, is also how a new chunker or embedder is
         taken on: the dataset's configuration becomes this Service's. ``scope`` can name several
-        documents, which ``doc_name`` cannot; no ``progress`` is told then. One's failure
-        is in the report and holds up no other. Layers are not made here, but those of another
-        embedder are embedded again, as they are. What has lost its source is removed.
+        documents, which ``doc_name`` cannot; ``progress`` is not called then. A document that fails
+        is in the report, and the others are rebuilt. Layers are not made here, but those of another
+        embedder are embedded again, unchanged. What has lost its source is removed.
 
         What is stale is embedded by up to ``options.embed_concurrency`` calls at a time, and
         committed page by page: a rebuild that was cut off goes on where it stopped.
@@ -808,19 +808,6 @@ class Service:
         finally:
             if self._on_close is not None:
                 self._on_close()
-
-    def __enter__(self) -> Service:
-        """The Service itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close."""
-        self.close()
 
     def _open(self) -> None:
         if self._closed:

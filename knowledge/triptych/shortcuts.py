@@ -47,7 +47,7 @@ Store: TypeAlias = Service | str | os.PathLike[str] | None
 @attrs.frozen(kw_only=True, slots=True)
 class IngestReport(PutReport):
     """What a folder gave: a `PutReport`, whose ``failed`` has the files that could not be read
-    too, what was passed over, and remarks on files that were read (a guessed encoding)."""
+    too, what was skipped, and remarks on files that were read (a guessed encoding)."""
 
     skipped: tuple[Skipped, ...] = ()
     notes: tuple[str, ...] = ()

@@ -20,7 +20,7 @@ from triptych.text import corpus_stats, score_text
 
 BENCH = Path(__file__).parents[2] / "bench"
 
-# The harness is no installed package: it is imported from where it stands.
+# The harness is not an installed package: it is imported from where it stands.
 sys.path.insert(0, str(BENCH))
 corpora = import_module("harness.corpus")
 oracle = import_module("harness.oracle")

@@ -164,7 +164,7 @@ def test_stale_layers_that_stay_are_reported(shell: Shell, server: ProviderServe
     shell("put", "docs")
     for what in ("plan", "build"):
         told = shell("layers", what, "--llm", "none").err
-        assert "2 layers were made by another model and stale: kept (top.md)" in told
+        assert "2 stale layers by another model kept (top.md)" in told
         assert "fresh" not in told
 
 

@@ -118,7 +118,7 @@ def test_one_bad_file_alone_is_an_error(shell: Shell) -> None:
     shell.write("latin.txt", b"\xff\xfea")
     ran = shell("put", "latin.txt")
     assert ran.code == 2
-    assert ran.err.startswith("error: 'latin.txt' begins as UTF-16 text and is none (byte 2)")
+    assert ran.err.startswith("error: 'latin.txt' begins as UTF-16 text and is damaged at byte 2")
 
 
 @pytest.mark.parametrize("stdin", [False, True])
@@ -199,7 +199,7 @@ def test_what_is_skipped_in_a_folder_is_reported(shell: Shell) -> None:
         {"name": "logo.png", "reason": "ends in .png"},
     ]
     said = shell("put", "docs").err
-    assert "passed over deep/Makefile (has no ending), logo.png (ends in .png)" in said
+    assert "skipped deep/Makefile (has no ending), logo.png (ends in .png)" in said
     assert "hidden" not in said
 
 

@@ -191,6 +191,7 @@ def test_every_error_of_triptych_has_its_exit_code() -> None:
         "UnusableAnswerError": Exit.MODEL,
         "ProviderSetupError": Exit.MODEL,
         "DerivationError": Exit.MODEL,
+        "DeletionHeldError": Exit.CONFLICT,
         "BudgetExceededError": Exit.MODEL,
         "CancelledError": Exit.FAILED,
         "TriptychError": Exit.FAILED,

@@ -136,10 +136,10 @@ BREAKS = {
         "documents.unreadable", beyond=True),
     "chunk of another type": broken(
         f"UPDATE chunk SET content = 'text' WHERE document_id = {A}", "chunks.unreadable"),
-    "content is no text": broken(
+    "content is not text": broken(
         f"UPDATE document SET content = x'ff00' WHERE id = {A}",
         "documents.unreadable", beyond=True),
-    "metadata is no JSON": broken(
+    "metadata is not JSON": broken(
         f"UPDATE document SET metadata = 'x' WHERE id = {A}",
         "metadata.unreadable", beyond=True),
     "size": broken(f"UPDATE document SET size = 1 WHERE id = {A}", "documents.digests"),
@@ -194,7 +194,7 @@ BREAKS = {
         "DELETE FROM vector WHERE id IN (SELECT vector_id FROM layer)",
         "orphans.layer.vector_id"),
     "space": broken("DELETE FROM space", "orphans.vector.space_id"),
-    "layer is no text": broken(
+    "layer is not text": broken(
         "UPDATE layer SET content = x'ff' WHERE doc_name = 'a.md'",
         "layers.unreadable", beyond=True),
     "vector of another space": broken(
@@ -265,7 +265,7 @@ def test_what_is_broken_is_found_and_repaired(path: Path, name: str) -> None:
         left = [str(each) for each in repaired.findings]
         if case.beyond:
             assert names(repaired) & case.checks, left
-            assert all(not each.mendable for each in repaired.findings), left
+            assert all(not each.repairable for each in repaired.findings), left
         else:
             assert repaired.findings == (), (left, repaired.actions)
             assert {each.check for each in repaired.repaired} >= case.checks

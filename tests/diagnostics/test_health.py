@@ -167,7 +167,7 @@ def test_stale_documents_and_another_model_are_warnings(path: Path, kb: Service)
         assert health.ok
         assert [check.status for check in health.problems] == ["warning", "warning"]
         assert "vectors of fake/1, not of other/1" in str(health.problems[0])
-        assert "1 of 1 documents stale" in str(health.problems[1])
+        assert "1 of 1 document stale" in str(health.problems[1])
 
 
 def test_a_damaged_index_is_reported_and_repaired_by_the_next_search(path: Path) -> None:

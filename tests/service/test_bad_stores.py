@@ -112,7 +112,7 @@ def test_a_lost_clock_is_damage_to_writers_too(path: Path) -> None:
 def test_what_is_no_database_is_told_apart_from_damage(tmp_path: Path) -> None:
     path = tmp_path / "notes.md"
     path.write_text("# Notes\n" * 100)
-    with pytest.raises(CorruptStoreError, match=r"no SQLite database.*check the path"):
+    with pytest.raises(CorruptStoreError, match=r"not an SQLite database.*check the path"):
         triptych.open(path, embedder="hash")
     assert path.read_text() == "# Notes\n" * 100
 

@@ -79,7 +79,7 @@ def age_files(folder: Path, *, derived: bool = True) -> None:
 
 def age_json(path: Path) -> None:
     """Give the file of `examples/json_store.py` its old form."""
-    state = json.loads(path.read_text())
+    state = json.loads(path.read_text())["datasets"]
     for dataset in state.values():
         for document in dataset["documents"].values():
             document.update(_old_document(document))

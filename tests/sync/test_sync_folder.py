@@ -346,7 +346,7 @@ def test_roots_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
         one = SyncRoot(path=tmp_path, dataset_id="d")
         with pytest.raises(ValidationError, match="one key"):
             DirectorySync(kb, [one, SyncRoot(path=tmp_path, dataset_id="d", prefix="p/")])
-        with pytest.raises(ValidationError, match="no folder"):
+        with pytest.raises(ValidationError, match="not a folder"):
             DirectorySync(kb, [])
         with pytest.raises(NotFoundError):
             DirectorySync(kb, [one]).rebuild(RebuildScope(dataset_id="other"))
@@ -599,7 +599,7 @@ def test_the_last_good_version_of_a_file_that_fails_is_derived_if_it_was_not(des
     )
     file.write_text("FAIL")
     (behind,) = desk.kb.health().problems
-    assert "1 of 1 documents stale" in behind.detail
+    assert "1 of 1 document stale" in behind.detail
     plan = desk.syncing(parser=PickyParser()).plan()
     report = desk.syncing(parser=PickyParser()).sync()
     assert plan.repaired == ("a.md",)

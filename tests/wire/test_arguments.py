@@ -52,7 +52,7 @@ def test_defaults_are_filled_in_and_the_rest_is_left_out() -> None:
 def test_arguments_may_be_json_text() -> None:
     assert read('{"query": "tea", "top_k": 3}') == {"query": "tea", "top_k": 3}
     for text in ("", "tea", '{"query": ', "[" * 100_000):
-        assert "no JSON" in refusal(text)
+        assert "not JSON" in refusal(text)
     assert "one JSON object, not [1]" in refusal("[1]")
     assert "one JSON object, not null" in refusal(None)
 

@@ -19,6 +19,7 @@ __all__ = ["COMMANDS", "LazyGroup"]
 _MODULES = {
     "init": ("init",),
     "put": ("put",),
+    "roots": ("add", "roots", "remove"),
     "sync": ("sync",),
     "watch": ("watch",),
     "search": ("search",),

@@ -67,6 +67,7 @@ def context(
     Passages, abstracts and overviews are mixed, the best first and the second best last.
     Headers and citations count against the budget. Nothing found prints nothing of a document.
     """
+    from triptych._internal.plurals import counted
     from triptych_adapters.cli.output import visible
     from triptych_adapters.wire.schema import to_json
 
@@ -88,6 +89,5 @@ def context(
         output.emit(to_json(pack))
         return
     output.write(visible(pack.render()))
-    count = len(pack.pieces)
-    pieces = "1 piece" if count == 1 else f"{count} pieces"
+    pieces = counted(len(pack.pieces), "piece")
     output.note(f"{pieces}, {pack.tokens} of {budget} tokens ({pack.counter})")

@@ -54,7 +54,7 @@ Metrics = Annotated[
     typer.Option(
         "--metrics",
         metavar="NAMES",
-        help="The metrics to show, parted by commas, such as ndcg@10,mrr. Without it: the usual.",
+        help="Metrics to show, separated by commas, such as ndcg@10,mrr.",
         show_default=False,
     ),
 ]
@@ -119,7 +119,7 @@ def retrieval(
         typer.Option(
             "--modes",
             metavar="MODES",
-            help="bm25, vector, hybrid, parted by commas. Without it: all that can be served.",
+            help="bm25, vector, hybrid, separated by commas. Without it: all that can be served.",
             show_default=False,
         ),
     ] = None,
@@ -137,7 +137,7 @@ def retrieval(
         typer.Option("--budgets", metavar="TOKENS", help="For the share of evidence in chunks."),
     ] = "500,1000,2000,4000",
     least_grade: Annotated[
-        int, typer.Option("--least-grade", help="The grade from which something is relevant.")
+        int, typer.Option("--least-grade", help="Lowest grade that counts as relevant.")
     ] = 1,
     metrics: Metrics = None,
     written: Output = None,
@@ -232,7 +232,7 @@ def compare(
         typer.Option(
             "--modes",
             metavar="MODES",
-            help="Parted by commas; bm25:hybrid compares one mode of A with another of B. "
+            help="Separated by commas; bm25:hybrid compares one mode of A with another of B. "
             "Without it: each mode that both have.",
             show_default=False,
         ),
@@ -333,4 +333,6 @@ def _numbers(text: str, option: str) -> list[int]:
     try:
         return [int(each) for each in _names(text)]
     except ValueError:
-        raise ValidationError(f"{option} {text!r} is not whole numbers parted by commas") from None
+        raise ValidationError(
+            f"{option} {text!r} is not whole numbers separated by commas"
+        ) from None

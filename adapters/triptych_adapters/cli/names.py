@@ -79,7 +79,7 @@ def find_document(
         datasets = [dataset]
     name, line, count = read_place(text)
     asked = [(text, None, None), (name, line, count)]
-    asked += [(each, line, count) for each in _names_of_file(settings, name)]
+    asked += [(each, line, count) for each in _names_of_file(service, settings, name)]
     for candidate, start, length in dict.fromkeys(asked):
         holding = [each for each in datasets if service.documents.get_info(each, candidate)]
         if len(holding) > 1:
@@ -124,7 +124,7 @@ def _last_part(name: str) -> str:
     return name.rpartition("/")[2]
 
 
-def _names_of_file(settings: Settings, text: str) -> list[str]:
+def _names_of_file(service: Service, settings: Settings, text: str) -> list[str]:
     """The names that a file on disk has below the folders that were synced."""
     from triptych_factory.synced_folders import synced_folders
 
@@ -133,6 +133,6 @@ def _names_of_file(settings: Settings, text: str) -> list[str]:
         return []
     return [
         prefix + path.relative_to(folder).as_posix()
-        for folder, prefix in synced_folders(settings).values()
+        for folder, prefix in synced_folders(service).values()
         if path.is_relative_to(folder)
     ]

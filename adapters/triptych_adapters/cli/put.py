@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from triptych.sync import FileSet
 
 _SHOWN = 5
-"""How many of the files that were passed over a remark names."""
+"""How many skipped files a remark names."""
 
 
 def register(app: typer.Typer) -> None:
@@ -69,10 +69,9 @@ def put(
 
     From a directory it takes the files of every format that has a parser (Markdown, text, HTML,
     source code, notebooks, tables, PDF, office files, …) at any depth, each named by its path from
-    there, as sync does. Left out is what is hidden, binary, ignored by a .gitignore or
-    .triptychignore, or in a folder of installed or generated files, such as node_modules or a
-    virtual environment. A file that is named itself is always tried. Unchanged documents cost
-    nothing.
+    there, as sync does. Hidden, binary and ignored files (.gitignore, .triptychignore) are
+    skipped, and so are folders of installed or generated files, such as node_modules or a virtual
+    environment. A file that you name yourself is always tried. Unchanged documents cost nothing.
     """
     import attrs
 
@@ -93,7 +92,7 @@ def put(
         raise ValidationError("--name names a single file: give one file with it")
     parser = default_parser()
     store = store_paths(parse_location(session.settings().url))
-    options = SyncOptions(all_folders=all_folders, exclude_paths=store)
+    options = SyncOptions(all_folders=bool(all_folders), exclude_paths=store)
     files = FileSet(dataset, parser=parser, options=options)
     alone = from_stdin or (len(paths) == 1 and not paths[0].is_dir())
     if not from_stdin:
@@ -162,7 +161,7 @@ def _tell(
     if seen:
         some = ", ".join(f"{each.name} ({each.reason})" for each in seen[:_SHOWN])
         more = f" and {len(seen) - _SHOWN} more" if len(seen) > _SHOWN else ""
-        output.note(f"passed over {some}{more}; a file that is named itself is always taken")
+        output.note(f"skipped {some}{more}; name a file to put it anyway")
     if output.as_json:
         output.emit({"dataset": dataset, **fields, "skipped": to_json(skipped), "notes": notes})
     elif not output.quiet:

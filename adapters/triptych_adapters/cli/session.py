@@ -1,6 +1,6 @@
 """What every command shares: the global options, the opened Service, how errors end.
 
-Global options may stand before or after the command's name; behind it wins.
+Global options may stand before or after the command's name; those after it win.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ GLOBAL_OPTIONS: dict[str, tuple[Any, Any]] = {
             typer.Option(
                 "--quiet",
                 "-q",
-                help="Print results, warnings and errors alone.",
+                help="Print only results, warnings and errors.",
                 rich_help_panel=PANEL,
             ),
         ],

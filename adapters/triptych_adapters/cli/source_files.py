@@ -52,7 +52,7 @@ class SourceFiles:
         if not key:
             return None
         if self._folders is None:
-            self._folders = synced_folders(self.settings)
+            self._folders = synced_folders(self.service)
         folder, prefix = self._folders.get(key, (None, ""))
         if folder is None or not name.startswith(prefix):
             return None

@@ -174,7 +174,7 @@ def _cut(hit: Mapping[str, Any], start: int, room: int) -> tuple[dict[str, Any],
 
 
 def _behind_word(content: str, start: int, end: int) -> int:
-    """``end``, or a little left of it, where no word or character is parted."""
+    """``end``, or a little left of it, where no word or character is split."""
     for at in range(end, start + (end - start) * 3 // 4, -1):
         if content[at - 1].isspace():
             return at

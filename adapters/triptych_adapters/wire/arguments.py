@@ -78,7 +78,7 @@ def check_schema(parameters: Mapping[str, Any]) -> None:
     """Refuse a schema that `read_arguments` would not honour in full.
 
     Raises:
-        ValidationError: it is no object schema that forbids additional properties, or a
+        ValidationError: it is not an object schema that forbids additional properties, or a
             property lacks a description, or has an unknown keyword or type.
     """
     unknown = set(parameters) - _OBJECT_KEYWORDS
@@ -128,7 +128,7 @@ def read_arguments(
     """The arguments in their types, with the schema's defaults filled in.
 
     ``arguments`` is a mapping or its JSON text. As in JSON Schema 5.0 is a whole number (and
-    becomes 5), true is no number, and null is no string.
+    becomes 5), true is not a number, and null is not a string.
 
     Raises:
         ValidationError: names every argument that is missing, unknown or not as expected.
@@ -162,7 +162,7 @@ def _mapping(tool: str, arguments: Mapping[str, Any] | str) -> Mapping[str, Any]
             value = json.loads(arguments)
         except (ValueError, RecursionError) as error:
             raise ValidationError(
-                f"the arguments of {tool} are no JSON ({error}): give one JSON object"
+                f"the arguments of {tool} are not JSON ({error}): give one JSON object"
             ) from error
     if not isinstance(value, Mapping):
         raise ValidationError(

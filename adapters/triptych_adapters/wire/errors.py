@@ -98,6 +98,12 @@ ERRORS: Final = (
     ErrorForm(errors.UnusableAnswerError, Exit.MODEL, 502),
     ErrorForm(errors.DerivationError, Exit.MODEL, 500, _STAYS),
     ErrorForm(
+        errors.DeletionHeldError,
+        Exit.CONFLICT,
+        409,
+        "if the files are gone for good, `triptych sync --yes` deletes the documents",
+    ),
+    ErrorForm(
         errors.BudgetExceededError,
         Exit.MODEL,
         422,

@@ -131,7 +131,7 @@ QUERY: Final[Mapping[str, _Schema]] = {
         "What to find: 'L2' passages of the text itself, 'L1' overviews of documents, 'L0' "
         "one-sentence abstracts of documents. Use L0 or L1 first to see what there is.",
     ),
-    "top_k": _whole("The most hits to find. Fewer are cheaper to read.", 1),
+    "top_k": _whole("Maximum number of hits. Fewer are cheaper to read.", 1),
     "threshold": {
         "type": "number",
         "description": (
@@ -191,7 +191,7 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
         "items": {"type": "string", "enum": [str(layer) for layer in Layer]},
         "description": "The layers to mix: 'L0' abstracts, 'L1' overviews, 'L2' passages.",
     },
-    "limit": _whole("The most to list."),
+    "limit": _whole("Maximum number to list."),
     "metadata": {
         "type": "object",
         "additionalProperties": {"type": "string"},
@@ -200,7 +200,7 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
     "name": _text("The document's name, like a path: 'notes/2024-05.md'."),
     "new": _whole("The later version. Leave it out for the current one."),
     "old": _whole("The earlier version."),
-    "prefix": _text("Only names that begin so."),
+    "prefix": _text("Only names that begin with this."),
     "probe": {"type": "boolean", "description": "Whether to try the embedder with two words."},
     "prompt_sig": _text("The signature of what wrote the layer; empty for a person."),
     "queries": {**_TEXTS, "description": "What to find, one after another."},
@@ -211,7 +211,7 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
         "items": json_schema(DocumentSummary),
         "description": "The abstracts that the layer was made from.",
     },
-    "token_budget": _whole("The most tokens that the context may cost."),
+    "token_budget": _whole("Maximum number of tokens of the context."),
     "version": _whole("A version of the document, as its history lists them."),
 }
 """The other arguments, by name: one name means one thing."""

@@ -243,7 +243,7 @@ class ChangeSet:
             self.remove_layer(look)
 
     def reject(self, path: str, seen: FileStat, reason: str) -> None:
-        """Remember a file (from the root) that is no document."""
+        """Remember a file (from the root) that is not a document."""
         self._rejects[path] = CachedStat(
             path, stat_cache.REJECT, path, reason, seen, None, time.time_ns()
         )

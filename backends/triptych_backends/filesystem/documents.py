@@ -176,7 +176,7 @@ class FilesDocuments:
         """See `DocumentRepo.get`.
 
         Raises:
-            CorruptStoreError: its file is no text any more; the message says what to do.
+            CorruptStoreError: its file is not text any more; the message says what to do.
         """
         problem = change_detection.refresh_document(self.writer, dataset_id, name)
         if problem is not None:
@@ -184,7 +184,7 @@ class FilesDocuments:
         return self.mirror.get(dataset_id, name)
 
     def get_info(self, dataset_id: str, name: str) -> DocumentInfo | None:
-        """See `DocumentRepo.get_info`. A file that is no text any more is told as it was last."""
+        """See `DocumentRepo.get_info`. A file that is not text any more is told as it was last."""
         change_detection.refresh_document(self.writer, dataset_id, name)
         return self.mirror.get_info(dataset_id, name)
 
@@ -248,7 +248,7 @@ class FilesDocuments:
         """See `DocumentRepo.delete`.
 
         Raises:
-            CorruptStoreError: its file is no text any more: nobody adopted what is in it.
+            CorruptStoreError: its file is not text any more: nobody adopted what is in it.
         """
         writer, workspace = self.writer, self.workspace
         if workspace.database.read_only:
@@ -292,7 +292,7 @@ class FilesDocuments:
             return change.leftovers
 
     def delete_many(self, dataset_id: str, versions: Mapping[str, int]) -> Sequence[str]:
-        """See `DocumentRepo.delete_many`. One whose file is no text any more stays: nobody adopted
+        """See `DocumentRepo.delete_many`. One whose file is not text any more stays: nobody adopted
         what is in it."""
         writer, workspace = self.writer, self.workspace
         if workspace.database.read_only:

@@ -174,7 +174,7 @@ def read_home(data: bytes, folder: str) -> DatasetManifest:
     config = value.get("config")
     if config is not None:
         if not isinstance(config, dict):
-            raise FormatError("its config is no object")
+            raise FormatError("its config is not an object")
         config = DatasetConfig(
             chunker_sig=_text(config, "chunker_sig"),
             embed_sig=_text(config, "embed_sig", ""),
@@ -280,9 +280,9 @@ def parse(data: bytes) -> dict[str, Any]:
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise FormatError(f"it is no JSON ({error})") from error
+        raise FormatError(f"it is not JSON ({error})") from error
     if not isinstance(value, dict):
-        raise FormatError("it is no JSON object")
+        raise FormatError("it is not a JSON object")
     return value
 
 
@@ -300,7 +300,7 @@ def _text(value: Mapping[str, Any], key: str, default: str | None = None) -> str
 def _whole(value: Mapping[str, Any], key: str, least: int) -> int:
     found = value.get(key)
     if isinstance(found, bool) or not isinstance(found, int) or not least <= found < MOST_VERSION:
-        raise FormatError(f"its {key!r} is no whole number from {least} up")
+        raise FormatError(f"its {key!r} is not a whole number from {least} up")
     return found
 
 
@@ -315,4 +315,4 @@ def _time(text: str) -> datetime:
         # In UTC the first and the last year may be left.
         return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
     except (ValueError, OverflowError) as error:
-        raise FormatError(f"{text[:40]!r} is no time") from error
+        raise FormatError(f"{text[:40]!r} is not a time") from error

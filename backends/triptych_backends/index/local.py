@@ -11,11 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from operator import itemgetter
 from pathlib import Path
 from threading import Lock
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from triptych._internal.closing import Closing
 from triptych.records import HealthCheck
 from triptych.text import get_analyzer
 from triptych_backends.index import bm25
@@ -39,7 +39,7 @@ PUBLISH_AT_CLOSE = 200
 logger = logging.getLogger("triptych.index")
 
 
-class LocalIndex:
+class LocalIndex(Closing):
     """Keyword and vector search over a truth's change feed; see the package's docstring.
 
     Every search first replays the changes that it has not seen: what was committed before the
@@ -294,12 +294,6 @@ class LocalIndex:
             index.publish()
         except Exception:
             logger.exception("publishing the index of dataset %r failed", index.dataset)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self, *, publish: bool = True) -> None:
         """Publish what is worth it and give back what is held. Idempotent.

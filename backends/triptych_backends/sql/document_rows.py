@@ -315,6 +315,6 @@ def _time(micros: int) -> datetime:
         return _EPOCH + timedelta(microseconds=micros)
     except (OverflowError, TypeError) as error:
         raise CorruptStoreError(
-            f"the store is damaged: {micros!r} is no time that a document was put. Restore it from "
-            "a backup; what can still be read can be copied into a new store"
+            f"the store is damaged: {micros!r} is not a time that a document was put. Restore "
+            "it from a backup; what can still be read can be copied into a new store"
         ) from error

@@ -233,7 +233,7 @@ def _rows(database: SqliteDatabase, dataset_ids: Collection[str], tally: Finding
 def _broken(database: SqliteDatabase, invariant: Invariant) -> Iterator[tuple[str, str, int]]:
     """Of each dataset a few rows by name, and how many there are."""
     with database.reading() as session:
-        # One statement, one state: what two would see of a write in between is no finding.
+        # One statement, one state: what two would see of a write in between is not a finding.
         rows = session.driver.execute(
             "SELECT dataset, min(label), count(*) FROM (SELECT '' AS dataset, '' AS label "
             f"WHERE 0 UNION ALL {invariant.rows}) GROUP BY dataset"

@@ -9,6 +9,7 @@ from collections.abc import Collection
 
 from sqlalchemy import Table
 
+from triptych._internal.plurals import counted
 from triptych.signatures import document_input_sig
 from triptych_backends.index import LocalIndex
 from triptych_backends.sql import tables as t
@@ -183,4 +184,4 @@ def _mend_digests(tx: SqliteTransaction) -> int:
 def _drop_index(index: LocalIndex, dataset_ids: Collection[str]) -> list[str]:
     for dataset in dataset_ids:
         index.drop(dataset)
-    return [f"dropped the search index of {len(dataset_ids)} datasets"]
+    return [f"dropped the search index of {counted(len(dataset_ids), 'dataset')}"]

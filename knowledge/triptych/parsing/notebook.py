@@ -72,7 +72,7 @@ def _cells(book: Any, name: str) -> list[dict[str, Any]]:
     lists = [sheet.get("cells") for sheet in sheets]
     if not lists or not all(isinstance(cells, list) for cells in lists):
         raise ParseError(
-            f"{name!r} is no notebook: it has no list of cells. Save it again with Jupyter"
+            f"{name!r} is not a notebook: it has no list of cells. Save it again with Jupyter"
         )
     return [cell for cells in lists if cells for cell in cells if isinstance(cell, dict)]
 

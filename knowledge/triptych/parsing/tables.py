@@ -134,7 +134,7 @@ def _rows(name: str, text: str, delimiter: str) -> Iterator[tuple[int, Sequence[
             return
         except csv.Error as error:
             raise ParseError(
-                f"{name!r} is no proper table (line {reader.line_num}: {error}): check the "
+                f"{name!r} is not a proper table (line {reader.line_num}: {error}): check the "
                 "quotes around its cells"
             ) from error
         yield before + 1, row

@@ -33,7 +33,7 @@ def check_text(text: Any, what: str) -> str:
     """``text`` itself, if it is a string that UTF-8 can hold.
 
     Raises:
-        ValidationError: it is no string, or holds a lone surrogate, which no encoding of
+        ValidationError: it is not a string, or holds a lone surrogate, which no encoding of
             Unicode can store; the message gives its position.
     """
     if not isinstance(text, str):

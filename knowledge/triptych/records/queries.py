@@ -51,7 +51,7 @@ class Query:
         mode: "bm25", "vector" or "hybrid", or the name of another lane; None is hybrid when an
             embedder is wired.
         layer: "L2" finds chunks, "L0" abstracts, "L1" overviews.
-        top_k: the most hits to return.
+        top_k: the maximum number of hits to return.
         threshold: the least fused score, None for no floor.
         min_scores: the least score in a lane ("bm25", "vector", or one of your own), before
             fusion.

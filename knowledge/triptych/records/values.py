@@ -90,7 +90,7 @@ def _member(kind: type[_E], value: object) -> _E:
     except ValueError:
         choices = ", ".join(repr(str(member)) for member in kind)
         raise ValidationError(
-            f"{value!r} is no {kind.__name__.lower()}: choose one of {choices}"
+            f"{value!r} is not a {kind.__name__.lower()}: choose one of {choices}"
         ) from None
 
 

@@ -39,7 +39,7 @@ class FileSet:
     has been read to its end.
 
     Attributes:
-        skipped: what was passed over, and why.
+        skipped: what was skipped, and why.
         failed: what could not be read, by document name; of a folder, it ends in a slash.
         notes: remarks on files that were read: an encoding that was guessed, for one.
     """

@@ -111,8 +111,8 @@ def _take(found: Inventory, root: SyncRoot, relative: str, stat: FileStat) -> No
         error = raised
     if other is not None:
         error = ConflictError(
-            f"{str(other.root.path / other.relative)!r} has the name {name!r} already: give one "
-            "of the two folders a prefix, or another dataset"
+            f"{str(other.root.path / other.relative)!r} has the name {name!r} already: give each "
+            "of the two folders a prefix of its own, or one of them another dataset"
         )
     if error is not None:
         found.failed.append(Failure(dataset_id=found.dataset_id, name=name, error=error))

@@ -21,6 +21,7 @@ from triptych.records import DerivedSig, DocumentInfo, NewDocument, SystemData
 from triptych.signatures import content_sha256
 from triptych.sync.file_bytes import read_file
 from triptych.sync.inventory import File
+from triptych.sync.roots import SyncOptions, SyncRoot
 from triptych.sync.state import LEFT_OUT, FileRecord, outcome_of
 
 __all__ = [
@@ -100,15 +101,12 @@ class FileReader:
         parser: FileParsers,
         metadata: MetadataFunction | None,
         metadata_sig: str,
-        *,
-        adopt: bool,
-        max_bytes: int,
+        options: SyncOptions,
     ) -> None:
         self._parser = parser
         self._metadata = metadata
         self._metadata_sig = metadata_sig
-        self._adopt = adopt
-        self._max_bytes = max_bytes
+        self._options = options
 
     def settled(self, task: Task) -> ParsedCandidate | None:
         """What can be told without reading the file; None when it has to be read."""
@@ -132,7 +130,7 @@ class FileReader:
 
     def _prepare(self, task: Task) -> ParsedCandidate:
         file, info = task.file, task.info
-        data, stat = read_file(file.root.path, file.relative, self._max_bytes)
+        data, stat = read_file(file.root.path, file.relative, self._options_of(file.root).max_bytes)
         sha256, signature = hashlib.sha256(data).hexdigest(), self._signature(file.name)
         if task.known is not None and (task.known.sha256, task.known.signature) == (
             sha256,
@@ -208,7 +206,7 @@ class FileReader:
 
     def _check_owner(self, task: Task, content: str) -> None:
         info = task.info
-        if info is None or self._adopt:
+        if info is None or self._options_of(task.file.root).adopt:
             return
         owner = info.system.sync_root
         if not owner and info.content_sha256 == content:
@@ -222,6 +220,9 @@ class FileReader:
             expected=0,
             actual=info.version,
         )
+
+    def _options_of(self, root: SyncRoot) -> SyncOptions:
+        return root.options or self._options
 
     def _signature(self, name: str, data: bytes | None = None) -> str:
         return f"{self._parser.signature(name, data)} {self._metadata_sig}".rstrip()

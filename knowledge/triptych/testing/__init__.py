@@ -69,6 +69,7 @@ _ASSERTING = (
     "reopen",
     "search",
     "service",
+    "settings",
     "stateful",
 )
 # Within a run of pytest their assertions tell what they saw. It is imported before all else there.

@@ -160,7 +160,7 @@ def test_lazy_tries_again_after_a_failure_and_after_close():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_lazy_starts_empty_in_a_forked_child_whoever_held_its_lock():
-    # A process of its own: forking the test runner's threads is no business of this test.
+    # A process of its own: forking the test runner's threads is outside this test.
     ran = subprocess.run([sys.executable, "-c", FORK], timeout=60, capture_output=True, text=True)
 
     assert ran.returncode == 0, ran.stderr

@@ -114,7 +114,7 @@ def test_a_socket_is_reported_and_stops_nothing(
         made.bind("s.md")
     assert versions(store) == {"a.md": 1}
     assert [problem.path for problem in store.problems()] == ["docs/s.md"]
-    with pytest.raises(CorruptStoreError, match="no plain file"):
+    with pytest.raises(CorruptStoreError, match="not a plain file"):
         put(store, "s.md")
 
 

@@ -374,7 +374,7 @@ def test_a_broken_sidecar_that_nothing_remembers_is_reported(root: Path) -> None
         assert versions(store) == {"b.md": 1}
         (told,) = store.problems()
         assert told.path.endswith("a.md.json")
-        with pytest.raises(CorruptStoreError, match="no sidecar"):
+        with pytest.raises(CorruptStoreError, match="not a sidecar"):
             store.documents.get("docs", "a.md")
         side.unlink()
         assert versions(store) == {"a.md": 1, "b.md": 1}

@@ -362,11 +362,11 @@ def test_tokens_out_of_any_range_are_brought_back_into_it(
     ("body", "match"),
     [
         (b"<html>sign in</html>", "web page"),
-        (b'{"choices": [', "no JSON"),
-        (b"", "no JSON"),
+        (b'{"choices": [', "not JSON"),
+        (b"", "not JSON"),
         (b"[1]", "JSON list"),
-        (b"[" * 100_000, "no JSON"),
-        (b"\xff\xfe", "no JSON"),
+        (b"[" * 100_000, "not JSON"),
+        (b"\xff\xfe", "not JSON"),
     ],
 )
 def test_malformed_json_is_named(make: Make, body: bytes, match: str) -> None:

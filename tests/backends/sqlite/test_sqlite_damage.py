@@ -173,9 +173,9 @@ def test_time_out_of_range_is_damage(filled: Path, tmp_path: Path) -> None:
     shutil.copy(filled, path)
     change(path, "UPDATE document SET updated_at = 2307638367505622367")
     with triptych.open(path, embedder="hash") as kb:
-        with pytest.raises(CorruptStoreError, match="is no time"):
+        with pytest.raises(CorruptStoreError, match="is not a time"):
             kb.search("apple", dataset_id="d", mode="bm25")
-        with pytest.raises(CorruptStoreError, match="is no time"):
+        with pytest.raises(CorruptStoreError, match="is not a time"):
             kb.get_document("d", "note 1.md")
 
 
