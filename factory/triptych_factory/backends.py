@@ -65,7 +65,7 @@ def open_store(location: Location, settings: Settings, *, create: bool = True) -
                 raise NotFoundError(
                     "there is no store in this folder or above it, and none of your own at "
                     f"{location.path}: put or sync something first"
-                )
+                ).hinted("`triptych init` makes a store for this folder")
             raise NotFoundError(
                 f"there is no store at {location.path}: put a document there first, or name "
                 "another store"

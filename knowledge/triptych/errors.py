@@ -28,7 +28,7 @@ appears in one. Drivers' own errors never leave a backend: they are the ``__caus
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from triptych.records import SourceDocument
@@ -58,7 +58,18 @@ __all__ = [
 
 
 class TriptychError(Exception):
-    """The root: ``except TriptychError`` catches all that Triptych raises on purpose."""
+    """The root: ``except TriptychError`` catches all that Triptych raises on purpose.
+
+    Attributes:
+        hint: what to do about it on the command line, "" where the message says it all.
+    """
+
+    hint: str = ""
+
+    def hinted(self, hint: str) -> Self:
+        """Return the error itself, with this hint."""
+        self.hint = hint
+        return self
 
 
 class ValidationError(TriptychError, ValueError):

@@ -65,7 +65,8 @@ _Unit = TypeVar("_Unit", DerivedChunk, DerivedLayer)
 def missing_dataset(dataset_id: str, datasets: Sequence[str]) -> NotFoundError:
     """The error where there is no such dataset; it names the first ten of those there are."""
     known = ", ".join(map(repr, datasets[:10])) or "none yet"
-    return NotFoundError(f"there is no dataset {dataset_id!r}; the datasets are: {known}")
+    error = NotFoundError(f"there is no dataset {dataset_id!r}; the datasets are: {known}")
+    return error.hinted("`triptych list --datasets` lists them all") if datasets[10:] else error
 
 
 # Documents

@@ -817,7 +817,9 @@ class Service(Closing):
         datasets = self.documents.list_datasets()
         if dataset_id not in datasets:
             return missing_dataset(dataset_id, datasets)
-        return NotFoundError(f"the dataset {dataset_id!r} has no document {name!r}")
+        return NotFoundError(f"the dataset {dataset_id!r} has no document {name!r}").hinted(
+            "`triptych list` shows the documents of a dataset"
+        )
 
     def _stats(self, dataset_id: str) -> DatasetStats | None:
         return self.store.stats(

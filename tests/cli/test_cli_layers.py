@@ -200,10 +200,11 @@ def test_missing_key_stops_only_what_needs_it(
         ("layers", "ledger"),
         ("list",),
         ("sync", "docs", "--dry-run"),
+        ("layers", "plan"),
     ]
     for works in asks_no_model:
         assert shell(*works).code == 0, works
-    refused = shell("layers", "plan")
+    refused = shell("layers", "build")
     assert refused.code == 2
     assert "OPENAI_API_KEY" in refused.err
 

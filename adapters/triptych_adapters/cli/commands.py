@@ -12,6 +12,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from triptych_adapters.cli.plain_help import PlainGroup
+
 __all__ = ["COMMANDS", "LazyGroup"]
 
 _MODULES = {
@@ -45,7 +47,7 @@ class _Commands(UserDict[str, Any]):
         return _group_of(self.data[name]).commands[name]
 
 
-class LazyGroup(TyperGroup):
+class LazyGroup(PlainGroup):
     """A group of `COMMANDS`: to run one of them costs no import of the others."""
 
     def __init__(self, **options: Any) -> None:

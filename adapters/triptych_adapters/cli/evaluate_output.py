@@ -111,15 +111,14 @@ def show_comparison(session: Session, found: Comparison, by_query: str | None) -
 
 
 def tell_json(session: Session, file: Path | None, value: dict[str, object]) -> bool:
-    """Write the JSON where it was asked for; whether stdout is taken by it."""
+    """Write the JSON into ``file``, and on stdout with ``--json``; whether stdout is taken."""
     import json
 
-    on_stdout = session.output.as_json or file == Path("-")
-    if file is not None and file != Path("-"):
+    if file is not None:
         write_page(file, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
-    if on_stdout:
+    if session.output.as_json:
         session.output.emit(value)
-    return on_stdout
+    return session.output.as_json
 
 
 def write_runs(folder: Path, found: Evaluation, collection: Collection) -> None:

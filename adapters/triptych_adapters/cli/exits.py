@@ -55,4 +55,6 @@ def hint_for(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return ""
     form = error_form(error)
-    return "TRIPTYCH_DEBUG=1 shows where it happened" if form is None else form.hint
+    if form is None:
+        return "TRIPTYCH_DEBUG=1 shows where it happened"
+    return getattr(error, "hint", "") or form.hint

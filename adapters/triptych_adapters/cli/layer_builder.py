@@ -98,7 +98,7 @@ def plan(
     from triptych_adapters.wire.schema import to_json
 
     prices = _prices(price_input, price_output)
-    with _builder(session, llm, prices) as builder:
+    with _builder(session, llm, prices, asked=False) as builder:
         made = builder.plan(
             dataset, names=names or None, retry_quarantined=retry_quarantined, rewrite=rewrite
         )
@@ -266,18 +266,30 @@ def _usage_row(usage: ModelUsage) -> tuple[object, ...]:
 
 @contextmanager
 def _builder(
-    session: Session, llm: str | None, prices: Prices | None, concurrency: int = 1
+    session: Session,
+    llm: str | None,
+    prices: Prices | None,
+    concurrency: int = 1,
+    *,
+    asked: bool = True,
 ) -> Iterator[LayerBuilder]:
+    """A builder over the store in force; one that is not ``asked`` can only plan."""
     from triptych.layers import LayerBuilder
     from triptych.layers.builder.builder import RESERVED_TOKENS
+    from triptych_factory.llms import planned_llm
 
     settings = session.settings(llm=llm)
     # What is asked for at a time must be let through at a time.
     at_a_time = max(settings.llm_concurrency, concurrency)
     settings = attrs.evolve(settings, llm_concurrency=at_a_time)
     room = max(settings.llm_context - RESERVED_TOKENS, settings.llm_context // 4)
-    with session.service(settings=settings) as service:
-        yield LayerBuilder(service, input_tokens=room, prices=prices)
+    if asked:
+        with session.service(settings=settings) as service:
+            yield LayerBuilder(service, input_tokens=room, prices=prices)
+        return
+    planned = planned_llm(settings.llm)
+    with session.service() as service:
+        yield LayerBuilder(service, planned, input_tokens=room, prices=prices)
 
 
 def _prices(price_input: float | None, price_output: float | None) -> Prices | None:

@@ -96,7 +96,8 @@ def find_document(
     )
     near = near_names(service, datasets, name)
     meant = f": did you mean {' or '.join(map(repr, near))}?" if near else ""
-    raise NotFoundError(f"{missing}{meant}")
+    error = NotFoundError(f"{missing}{meant}")
+    raise error if near else error.hinted("`triptych list` shows the documents of a dataset")
 
 
 def near_names(service: Service, datasets: Sequence[str], text: str) -> list[str]:

@@ -52,7 +52,9 @@ Dataset = Annotated[
 ModeOption = Annotated[
     ModeChoice | None,
     typer.Option(
-        "--mode", help="How to search. Without it: hybrid, or bm25 if there is no embedder."
+        "--mode",
+        metavar="MODE",
+        help="bm25, vector or hybrid. By default hybrid, or bm25 without an embedder.",
     ),
 ]
 Where = Annotated[

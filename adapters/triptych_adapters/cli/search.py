@@ -75,13 +75,13 @@ def search(
     explain: Annotated[
         bool, typer.Option("--explain", help="Show how the query was read, and all scores.")
     ] = False,
-    syntax: Annotated[
+    no_syntax: Annotated[
         bool,
         typer.Option(
-            "--syntax/--no-syntax",
-            help='Read "a phrase", -word, word* and field:value in the query.',
+            "--no-syntax",
+            help='Do not read "a phrase", -word, word* and field:value in the query.',
         ),
-    ] = True,
+    ] = False,
     ranker: Annotated[
         RankerChoice | None,
         typer.Option("--ranker", help="How to fuse the lanes. By default the setting, rrf."),
@@ -110,7 +110,7 @@ def search(
         layer=str(layer),
         top_k=top_k,
         threshold=threshold,
-        syntax=syntax,
+        syntax=not no_syntax,
     )
     settings = session.settings(
         llm="none", ranker=None if ranker is None else str(ranker), reranker=reranker

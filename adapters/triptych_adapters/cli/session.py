@@ -12,13 +12,15 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import attrs
 import typer
 
 from triptych_adapters.cli.exits import Exit, exit_for, hint_for
 from triptych_adapters.cli.output import Output
+from triptych_adapters.cli.plain_help import METAVARS, PlainCommand
+from triptych_adapters.cli.shell_text import shell_text
 
 if TYPE_CHECKING:
     from triptych.service import Service
@@ -220,23 +222,33 @@ def command(
         hints = get_type_hints(function, include_extras=True)
         own = list(inspect.signature(function).parameters.values())[1:]
         options = {
-            each.name: (_completed(each.name, hints[each.name]), each.default) for each in own
+            each.name: (_described(each.name, hints[each.name]), each.default) for each in own
         }
         take_options(run, {**options, **common})
-        app.command(name, help=prose(function.__doc__ or ""), epilog=epilog or None)(run)
+        app.command(
+            name, cls=PlainCommand, help=prose(function.__doc__ or ""), epilog=epilog or None
+        )(run)
         return function
 
     return register
 
 
-def _completed(name: str, annotation: Any) -> Any:
-    """``annotation`` with what the shell offers at a Tab, for datasets and documents."""
+_DOCUMENTS = frozenset(("name", "names", "document", "doc"))
+"""Parameters that take names of documents."""
+
+
+def _described(name: str, annotation: Any) -> Any:
+    """``annotation`` with what help calls its value, and what the shell offers at a Tab."""
     from triptych_adapters.cli import completion
 
+    kind, *_ = get_args(annotation) or (annotation,)
     for info in getattr(annotation, "__metadata__", ()):
+        if info.metavar is None:
+            plain = [each for each in get_args(kind) or (kind,) if each is not type(None)]
+            info.metavar = METAVARS.get(plain[0]) if len(plain) == 1 else None
         if name == "dataset":
             info.autocompletion = completion.complete_dataset
-        elif getattr(info, "metavar", None) == "NAME":
+        elif info.metavar == "NAME" and name in _DOCUMENTS:
             info.autocompletion = completion.complete_document
     return annotation
 
@@ -302,7 +314,7 @@ def _report(error: BaseException, output: Output) -> Exit:
     if debug_requested():
         traceback.print_exception(error)
     if output.as_json:
-        told = error_json(error) | {"message": message, "exit_code": int(code)}
+        told = error_json(error) | {"message": shell_text(message), "exit_code": int(code)}
         output.emit({"error": told})
     output.error(message, hint=hint_for(error))
     return code
