@@ -50,6 +50,7 @@ from triptych.records import (
     DocumentSummary,
     Health,
     Layer,
+    Metadata,
     Mode,
     NewDocument,
     PutReport,
@@ -229,7 +230,7 @@ class Service:
         dataset_id: str,
         name: str,
         content: str,
-        metadata: Mapping[str, str] | None = None,
+        metadata: Metadata | None = None,
         *,
         if_version: int | None = None,
     ) -> SourceDocument:

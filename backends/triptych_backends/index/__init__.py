@@ -18,8 +18,9 @@ from triptych_backends.index.change_log import (
     TextAnalyzer,
     Unit,
 )
-from triptych_backends.index.local import LocalIndex, Owners
+from triptych_backends.index.local import LocalIndex
 from triptych_backends.index.searcher import Filters, LocalSearcher
+from triptych_backends.index.selection import OwnedBy, Owners, Selection, Under
 
 __all__ = [
     "Change",
@@ -30,9 +31,12 @@ __all__ = [
     "LocalIndex",
     "LocalSearcher",
     "LogPosition",
+    "OwnedBy",
     "Owners",
     "Rows",
     "Scored",
+    "Selection",
     "TextAnalyzer",
+    "Under",
     "Unit",
 ]

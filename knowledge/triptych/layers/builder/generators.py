@@ -28,6 +28,7 @@ from triptych.records import (
     check_text,
     check_whole,
 )
+from triptych.records.metadata import text_of
 from triptych.text.tokens import estimate_tokens
 
 __all__ = ["ExtractiveGenerator", "LLMGenerator", "LayerGenerator", "LayerModel", "Source"]
@@ -147,7 +148,7 @@ class ExtractiveGenerator:
             texts = {Layer.ABSTRACT: made.abstract, Layer.OVERVIEW: made.overview}
         else:
             context = summarizer.summarize_document(
-                document.content, title=document.metadata.get("title")
+                document.content, title=text_of(document.metadata, "title") or None
             )
             texts = {Layer.ABSTRACT: context.abstract, Layer.OVERVIEW: context.overview}
         return texts.__getitem__
