@@ -23,12 +23,16 @@ from triptych.records import (
     DerivedSig,
     DocumentInfo,
     EmbeddingSpace,
+    Metadata,
+    MetadataValue,
     NewDocument,
     PutOutcome,
     SourceDocument,
     SystemData,
     Vector,
+    copy_metadata,
 )
+from triptych.records.metadata import same_metadata
 
 __all__ = [
     "after_puts",
@@ -93,7 +97,7 @@ def plan_put(
     metadata = metadata_after(new, stored.metadata if stored else None)
     same = stored is not None and stored.content == new.content
     system = system_after(new, stored.system if stored else None, same_content=same)
-    if stored and same and (stored.metadata, stored.system) == (metadata, system):
+    if stored and same and stored.system == system and same_metadata(stored.metadata, metadata):
         return stored
     return SourceDocument(
         dataset_id=dataset_id,
@@ -108,13 +112,13 @@ def plan_put(
     )
 
 
-def metadata_after(new: NewDocument, stored: Mapping[str, str] | None) -> dict[str, str]:
+def metadata_after(new: NewDocument, stored: Metadata | None) -> dict[str, MetadataValue]:
     """The metadata that a put of ``new`` leaves: a copy of its own, or of the stored.
 
     Args:
         stored: the metadata of the document as it is, None when there is none.
     """
-    return dict((stored or {}) if new.metadata is None else new.metadata)
+    return copy_metadata((stored or {}) if new.metadata is None else new.metadata)
 
 
 def system_after(new: NewDocument, stored: SystemData | None, *, same_content: bool) -> SystemData:
@@ -221,7 +225,7 @@ def check_loadable(document: SourceDocument, stored: SourceDocument | None, used
     Raises:
         ConflictError: its version is used up.
     """
-    if stored == document:
+    if stored == document and same_metadata(stored.metadata, document.metadata):
         return False
     check_unused(document, stored.version if stored else 0, used)
     return True
@@ -254,7 +258,7 @@ def page_of_names(
 
 def copy_document(document: _Document) -> _Document:
     """The document with metadata of its own, which its receiver may change."""
-    return attrs.evolve(document, metadata=dict(document.metadata))
+    return attrs.evolve(document, metadata=copy_metadata(document.metadata))
 
 
 # Chunk sets and layers

@@ -47,6 +47,7 @@ from triptych.records import (
     DocumentSummary,
     Health,
     Layer,
+    Metadata,
     Mode,
     NewDocument,
     PutReport,
@@ -228,7 +229,7 @@ class Service(Closing):
         dataset_id: str,
         name: str,
         content: str,
-        metadata: Mapping[str, str] | None = None,
+        metadata: Metadata | None = None,
         *,
         if_version: int | None = None,
     ) -> SourceDocument:

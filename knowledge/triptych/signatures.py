@@ -7,11 +7,12 @@ each preceded by its length, so that no two lists of parts run together.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from triptych._internal.digests import digest
 from triptych.chunking.kinds import kind_of
-from triptych.records import DocumentInfo, DocumentSummary, SourceDocument
+from triptych.records import DocumentInfo, DocumentSummary, Metadata, SourceDocument
+from triptych.records.metadata import text_of
 
 __all__ = [
     "SummariesDigest",
@@ -30,14 +31,14 @@ def content_sha256(content: str) -> str:
 
 
 def document_input_sig(
-    name: str, content_digest: str, metadata: Mapping[str, str], outline: str = ""
+    name: str, content_digest: str, metadata: Metadata, outline: str = ""
 ) -> str:
     """The digest of all that chunking and embedding read of a document.
 
     That is its content, its explicit title and its kind, and its outline, "" for none; a
     rename or other metadata changes nothing that was derived.
     """
-    parts = ["chunks", content_digest, metadata.get("title", ""), kind_of(name, metadata)]
+    parts = ["chunks", content_digest, text_of(metadata, "title"), kind_of(name, metadata)]
     if outline:
         parts.append(outline)
     return digest(*parts)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 import os
 import sys
 import traceback
@@ -31,7 +32,9 @@ __all__ = [
     "Globals",
     "Session",
     "command",
+    "conditions",
     "examples",
+    "metadata_of",
     "pairs",
     "prose",
     "take_options",
@@ -318,6 +321,50 @@ def _report(error: BaseException, output: Output) -> Exit:
         output.emit({"error": told})
     output.error(message, hint=hint_for(error))
     return code
+
+
+def conditions(values: Sequence[str], option: str) -> dict[str, Any]:
+    """The ``where`` of ``KEY=VALUE`` options and JSON objects, all of which must hold. A key that
+    comes several times may have any of its values."""
+    plain, objects = _parted(values, option)
+    several = pairs(plain, option)
+    where: dict[str, Any] = {
+        key: found[0] if len(found) == 1 else found for key, found in several.items()
+    }
+    if where:
+        objects.insert(0, where)
+    return objects[0] if len(objects) == 1 else {"$and": objects} if objects else {}
+
+
+def metadata_of(values: Sequence[str], option: str) -> dict[str, Any]:
+    """The metadata of ``KEY=VALUE`` options, whose values are text, and JSON objects."""
+    from triptych.errors import ValidationError
+
+    plain, objects = _parted(values, option)
+    given = [{key: value} for key, found in pairs(plain, option).items() for value in found]
+    metadata: dict[str, Any] = {}
+    for entries in [*given, *objects]:
+        for key, value in entries.items():
+            if key in metadata:
+                raise ValidationError(f"{option} gives {key!r} several times: give it once")
+            metadata[key] = value
+    return metadata
+
+
+def _parted(values: Sequence[str], option: str) -> tuple[list[str], list[dict[str, Any]]]:
+    """``KEY=VALUE`` options, and those that are JSON objects."""
+    from triptych.errors import ValidationError
+
+    plain, objects = [], []
+    for value in values:
+        if not value.lstrip().startswith("{"):
+            plain.append(value)
+            continue
+        try:
+            objects.append(json.loads(value))
+        except (ValueError, RecursionError) as error:
+            raise ValidationError(f"{option} {value[:60]!r} is no JSON object: {error}") from None
+    return plain, objects
 
 
 def pairs(values: Sequence[str], option: str) -> dict[str, list[str]]:

@@ -63,6 +63,8 @@ def _document_info(document: DocumentInfo) -> _Fields:
 
 
 def _about(document: SourceDocument | DocumentInfo) -> _Fields:
+    from triptych.records.metadata import metadata_to_plain
+
     made = {
         "original_sha256": document.original_sha256,
         "parser_sig": document.parser_sig,
@@ -73,7 +75,7 @@ def _about(document: SourceDocument | DocumentInfo) -> _Fields:
         "name": document.name,
         "version": document.version,
         "updated_at": document.updated_at,
-        "metadata": document.metadata,
+        "metadata": metadata_to_plain(document.metadata),
         **{key: value for key, value in made.items() if value},
     }
 

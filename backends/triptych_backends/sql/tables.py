@@ -46,7 +46,7 @@ __all__ = [
     "vector",
 ]
 
-ALEMBIC_REVISION = "0005"
+ALEMBIC_REVISION = "0006"
 """The revision of the migrations that makes exactly these tables."""
 
 METADATA = MetaData()
@@ -133,8 +133,8 @@ document_meta = Table(
     Index("document_meta_document", "document_id"),
     sqlite_with_rowid=False,
 )
-"""What filters read: `pair` is a 16-byte digest of one key and its value, so that a value may be
-of any length and hold any character."""
+"""What filters read: `pair` is an entry of one key and its value
+(`triptych_backends.sql.entries`)."""
 
 document_version = Table(
     "document_version",

@@ -21,6 +21,7 @@ from triptych.records import (
     DocumentInfo,
     SourceDocument,
 )
+from triptych.records.metadata import text_of
 from triptych.signatures import content_sha256, document_input_sig, embedding_input_sig
 
 __all__ = ["Examined", "examine_document"]
@@ -140,7 +141,7 @@ def _check_set(
     current = sig.input_sig == info.input_sig
     if document is not None and current and "documents.checksum" not in result.failed:
         _check_spans(document.content, found, result)
-        title = info.metadata.get("title")
+        title = text_of(info.metadata, "title") or None
         _check_inputs(title, found, bool(sig.embed_sig), gate, result)
 
 

@@ -10,7 +10,6 @@ from triptych.records.candidates import IN_ORDER, CandidateRow, Candidates
 from triptych.records.checks import (
     check_document_name,
     check_identifier,
-    check_metadata,
     check_text,
     check_whole,
 )
@@ -33,8 +32,18 @@ from triptych.records.events import (
     ChangeEvent,
     RebuildScope,
 )
+from triptych.records.filters import (
+    And,
+    Condition,
+    FilterTree,
+    Not,
+    Or,
+    Subject,
+    parse_filter,
+)
 from triptych.records.findings import DoctorReport, Finding
 from triptych.records.journal import ModelUsage, ParkedReason, QuarantinedLayer
+from triptych.records.metadata import Metadata, MetadataValue, check_metadata, copy_metadata
 from triptych.records.models import (
     Generation,
     Message,
@@ -90,12 +99,14 @@ __all__ = [
     "NO_CHUNK",
     "OPENING",
     "SNIPPET_LENGTH",
+    "And",
     "Candidate",
     "CandidateRow",
     "Candidates",
     "ChangeEvent",
     "ChunkPlace",
     "ChunkQuery",
+    "Condition",
     "DatasetConfig",
     "DatasetContext",
     "DatasetStats",
@@ -111,6 +122,7 @@ __all__ = [
     "EventKind",
     "Failure",
     "Filter",
+    "FilterTree",
     "Finding",
     "Generation",
     "Health",
@@ -119,9 +131,13 @@ __all__ = [
     "Layer",
     "LayerQuery",
     "Message",
+    "Metadata",
+    "MetadataValue",
     "Mode",
     "ModelUsage",
     "NewDocument",
+    "Not",
+    "Or",
     "ParkedReason",
     "PutOutcome",
     "PutReport",
@@ -137,6 +153,7 @@ __all__ = [
     "SourceDocument",
     "StaleReason",
     "StoredUnit",
+    "Subject",
     "SystemData",
     "Usage",
     "Vector",
@@ -145,8 +162,10 @@ __all__ = [
     "check_metadata",
     "check_text",
     "check_whole",
+    "copy_metadata",
     "is_valid_layer",
     "is_valid_mode",
+    "parse_filter",
     "to_event_kind",
     "to_layer",
     "to_mode",
