@@ -58,14 +58,14 @@ def test_no_hits_is_an_answer(shell: Shell) -> None:
 
 
 def test_datasets_are_searched_one_by_one_or_all_together(shell: Shell) -> None:
-    bm25 = ("retries", "--mode", "bm25", "-d", "default")
+    bm25 = ("retries", "--mode", "bm25")
     assert found(shell, *bm25, "--dataset", "default") == ["default/guide.md"]
     assert found(shell, *bm25, "--dataset", "more") == ["more/extra.md"]
     assert sorted(found(shell, *bm25)) == ["default/guide.md", "more/extra.md"]
 
 
 def test_where_narrows_and_a_key_given_twice_widens(shell: Shell) -> None:
-    bm25 = ("retries", "--mode", "bm25", "-d", "default")
+    bm25 = ("retries", "--mode", "bm25")
     assert found(shell, *bm25, "--where", "lang=fr") == ["more/extra.md"]
     assert len(found(shell, *bm25, "-w", "lang=fr", "-w", "lang=en")) == 2
     assert found(shell, *bm25, "-w", "doc_prefix=gui") == ["default/guide.md"]
