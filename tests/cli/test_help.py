@@ -40,6 +40,7 @@ COMMANDS = (
     "layers build",
     "layers ledger",
     "rebuild",
+    "embed",
     "status",
     "doctor",
     "delete",

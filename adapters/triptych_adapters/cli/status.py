@@ -89,7 +89,17 @@ def status(session: Session) -> Exit:
         output.emit(about | to_json(found))
         return ended(health)
     output.table(
-        ("dataset", "documents", "chunks", "vectors", "layers", "stale", "bytes", "vectors of"),
+        (
+            "dataset",
+            "documents",
+            "chunks",
+            "vectors",
+            "layers",
+            "stale",
+            "pending",
+            "bytes",
+            "vectors of",
+        ),
         [
             (
                 each.dataset_id,
@@ -98,6 +108,7 @@ def status(session: Session) -> Exit:
                 each.vectors,
                 each.layers,
                 each.stale,
+                each.pending,
                 each.size,
                 "; ".join(
                     f"{space.vectors} of {space.embed_sig}, {space.dimension} wide"

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         DoctorReport,
         DocumentInfo,
         EmbeddingSpace,
+        EmbedReport,
         Failure,
         Finding,
         Health,
@@ -144,12 +145,17 @@ def _failure(failure: Failure) -> _Fields:
 
 
 def _put_report(report: PutReport) -> _Fields:
-    names = ("added", "updated", "unchanged", "failed", "chunks", "embedded", "reused")
+    names = ("added", "updated", "unchanged", "failed", "chunks", "embedded", "reused", "pending")
     return {"counts": _counts(report, *names), "failures": report.failed}
 
 
 def _rebuild_report(report: RebuildReport) -> _Fields:
-    names = ("checked", "fresh", "rebuilt", "removed", "failed", "embedded", "reused")
+    names = ("checked", "fresh", "rebuilt", "removed", "failed", "embedded", "reused", "pending")
+    return {"counts": _counts(report, *names), "failures": report.failed}
+
+
+def _embed_report(report: EmbedReport) -> _Fields:
+    names = ("documents", "failed", "embedded", "reused", "pending")
     return {"counts": _counts(report, *names), "failures": report.failed}
 
 
@@ -240,6 +246,8 @@ def _stats(stats: DatasetStats) -> _Fields:
         "vectors": stats.vectors,
         "layers": stats.layers,
         "stale": stats.stale,
+        "pending": stats.pending,
+        "pending_chunks": stats.pending_chunks,
         "size": stats.size,
         "language": None if config is None else config.language,
         "embedder": None if config is None else config.embed_sig or None,
@@ -315,6 +323,7 @@ VIEWS: Final[Mapping[str, Callable[[Any], _Fields]]] = {
     "triptych.records.queries.Hit": hit_json,
     "triptych.records.queries.Result": _result,
     "triptych.records.reports.DatasetStats": _stats,
+    "triptych.records.reports.EmbedReport": _embed_report,
     "triptych.records.reports.EmbeddingSpace": _space,
     "triptych.records.reports.Failure": _failure,
     "triptych.records.reports.Health": _health,

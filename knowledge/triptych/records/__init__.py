@@ -15,6 +15,8 @@ from triptych.records.checks import (
     check_whole,
 )
 from triptych.records.derived import (
+    ChunkVector,
+    CompleteSet,
     DatasetConfig,
     DatasetContext,
     DerivedChunk,
@@ -56,6 +58,7 @@ from triptych.records.queries import (
 from triptych.records.reports import (
     DatasetStats,
     EmbeddingSpace,
+    EmbedReport,
     Failure,
     Health,
     HealthCheck,
@@ -70,6 +73,7 @@ from triptych.records.values import (
     RESERVED_METADATA,
     SNIPPET_LENGTH,
     EmbedKind,
+    EmbedWhen,
     EventKind,
     Layer,
     Mode,
@@ -98,6 +102,8 @@ __all__ = [
     "ChangeEvent",
     "ChunkPlace",
     "ChunkQuery",
+    "ChunkVector",
+    "CompleteSet",
     "DatasetConfig",
     "DatasetContext",
     "DatasetStats",
@@ -109,6 +115,8 @@ __all__ = [
     "DocumentInfo",
     "DocumentSummary",
     "EmbedKind",
+    "EmbedReport",
+    "EmbedWhen",
     "EmbeddingSpace",
     "EventKind",
     "Failure",

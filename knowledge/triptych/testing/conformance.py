@@ -16,6 +16,7 @@ from triptych.testing.races import RaceTests
 from triptych.testing.reopen import ReopeningTests
 from triptych.testing.search import SearchTests
 from triptych.testing.stateful import StatefulTests
+from triptych.testing.vectors import VectorTests
 
 __all__ = ["BackendConformance"]
 
@@ -24,6 +25,7 @@ class BackendConformance(
     DocumentTests,
     HistoryTests,
     ChunkTests,
+    VectorTests,
     SearchTests,
     FilterTests,
     LayerTests,
