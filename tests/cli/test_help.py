@@ -44,6 +44,7 @@ COMMANDS = (
     "layers build",
     "layers ledger",
     "rebuild",
+    "embed",
     "status",
     "doctor",
     "fetch",

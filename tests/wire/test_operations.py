@@ -29,6 +29,7 @@ OF_THE_OBJECT = {"close", "dataset"}
 FOR_PYTHON = {
     "context": {"counter", "layer", "top_k"},
     "doctor": {"progress"},
+    "embed_pending": {"progress"},
     "put_documents": {"progress"},
     "rebuild": {"progress", "scope"},
     "search_documents": {"layer"},
@@ -87,6 +88,11 @@ CALLS: list[tuple[str, dict[str, Any], Callable[[Any], bool]]] = [
             ],
         },
         lambda it: (it["counts"]["added"], it["counts"]["updated"]) == (1, 1),
+    ),
+    (
+        "embed_pending",
+        {"dataset_id": "d", "doc_names": ["b.md"]},
+        lambda it: it["counts"]["pending"] == 0,
     ),
     ("get_document", {"dataset_id": "d", "name": "b.md"}, lambda it: it["content"][:5] == "Water"),
     ("list_documents", {"dataset_id": "d", "limit": 1}, lambda it: it[0]["name"] == "b.md"),

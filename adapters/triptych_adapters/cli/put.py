@@ -68,6 +68,12 @@ def put(
         ),
     ] = None,
     all_folders: AllFolders = False,
+    later: Annotated[
+        bool,
+        typer.Option(
+            "--later", help="Do not wait for vectors: `triptych embed` adds them. Keywords work."
+        ),
+    ] = False,
 ) -> Exit:
     """Put files into a dataset: add new documents, update changed ones.
 
@@ -124,7 +130,9 @@ def put(
     ):
         if not alone:
             service.health().require()
-        report = service.put_documents(dataset, incoming, progress=progress)
+        report = service.put_documents(
+            dataset, incoming, progress=progress, embed="later" if later else "now"
+        )
     failed = (*files.failed, *report.failed)
     if alone and failed:
         raise failed[0].error

@@ -110,7 +110,17 @@ def _report(
         output.emit(about | to_json(found))
         return ended(health)
     output.table(
-        ("dataset", "documents", "chunks", "vectors", "layers", "stale", "bytes", "vectors of"),
+        (
+            "dataset",
+            "documents",
+            "chunks",
+            "vectors",
+            "layers",
+            "stale",
+            "pending",
+            "bytes",
+            "vectors of",
+        ),
         [
             (
                 each.dataset_id,
@@ -119,6 +129,7 @@ def _report(
                 each.vectors,
                 each.layers,
                 each.stale,
+                each.pending,
                 each.size,
                 "; ".join(
                     f"{space.vectors} of {space.embed_sig}, {space.dimension} wide"

@@ -181,6 +181,10 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
         "items": json_schema(NewDocument),
         "description": "The documents; metadata null keeps what a document has.",
     },
+    "doc_names": {**_TEXTS, "description": "The documents to embed, in this order; of dataset_id."},
+    "embed": _text(
+        "When the vectors are made: 'now', or 'later', by embed_pending.", enum=["now", "later"]
+    ),
     "folder": _text("The folder, which ends in a slash: 'guide/'."),
     "format": _text("What the context is written in.", enum=sorted(FORMATS)),
     "if_version": _whole("Only over this version (0: only if there is none)."),
@@ -281,6 +285,7 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     for each in (
         _operation("put_document", Effect.WRITES),
         _operation("put_documents", Effect.WRITES, "progress"),
+        _operation("embed_pending", Effect.WRITES, "progress"),
         _operation("get_document", Effect.READS),
         _operation("list_documents", Effect.READS),
         _operation("history", Effect.READS),

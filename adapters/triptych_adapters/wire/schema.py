@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         DatasetConfig,
         DatasetStats,
         DocumentInfo,
+        EmbedReport,
         Failure,
         Finding,
         PutReport,
@@ -121,12 +122,17 @@ def _failure(failure: Failure) -> _Fields:
 
 
 def _put_report(report: PutReport) -> _Fields:
-    names = ("added", "updated", "unchanged", "failed", "chunks", "embedded", "reused")
+    names = ("added", "updated", "unchanged", "failed", "chunks", "embedded", "reused", "pending")
     return {"counts": _counts(report, *names), "failures": report.failed}
 
 
 def _rebuild_report(report: RebuildReport) -> _Fields:
-    names = ("checked", "fresh", "rebuilt", "removed", "failed", "embedded", "reused")
+    names = ("checked", "fresh", "rebuilt", "removed", "failed", "embedded", "reused", "pending")
+    return {"counts": _counts(report, *names), "failures": report.failed}
+
+
+def _embed_report(report: EmbedReport) -> _Fields:
+    names = ("documents", "failed", "embedded", "reused", "pending")
     return {"counts": _counts(report, *names), "failures": report.failed}
 
 
@@ -217,6 +223,8 @@ def _stats(stats: DatasetStats) -> _Fields:
         "vectors": stats.vectors,
         "layers": stats.layers,
         "stale": stats.stale,
+        "pending": stats.pending,
+        "pending_chunks": stats.pending_chunks,
         "size": stats.size,
         "language": None if config is None else config.language,
         "embedder": None if config is None else config.embed_sig or None,
@@ -278,6 +286,7 @@ VIEWS: Final[Mapping[str, Callable[[Any], _Fields]]] = {
     "triptych.records.queries.Hit": hit_json,
     "triptych.records.queries.Result": _fields("hits", "warnings", "exhausted"),
     "triptych.records.reports.DatasetStats": _stats,
+    "triptych.records.reports.EmbedReport": _embed_report,
     "triptych.records.reports.EmbeddingSpace": _fields(
         "embedder=embed_sig", "dimension", "vectors"
     ),

@@ -76,14 +76,16 @@ def _is_fresh(unit: Field, want: DerivedSig, state: Dataset, name: str) -> bool:
     want = fresh_sig(state, name, want)
     if unit not in LAYERS:
         chunks = state.sets.get(name)
-        return chunks is not None and not chunks.sig.is_stale(want)
+        # A set that waits for vectors is of the newest text: it is not stale.
+        return chunks is not None and chunks.sig.stale_reason(want) in (None, "vector")
     if stored := state.documents.get(name):
         want = attrs.evolve(want, input_sig=stored.info.content_sha256)
     made = state.layers.get((name, LAYERS[unit]))
     if made is None:
         return False
     sig = made.layer.sig
-    return not sig.is_stale(attrs.evolve(want, prompt_sig=want.prompt_sig or sig.prompt_sig))
+    want = attrs.evolve(want, prompt_sig=want.prompt_sig or sig.prompt_sig)
+    return sig.stale_reason(want) in (None, "vector")
 
 
 def fresh_sig(dataset: Dataset, name: str, configuration: DerivedSig) -> DerivedSig:

@@ -42,7 +42,8 @@ _FRESH = (
             else_=t.derivation.c.source_version >= t.document.c.version,
         ),
         t.derivation.c.chunker_sig == bindparam("chunker"),
-        or_(bindparam("embed") == "", t.derivation.c.embed_sig == bindparam("embed")),
+        # A set that waits for vectors is of the newest text: it is not stale.
+        or_(bindparam("embed") == "", t.derivation.c.embed_sig.in_(("", bindparam("embed")))),
     )
 )
 _LAYERS = (
@@ -64,7 +65,7 @@ _FRESH_LAYERS = _LAYERS.where(
         else_=t.layer.c.source_version >= t.document.c.version,
     ),
     or_(bindparam("prompt") == "", t.layer.c.prompt_sig == bindparam("prompt")),
-    or_(bindparam("embed") == "", t.layer.c.embed_sig == bindparam("embed")),
+    or_(bindparam("embed") == "", t.layer.c.embed_sig.in_(("", bindparam("embed")))),
 )
 
 

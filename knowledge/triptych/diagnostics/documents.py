@@ -124,6 +124,9 @@ def _check_set(
     )
     if sig.source_version > info.version:
         result.fail("chunks.signature", info.name)
+    elif sig.stale_reason(expected_signature) == "vector":
+        if next(iter(chunks.iter_chunks(info.dataset_id, info.name)), None) is not None:
+            result.fail("vectors.pending", info.name)
     elif sig.is_stale(expected_signature) or sig.embed_sig != expected_signature.embed_sig:
         result.fail("chunks.stale", info.name)
     try:
@@ -137,7 +140,8 @@ def _check_set(
     result.vectors = sum(chunk.vector is not None for chunk in found)
     if [chunk.index for chunk in found] != list(range(len(found))):
         result.fail("chunks.order", info.name)
-    _check_vectors(found, result)
+    waits = config if sig.embed_sig == "" else None
+    _check_vectors(found, waits, result)
     current = sig.input_sig == info.input_sig
     if document is not None and current and "documents.checksum" not in result.failed:
         _check_spans(document.content, found, result)
@@ -179,10 +183,13 @@ def _check_inputs(
                 result.fail("vectors.missing", _place(chunk))
 
 
-def _check_vectors(chunks: Sequence[DerivedChunk], result: Examined) -> None:
+def _check_vectors(
+    chunks: Sequence[DerivedChunk], config: DatasetConfig | None, result: Examined
+) -> None:
     for chunk in chunks:
         vector = chunk.vector
-        if vector is None:
+        # Of a set that waits for vectors some may be of an earlier model, which nobody searches.
+        if vector is None or (config is not None and chunk.sig.embed_sig != config.embed_sig):
             continue
         if result.width is None:
             result.width = len(vector)

@@ -14,6 +14,8 @@ from triptych.records.checks import (
     check_whole,
 )
 from triptych.records.derived import (
+    ChunkVector,
+    CompleteSet,
     DatasetConfig,
     DatasetContext,
     DerivedChunk,
@@ -66,6 +68,7 @@ from triptych.records.queries import (
 from triptych.records.reports import (
     DatasetStats,
     EmbeddingSpace,
+    EmbedReport,
     Failure,
     Health,
     HealthCheck,
@@ -79,6 +82,7 @@ from triptych.records.values import (
     OPENING,
     SNIPPET_LENGTH,
     EmbedKind,
+    EmbedWhen,
     EventKind,
     Layer,
     Mode,
@@ -106,6 +110,8 @@ __all__ = [
     "ChangeEvent",
     "ChunkPlace",
     "ChunkQuery",
+    "ChunkVector",
+    "CompleteSet",
     "Condition",
     "DatasetConfig",
     "DatasetContext",
@@ -118,6 +124,8 @@ __all__ = [
     "DocumentInfo",
     "DocumentSummary",
     "EmbedKind",
+    "EmbedReport",
+    "EmbedWhen",
     "EmbeddingSpace",
     "EventKind",
     "Failure",

@@ -126,6 +126,10 @@ class RequestResolver:
                 warnings += (_no_vectors(mode, without),)
             if others or without:
                 mode = mode if in_space else Mode.BM25
+        searched = documents or query.layer is Layer.DETAIL
+        if searched and in_space and embedder is not None and mode != Mode.BM25:
+            pending = self._chunks.count_pending(in_space, embed_sig)
+            warnings += (_pending(mode, pending),) if pending else ()
         if query.fresh_only:
             filter_ = attrs.evolve(filter_, fresh=self._fresh(query.layer))
         resolved = ResolvedQuery(
@@ -175,6 +179,13 @@ class RequestResolver:
     def _fresh(self, layer: Layer) -> DerivedSig:
         chunker_sig = self._derivation.chunker_sig if layer is Layer.DETAIL else ""
         return DerivedSig(chunker_sig=chunker_sig, embed_sig=self._derivation.embed_sig)
+
+
+def _pending(mode: str, documents: int) -> str:
+    """The warning that documents have no vectors yet."""
+    have, are = ("document has", "it is") if documents == 1 else ("documents have", "they are")
+    found = "not found yet" if mode == Mode.VECTOR else "found by keyword only"
+    return f"{documents} {have} no vectors yet: {are} {found}"
 
 
 def _other_model(mode: str, embed_sig: str, others: Sequence[tuple[str, str]]) -> str:

@@ -8,8 +8,8 @@ import attrs
 
 from triptych.chunking import embedding_text
 from triptych.ingestion.batches import batches
-from triptych.ingestion.derivation import EMBED_BATCH
 from triptych.ingestion.embedding import CoverageGate
+from triptych.ingestion.embedding_run import EMBED_BATCH
 from triptych.records import NewDocument
 from triptych.records.metadata import text_of
 from triptych.service import Service
