@@ -42,6 +42,8 @@ COMMANDS = (
     "rebuild",
     "status",
     "doctor",
+    "import",
+    "export",
     "fetch",
     "delete",
     "eval",
