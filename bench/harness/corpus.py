@@ -1,10 +1,11 @@
 """What every system is given: documents cut into chunks, their vectors, queries, edits.
 
-Generated text has ten 80-token sections a document, its words drawn from a Zipf vocabulary of
-100,000 with fixed seeds. Real text is a folder or a zip: Markdown and plain text files, or a
-collection in BEIR layout. Both are cut by Triptych's own chunkers, so that all systems hold the
-same chunks. Everything is written to a folder once, and streamed from there by the process that
-measures a system: what the system does not keep takes no memory.
+Generated text has sections of 80 tokens, ten a document unless told otherwise, its words drawn
+from a Zipf vocabulary of 100,000 with fixed seeds; each section is one chunk. Real text is a folder
+or a zip: Markdown and plain text files, or a collection in BEIR layout. Both are cut by Triptych's
+own chunkers, so that all systems hold the same chunks. Everything is written to a folder once, and
+streamed from there by the process that measures a system: what the system does not keep takes no
+memory.
 """
 
 from __future__ import annotations
@@ -141,10 +142,11 @@ def words() -> tuple[list[str], NDArray[np.float64]]:
 
 
 class ZipfText:
-    """Generated documents and queries; the same for the same seed."""
+    """Generated documents of ``sections`` each, and queries; the same for the same seed."""
 
-    def __init__(self, seed: int = 3) -> None:
+    def __init__(self, seed: int = 3, sections: int = SECTIONS) -> None:
         self.words, self._sums = words()
+        self._sections = sections
         self._rng = np.random.default_rng(seed)
 
     def draw(self, count: int) -> list[str]:
@@ -153,8 +155,9 @@ class ZipfText:
         return [self.words[min(at, VOCABULARY - 1)] for at in drawn.tolist()]
 
     def document(self) -> str:
-        drawn = self.draw(SECTIONS * (TOKENS - 1))
-        sections = (drawn[at::SECTIONS] for at in range(SECTIONS))
+        count = self._sections
+        drawn = self.draw(count * (TOKENS - 1))
+        sections = (drawn[at::count] for at in range(count))
         return "\n\n".join(f"## section\n\n{' '.join(section)}" for section in sections)
 
     def documents(self, count: int) -> Iterator[tuple[str, str]]:
@@ -229,13 +232,17 @@ def _letters(number: int) -> str:
     return "".join(chr(ord("a") + int(digit)) for digit in f"{number:04}")
 
 
-def prepare(folder: Path, *, chunks: int, text: Path | None) -> dict[str, Any]:
+def prepare(
+    folder: Path, *, chunks: int, text: Path | None, per_document: int = SECTIONS
+) -> dict[str, Any]:
     """Write a corpus of about ``chunks`` chunks to ``folder``; its description.
 
-    Generated text has exactly as many (rounded to whole documents), real text at most as many.
+    Generated text has exactly as many (rounded to whole documents of ``per_document`` chunks),
+    real text at most as many.
     """
-    zipf = ZipfText()
-    documents = zipf.documents(max(1, chunks // SECTIONS)) if text is None else real_documents(text)
+    zipf = ZipfText(sections=per_document)
+    generated = zipf.documents(max(1, chunks // per_document))
+    documents = generated if text is None else real_documents(text)
     count = names = 0
     offsets: list[int] = []
     contents: list[str] = []
@@ -257,7 +264,7 @@ def prepare(folder: Path, *, chunks: int, text: Path | None) -> dict[str, Any]:
     _write_edits(folder, offsets)
     about = {
         "text": "generated" if text is None else "real",
-        "name": "generated" if text is None else re.sub(r"\W+", "-", text.stem),
+        "name": _generated_name(per_document) if text is None else re.sub(r"\W+", "-", text.stem),
         "chunks": count,
         "documents": names,
         "dimension": DIMENSION,
@@ -265,6 +272,10 @@ def prepare(folder: Path, *, chunks: int, text: Path | None) -> dict[str, Any]:
     }
     (folder / "about.json").write_text(json.dumps({**about, "query texts": queries}))
     return about
+
+
+def _generated_name(per_document: int) -> str:
+    return "generated" if per_document == SECTIONS else f"generated-{per_document}-a-document"
 
 
 def _write_edits(folder: Path, offsets: list[int]) -> None:

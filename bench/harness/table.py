@@ -1,4 +1,4 @@
-"""Results as tables: every system beside Triptych, and how each grows."""
+"""Results as tables: every system beside Triptych, how each grows, one shape beside another."""
 
 from __future__ import annotations
 
@@ -130,6 +130,37 @@ def growth(small: Document, large: Document) -> str:
             cells.append(f"{more / less:.2g}×" if less and more else "–")
         if any(cell != "–" for cell in cells):
             rows.append([f"{label}, {unit}" if unit else label, *cells])
+    return _markdown(["", *names], rows)
+
+
+SHAPE_ROWS = tuple(
+    row
+    for row in ROWS
+    if row[2][0] in ("ingest", "replace", "delete", "disk_mb")
+    or row[2] == ("memory", "ingest_peak_mb")
+    or (row[2][0] == "lanes" and row[2][2] == "p50")
+)
+
+
+def shapes(few: Document, many: Document) -> str:
+    """Markdown: each system with few chunks a document, and in brackets the same over many.
+
+    Rates in brackets above 1 are faster with few, times above 1 slower.
+    """
+    names = [
+        name
+        for name, numbers in few["systems"].items()
+        if "skipped" not in numbers and "skipped" not in many["systems"].get(name, {"skipped": 1})
+    ]
+    rows = []
+    for label, unit, path in SHAPE_ROWS:
+        cells = []
+        for name in names:
+            one, other = (at(each["systems"][name], path) for each in (few, many))
+            ratio = f" ({one / other:.2g} of {shown(other)})" if one and other else ""
+            cells.append(shown(one) + ratio)
+        if any(cell != "–" for cell in cells):
+            rows.append([f"{label}, {unit}", *cells])
     return _markdown(["", *names], rows)
 
 

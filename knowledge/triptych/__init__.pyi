@@ -55,6 +55,7 @@ from triptych.errors import (
     CancelledError as CancelledError,
     ConflictError as ConflictError,
     CorruptStoreError as CorruptStoreError,
+    DeletionHeldError as DeletionHeldError,
     DerivationError as DerivationError,
     ModelMismatchError as ModelMismatchError,
     NotAvailableError as NotAvailableError,

@@ -93,6 +93,7 @@ __all__ = [
     "Reranker",
     "Retriever",
     "SecureEraser",
+    "SettingsStore",
     "Store",
     "VersionReader",
     "WeightsVerifier",
@@ -111,10 +112,10 @@ class DocumentRepo(Protocol):
         The version is strictly greater than every version the name ever had, and than every
         version ever deleted in the dataset, under any number of threads and processes.
         ``document.metadata`` None keeps the stored document's, as it is in this write; without
-        a stored document there is none. Identical content and metadata (None: any) change
-        nothing and return the stored document, also
-        when ``original_sha256`` or ``parser_sig`` are others than the stored. The dataset
-        comes into being with its first document.
+        a stored document there is none. Its `SystemData` is what `triptych.rules.system_after`
+        says: metadata never changes it. If content, metadata (None: any) and system data are
+        unchanged, nothing is written and the stored document is returned, even if
+        ``original_sha256`` or ``parser_sig`` differ. The first document of a dataset creates it.
 
         Raises:
             ConflictError: ``document.if_version`` is given and is not the stored version
@@ -126,8 +127,8 @@ class DocumentRepo(Protocol):
     def put_many(self, dataset_id: str, documents: Sequence[NewDocument]) -> Sequence[PutOutcome]:
         """`put` for each, in order; what became of each, in the same order.
 
-        A failure is that document's outcome and holds up no other. A name that comes twice is
-        put twice. When this raises, nothing was stored.
+        A failure is that document's outcome and does not stop the others. A name that comes
+        twice is put twice. When this raises, nothing was stored.
         """
         ...
 
@@ -260,7 +261,7 @@ class ChunkRepo(ChunkSigReader, Protocol):
         """Set the configuration if it still is ``expected``; whether it was.
 
         The dataset need not exist yet, and does not come into being by this. Sets made under
-        the old one keep serving, and are told stale by their signatures; vectors of another
+        the old one keep serving, and are marked stale by their signatures; vectors of another
         embedding space, of chunks and of layers, are no longer searched.
         """
         ...
@@ -291,7 +292,7 @@ class ChunkRepo(ChunkSigReader, Protocol):
     ) -> Sequence[bool]:
         """`replace` for each (name, chunks, sig), in order; the answers, in the same order.
 
-        A set that is refused holds up no other.
+        A set that is refused does not stop the others.
 
         Raises:
             ModelMismatchError: as in `replace`. Neither this set nor one after it was stored.
@@ -331,9 +332,9 @@ class ChunkRepo(ChunkSigReader, Protocol):
     def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
         """What the candidates' keys stand for, all read in one snapshot.
 
-        Keys whose unit has been replaced or deleted since are left out; after a restamp they
-        are as good as before. A key is for the opened store that gave it: it need not outlive
-        it. Vectors are not included. A chunk's ``occurrence`` is kept or counted.
+        Keys whose unit has been replaced or deleted since are left out;
+        `update_source_version` changes no key. A key is for the opened store that gave it: it
+        need not outlive it. Vectors are not included. A chunk's ``occurrence`` is kept or counted.
         """
         ...
 
@@ -538,6 +539,31 @@ class SecureEraser(Protocol):
 
 
 @runtime_checkable
+class SettingsStore(Protocol):
+    """Capability: a store that keeps small texts under keys, such as its remembered folders.
+
+    They are the store's, not a dataset's: deleting datasets leaves them. Keys and values are
+    valid Unicode without NUL; a key has at most 1,000 code points.
+    """
+
+    def get_setting(self, key: str) -> str | None:
+        """The value, None when there is none."""
+        ...
+
+    def set_setting(self, key: str, value: str | None, *, expected: str | None) -> bool:
+        """Set the value (None: remove it) if it still is ``expected``; whether it was.
+
+        ``expected`` None means that there is no value yet. Of several writers that expect the
+        same, one succeeds.
+        """
+        ...
+
+    def list_settings(self, prefix: str = "") -> Mapping[str, str]:
+        """Every value whose key starts with ``prefix``, ordered by key: as one read."""
+        ...
+
+
+@runtime_checkable
 class LayerJournal(Protocol):
     """Capability: a `LayerRepo` that remembers what making layers cost, what could not be made, and
     what was made half-way.
@@ -624,6 +650,7 @@ class Capabilities:
     eraser: SecureEraser | None = None
     journal: LayerJournal | None = None
     diagnostics: Diagnostics | None = None
+    settings: SettingsStore | None = None
 
 
 # Models

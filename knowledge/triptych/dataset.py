@@ -15,6 +15,7 @@ from triptych.records import (
     DocumentInfo,
     DocumentSummary,
     Layer,
+    Metadata,
     NewDocument,
     PutReport,
     Query,
@@ -46,7 +47,7 @@ class Dataset:
         self,
         name: str,
         content: str,
-        metadata: Mapping[str, str] | None = None,
+        metadata: Metadata | None = None,
         *,
         if_version: int | None = None,
     ) -> SourceDocument:

@@ -23,6 +23,7 @@ from triptych.contracts import (
     LayerJournal,
     LayerRepo,
     SecureEraser,
+    SettingsStore,
     Store,
     VersionReader,
 )
@@ -219,4 +220,5 @@ def capabilities_of(store: Store) -> Capabilities:
         eraser=first(SecureEraser),
         journal=first(LayerJournal),
         diagnostics=first(Diagnostics),
+        settings=first(SettingsStore),
     )

@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import TracebackType
+from pathlib import Path
 from typing import Any
 
 import attrs
 
+from triptych._internal.closing import Closing
 from triptych._internal.progress import ProgressCallback
 from triptych.chunking import ChunkerSet, Outliner, default_chunkers
 from triptych.context.pack import ContextPack
@@ -46,6 +47,7 @@ from triptych.records import (
     DocumentSummary,
     Health,
     Layer,
+    Metadata,
     Mode,
     NewDocument,
     PutReport,
@@ -97,6 +99,8 @@ class ServiceOptions:
             definitions of source code (extra ``code``) and the keys of JSON and YAML.
         embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a
             time, 1 to 64.
+        own_paths: the files and folders that the store is made of: `ingest_directory` skips them
+            in a folder that it reads. `triptych.open` fills it in.
     """
 
     chunkers: ChunkerSet = attrs.field(factory=default_chunkers)
@@ -109,6 +113,7 @@ class ServiceOptions:
     llm: LLM | None = None
     outliner: Outliner | None = None
     embed_concurrency: int = 4
+    own_paths: Sequence[Path] = ()
 
     def __attrs_post_init__(self) -> None:
         if not 1 <= check_whole(self.embed_concurrency, "embed_concurrency") <= 64:
@@ -130,13 +135,13 @@ class ServiceOptions:
                 )
         if self.llm is not None and not callable(getattr(self.llm, "generate", None)):
             raise ValidationError(
-                f"{self.llm!r} is no language model: give an object with signature, generate and "
-                "stream"
+                f"{self.llm!r} is not a language model: give an object with signature, generate "
+                "and stream"
             )
         _check_language(self.language)
 
 
-class Service:
+class Service(Closing):
     """A knowledge base: documents in, versioned and derived; the right text out.
 
     Thread-safe. Close it, or use it as a context manager.
@@ -182,6 +187,7 @@ class Service:
         )
         self._engine = engine or build_engine(store, self.capabilities, self.options)
         self._searches = SearchPipeline(
+            store,
             RequestResolver(documents, chunks, self._deriver, self._engine.lanes),
             self._engine,
             Hydrator(store, self._deriver, self.capabilities.document_search),
@@ -223,7 +229,7 @@ class Service:
         dataset_id: str,
         name: str,
         content: str,
-        metadata: Mapping[str, str] | None = None,
+        metadata: Metadata | None = None,
         *,
         if_version: int | None = None,
     ) -> SourceDocument:
@@ -231,7 +237,7 @@ class Service:
 
         ``metadata`` None keeps what the document has, ``{}`` empties it. Where the name is that of
         source code, JSON or YAML, the text is cut as a file of that name is
-        (`ServiceOptions.outliner`); its outline is kept in the metadata. Identical content and
+        (`ServiceOptions.outliner`); its outline is kept with the document. Identical content and
         metadata change nothing and cost nothing. When this returns, every search that starts
         afterwards sees the document. Layers are not touched.
 
@@ -241,7 +247,7 @@ class Service:
                 dataset is chunked under another configuration: rebuild it first.
             ModelMismatchError: the dataset holds vectors of another model. Nothing was stored.
             DerivationError: the document is stored, but could not be chunked, embedded or
-                swapped in; the old chunks keep serving, told stale. Put again, or rebuild.
+                swapped in; the old chunks keep serving, marked stale. Put again, or rebuild.
         """
         self._open()
         check_identifier(dataset_id, "dataset_id")
@@ -684,9 +690,9 @@ class Service:
 
         The rebuild of a dataset, or of everything, is also how a new chunker or embedder is
         taken on: the dataset's configuration becomes this Service's. ``scope`` can name several
-        documents, which ``doc_name`` cannot; no ``progress`` is told then. One's failure
-        is in the report and holds up no other. Layers are not made here, but those of another
-        embedder are embedded again, as they are. What has lost its source is removed.
+        documents, which ``doc_name`` cannot; ``progress`` is not called then. A document that fails
+        is in the report, and the others are rebuilt. Layers are not made here, but those of another
+        embedder are embedded again, unchanged. What has lost its source is removed.
 
         What is stale is embedded by up to ``options.embed_concurrency`` calls at a time, and
         committed page by page: a rebuild that was cut off goes on where it stopped.
@@ -804,19 +810,6 @@ class Service:
             if self._on_close is not None:
                 self._on_close()
 
-    def __enter__(self) -> Service:
-        """The Service itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close."""
-        self.close()
-
     def _open(self) -> None:
         if self._closed:
             raise StoreError("this knowledge base is closed: open it again")
@@ -825,7 +818,9 @@ class Service:
         datasets = self.documents.list_datasets()
         if dataset_id not in datasets:
             return missing_dataset(dataset_id, datasets)
-        return NotFoundError(f"the dataset {dataset_id!r} has no document {name!r}")
+        return NotFoundError(f"the dataset {dataset_id!r} has no document {name!r}").hinted(
+            "`triptych list` shows the documents of a dataset"
+        )
 
     def _stats(self, dataset_id: str) -> DatasetStats | None:
         return self.store.stats(

@@ -20,7 +20,7 @@ from triptych.text import corpus_stats, score_text
 
 BENCH = Path(__file__).parents[2] / "bench"
 
-# The harness is no installed package: it is imported from where it stands.
+# The harness is not an installed package: it is imported from where it stands.
 sys.path.insert(0, str(BENCH))
 corpora = import_module("harness.corpus")
 oracle = import_module("harness.oracle")
@@ -126,6 +126,33 @@ def test_a_result_of_changed_sources_or_of_a_failure_does_not_stand(tmp_path: Pa
     assert other.systems == {}
 
 
+def test_one_chunk_a_document_stands_beside_ten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--chunks", "40", "--chunks-per-document", "10", "1", "--only", "rank-bm25"]
+    monkeypatch.setattr(sys, "argv", ["peers.py", *arguments, "--results", str(tmp_path)])
+    terminate = signal.getsignal(signal.SIGTERM)
+    try:
+        program.main()
+    finally:
+        signal.signal(signal.SIGTERM, terminate)
+    described = {}
+    for path in tmp_path.glob("*.json"):
+        document = json.loads(path.read_text())
+        assert "failed" not in document["systems"]["rank-bm25"]
+        assert document["systems"]["rank-bm25"]["delete"]["missed"] == 0
+        described[path.name] = document["corpus"]
+    assert {name: about["chunks"] for name, about in described.items()} == {
+        "generated-40.json": 40,
+        "generated-1-a-document-40.json": 40,
+    }
+    assert described["generated-40.json"]["documents"] == 4
+    assert described["generated-1-a-document-40.json"]["documents"] == 40
+    compared = capsys.readouterr().out.split("40 chunks, 1 a document beside 10")[1]
+    assert "| ingest until searchable, chunks/s |" in compared
+    assert " of " in compared
+
+
 def test_the_plot_shows_every_system(measured: tuple[Path, str], tmp_path: Path) -> None:
     document = read(measured[0])
     larger = json.loads(json.dumps(document))
@@ -192,7 +219,7 @@ class TestOracle:
             want = [score_text(contract.plain_terms(query), text, stats) for text in terms]
             assert exact.scores(number, 1.2, 0.75).tolist() == pytest.approx(want)
 
-    def test_a_wrong_ranking_is_told(self, corpus: Path) -> None:
+    def test_a_wrong_ranking_is_reported(self, corpus: Path) -> None:
         feed = corpora.Feed(corpus, corpora.Given())
         chunks = [chunk for document in feed.documents() for chunk in document.chunks]
         queries = feed.queries[:5]

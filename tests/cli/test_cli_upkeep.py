@@ -49,7 +49,7 @@ def test_status_tells_of_another_embedder_and_of_none(
 ) -> None:
     problems = shell("status", "--embedder", "none", "--json").json["problems"]
     assert len(problems) == 1
-    assert "searched by keyword alone" in problems[0]
+    assert "searched by keyword only" in problems[0]
     shell("put", "docs", "--dataset", "no model", "--embedder", "none")
     assert "rebuild --dataset 'no model'`" in shell("status", "--json").json["problems"][0]
     monkeypatch.setenv("TRIPTYCH_EMBEDER", "local")
@@ -104,7 +104,7 @@ def test_what_fails_the_health_check_ends_long_work_before_it_begins(
         "dataset 'default'",
     }
     monkeypatch.setenv("TRIPTYCH_LOCK_TIMEOUT", "0.05")
-    with SqliteStore.open(shell.directory / "kb.db") as other, other.database.writing():
+    with SqliteStore.open(shell.store) as other, other.database.writing():
         ran = shell("status", "--json")
         assert ran.code == 5
         assert "lock_timeout" in ran.json["problems"][0]
@@ -113,7 +113,7 @@ def test_what_fails_the_health_check_ends_long_work_before_it_begins(
         assert shell("put", "docs").code == 5
 
 
-def test_status_tells_of_stale_documents_and_rebuild_mends_them(
+def test_status_tells_of_stale_documents_and_rebuild_repairs_them(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIPTYCH_CHUNK_SIZE", "100")
@@ -157,7 +157,7 @@ def test_delete_needs_one_thing_to_delete(shell: Shell, arguments: tuple[str, ..
 
 def test_global_options_stand_before_or_behind_and_behind_wins(shell: Shell) -> None:
     assert shell("--store", "none.db", "list").code == 3
-    assert shell("--store", "none.db", "list", "--store", "kb.db").code == 0
+    assert shell("--store", "none.db", "list", "--store", str(shell.store)).code == 0
     assert shell("--json", "list").json["command"] == "list"
 
 
@@ -191,6 +191,7 @@ def test_every_error_of_triptych_has_its_exit_code() -> None:
         "UnusableAnswerError": Exit.MODEL,
         "ProviderSetupError": Exit.MODEL,
         "DerivationError": Exit.MODEL,
+        "DeletionHeldError": Exit.CONFLICT,
         "BudgetExceededError": Exit.MODEL,
         "CancelledError": Exit.FAILED,
         "TriptychError": Exit.FAILED,

@@ -24,7 +24,11 @@ from triptych_factory import Settings
 SNAPSHOTS = Path(__file__).with_name("cli_help")
 COMMANDS = (
     "",
+    "init",
     "put",
+    "add",
+    "roots",
+    "remove",
     "sync",
     "watch",
     "search",

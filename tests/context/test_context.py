@@ -395,7 +395,7 @@ def test_filters_hold_for_passages_and_layers(kb: Service) -> None:
         assert {p.citation.doc_name for p in context(kb, "kettle", where=where).pieces} == {"b.md"}
 
 
-def test_what_cannot_be_meant_is_refused(kb: Service) -> None:
+def test_invalid_input_is_refused(kb: Service) -> None:
     kb.put_document("d", "a.md", "The kettle boils.")
     wrong: list[dict[str, Any]] = [
         {"token_budget": -1},
@@ -457,7 +457,7 @@ def test_no_document_forges_a_source(kb: Service) -> None:
     assert {child.get("source") for child in root} == names
     assert [child.get("id") for child in root] == [str(p.number) for p in pack.pieces]
     loaded = json.loads(pack.render("json"))
-    assert {piece["document"] for piece in loaded["pieces"]} == names
+    assert {piece["citation"]["doc_name"] for piece in loaded["pieces"]} == names
     lines = pack.render("markdown").splitlines()
     outside, fence = [], ""
     for line in lines:
@@ -482,16 +482,19 @@ def test_json_has_everything_of_a_citation(kb: Service) -> None:
     (piece,) = json.loads(context(kb, "kettle").render("json"))["pieces"]
     assert piece == {
         "number": 1,
-        "document": "a.md",
-        "dataset": "d",
-        "layer": "L2",
-        "version": 1,
-        "start": 0,
-        "end": 19,
-        "lines": [1, 3],
-        "heading_path": ["Kettle"],
-        "text": "# Kettle\n\nIt boils.",
+        "citation": {
+            "dataset_id": "d",
+            "doc_name": "a.md",
+            "layer": "L2",
+            "version": 1,
+            "start": 0,
+            "end": 19,
+            "lines": [1, 3],
+            "heading_path": ["Kettle"],
+            "text": "# Kettle\n\nIt boils.",
+        },
     }
+    assert kb.verify(from_dict(Citation, piece["citation"])).status == "fresh"
 
 
 def test_a_richer_format_leaves_the_last_ranks_out(kb: Service) -> None:

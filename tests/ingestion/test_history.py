@@ -17,6 +17,7 @@ import pytest
 
 import triptych
 from support.bare_store import BareStore
+from support.old_stores import without_system_data
 from triptych import (
     AsyncService,
     ConflictError,
@@ -405,6 +406,7 @@ def test_a_store_of_the_schema_before_is_migrated(tmp_path: Path) -> None:
     with SqliteStore.open(path) as store:
         store.documents.put("d", NewDocument(name="a", content="one"))
     driver = sqlite3.connect(path)
+    without_system_data(driver)
     driver.execute("DROP TABLE document_version")
     for table in ("chunk", "layer"):
         driver.execute(f"ALTER TABLE {table} DROP COLUMN checksum")

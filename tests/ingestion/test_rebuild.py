@@ -112,7 +112,7 @@ def test_vectors_do_not_depend_on_how_many_run_at_a_time(store: MemoryStore, sta
 
 
 @pytest.mark.parametrize("bound", [0, 65, -1, 2.5, True, "4"])
-def test_a_bound_that_cannot_be_meant_is_refused(bound: Any) -> None:
+def test_an_invalid_bound_is_refused(bound: Any) -> None:
     with pytest.raises(ValidationError, match="embed_concurrency"):
         ServiceOptions(embed_concurrency=bound)
 

@@ -12,10 +12,14 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from triptych_adapters.cli.plain_help import PlainGroup
+
 __all__ = ["COMMANDS", "LazyGroup"]
 
 _MODULES = {
+    "init": ("init",),
     "put": ("put",),
+    "roots": ("add", "roots", "remove"),
     "sync": ("sync",),
     "watch": ("watch",),
     "search": ("search",),
@@ -44,7 +48,7 @@ class _Commands(UserDict[str, Any]):
         return _group_of(self.data[name]).commands[name]
 
 
-class LazyGroup(TyperGroup):
+class LazyGroup(PlainGroup):
     """A group of `COMMANDS`: to run one of them costs no import of the others."""
 
     def __init__(self, **options: Any) -> None:

@@ -51,8 +51,7 @@ def create(
     A put creates the dataset it needs by itself. A dataset that exists is left as it is.
     """
     output = session.output
-    with session.service(create=True) as service:
-        created = service.create_dataset(dataset, language=language)
+    created = session.perform("create_dataset", dataset_id=dataset, language=language)
     if output.as_json:
         output.emit({"dataset": dataset, "created": created})
     else:
@@ -104,7 +103,7 @@ def _given_up(service: Service, scope: str) -> list[str]:
         return []
     return [
         f"no embedder is in use: the {each.vectors} vectors of dataset {each.dataset_id!r}, of "
-        f"{each.config.embed_sig}, are given up, and it is searched by keyword alone"
+        f"{each.config.embed_sig}, are given up, and it is searched by keyword only"
         for each in service.stats()
         if scope in ("", each.dataset_id) and each.vectors and each.config is not None
     ]

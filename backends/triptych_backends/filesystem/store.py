@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 
+from triptych._internal.closing import Closing
 from triptych.errors import (
     CorruptStoreError,
     SchemaVersionError,
@@ -27,6 +28,7 @@ from triptych_backends.filesystem.layers import FilesLayers
 from triptych_backends.filesystem.layout import DATASETS, DERIVED, JOURNAL, OWN, STORE
 from triptych_backends.filesystem.lock import WritersLock
 from triptych_backends.filesystem.problems import RejectedFile
+from triptych_backends.filesystem.settings import FilesSettings
 from triptych_backends.filesystem.workspace import Workspace
 from triptych_backends.filesystem.writer import Writer
 from triptych_backends.sqlite import SqliteStore
@@ -45,7 +47,7 @@ _IGNORED = (
 _DATABASE = "kb.db"
 
 
-class FilesStore:
+class FilesStore(Closing, FilesSettings):
     """Documents and layers as files in a folder; thread-safe, and fork-safe.
 
     ``documents``, ``chunks`` and ``layers`` are the repositories. What is derived lies in
@@ -72,13 +74,15 @@ class FilesStore:
         lock_timeout: float = 30.0,
         create: bool = True,
         history: int = 10,
+        background_index: bool = True,
         disk: Callable[[str], Disk] = Disk,
     ) -> FilesStore:
         """Open the store in the folder ``path``, and adopt what was changed there by hand.
 
         The folder is made if need be, but not the one it lies in. ``lock_timeout`` is how many
         seconds a write waits for other writers. With ``create`` False the store must exist.
-        ``history`` is how many old versions of each document are kept.
+        ``history`` is how many old versions of each document are kept. ``background_index``
+        lets a second process index what is written in bulk, where there is more than one core.
         Opened ``read_only``, it shows what was adopted last. ``disk`` is given the folder's
         absolute path and makes what does all work on its files: tests pass one that records.
 
@@ -104,7 +108,12 @@ class FilesStore:
                 f"the store {root} cannot be read before its derived database is made: open it "
                 "for writing once"
             )
-        mirror = _open_derived(database, read_only=read_only, lock_timeout=lock_timeout)
+        mirror = _open_derived(
+            database,
+            read_only=read_only,
+            lock_timeout=lock_timeout,
+            background_index=background_index,
+        )
         try:
             store = cls(files, mirror, wait=lock_timeout, history=history)
             if not read_only:
@@ -140,12 +149,6 @@ class FilesStore:
     def close(self) -> None:
         """Close the derived database and its index. Idempotent."""
         self.mirror.close()
-
-    def __enter__(self) -> FilesStore:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _root(path: str | os.PathLike[str]) -> str:
@@ -215,9 +218,16 @@ def _refuse_links(disk: Disk) -> None:
             raise disk.refused(path)
 
 
-def _open_derived(path: Path, *, read_only: bool, lock_timeout: float) -> SqliteStore:
+def _open_derived(
+    path: Path, *, read_only: bool, lock_timeout: float, background_index: bool
+) -> SqliteStore:
     try:
-        return SqliteStore.open(path, read_only=read_only, lock_timeout=lock_timeout)
+        return SqliteStore.open(
+            path,
+            read_only=read_only,
+            lock_timeout=lock_timeout,
+            background_index=background_index,
+        )
     except CorruptStoreError:
         if read_only:
             raise
@@ -225,7 +235,7 @@ def _open_derived(path: Path, *, read_only: bool, lock_timeout: float) -> Sqlite
     for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
         path.with_name(name).unlink(missing_ok=True)
     shutil.rmtree(path.with_name(f"{path.name}.index"), ignore_errors=True)
-    return SqliteStore.open(path, lock_timeout=lock_timeout)
+    return SqliteStore.open(path, lock_timeout=lock_timeout, background_index=background_index)
 
 
 _LOCKS: weakref.WeakSet[WritersLock] = weakref.WeakSet()

@@ -8,7 +8,6 @@ from threading import Lock, RLock
 
 from attrs import evolve
 
-from triptych_backends.index.build import TermDictionary
 from triptych_backends.index.change_log import (
     FIELDS,
     Change,
@@ -18,6 +17,7 @@ from triptych_backends.index.change_log import (
     TextAnalyzer,
 )
 from triptych_backends.index.compact import Replacement, carried_over, compact
+from triptych_backends.index.dictionary import TermDictionary
 from triptych_backends.index.folder import Folder, Stamp
 from triptych_backends.index.replay import replay
 from triptych_backends.index.segment import SegmentReader, SortedVocabulary
@@ -43,6 +43,8 @@ class DatasetIndex:
         feed: ChangeLog,
         analyzers: Callable[[str], TextAnalyzer],
         folder: Folder | None,
+        *,
+        keeps_words: bool = False,
     ) -> None:
         self.dataset = dataset
         self.folder = folder
@@ -52,6 +54,8 @@ class DatasetIndex:
         self._replaying = RLock()
         self._publishing = Lock()
         self._words: TermDictionary | None = None
+        self._keeps_words = keeps_words
+        self._bulk_words: tuple[str, TermDictionary] | None = None
         # Manifest that the snapshot's files come from, and the one that was looked at last.
         self._base: Stamp | None = None
         self._seen: Stamp | None = None
@@ -195,8 +199,9 @@ class DatasetIndex:
             self.dataset,
             _by_field(changes),
             snapshot.fields,
-            analyzer,
             self._words,
+            lambda: self._words_of(analyzer),
+            always_bulk=self._keeps_words,
         )
         self._changed += len(changes)
         return evolve(
@@ -206,6 +211,15 @@ class DatasetIndex:
             language=profile.language,
             space=profile.space,
         ).with_fields(fields)
+
+    def _words_of(self, analyzer: TextAnalyzer) -> TermDictionary:
+        """The dictionaries for segments with vocabularies of their own."""
+        if not self._keeps_words:
+            return TermDictionary(analyzer)
+        kept = self._bulk_words
+        if kept is None or kept[0] != analyzer.signature or kept[1].is_full:
+            kept = self._bulk_words = (analyzer.signature, TermDictionary(analyzer))
+        return kept[1]
 
     def publish(self) -> bool:
         """Merge the delta and, with a folder, make it the published state.

@@ -43,8 +43,9 @@ __all__ = ["FIELDS", "ChunkSet", "Dataset", "Save", "StoredDocument", "StoredLay
 FIELDS: dict[Layer, Field] = {Layer.ABSTRACT: "abstract", Layer.OVERVIEW: "overview"}
 """The index field of each kind of layer."""
 
-Save = Callable[[Mapping[str, DatasetState]], None]
-"""Writes down what all datasets hold, by id; when it raises, the write is undone."""
+Save = Callable[[Mapping[str, DatasetState], Mapping[str, str]], None]
+"""Writes down what all datasets hold, by id, and the settings; when it raises, the write is
+undone."""
 
 Place = tuple[str, str, int | Layer]
 """What a key stands for: dataset, name, and a chunk's index, a layer, or `NO_CHUNK`."""
@@ -59,7 +60,8 @@ class StoredDocument:
 
 @attrs.frozen
 class ChunkSet:
-    """A chunk's own signature is its set's, but for the input: a restamp writes no chunk."""
+    """A chunk's own signature is its set's, but for the input: another source version
+    writes no chunk."""
 
     sig: DerivedSig
     keys: tuple[int, ...]
@@ -152,6 +154,7 @@ class Truth:
         self.seq = 0
         self.places: dict[Hashable, Place] = {}
         self.datasets: dict[str, Dataset] = {}
+        self.settings: dict[str, str] = {}
         self._lock = threading.RLock()
         self._numbers = itertools.count(1)
         self._closed = False
@@ -179,15 +182,15 @@ class Truth:
                 yield self
                 return
             datasets = {name: dataset.copy() for name, dataset in self.datasets.items()}
-            before = self.seq, dict(self.places), datasets
+            before = self.seq, dict(self.places), datasets, dict(self.settings)
             self._written = False
             try:
                 yield self
                 if self._written:
                     states = {name: dataset.state() for name, dataset in self.datasets.items()}
-                    self._save(states)
+                    self._save(states, self.settings)
             except BaseException:
-                self.seq, self.places, self.datasets = before
+                self.seq, self.places, self.datasets, self.settings = before
                 raise
 
     def load(self, dataset_id: str, state: DatasetState) -> None:
@@ -223,6 +226,14 @@ class Truth:
     def write(self, dataset_id: str) -> Dataset:
         self._written = True
         return self.datasets.setdefault(dataset_id, Dataset())
+
+    def set_setting(self, key: str, value: str | None) -> None:
+        """Set a setting; None removes it."""
+        self._written = True
+        if value is None:
+            self.settings.pop(key, None)
+        else:
+            self.settings[key] = value
 
     # Documents
 

@@ -54,7 +54,9 @@ class PdfParser:
     def parse(self, name: str, data: bytes) -> ParsedFile:
         """The text of the pages; scanned pages have none, which a note tells."""
         if b"%PDF-" not in data[:_HEADER_WITHIN]:
-            raise ParseError(f"{name!r} is no PDF: it does not begin with %PDF-. Name it rightly")
+            raise ParseError(
+                f"{name!r} is not a PDF: it does not begin with %PDF-. Name it rightly"
+            )
         return run_isolated(
             "triptych_backends.parsing.pdf:read_pdf",
             name,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from triptych._internal.closing import Closing
 from triptych.records import DatasetStats, check_whole
-from triptych_backends.index import LocalIndex, LocalSearcher
+from triptych_backends.index import IndexHelper, LocalIndex, LocalSearcher, available_cores
 from triptych_backends.sql import SqlChangeLog, SqlDocuments, SqlLayers
 from triptych_backends.sql.filters import SqlFilters
+from triptych_backends.sql.settings import SqlSettings
 from triptych_backends.sql.stats import read_stats
 from triptych_backends.sqlite.chunks import SqliteChunks
 from triptych_backends.sqlite.database import SqliteDatabase
@@ -16,19 +18,24 @@ from triptych_backends.sqlite.location import database_path
 
 __all__ = ["SqliteStore"]
 
+_HELPER = "triptych_backends.sqlite.index_process"
 
-class SqliteStore:
+
+class SqliteStore(Closing, SqlSettings):
     """Documents, chunks, vectors and layers in one SQLite file; thread-safe, and fork-safe.
 
     ``documents``, ``chunks`` and ``layers`` are the repositories; `index` lies in the folder
     ``<file>.index`` and can be deleted at any time. Use as a context manager, or close.
     """
 
-    def __init__(self, database: SqliteDatabase) -> None:
+    def __init__(self, database: SqliteDatabase, *, background_index: bool = False) -> None:
         self.database = database
         self.path = database.path
         self.feed = SqlChangeLog(database)
-        self.index = LocalIndex(self.feed, self.index_path)
+        helper = None
+        if background_index:
+            helper = IndexHelper(_HELPER, [str(self.path), str(self.index_path)])
+        self.index = LocalIndex(self.feed, self.index_path, helper=helper)
         self.searcher = LocalSearcher(self.index, SqlFilters(database))
         self.documents = SqlDocuments(database, self.searcher)
         self.chunks = SqliteChunks(database, self.searcher, self.index)
@@ -43,17 +50,20 @@ class SqliteStore:
         lock_timeout: float = 30.0,
         create: bool = True,
         history: int = 10,
+        background_index: bool = True,
     ) -> SqliteStore:
         """Open the store at ``url``: a path, or ``sqlite:///`` and a path; make it if need be.
 
         ``lock_timeout`` is how many seconds a write waits for other writers. With ``create``
         False the file must exist. ``history`` is how many old versions of each document are kept.
+        ``background_index`` lets a second process index what is written in bulk, where this one
+        may use more than one core.
 
         Raises:
             ValidationError: ``url`` names no file, or ``history`` is below 0.
             StoreError: it cannot be opened there; the message says why.
             StoreLockedError: somebody holds it exclusively.
-            CorruptStoreError: it is no database, or damaged.
+            CorruptStoreError: it is not a database, or damaged.
             SchemaVersionError: a newer version of Triptych wrote it.
         """
         path = database_path(url)
@@ -61,7 +71,8 @@ class SqliteStore:
         database = SqliteDatabase.open(
             path, read_only=read_only, lock_timeout=lock_timeout, create=create, history=history
         )
-        return cls(database)
+        is_helped = background_index and not read_only and available_cores() > 1
+        return cls(database, background_index=is_helped)
 
     @property
     def index_path(self) -> Path:
@@ -85,9 +96,3 @@ class SqliteStore:
             self.index.close(publish=not self.database.lost)
         finally:
             self.database.close()
-
-    def __enter__(self) -> SqliteStore:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

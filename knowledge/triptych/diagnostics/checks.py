@@ -159,7 +159,7 @@ CHECKS = {
         Check(
             "journal.orphans",
             "layers are noted as impossible to make for documents that do not exist",
-            "a later document of that name is passed over when layers are built",
+            "a later document of that name is skipped when layers are built",
             repair="the notes are removed",
         ),
         Check(

@@ -21,6 +21,7 @@ from triptych.records import (
     DocumentInfo,
     SourceDocument,
 )
+from triptych.records.metadata import text_of
 from triptych.signatures import content_sha256, document_input_sig, embedding_input_sig
 
 __all__ = ["Examined", "examine_document"]
@@ -98,7 +99,7 @@ def _check_content(document: SourceDocument, info: DocumentInfo, result: Examine
         result.fail("documents.checksum", info.name)
         return
     size = len(document.content.encode("utf-8"))
-    input_sig = document_input_sig(info.name, sha256, info.metadata)
+    input_sig = document_input_sig(info.name, sha256, info.metadata, info.system.outline)
     if (size, input_sig) != (info.size, info.input_sig):
         result.fail("documents.digests", info.name)
 
@@ -140,7 +141,7 @@ def _check_set(
     current = sig.input_sig == info.input_sig
     if document is not None and current and "documents.checksum" not in result.failed:
         _check_spans(document.content, found, result)
-        title = info.metadata.get("title")
+        title = text_of(info.metadata, "title") or None
         _check_inputs(title, found, bool(sig.embed_sig), gate, result)
 
 

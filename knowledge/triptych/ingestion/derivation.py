@@ -25,6 +25,7 @@ from triptych.contracts import ChunkRepo, Embedder
 from triptych.errors import CancelledError, ModelMismatchError
 from triptych.ingestion.embedding import CoverageGate, embed
 from triptych.records import DerivedChunk, DerivedSig, DocumentInfo, SourceDocument, Vector
+from triptych.records.metadata import text_of
 from triptych.signatures import content_sha256, document_input_sig, embedding_input_sig
 
 __all__ = ["Derivation", "DerivationPipeline"]
@@ -68,7 +69,10 @@ class DerivationPipeline:
             input_sig = document.input_sig
         else:
             input_sig = document_input_sig(
-                document.name, content_sha256(document.content), document.metadata
+                document.name,
+                content_sha256(document.content),
+                document.metadata,
+                document.system.outline,
             )
         return DerivedSig(
             source_version=document.version,
@@ -106,10 +110,13 @@ class DerivationPipeline:
     def _draft(self, document: SourceDocument) -> _Draft:
         """Chunk one document, and write down what each chunk's vector is made from."""
         content = document.content
-        specs = self._chunkers.for_document(document.name, document.metadata).chunk(content)
+        chunker = self._chunkers.for_document(
+            document.name, document.metadata, document.system.outline
+        )
+        specs = chunker.chunk(content)
         # A title that is a heading is in the heading paths of its own section already: before
         # every chunk of the document it would make each of them depend on one heading's words.
-        title = document.metadata.get("title")
+        title = text_of(document.metadata, "title") or None
         texts = [
             embedding_text(title, spec.heading_path, content[spec.start : spec.end])
             for spec in specs

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
 from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
-from triptych.chunking.outline import Outliner, read_outline
+from triptych.chunking.outline import Outliner
 from triptych.contracts import ChunkRepo, DocumentRepo
 from triptych.errors import (
     CancelledError,
     ConflictError,
     DerivationError,
     ModelMismatchError,
+    ParseError,
     TriptychError,
 )
 from triptych.ingestion.batches import (
@@ -64,6 +65,8 @@ class Writer:
     def check_config(self, dataset_id: str) -> None:
         """Make sure that the dataset is configured as this Service is, setting it if it is new.
 
+        One that has no vectors yet takes on this Service's embedder: that is not another model.
+
         Raises:
             ModelMismatchError, ConflictError: it is configured otherwise, and not empty.
         """
@@ -72,7 +75,12 @@ class Writer:
             wanted = self._wanted(stored)
             if stored == wanted:
                 return
-            if stored is not None and self._documents.list(dataset_id, limit=1):
+            no_vectors_yet = attrs.evolve(wanted, embed_sig="")
+            if (
+                stored is not None
+                and stored != no_vectors_yet
+                and self._documents.list(dataset_id, limit=1)
+            ):
                 raise self._mismatch(dataset_id, stored)
             if self._chunks.configure(dataset_id, wanted, expected=stored):
                 return
@@ -114,16 +122,17 @@ class Writer:
         self, dataset_id: str, stored: DatasetConfig, left: str = "nothing was written"
     ) -> TriptychError:
         remedy = (
-            f"run rebuild(dataset_id={dataset_id!r}) to derive it again, or open the store "
-            "with the settings it was filled with"
+            "rebuild the dataset to derive it again with these settings, or open the store with "
+            "those it was filled with"
         )
         if stored.embed_sig != self._deriver.embed_sig:
+            used = self._deriver.embed_sig
+            here = f"embeds with {used!r}" if used else "was opened without an embedder"
             return ModelMismatchError(
-                f"the dataset {dataset_id!r} holds vectors of {stored.embed_sig or 'no model'!r} "
-                f"and this knowledge base embeds with {self._deriver.embed_sig or 'no model'!r}: "
-                f"{left}; {remedy}",
+                f"the dataset {dataset_id!r} holds vectors of {stored.embed_sig!r} and this "
+                f"knowledge base {here}: {left}; {remedy}",
                 stored=stored.embed_sig,
-                configured=self._deriver.embed_sig,
+                configured=used,
             )
         return ConflictError(
             f"the dataset {dataset_id!r} was chunked as {stored.chunker_sig!r} and this "
@@ -165,7 +174,7 @@ class Writer:
         done = 0
         for batch in batches(new_documents(documents, tally)):
             deadlines.check("the bulk put")
-            outcomes = self._store(dataset_id, [self._outlined(each) for each in batch])
+            outcomes = self._store(dataset_id, list(self._outline_each(batch, tally)))
             tally.stored(outcomes)
             latest = {o.name: o.document for o in outcomes if o.document is not None}
             try:
@@ -192,13 +201,31 @@ class Writer:
                 progress(Progress(phase="documents", done=done, total=total))
         return tally.report()
 
+    def _outline_each(
+        self, batch: Sequence[NewDocument], tally: PutReportBuilder
+    ) -> Iterator[NewDocument]:
+        """The documents with their outlines; one whose outliner fails is reported instead."""
+        for document in batch:
+            try:
+                yield self._outlined(document)
+            except CancelledError:
+                raise
+            except TriptychError as error:
+                tally.refused(document.name, error)
+
     def _outlined(self, document: NewDocument) -> NewDocument:
         """``document`` with the outline of its text, unless it brings one."""
         if self._outliner is None or document.outline is not None:
             return document
-        if read_outline(document.metadata or {}, document.content) is not None:
-            return document
-        outline = self._outliner(document.name, document.content)
+        try:
+            outline = self._outliner(document.name, document.content)
+        except TriptychError:
+            raise
+        except Exception as error:  # an outliner of somebody else's may fail in any way
+            raise ParseError(
+                f"the outliner failed on {document.name!r} ({type(error).__name__}: "
+                f"{str(error)[:200]}): correct it, or open the store without one"
+            ) from error
         return document if outline is None else attrs.evolve(document, outline=outline)
 
     def _store(self, dataset_id: str, batch: Sequence[NewDocument]) -> Sequence[PutOutcome]:

@@ -64,9 +64,9 @@ class ExtractiveSummarizer:
     ranking is bounded, over the first blocks of every section.
 
     Attributes:
-        abstract_tokens: the most tokens of an abstract, and of any one sentence (estimated by
-            `triptych.text.tokens.estimate_tokens`).
-        overview_tokens: the most tokens of an overview.
+        abstract_tokens: the maximum number of tokens of an abstract, and of any one sentence
+            (estimated by `triptych.text.tokens.estimate_tokens`).
+        overview_tokens: the maximum number of tokens of an overview.
         language: the analyzer's, for stemming and stop words; others are read as well.
 
     Raises:

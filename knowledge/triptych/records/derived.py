@@ -50,7 +50,7 @@ class DerivedSig:
         if self.prompt_sig != want.prompt_sig:
             return "prompt"
         if want.embed_sig and self.embed_sig != want.embed_sig:
-            return "embedder"
+            return "embedder" if self.embed_sig else "vector"
         return None
 
     def is_stale(self, want: DerivedSig) -> bool:

@@ -179,7 +179,7 @@ class ChunkTests(HarnessTests):
         found = store.chunks.search(keyword_query("text", "d"))
         assert [candidate.doc_name for candidate in found] == ["a"]
 
-    def test_restamp_moves_a_fresh_set_to_the_new_version(self, store: Store) -> None:
+    def test_update_source_version_moves_a_fresh_set_to_the_new_version(self, store: Store) -> None:
         fill(store, "d", {"a": "one\n\ntwo"})
         before = list(store.chunks.iter_chunks("d", vectors=True))
         put(store, "d", "a", "one\n\ntwo", tag="new")
@@ -193,7 +193,7 @@ class ChunkTests(HarnessTests):
             for chunk in before
         ]
 
-    def test_restamp_of_anything_else_is_refused(self, store: Store) -> None:
+    def test_update_source_version_of_anything_else_is_refused(self, store: Store) -> None:
         fill(store, "d", {"a": "text"})
         put(store, "d", "a", "text", tag="new")
         old, sig = store.chunks.get_doc_sig("d", "a"), sig_of(store, "d", "a")
@@ -355,7 +355,7 @@ class ChunkTests(HarnessTests):
         assert list(store.chunks.doc_names("d")) == [*before, "first"]
         assert list(store.chunks.replace_many("d", sets[:1])) == [True]
 
-    def test_keys_stay_over_a_restamp(self, store: Store) -> None:
+    def test_keys_stay_over_a_new_source_version(self, store: Store) -> None:
         fill(store, "d", {"a": "one fish\n\ntwo fish"})
         found = store.chunks.search(keyword_query("fish", "d"))
         put(store, "d", "a", "one fish\n\ntwo fish", tag="new")

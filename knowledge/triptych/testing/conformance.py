@@ -15,6 +15,7 @@ from triptych.testing.layers import LayerTests
 from triptych.testing.races import RaceTests
 from triptych.testing.reopen import ReopeningTests
 from triptych.testing.search import SearchTests
+from triptych.testing.settings import SettingsTests
 from triptych.testing.stateful import StatefulTests
 
 __all__ = ["BackendConformance"]
@@ -28,6 +29,7 @@ class BackendConformance(
     FilterTests,
     LayerTests,
     JournalTests,
+    SettingsTests,
     DeleteTests,
     ConcurrencyTests,
     RaceTests,

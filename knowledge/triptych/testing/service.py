@@ -33,7 +33,8 @@ from triptych.records import EmbedKind, Layer, NewDocument, Query, RebuildScope
 from triptych.repositories import Repositories, capabilities_of
 from triptych.service import Service, ServiceOptions
 from triptych.testing.fakes import CoveringEmbedder, Failing, FakeEmbedder, kept_open
-from triptych.testing.harness import Harness, HarnessTests, or_skip
+from triptych.testing.harness import Harness, or_skip
+from triptych.testing.query_syntax import QuerySyntaxTests
 
 __all__ = ["ServiceTests"]
 
@@ -80,7 +81,7 @@ def paragraphs(rng: random.Random, count: int) -> list[str]:
     return made
 
 
-class ServiceTests(HarnessTests):
+class ServiceTests(QuerySyntaxTests):
     """What a Service promises, whatever it stands on."""
 
     @pytest.fixture
@@ -449,7 +450,7 @@ class ServiceTests(HarnessTests):
             ({"where": {"lang": ["a", 5]}}, r"where\['lang'\]"),
         ],
     )
-    def test_a_query_that_cannot_be_meant_is_refused(
+    def test_an_invalid_query_is_refused(
         self, kb: Service, fields: dict[str, object], said: str
     ) -> None:
         kb.put_document("d", "a", "x")
@@ -641,7 +642,7 @@ class ServiceTests(HarnessTests):
         with pytest.raises(ModelMismatchError):
             kb.put_document("d", "c.txt", "x")
 
-    def test_a_rebuild_embeds_layers_anew_and_leaves_their_texts(
+    def test_a_rebuild_embeds_layers_again_and_leaves_their_texts(
         self, kb: Service, store: Store
     ) -> None:
         kb.put_document("d", "a.txt", "some words")
@@ -660,7 +661,7 @@ class ServiceTests(HarnessTests):
             assert {hit.doc_name for hit in hits} == {"", "a.txt"}
             assert all(hit.stale is None for hit in hits)
 
-    def test_another_chunker_is_told_stale_and_taken_on_by_a_rebuild(
+    def test_another_chunker_is_reported_stale_and_taken_on_by_a_rebuild(
         self, kb: Service, store: Store, embedder: Outage
     ) -> None:
         kb.put_document("d", "a.txt", "some words")
@@ -731,7 +732,7 @@ class ServiceTests(HarnessTests):
 
     # Layers
 
-    def test_layers_are_stored_found_and_told_stale(self, kb: Service) -> None:
+    def test_layers_are_stored_found_and_reported_stale(self, kb: Service) -> None:
         kb.put_document("d", "a.md", TEXT)
         made = kb.put_document_layer("d", "a.md", "L0", "About cats.", prompt_sig="p/1")
         assert kb.layer("d", "a.md", Layer.ABSTRACT) == made

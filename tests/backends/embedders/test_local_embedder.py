@@ -219,7 +219,7 @@ def test_it_can_be_used_again_after_close():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forked_child_embeds_like_its_parent():
-    # A process of its own: forking the test runner's threads is no business of this test.
+    # A process of its own: forking the test runner's threads is outside this test.
     ran = subprocess.run([sys.executable, "-c", FORK], timeout=60, capture_output=True, text=True)
 
     assert ran.returncode == 0, ran.stderr

@@ -29,6 +29,7 @@ from triptych.records import (
     check_text,
     check_whole,
 )
+from triptych.records.metadata import text_of
 from triptych.text.tokens import estimate_tokens
 
 __all__ = ["ExtractiveGenerator", "LLMGenerator", "LayerGenerator", "LayerModel", "Source"]
@@ -147,11 +148,11 @@ class ExtractiveGenerator:
             made = summarizer.summarize_dataset(source.children)
             texts = {Layer.ABSTRACT: made.abstract, Layer.OVERVIEW: made.overview}
         else:
-            outline = read_outline(document.metadata, document.content)
+            outline = read_outline(document.system.outline, document.content)
             context = summarizer.summarize_code(
                 document.content, name=document.name, parts=outline.parts if outline else ()
             ) or summarizer.summarize_document(
-                document.content, title=document.metadata.get("title")
+                document.content, title=text_of(document.metadata, "title") or None
             )
             texts = {Layer.ABSTRACT: context.abstract, Layer.OVERVIEW: context.overview}
         return texts.__getitem__
@@ -174,7 +175,7 @@ class LLMGenerator:
     ) -> None:
         if isinstance(llm, type) or not callable(getattr(llm, "generate", None)):
             raise ValidationError(
-                f"{llm!r} is no language model: give an object with signature, generate and "
+                f"{llm!r} is not a language model: give an object with signature, generate and "
                 "stream, an ExtractiveSummarizer, or None"
             )
         check_text(getattr(llm, "signature", None), f"the signature of the {type(llm).__name__}")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from support.old_stores import without_system_data
 from support.sqlite_stores import CONFIG, put
 from triptych.errors import (
     CorruptStoreError,
@@ -61,6 +62,7 @@ def test_store_of_the_first_schema_is_migrated_with_what_it_holds(path: Path) ->
     with SqliteStore.open(path) as store:
         assert put_with_config(store)
     driver = sqlite3.connect(path)
+    without_system_data(driver)
     for table in ("layer_parked", "layer_usage", "layer_note", "document_version"):
         driver.execute(f"DROP TABLE {table}")
     for table in ("chunk", "layer"):
