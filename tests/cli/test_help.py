@@ -47,6 +47,8 @@ COMMANDS = (
     "embed",
     "status",
     "doctor",
+    "import",
+    "export",
     "fetch",
     "delete",
     "eval",

@@ -29,6 +29,7 @@ _MODULES = {
     "maintain": ("create", "rebuild", "delete"),
     "status": ("status",),
     "doctor": ("doctor",),
+    "transfer": ("import", "export"),
     "fetch": ("fetch",),
     "layers": ("layers",),
     "evaluate": ("eval",),
