@@ -19,6 +19,7 @@ import attrs
 from triptych._internal.progress import ProgressCallback
 from triptych.errors import NotAvailableError, NotFoundError, ValidationError
 from triptych.records import Failure, NewDocument, PutReport, SourceDocument
+from triptych.records.metadata import check_metadata, metadata_to_plain
 from triptych.service import Service
 
 __all__ = [
@@ -101,13 +102,18 @@ class ImportFields:
         else:
             given = {key: row.get(key) for key in self.metadata}
         return {
-            str(key): metadata_value(value) for key, value in given.items() if value is not None
+            str(key): metadata_value(value)
+            for key, value in given.items()
+            if value is not None and value == value  # NaN, a table's word for nothing
         }
 
 
 def metadata_value(value: Any) -> Any:
-    """What is stored for a value of a row: text as it is, everything else as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    """What is stored for a value of a row: itself, or its JSON where metadata cannot hold it."""
+    try:
+        return check_metadata({"value": value})["value"]
+    except ValidationError:
+        return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _text(value: object) -> str:
@@ -264,7 +270,7 @@ def _line(document: SourceDocument) -> dict[str, Any]:
     line = {
         "name": document.name,
         "content": document.content,
-        "metadata": dict(document.metadata),
+        "metadata": metadata_to_plain(document.metadata),
         "version": document.version,
         "updated_at": document.updated_at.isoformat(),
     }

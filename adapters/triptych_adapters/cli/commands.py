@@ -26,7 +26,7 @@ _MODULES = {
     "context": ("context",),
     "read": ("get", "list"),
     "history": ("history", "diff", "restore"),
-    "maintain": ("create", "rebuild", "delete"),
+    "maintain": ("create", "embed", "rebuild", "delete"),
     "status": ("status",),
     "doctor": ("doctor",),
     "transfer": ("import", "export"),

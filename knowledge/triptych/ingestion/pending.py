@@ -24,6 +24,7 @@ from triptych.records import (
     Failure,
     Vector,
 )
+from triptych.records.metadata import text_of
 from triptych.signatures import embedding_input_sig
 
 __all__ = ["FillResult", "VectorFiller"]
@@ -249,7 +250,7 @@ class VectorFiller:
         texts: dict[str, str] = {}
         lacking: list[tuple[str, int]] = []
         without = 0
-        title = info.metadata.get("title")
+        title = text_of(info.metadata, "title") or None
         for chunk in self._chunks.iter_chunks(dataset_id, name, vectors=True):
             if chunk.vector is not None and chunk.sig.embed_sig == space:
                 continue
