@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from triptych._internal.digests import digest
 from triptych.chunking.kinds import kind_of
@@ -36,10 +37,16 @@ def document_input_sig(name: str, content_digest: str, metadata: Mapping[str, st
     That is its content, its explicit title and its kind, and the outline that a parser left; a
     rename or other metadata changes nothing that was derived.
     """
-    parts = ["chunks", content_digest, metadata.get("title", ""), kind_of(name, metadata)]
+    title, kind = metadata.get("title", ""), kind_of(name, metadata)
     if OUTLINE_KEY in metadata:
-        parts.append(metadata[OUTLINE_KEY])
-    return digest(*parts)
+        return digest("chunks", content_digest, title, kind, metadata[OUTLINE_KEY])
+    return _plain_input_sig(content_digest, title, kind)
+
+
+@lru_cache(maxsize=2048)
+def _plain_input_sig(content_digest: str, title: str, kind: str) -> str:
+    # A put asks three times: for the document's row, what its chunks should be, what they are.
+    return digest("chunks", content_digest, title, kind)
 
 
 def document_info(document: SourceDocument) -> DocumentInfo:

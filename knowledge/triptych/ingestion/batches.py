@@ -21,7 +21,7 @@ __all__ = [
     "new_documents",
 ]
 
-_BATCH_DOCUMENTS = 256
+_BATCH_DOCUMENTS = 1_024
 BATCH_CHARACTERS = 4_000_000
 
 
