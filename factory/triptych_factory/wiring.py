@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import attrs
@@ -182,11 +182,12 @@ def wire(
     return Service(store, options=options, on_close=close_models)
 
 
-_WITHOUT_OUTLINE = frozenset(("", ".md", ".markdown", ".txt"))
+_WITHOUT_OUTLINE = frozenset(("", "md", "markdown", "txt"))
 
 
 def _outline(name: str, content: str) -> str | None:
-    if PurePosixPath(name).suffix.lower() in _WITHOUT_OUTLINE:
+    stem, dot, ending = name.rpartition("/")[2].rpartition(".")
+    if not (stem and dot) or ending.lower() in _WITHOUT_OUTLINE:
         return None  # most documents: they need not load the parsers
     from triptych_backends.parsing.outliner import outline_of
 

@@ -65,27 +65,37 @@ def follow(index: LocalIndex, orders: Orders) -> None:
     Raises OSError where the index's folder cannot be written.
     """
     done: dict[str, int] = {}
+    tidy: dict[str, int] = {}
     again: dict[str, float] = {}
     seen, since = -1, time.monotonic()
     while True:
         head, now = index.feed.head().seq, time.monotonic()
         if head != seen:
             seen, since = head, now
-        least = 1 if now - since >= _QUIET_SECONDS else _AT_ONCE
-        due = [
-            name
-            for name in orders.datasets()
-            if head - done.get(name, 0) >= least and now >= again.get(name, 0.0)
-        ]
-        for name in due:
-            _require_writable(index, name)
-            orders.say(begins={name: head - done.get(name, 0)})
-            if index.publish(name):
+        is_quiet = now - since >= _QUIET_SECONDS
+        least = 1 if is_quiet else _AT_ONCE
+        is_idle = True
+        for name in orders.datasets():
+            new = head - done.get(name, 0)
+            if now < again.get(name, 0.0):
+                continue
+            if new >= least:
+                _require_writable(index, name)
+                orders.say(begins={name: new})
+                is_done = index.publish(name)
+            elif is_quiet and tidy.get(name) != head:
+                # Nobody need wait for this.
+                is_done = index.publish(name, tidy=True)
+                tidy[name] = head
+            else:
+                continue
+            is_idle = False
+            orders.say(ended=[name])
+            if is_done:
                 done[name] = head
             else:
                 again[name] = time.monotonic() + _AGAIN_SECONDS
-            orders.say(ended=[name])
-        if not due:
+        if is_idle:
             if now - since >= _IDLE_SECONDS:
                 return
             time.sleep(_POLL_SECONDS)

@@ -55,6 +55,7 @@ class IndexHelper:
         self._followed: set[str] = set()
         # The datasets that it is working at, and how many numbers of the log it takes in.
         self._claims: dict[str, int] = {}
+        self._news: set[str] = set()
         self._is_off = False
         _HELPERS.add(self)
 
@@ -67,17 +68,23 @@ class IndexHelper:
             if unseen >= HELP_FROM and dataset not in self._followed and not self._is_off:
                 self._follow(dataset)
 
-    def searched(self, dataset: str) -> None:
-        """Begin to count again, since the search replayed what there was.
+    def searched(self, dataset: str) -> bool:
+        """Begin to count again; True where the helper has published since the last search.
 
-        Where the helper is about to publish a part of that, wait for it, for no longer than it
+        Where it is about to publish what the search needs, wait for it, for no longer than it
         would take to do the same here.
         """
+        if not self._unseen and not self._claims and not self._news:
+            return False
         with self._changed:
             self._unseen.pop(dataset, None)
             if dataset in self._claims:
                 seconds = 1.0 + 100e-6 * self._claims[dataset]
                 self._changed.wait_for(lambda: dataset not in self._claims, seconds)
+            if dataset in self._news:
+                self._news.discard(dataset)
+                return True
+            return False
 
     @property
     def process_id(self) -> int | None:
@@ -152,6 +159,7 @@ class IndexHelper:
                         self._claims[dataset] = numbers
                     for dataset in said.get("ended", ()):
                         self._claims.pop(dataset, None)
+                        self._news.add(dataset)
                     self._changed.notify_all()
         with self._changed:
             if self._process is not process:

@@ -189,9 +189,10 @@ class LocalIndex(Closing):
             return rank(found, limit)
         return []
 
-    def publish(self, dataset: str | None = None) -> bool:
+    def publish(self, dataset: str | None = None, *, tidy: bool = False) -> bool:
         """Merge the delta of one dataset, or of all, and write it to the folder.
 
+        With `tidy`, merge all into as few segments as there can be: that takes longer.
         Happens by itself in a thread of its own when a delta has grown, and in `close`. False
         where another process was at it, or the folder cannot be written.
         """
@@ -199,7 +200,7 @@ class LocalIndex(Closing):
         done = True
         for name, index in list(self._datasets.items()):
             if dataset is None or name == dataset:
-                done &= index.publish() or not index.pending
+                done &= index.publish(tidy=tidy) or not index.pending
         return done
 
     def written(self, dataset: str, chunks: int) -> None:
@@ -267,9 +268,10 @@ class LocalIndex(Closing):
         for name in dict.fromkeys(datasets):
             index = self._dataset(name)
             before = index.snapshot
-            if self._helper is not None and (before is None or not before.is_at(head)):
-                self._helper.searched(name)
-            found[name] = index.fresh(head)
+            if self._helper is not None and self._helper.searched(name):
+                found[name] = index.adopt(head)
+            else:
+                found[name] = index.fresh(head)
             if found[name] is not before and index.commit_due:
                 self._publish_soon(index)
         return found

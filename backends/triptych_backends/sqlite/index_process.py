@@ -26,3 +26,5 @@ def main(path: str, index_path: str) -> None:
     except BaseException as error:  # noqa: BLE001 - whatever it is, the writer is told
         orders.say(**described(error))
         os._exit(1)
+    # Python's own end would wait for the thread that reads the input.
+    os._exit(0)

@@ -22,8 +22,8 @@ __all__ = [
     "new_documents",
 ]
 
-_BATCH_DOCUMENTS = 256
-BATCH_CHARACTERS = 1_000_000
+_BATCH_DOCUMENTS = 1_024
+BATCH_CHARACTERS = 4_000_000
 _BATCH_SECONDS = 1.0
 """A document does not wait longer for others before it is stored, once the next one is read."""
 

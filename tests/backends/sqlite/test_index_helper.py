@@ -118,6 +118,42 @@ def test_helper_serves_folders_of_files_too(tmp_path: Path) -> None:
         assert kb.doctor().clean
 
 
+def test_what_it_published_in_parts_becomes_one_and_is_adopted(tmp_path: Path) -> None:
+    batches = [texts(at, at + 80) for at in range(0, 320, 80)]
+    store = SqliteStore.open(tmp_path / "kb.db")
+    with service(store) as kb:
+        folder = store.index.folder("d")
+        assert folder is not None
+        for batch in batches:
+            before = folder.stamp()
+            kb.put_documents("d", batch)
+            wait_for("it publishes", lambda before=before: folder.stamp() != before)
+        wanted = expected(tmp_path / "alone.db", *batches)
+
+        def is_one() -> bool:
+            assert answers(kb) == wanted
+            return len(store.index.views("d", "chunk")) == 1
+
+        wait_for("nobody writes, and what is adopted is one segment", is_one)
+        assert kb.doctor().clean
+
+
+def test_it_ends_by_itself_and_another_begins(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = SqliteStore.open(tmp_path / "kb.db")
+    with service(store) as kb:
+        kb.put_documents("d", texts(0, 100))
+        first = store.index.helper_process
+        assert first is not None
+        wait_for("it has been idle", lambda: store.index.helper_process is None)
+        assert not is_running(first)
+        kb.put_documents("d", texts(100, 200))
+        assert store.index.helper_process not in (None, first)
+        assert answers(kb) == expected(tmp_path / "alone.db", texts(0, 100), texts(100, 200))
+    assert caplog.records == []
+
+
 def killed_at_random(tmp_path: Path, rounds: int, caplog: pytest.LogCaptureFixture) -> None:
     drawn = random.Random(rounds)
     for turn in range(rounds):
