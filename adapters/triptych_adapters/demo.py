@@ -17,13 +17,13 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.rule import Rule
-from rich.table import Table
 from rich.text import Text
 
 import triptych
 from triptych.errors import NotFoundError, TriptychError
 from triptych.sync import FileSet
 from triptych_adapters.cli.exits import Exit, exit_for
+from triptych_adapters.cli.hits import HitView, render_hits
 from triptych_adapters.cli.output import visible
 
 __all__ = ["main", "run"]
@@ -52,8 +52,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # A terminal that lacks a character shows a replacement rather than a failure.
         sys.stdout.reconfigure(errors="replace")
     console = Console(highlight=False, markup=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, markup=False, width=110)
     try:
         documents = read_documents(options.folder)
         with _store(options.store) as store:
@@ -143,8 +141,8 @@ def run(console: Console, documents: dict[str, str], *, store: str, embedder: st
         _chapter(console, "3. Search")
         _say(
             console,
-            "Keyword (BM25) and vector search are fused by rank. Each hit "
-            "says where it is, how each lane scored it, and whether it is still fresh.",
+            "Keyword (BM25) and vector search are fused by rank. Each hit says where it is, its "
+            "rank (#1 is the best), and whether it has become stale.",
         )
         for question in QUESTIONS:
             _hits(console, question, docs.search(question, top_k=3))
@@ -182,7 +180,7 @@ def run(console: Console, documents: dict[str, str], *, store: str, embedder: st
             "put that changes nothing costs nothing.",
         )
         _chapter(console, "Next")
-        _say(console, "Your own files:  triptych put FOLDER  &&  triptych search YOUR QUESTION")
+        _say(console, "Your own files:  triptych sync FOLDER  &&  triptych search YOUR QUESTION")
         _say(console, 'In a program:    import triptych; kb = triptych.open("kb.db")')
 
 
@@ -195,17 +193,6 @@ def edit_one_paragraph(content: str) -> str:
         f"{block.rstrip()} {ADDED}" if index == middle else block
         for index, block in enumerate(blocks)
     )
-
-
-def excerpt(text: str, question: str, *, width: int = 160) -> str:
-    """At most ``width`` characters of ``text``, from near the first word of ``question`` on."""
-    line = " ".join(visible(text).split())
-    lowered = line.lower()
-    words = [word for word in question.lower().split() if len(word) > 3]
-    found = [at for at in (lowered.find(word) for word in words) if at >= 0]
-    start = max(0, min(min(found, default=0) - width // 4, len(line) - width))
-    before, after = "…" if start else "", "…" if start + width < len(line) else ""
-    return before + line[start : start + width].strip() + after
 
 
 @contextmanager
@@ -240,28 +227,12 @@ def _layer(
 
 
 def _hits(console: Console, question: str, result: triptych.Result) -> None:
-    lanes = sorted({lane for hit in result.hits for lane in hit.scores})
-    table = Table(title=Text(f"“{question}”", style="bold"), title_justify="left", expand=True)
-    table.add_column("document:line", overflow="fold", ratio=3)
-    table.add_column("section", ratio=3)
-    table.add_column("score", justify="right")
-    for lane in lanes:
-        table.add_column(lane, justify="right")
-    table.add_column("fresh")
-    table.add_column("text", ratio=5)
-    for hit in result.hits:
-        scores = (f"{hit.scores[lane]:.2f}" if lane in hit.scores else "" for lane in lanes)
-        cells = (
-            f"{hit.doc_name}:{hit.start_line}",
-            " > ".join(hit.heading_path),
-            f"{hit.score:.4f}",
-            *scores,
-            "yes" if hit.stale is None else hit.stale,
-            excerpt(hit.snippet or hit.content, question),
-        )
-        table.add_row(*(Text(visible(cell)) for cell in cells))
+    """The question and the answer, as `triptych search` prints it."""
     console.print()
-    console.print(table)
+    console.print(Text(f'$ triptych search "{question}"', style="bold"))
+    views = [HitView(hit=hit, rank=rank) for rank, hit in enumerate(result.hits, start=1)]
+    for line in render_hits(views, width=console.width, show_dataset=False):
+        console.print(line, soft_wrap=True)
     for warning in result.warnings:
         _say(console, f"warning: {warning}", style="yellow")
 

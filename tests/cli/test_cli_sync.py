@@ -21,7 +21,7 @@ def test_a_folder_is_synced_and_synced_again(shell: Shell) -> None:
     shell.write("docs/c.bin", b"\0")
     first = shell("sync", "docs", "--prefix", "docs/")
     assert first.code == 0
-    assert ["added", "2"] in first.rows
+    assert "2 added" in first.text
     assert "skipped 1 (ends in .bin)" in first.err
     assert shell("list").rows[0][0] == "docs/a.md"
     shell.write("docs/a.md", "# A\n\nother\n")
@@ -48,7 +48,7 @@ def test_a_dry_run_tells_and_leaves_no_store(shell: Shell) -> None:
     shell.write("docs/a.md", "# A\n\nalpha\n")
     ran = shell("sync", "docs", "--dry-run")
     assert ran.rows[0] == ["add a.md"]
-    assert ["model_calls", "1"] in ran.rows
+    assert "1 model call" in ran.text
     assert sorted(os.listdir(shell.directory)) == ["docs"]
     shell("sync", "docs")
     (shell.directory / "docs" / "a.md").rename(shell.directory / "docs" / "b.md")
@@ -88,8 +88,8 @@ def test_deleting_can_be_left_out(shell: Shell) -> None:
     shell.write("docs/a.md", "one")
     shell("sync", "docs")
     (shell.directory / "docs" / "a.md").unlink()
-    assert ["deleted", "0"] in shell("sync", "docs", "--no-delete").rows
-    assert ["deleted", "1"] in shell("sync", "docs", "--yes").rows
+    assert "deleted" not in shell("sync", "docs", "--no-delete").text
+    assert "1 deleted" in shell("sync", "docs", "--yes").text
 
 
 def test_a_document_that_was_put_is_left_alone_unless_adopted(shell: Shell) -> None:

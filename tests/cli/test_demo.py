@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from triptych.errors import NotFoundError
-from triptych_adapters.demo import ADDED, edit_one_paragraph, excerpt, main, read_documents
+from triptych_adapters.demo import ADDED, edit_one_paragraph, main, read_documents
 
 pytestmark = pytest.mark.process
 
@@ -38,7 +39,7 @@ def test_the_tour_runs_piped_and_one_edit_embeds_one_chunk(manual: Path) -> None
     assert "L0 of docs/parts.md" in shown
     assert "version 1 -> 2   chunks 16   embedded 1   reused 15" in shown
     assert "okapi" in shown
-    assert "stale is 'source'" in shown
+    assert "stale is 'source'" in " ".join(shown.split())
     assert "\x1b" not in shown
     assert sorted(path.name for path in manual.iterdir()) == ["README.md", "docs"]
 
@@ -70,8 +71,17 @@ def test_the_edit_adds_one_sentence_and_takes_nothing_away() -> None:
     assert ADDED in edit_one_paragraph("")
 
 
-def test_an_excerpt_is_short_and_holds_the_word_that_was_asked_for() -> None:
-    text = "filler " * 100 + "okapi " + "filler " * 100
-    assert "okapi" in excerpt(text, "an okapi")
-    assert len(excerpt(text, "an okapi")) <= 162
-    assert excerpt("short\n text", "x") == "short text"
+def test_hits_are_shown_as_the_command_shows_them_and_places_are_whole(manual: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "triptych_adapters.demo", "--embedder", "hash"],
+        cwd=manual,
+        env=os.environ | {"COLUMNS": "80"},
+        capture_output=True,
+        check=False,
+    )
+    lines = done.stdout.decode("utf-8").splitlines()
+    assert max(map(len, lines)) <= 80
+    (asked,) = [at for at, line in enumerate(lines) if "quick brown okapi" in line and "$" in line]
+    assert lines[asked + 1].startswith("docs/parts.md:")
+    assert lines[asked + 1].split("  ")[-1] in ("#1", "stale: embedder") or "#1" in lines[asked + 2]
+    assert any("okapi" in line for line in lines[asked + 2 : asked + 8])

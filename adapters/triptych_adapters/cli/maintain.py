@@ -79,6 +79,7 @@ def rebuild(
     """
     from triptych.errors import ValidationError
     from triptych_adapters.cli.progress import shown
+    from triptych_adapters.cli.summaries import summary_line
     from triptych_adapters.wire.schema import to_json
 
     if everything and doc:
@@ -97,7 +98,7 @@ def rebuild(
     if output.as_json:
         output.emit({"dataset": scope or None, **fields})
     elif not output.quiet:
-        output.table(("", scope or "every dataset"), list(fields["counts"].items()))
+        output.say(summary_line(fields["counts"]))
     done = report.checked - len(report.failed)
     return exit_after([failure.error for failure in report.failed], done=done)
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -24,6 +25,8 @@ __all__ = ["SCHEMA", "Output", "json_text", "visible"]
 
 SCHEMA = 1
 """The version of the JSON objects. Fields may be added under it, none changed or removed."""
+
+_INDENT = 4
 
 _STREAMS = frozenset({"watch"})
 """Commands that print an object a line, of which an error is one."""
@@ -100,12 +103,19 @@ class Output:
     def table(
         self, columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str = ""
     ) -> None:
-        """Print rows: a table on a terminal, tab-separated lines without a head elsewhere."""
+        """Print rows: a table on a terminal, tab-separated lines without a head elsewhere.
+
+        Where the terminal is too narrow for the table, each row is a paragraph: its first cell,
+        which is a name or a path, on a line of its own, so that it can be copied.
+        """
         cells = [[visible(str(cell)) for cell in row] for row in rows]
         if not self.stdout.is_terminal:
             # Written as it is: rich would turn the tabs into spaces.
             lines = ("\t".join(" ".join(cell.split()) for cell in row) for row in cells)
             self.write("".join(f"{line}\n" for line in lines))
+            return
+        if _too_wide(columns, cells, self.stdout.width):
+            self._paragraphs(columns, cells, title)
             return
         table = Table(title=title or None, title_justify="left", header_style="bold", box=None)
         for index, column in enumerate(columns):
@@ -115,22 +125,54 @@ class Output:
             table.add_row(*(Text(cell) for cell in row))
         self.stdout.print(table)
 
+    def _paragraphs(
+        self, columns: Sequence[str], cells: Sequence[Sequence[str]], title: str
+    ) -> None:
+        if title:
+            self.stdout.print(Text(title, style="italic"))
+        for first, *others in cells:
+            self.stdout.print(Text(first, style="bold"), soft_wrap=True)
+            named = zip(columns[1:], others, strict=True)
+            parts = [f"{column} {cell}".strip() for column, cell in named if cell]
+            line = Text("    ")
+            for part in parts:
+                if len(line.plain) > _INDENT and line.cell_len + len(part) > self.stdout.width:
+                    self.stdout.print(line, soft_wrap=True)
+                    line = Text("    ")
+                line.append(part + "  ")
+            line.rstrip()
+            if line.plain.strip():
+                self.stdout.print(line, soft_wrap=True)
+
     def note(self, text: str) -> None:
         """Print a remark on stderr, unless asked to be quiet."""
         if not self.quiet:
-            self.stderr.print(Text(visible(text)), soft_wrap=True)
+            self._remark(Text(visible(text)))
 
     def warn(self, text: str) -> None:
         """Print a warning on stderr: one line, whatever names of files it tells of."""
         line = Text.assemble(("warning: ", "yellow"), shell_text(_one_line(text)))
-        self.stderr.print(line, soft_wrap=True)
+        self._remark(line)
 
     def error(self, text: str, *, hint: str = "") -> None:
         """Print an error on stderr: one line, and one for what to do about it."""
         line = Text.assemble(("error: ", "bold red"), shell_text(_one_line(text)))
-        self.stderr.print(line, soft_wrap=True)
+        self._remark(line)
         if hint and not self.quiet:
-            self.stderr.print(Text(f"hint: {hint}", style="dim"), soft_wrap=True)
+            self._remark(Text(f"hint: {hint}", style="dim"))
+
+    def _remark(self, line: Text) -> None:
+        """Print on stderr: wrapped at words for a person, one line for a program."""
+        self.stderr.print(line, soft_wrap=not self.stderr.is_terminal)
+
+
+def _too_wide(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> bool:
+    """Whether a table of these cells, with a space on either side of each, would have to fold.
+
+    Where the first ones are short, as names of settings are, the others may.
+    """
+    widths = [max(map(cell_len, column)) for column in zip(columns, *rows, strict=True)]
+    return widths[0] > width // 4 and sum(widths) + 2 * len(widths) > width
 
 
 def _one_line(text: str) -> str:

@@ -151,6 +151,7 @@ def _tell(
     import attrs
 
     from triptych.parsing.generated_folders import GENERATED
+    from triptych_adapters.cli.summaries import summary_line
     from triptych_adapters.wire.schema import to_json
 
     output, skipped, notes = session.output, files.skipped, files.notes
@@ -167,4 +168,4 @@ def _tell(
     if output.as_json:
         output.emit({"dataset": dataset, **fields, "skipped": to_json(skipped), "notes": notes})
     elif not output.quiet:
-        output.table(("", dataset), list(fields["counts"].items()))
+        output.say(summary_line({**fields["counts"], "skipped": len(seen)}))

@@ -75,10 +75,15 @@ def _report(
         "unknown_variables": list(unknown),
     }
     if not output.as_json:
+        source = settings.sources.get("url", "default")
+        # In a narrow terminal a table would cut the path.
+        store = [] if output.stdout.is_terminal else [("store", str(location), source)]
+        if not store:
+            output.say(f" store: {location} ({source})\n")
         output.table(
             ("setting", "value", "source"),
             [
-                ("store", str(location), settings.sources.get("url", "default")),
+                *store,
                 ("embedder in use", about["embedder"] or "none: keyword search only", ""),
                 *(
                     (each.name, "" if each.value is None else each.value, each.source)

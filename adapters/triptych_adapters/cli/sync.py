@@ -115,6 +115,7 @@ def run(session: Session, syncing: Syncing, *, dry: bool = False) -> Exit:
 
 def _tell(session: Session, directory: DirectorySync, report: SyncPlan | SyncReport) -> None:
     from triptych.sync import SyncPlan
+    from triptych_adapters.cli.summaries import summary_line
     from triptych_adapters.wire.schema import to_json
 
     output = session.output
@@ -139,7 +140,7 @@ def _tell(session: Session, directory: DirectorySync, report: SyncPlan | SyncRep
         for line in _lines(report):
             output.say(line)
     if planned or not output.quiet:
-        output.table(("", ", ".join(datasets)), list(fields["counts"].items()))
+        output.say(("would be: " if planned else "") + summary_line(fields["counts"]))
 
 
 def _lines(plan: SyncPlan) -> list[str]:

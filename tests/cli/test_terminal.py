@@ -1,0 +1,156 @@
+"""What a person sees, pinned at 80 and 120 columns, by the real command in a real terminal.
+
+`TRIPTYCH_SNAPSHOTS=write pytest tests/cli/test_terminal.py` renews the pages. Times, versions of
+parts and places of the run are replaced by words.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+if sys.platform == "win32":
+    pytest.skip("needs a pseudo-terminal", allow_module_level=True)
+
+from support.terminal import run_in_terminal, seen
+
+pytestmark = pytest.mark.process
+
+SNAPSHOTS = Path(__file__).with_name("terminal")
+
+GUIDE = """# Client
+
+A client sends requests. It waits for at most ten seconds, and it tells you by an error what
+went wrong.
+
+## Retries
+
+A failed request is tried again, three times by default, with a pause that doubles each time. The
+number of retries is an argument of the client, and a request that must not be sent twice says so.
+
+## Limits
+
+Ten requests per second, and no more than a hundred at a time.
+"""
+WIDGETS = "# Widgets\n\n" + "\n".join(f"| Widget {n} | supplier {n % 4} |" for n in range(1, 40))
+
+PAGES = {
+    "init": (0, ["init"]),
+    "sync": (0, ["sync", "notes"]),
+    "sync-again": (0, ["sync", "notes"]),
+    "sync-dry-run": (0, ["sync", "notes", "--dry-run"]),
+    "search": (0, ["search", "failed request retries"]),
+    "search-table": (0, ["search", "widget 17 supplier", "-n", "1"]),
+    "search-phrase-explained": (0, ["search", '"failed request" -widget', "--explain"]),
+    "search-files": (0, ["search", "request", "--files"]),
+    "search-nothing": (0, ["search", "zebra"]),
+    "list": (0, ["list"]),
+    "get": (0, ["get", "client.md:13:1"]),
+    "get-info": (0, ["get", "client.md", "--info"]),
+    "history": (0, ["history", "client.md"]),
+    "rebuild": (0, ["rebuild"]),
+    "status": (0, ["status"]),
+    "error-near-name": (3, ["get", "clint.md"]),
+    "error-no-dataset": (3, ["search", "x", "-d", "nope"]),
+    "error-no-folder": (3, ["sync", "nofolder"]),
+    "error-option": (2, ["search", "x", "--wher", "a=b"]),
+    "error-vector": (7, ["search", "x", "--mode", "vector"]),
+}
+"""Commands in the order in which they are run in one folder: how each ends."""
+
+_VARIABLE = (
+    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?\+00:00"), "2026-01-01T00:00:00+00:00"),
+)
+
+
+@pytest.fixture(scope="module", params=[80, 120])
+def screens(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[int, dict[str, tuple[int, str]]]:
+    """Each page as it was written to a terminal, for one width."""
+    folder = tmp_path_factory.mktemp("at") / "work"
+    deep = folder / "notes" / "a folder with a long name" / "and another in it"
+    deep.mkdir(parents=True)
+    (folder / "notes" / "client.md").write_text(GUIDE, encoding="utf-8")
+    (deep / "widgets, all of them, by supplier.md").write_text(WIDGETS, encoding="utf-8")
+    (folder / "notes" / "empty.bin").write_bytes(b"\0\1")
+    env = {
+        "TRIPTYCH_EMBEDDER": "none",
+        "XDG_DATA_HOME": str(folder.parent / "data"),
+        "XDG_CONFIG_HOME": str(folder.parent / "config"),
+        "HOME": str(folder.parent),
+    }
+    found = {}
+    for name, (_, arguments) in PAGES.items():
+        found[name] = run_in_terminal(arguments, columns=request.param, cwd=folder, env=env)
+        (folder / "notes" / "client.md").touch()
+    return request.param, {
+        name: (code, text.replace(str(folder), "/work")) for name, (code, text) in found.items()
+    }
+
+
+def page(text: str) -> str:
+    shown = seen(text)
+    for pattern, word in _VARIABLE:
+        shown = pattern.sub(word, shown)
+    return shown
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_as_it_was(screens: tuple[int, dict[str, tuple[int, str]]], name: str) -> None:
+    columns, pages = screens
+    code, text = pages[name]
+    shown = page(text)
+    assert code == PAGES[name][0], shown
+    file = SNAPSHOTS / f"{name}-{columns}.txt"
+    if os.environ.get("TRIPTYCH_SNAPSHOTS") == "write":
+        SNAPSHOTS.mkdir(exist_ok=True)
+        file.write_text(shown, encoding="utf-8")
+    assert shown == file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if name.startswith("search")])
+def test_a_result_keeps_to_the_width_and_cuts_no_place(
+    screens: tuple[int, dict[str, tuple[int, str]]], name: str
+) -> None:
+    columns, pages = screens
+    lines = page(pages[name][1]).splitlines()
+    wide = [line for line in lines if len(line) > columns]
+    # A place is never cut: it is what one copies or opens. Warnings and notes wrap by themselves.
+    assert all(".md" in line for line in wide), wide
+
+
+def test_matches_are_highlighted_and_files_are_linked(
+    screens: tuple[int, dict[str, tuple[int, str]]],
+) -> None:
+    _, pages = screens
+    text = pages["search"][1]
+    assert "\x1b[1;35mfailed\x1b[0m" in text
+    assert re.search(r"\x1b\]8;[^;]*;file:///\S*/notes/client\.md\x1b", text)
+
+
+@pytest.mark.parametrize(
+    ("env", "has_color", "has_link"),
+    [({"NO_COLOR": "1"}, False, True), ({"TERM": "dumb"}, False, False)],
+)
+def test_colour_is_left_out_where_it_is_not_wanted(
+    tmp_path: Path, env: dict[str, str], has_color: bool, has_link: bool
+) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "client.md").write_text(GUIDE, encoding="utf-8")
+    env = {
+        "TRIPTYCH_EMBEDDER": "none",
+        "XDG_DATA_HOME": str(tmp_path / "data"),
+        "XDG_CONFIG_HOME": str(tmp_path / "config"),
+        **env,
+    }
+    run_in_terminal(["sync", "notes", "-q"], columns=80, cwd=tmp_path, env=env)
+    code, text = run_in_terminal(["search", "retries"], columns=80, cwd=tmp_path, env=env)
+    assert code == 0
+    assert bool(re.search(r"\x1b\[[0-9;]*3[0-7]m", text)) is has_color
+    assert ("\x1b]8;" in text) is has_link
+    assert "notes/client.md:6  Client > Retries  #1" in seen(text)
