@@ -38,6 +38,7 @@ def test_a_folder_is_synced_and_synced_again(shell: Shell) -> None:
         "skipped": 1,
         "chunks": 2,
         "embedded": 1,
+        "pending": 0,
         "reused": 1,
     }
     assert again["renamed"] == [["docs/deep/b.txt", "docs/c.txt"]]

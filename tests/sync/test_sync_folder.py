@@ -15,6 +15,7 @@ import pytest
 
 import triptych
 from support.sync_folder import Desk, TextFiles, contents, desk as made_desk
+from triptych._internal.progress import Progress
 from triptych.errors import (
     CancelledError,
     ConflictError,
@@ -544,19 +545,54 @@ def test_a_file_that_goes_away_during_the_sync_is_no_failure(desk: Desk) -> None
         desk.write(f"{number:02}.md", f"other text {number}")
 
     class Removing(TextFiles):
-        """The first file that is read takes the last ones away."""
+        """The first file that is read takes away the oldest, whose turn comes last."""
 
         def parse(self, name: str, data: bytes) -> ParsedFile | None:
-            (desk.root / "29.md").unlink(missing_ok=True)
-            if (desk.root / "28.md").exists():
-                (desk.root / "28.md").rename(desk.root / "30.md")
+            (desk.root / "00.md").unlink(missing_ok=True)
+            if (desk.root / "01.md").exists():
+                (desk.root / "01.md").rename(desk.root / "30.md")
             return super().parse(name, data)
 
+    for number in range(30):
+        os.utime(desk.root / f"{number:02}.md", (number, number))
     report = desk.syncing(parser=Removing(), options={"workers": 1}).sync()
     assert report.failed == ()
-    assert report.deleted == ("28.md", "29.md")
+    assert report.deleted == ("00.md", "01.md")
     assert desk.sync().added == 1
-    assert desk.names[-3:] == ["26.md", "27.md", "30.md"]
+    assert desk.names[:1] == ["02.md"]
+    assert desk.names[-2:] == ["29.md", "30.md"]
+
+
+def test_the_newest_files_are_put_first_and_the_total_is_known(desk: Desk) -> None:
+    for at, name in enumerate(("c.md", "a.md", "b.md")):
+        desk.write(name, f"text of {name}")
+        os.utime(desk.root / name, (1_000_000 + at, 1_000_000 + at))
+    seen: list[Progress] = []
+    desk.syncing().sync(progress=seen.append)
+    puts = [at for at in seen if at.phase == "documents"]
+    assert [(at.done, at.total) for at in puts] == [(0, 3), (3, 3)]
+    assert all(at.total is not None for at in seen)
+    infos = sorted(desk.kb.list_documents("d"), key=lambda info: info.updated_at)
+    if len({info.updated_at for info in infos}) == 3:
+        assert [info.name for info in infos] == ["b.md", "a.md", "c.md"]
+
+
+def test_vectors_that_an_earlier_sync_left_are_made_without_reading_the_files(desk: Desk) -> None:
+    desk.write("a.md", "text of a")
+    desk.write("b.md", "text of b")
+    desk.embedder.failures = {call: ProviderError("no answer") for call in range(1, 9)}
+    assert len(desk.sync().failed) == 2
+    desk.embedder.failures = {}
+    plan = desk.syncing().plan()
+    assert (plan.repaired, plan.embedded, plan.model_calls) == (("a.md", "b.md"), 2, 1)
+
+    class Unread(TextFiles):
+        def parse(self, name: str, data: bytes) -> ParsedFile | None:
+            raise AssertionError("what is chunked is not parsed again")
+
+    report = desk.syncing(parser=Unread()).sync()
+    assert (report.failed, report.repaired, report.embedded, report.pending) == ((), 2, 2, 0)
+    assert desk.kb.stats("d")[0].pending == 0
 
 
 def test_a_dataset_of_another_model_is_left_as_it_is(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A bar on stderr while somebody is watching, nothing otherwise."""
+"""Bars on stderr while somebody is watching, nothing otherwise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from triptych_adapters.cli.output import Output
 
 if TYPE_CHECKING:
-    from triptych._internal.progress import Progress, ProgressCallback
+    from triptych._internal.progress import ProgressCallback
 
 __all__ = ["shown"]
 
@@ -20,28 +20,15 @@ def shown(
 ) -> Iterator[ProgressCallback | None]:
     """A callback that moves a bar per phase; None when nobody is watching.
 
-    The first ``phase`` and its ``total`` are shown from the start.
+    The first ``phase`` is shown from the start where its ``total`` is known.
     """
+    from triptych._internal.progress import Progress
+    from triptych_adapters.progress import rich_bars
+
     if not output.shows_progress:
         yield None
         return
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress as Bars,
-        TextColumn,
-        TimeElapsedColumn,
-    )
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Bars(*columns, TimeElapsedColumn(), console=output.stderr, transient=True) as bars:
-        totals = {phase: total}
-        tasks = {phase: bars.add_task(phase, total=total)}
-
-        def move(progress: Progress) -> None:
-            known = totals.setdefault(progress.phase, progress.total)
-            if progress.phase not in tasks:
-                tasks[progress.phase] = bars.add_task(progress.phase, total=known)
-            bars.update(tasks[progress.phase], completed=progress.done, total=known)
-
+    with rich_bars(output.stderr) as move:
+        if total is not None:
+            move(Progress(phase=phase, done=0, total=total))
         yield move

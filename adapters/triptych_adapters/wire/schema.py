@@ -158,16 +158,16 @@ _SYNC = (
 
 
 def _sync_report(report: SyncReport) -> _Fields:
-    return _synced(report, "reused")
+    return _synced(report, "reused", "pending")
 
 
 def _sync_plan(plan: SyncPlan) -> _Fields:
     return _synced(plan, "model_calls") | {"added": plan.added, "updated": plan.updated}
 
 
-def _synced(report: SyncPlan | SyncReport, cost: str) -> _Fields:
+def _synced(report: SyncPlan | SyncReport, *cost: str) -> _Fields:
     return {
-        "counts": _counts(report, *_SYNC, cost),
+        "counts": _counts(report, *_SYNC, *cost),
         "renamed": report.renamed,
         "deleted": report.deleted,
         "held": report.held,

@@ -60,6 +60,7 @@ class EmbeddingRun:
         self._queue: dict[str, tuple[str, str]] = {}
         self._running: dict[Future[list[Vector]], dict[str, tuple[str, str]]] = {}
         self._size = EMBED_BATCH
+        self._seconds_each = 0.0
         self._answered = False
         self._began: float | None = None
         self._failures = 0
@@ -175,11 +176,12 @@ class EmbeddingRun:
         took = max(time.monotonic() - began, 1e-6)
         fitting = int(len(batch) * _CALL_SECONDS / took)
         self._size = min(max(fitting, _SMALLEST_BATCH), EMBED_BATCH)
+        self._seconds_each = took / len(batch) / self._concurrency
         return list(rows)
 
     def work(self, seconds: float, answered: Callable[[int], None] | None = None) -> bool:
-        """Begin and collect calls until all texts have their answers, or the time is over; whether
-        all have. ``answered`` is called with how many more vectors have come.
+        """Begin and collect calls until all texts have their answers, or will not have them in
+        time; whether all have. ``answered`` is called with how many more vectors have come.
 
         Raises:
             CancelledError: the deadline has passed.
@@ -194,6 +196,8 @@ class EmbeddingRun:
             self.collect(left)
             if answered is not None:
                 answered(len(self.vectors) - before)
+            if self.waiting * self._seconds_each > end - time.monotonic():
+                return not self.waiting  # too many for the time that is left
         return True
 
     def collect(self, seconds: float = 0.0) -> None:

@@ -30,7 +30,7 @@ from triptych.signatures import embedding_input_sig
 __all__ = ["FillResult", "VectorFiller"]
 
 _AT_ONCE = 512
-_SECONDS = 1.0
+_SECONDS = 0.1
 """A transaction takes so many vectors at most, and what came in so many seconds."""
 _SETS_AT_ONCE = 256
 _PATIENCE = 1.0

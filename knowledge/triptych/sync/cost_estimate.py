@@ -15,7 +15,7 @@ from triptych.records.metadata import text_of
 from triptych.service import Service
 from triptych.signatures import embedding_input_sig
 
-__all__ = ["Price", "price"]
+__all__ = ["Price", "price", "price_pending"]
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -25,6 +25,14 @@ class Price:
     chunks: int = 0
     embedded: int = 0
     model_calls: int = 0
+
+    def __add__(self, other: Price) -> Price:
+        """Both together."""
+        return Price(
+            chunks=self.chunks + other.chunks,
+            embedded=self.embedded + other.embedded,
+            model_calls=self.model_calls + other.model_calls,
+        )
 
 
 def price(service: Service, dataset_id: str, documents: Iterable[NewDocument]) -> Price:
@@ -46,6 +54,20 @@ def price(service: Service, dataset_id: str, documents: Iterable[NewDocument]) -
             model_calls=total.model_calls + -(-len(wanted) // EMBED_BATCH),
         )
     return total
+
+
+def price_pending(service: Service, dataset_id: str, names: Iterable[str]) -> Price:
+    """The cost of embedding what documents that are chunked already still lack."""
+    texts: dict[str, str] = {}
+    for name in names:
+        info = service.documents.get_info(dataset_id, name)
+        title = None if info is None else info.metadata.get("title")
+        for chunk in service.chunks.iter_chunks(dataset_id, name, vectors=True):
+            if chunk.vector is None:
+                text = embedding_text(title, chunk.heading_path, chunk.content)
+                texts[chunk.sig.input_sig] = text
+    missing = len(_missing(service, dataset_id, texts))
+    return Price(embedded=missing, model_calls=-(-missing // EMBED_BATCH))
 
 
 def _texts(service: Service, document: NewDocument) -> list[str]:

@@ -84,13 +84,18 @@ class ParsedCandidate:
     notes: tuple[str, ...] = ()
 
 
-def is_fresh(sig: DerivedSig | None, info: DocumentInfo, chunker: str, embedder: str) -> bool:
-    """Whether a chunk set is of this document's input and this configuration."""
+def is_fresh(
+    sig: DerivedSig | None, info: DocumentInfo, chunker: str, embedder: str, *, waits: bool
+) -> bool:
+    """Whether a chunk set is of this document's input and this configuration.
+
+    ``waits`` allows that it waits for its vectors: then its file need not be read again.
+    """
     return (
         sig is not None
         and sig.input_sig == info.input_sig
         and sig.chunker_sig == chunker
-        and sig.embed_sig == embedder
+        and (sig.embed_sig == embedder or (waits and not sig.embed_sig))
     )
 
 

@@ -52,8 +52,8 @@ class SyncReport:
         checked: files that are taken, failed ones included.
         added, updated: documents; a renamed one is in neither.
         unchanged: documents that were as their files are; ``repaired`` of them had chunks that
-            were missing or stale. The last good version of a file that fails is in both counts
-            if it had such chunks.
+            were missing or stale, or lacked vectors, and have them now. The last good version of
+            a file that fails is in both counts if it had such chunks.
         renamed: (old name, new name) of documents whose content is now under another name.
         deleted: names of documents whose file is gone or no longer taken.
         held: deletions that wait to be confirmed, for they are more than half of a root; all
@@ -62,7 +62,8 @@ class SyncReport:
         notes: remarks on files that were read: an encoding that was guessed, for one.
         failed: what could not be done, by document name; of a folder that cannot be read, the
             name ends in a slash. The last good version serves, and the next sync tries again.
-        chunks, embedded, reused: as in `PutReport`.
+        chunks, embedded, reused, pending: as in `PutReport`. Documents whose files were not read,
+            but which lacked vectors from an earlier run, are counted in the last three.
     """
 
     checked: int = 0
@@ -79,6 +80,7 @@ class SyncReport:
     chunks: int = 0
     embedded: int = 0
     reused: int = 0
+    pending: int = 0
 
     def __add__(self, other: SyncReport) -> SyncReport:
         """Both together."""
@@ -99,6 +101,7 @@ class SyncReport:
             rebuilt=rebuilt,
             embedded=self.embedded,
             reused=self.reused,
+            pending=self.pending,
             removed=len(self.deleted) + len(self.renamed),
             failed=failed,
         )
@@ -112,7 +115,9 @@ class SyncPlan:
         added, updated, renamed, deleted: names, as `SyncReport` counts them; ``held`` likewise.
         unchanged: how many documents are as their files are; ``repaired`` names those of them
             whose chunks are missing or stale.
-        chunks: how many chunks would be derived; ``embedded`` of them have no vector yet.
+        chunks: how many chunks would be derived.
+        embedded: how many texts have no vector yet, those of documents that lack vectors from an
+            earlier run included.
         model_calls: how many calls of the embedder that makes.
     """
 

@@ -11,12 +11,12 @@ import attrs
 
 from triptych import deadlines
 from triptych._internal.concurrency import map_ordered
-from triptych._internal.progress import ProgressCallback
+from triptych._internal.progress import Progress, ProgressCallback
 from triptych.errors import CancelledError, ConflictError, TriptychError
 from triptych.parsing.files import Skipped
-from triptych.records import DocumentInfo, Failure, NewDocument, PutReport
+from triptych.records import DocumentInfo, EmbedReport, Failure, NewDocument, PutReport
 from triptych.service import Service
-from triptych.sync.cost_estimate import price
+from triptych.sync.cost_estimate import price, price_pending
 from triptych.sync.deletes import DELETED_AT_ONCE, delete_documents, layered
 from triptych.sync.guard import DeletionGuard, Wave
 from triptych.sync.inventory import Inventory, take_inventory
@@ -99,6 +99,8 @@ class SyncRun:
                     yield each.document
 
         cost = price(self._service, self._dataset_id, wanted())
+        waiting = self._waiting(work)
+        cost += price_pending(self._service, self._dataset_id, waiting)
         gone = self._gone(work)
         added = [name for name in documents if name not in infos]
         moved = renames(gone, _contents(work, set(added)))
@@ -111,7 +113,7 @@ class SyncRun:
             added=tuple(name for name in added if name not in {new for _, new in moved}),
             updated=tuple(name for name in documents if name in infos and name not in same),
             unchanged=len(work.of("unchanged")) + len(same),
-            repaired=tuple(sorted(same & stale)),
+            repaired=tuple(sorted((same & stale) | set(waiting))),
             renamed=moved,
             deleted=tuple(info.name for info in gone if info.name not in kept),
             held=held,
@@ -131,6 +133,8 @@ class SyncRun:
         """What was done, and the names of what others wrote, moved or deleted meanwhile."""
         work = self._look(names)
         put = self._put(work, progress)
+        # An embedder that failed just now is not asked once more.
+        filled = EmbedReport() if put.pending else self._embed(work, progress)
         again = [f.name for f in put.failed if isinstance(f.error, ConflictError)]
         again += [each.task.file.name for each in work.of("vanished")]
         again = [] if last else again
@@ -153,7 +157,8 @@ class SyncRun:
             repaired=sum(
                 each.same and not each.task.fresh and each.task.file.name not in undone
                 for each in work.of("put")
-            ),
+            )
+            + filled.documents,
             renamed=moved,
             deleted=tuple(name for name in deleted if name not in {old for old, _ in moved}),
             held=held,
@@ -163,11 +168,13 @@ class SyncRun:
                 *work.inventory.failed,
                 *_failures(self._dataset_id, work, but=again),
                 *failed,
+                *filled.failed,
                 *not_deleted,
             ),
             chunks=put.chunks,
-            embedded=put.embedded,
-            reused=put.reused,
+            embedded=put.embedded + filled.embedded,
+            reused=put.reused + filled.reused,
+            pending=put.pending + filled.pending,
         )
         return report, again
 
@@ -178,6 +185,8 @@ class SyncRun:
         options = self._service.options
         chunker = options.chunkers.signature
         embedder = "" if options.embedder is None else options.embedder.signature
+        config = self._service.chunks.config(self._dataset_id)
+        waits = config is not None and config.embed_sig == embedder
         work = _Work(found, names, [])
         for file in found.files.values():
             info = found.infos.get(file.name)
@@ -186,7 +195,7 @@ class SyncRun:
                 own_keys=self._keys,
                 info=info,
                 fresh=info is not None
-                and is_fresh(found.sigs.get(file.name), info, chunker, embedder),
+                and is_fresh(found.sigs.get(file.name), info, chunker, embedder, waits=waits),
                 known=self._known[file.root].get(file.relative),
             )
             settled = self._preparer.settled(task)
@@ -194,6 +203,8 @@ class SyncRun:
                 work.todo.append(task)
             else:
                 work.done.append(settled)
+        # What was changed last is what people look for first.
+        work.todo.sort(key=lambda task: (-task.file.stat.mtime_ns, task.file.name))
         self._forget(found, names)
         return work
 
@@ -263,7 +274,29 @@ class SyncRun:
                 if each.document is not None:
                     yield each.document
 
-        return self._service.put_documents(self._dataset_id, documents(), progress=progress)
+        return self._service.put_documents(
+            self._dataset_id, documents(), progress=_counted(progress, len(work.todo))
+        )
+
+    def _embed(self, work: _Work, progress: ProgressCallback | None) -> EmbedReport:
+        """Add the vectors that documents of these files still lack, the newest first."""
+        names = self._waiting(work)
+        if not names:
+            return EmbedReport()
+        return self._service.embed_pending(self._dataset_id, doc_names=names, progress=progress)
+
+    def _waiting(self, work: _Work) -> list[str]:
+        """The documents whose text was fresh, and which had not all their vectors."""
+        found = work.inventory
+        if self._service.options.embedder is None:
+            return []
+        waiting = [
+            each.task.file
+            for each in work.of("unchanged")
+            if (sig := found.sigs.get(each.task.file.name)) is not None and not sig.embed_sig
+        ]
+        waiting.sort(key=lambda file: (-file.stat.mtime_ns, file.name))
+        return [file.name for file in waiting]
 
     def _exchange(self, work: _Work, undone: Collection[str]) -> None:
         """Let layers follow contents that were put under the names of others."""
@@ -400,6 +433,18 @@ def _contents(work: _Work, names: set[str]) -> list[tuple[str, str]]:
     """The prepared documents of these names, with the digests of their contents."""
     put = work.of("put")
     return [(e.task.file.name, e.content_sha256) for e in put if e.task.file.name in names]
+
+
+def _counted(progress: ProgressCallback | None, total: int) -> ProgressCallback | None:
+    """``progress`` that is told how many files there are, from the start."""
+    if progress is None:
+        return None
+    progress(Progress(phase="documents", done=0, total=total))
+
+    def counted(at: Progress) -> None:
+        progress(attrs.evolve(at, total=total) if at.phase == "documents" else at)
+
+    return counted
 
 
 def _skipped(work: _Work) -> tuple[Skipped, ...]:
