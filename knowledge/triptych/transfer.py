@@ -1,15 +1,18 @@
 """Documents in from JSON Lines and Parquet, and out to JSON Lines, as streams.
 
 A line of an export is a JSON object with ``name``, ``content``, ``metadata``, ``version``,
-``updated_at`` (ISO 8601), and ``original_sha256`` and ``parser_sig`` where a parser made the text.
+``updated_at`` (ISO 8601), and ``original_sha256``, ``parser_sig`` and ``outline`` (the places and
+parts of the text) where a parser made it.
 `import_jsonl` reads such lines, and any others whose fields you name.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Final
@@ -19,7 +22,7 @@ import attrs
 from triptych._internal.progress import ProgressCallback
 from triptych.errors import NotAvailableError, NotFoundError, ValidationError
 from triptych.records import Failure, NewDocument, PutReport, SourceDocument
-from triptych.records.metadata import check_metadata, metadata_to_plain
+from triptych.records.metadata import DATE, metadata_to_plain
 from triptych.service import Service
 
 __all__ = [
@@ -78,6 +81,7 @@ class ImportFields:
             metadata=self._metadata(row),
             original_sha256=_text(row.get("original_sha256")),
             parser_sig=_text(row.get("parser_sig")),
+            outline=_text(row.get("outline")) or None,
         )
 
     def _field(self, row: Mapping[Any, Any], field: str) -> Any:
@@ -104,16 +108,37 @@ class ImportFields:
         return {
             str(key): metadata_value(value)
             for key, value in given.items()
-            if value is not None and value == value  # NaN, a table's word for nothing
+            # Tables write what is missing as no number.
+            if value is not None and not (isinstance(value, float) and math.isnan(value))
         }
 
 
 def metadata_value(value: Any) -> Any:
-    """What is stored for a value of a row: itself, or its JSON where metadata cannot hold it."""
-    try:
-        return check_metadata({"value": value})["value"]
-    except ValidationError:
-        return json.dumps(value, ensure_ascii=False, default=str)
+    """What is stored for a value of a row.
+
+    Text, numbers, true and false, dates and lists of these are kept as they are. ``{"$date": …}``
+    is a date, and a decimal a number. What metadata cannot hold, such as an object, is kept as
+    JSON.
+    """
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, bytes):
+        raise ValidationError("a field of metadata holds bytes: leave it out, or write it as text")
+    items = value if isinstance(value, list | tuple) else [value]
+    if any(
+        item is None or isinstance(item, list | tuple | Decimal) or _is_object(item)
+        for item in items
+    ):
+        return _json(value)
+    return value
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, Mapping) and set(value) != {DATE}
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _text(value: object) -> str:
@@ -267,17 +292,19 @@ def _exported(
 
 
 def _line(document: SourceDocument) -> dict[str, Any]:
-    line = {
+    made = {
+        "original_sha256": document.original_sha256,
+        "parser_sig": document.parser_sig,
+        "outline": document.system.outline,
+    }
+    return {
         "name": document.name,
         "content": document.content,
         "metadata": metadata_to_plain(document.metadata),
         "version": document.version,
         "updated_at": document.updated_at.isoformat(),
+        **{key: value for key, value in made.items() if value},
     }
-    for key in ("original_sha256", "parser_sig"):
-        if value := getattr(document, key):
-            line[key] = value
-    return line
 
 
 def export_jsonl(

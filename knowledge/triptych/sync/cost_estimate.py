@@ -61,7 +61,7 @@ def price_pending(service: Service, dataset_id: str, names: Iterable[str]) -> Pr
     texts: dict[str, str] = {}
     for name in names:
         info = service.documents.get_info(dataset_id, name)
-        title = None if info is None else info.metadata.get("title")
+        title = None if info is None else text_of(info.metadata, "title") or None
         for chunk in service.chunks.iter_chunks(dataset_id, name, vectors=True):
             if chunk.vector is None:
                 text = embedding_text(title, chunk.heading_path, chunk.content)
