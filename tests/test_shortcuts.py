@@ -210,13 +210,16 @@ def test_a_question_gives_the_context_of_a_prompt(kb: Service, folder: Path) -> 
         query_context(kb, "lid", "d", format="yaml")
 
 
-def test_a_path_or_nothing_stands_for_a_store(folder: Path) -> None:
+def test_a_path_or_nothing_stands_for_a_store(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(folder.parent / "data"))
     report = ingest_directory("own.db", folder, "d")
     assert report.added == 6
     assert ingest_file(Path("own.db"), folder / "tool.py", "d").version == 1
     assert query("own.db", "kettle", "d").hits
     ingest_directory(None, folder, "d")
-    assert Path("kb.db").exists()
+    assert (folder.parent / "data" / "triptych" / "kb.db").exists()
     assert "kettle" in query_context(None, "kettle", "d")
 
 

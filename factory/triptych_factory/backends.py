@@ -28,6 +28,7 @@ def _sqlite(location: Location, settings: Settings) -> Store:
         read_only=settings.read_only,
         lock_timeout=settings.lock_timeout,
         history=settings.history,
+        background_index=settings.background_index,
     )
 
 
@@ -40,6 +41,7 @@ def _files(location: Location, settings: Settings) -> Store:
         read_only=settings.read_only,
         lock_timeout=settings.lock_timeout,
         history=settings.history,
+        background_index=settings.background_index,
     )
 
 

@@ -89,7 +89,7 @@ def parse_location(url: str) -> Location:
         )
     if scheme == "memory":
         if rest:
-            raise ValidationError(f"memory:// takes nothing behind it, not {shown_url(rest)!r}")
+            raise ValidationError(f"memory:// takes nothing after it, not {shown_url(rest)!r}")
         return Location(scheme="memory")
     if scheme == "files":
         return Location(scheme="files", path=_folder(url, rest))
@@ -133,7 +133,7 @@ def _refuse_half_url(text: str) -> None:
 
 def _sqlite_file(url: str, rest: str) -> Path:
     if "?" in rest:
-        raise ValidationError(f"{_told(url)} has options behind '?': give them as settings instead")
+        raise ValidationError(f"{_told(url)} has options after '?': give them as settings instead")
     if not rest.startswith("/"):
         raise ValidationError(
             f"{_told(url)} names a host, which SQLite has not: write "
@@ -157,7 +157,7 @@ def _folder(url: str, rest: str) -> Path:
         rest = rest[1:]
     path = _at_home(rest, url)
     if path == Path(path.anchor or "."):
-        raise ValidationError(f"{_told(url)} is not a folder for a store alone: name one in it")
+        raise ValidationError(f"{_told(url)} is not a folder for only a store: name one in it")
     path = _looked_up(path, url)
     if path.is_file():
         raise ValidationError(

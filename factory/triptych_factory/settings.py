@@ -86,6 +86,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "lock_timeout": _seconds,
     "read_only": _switch,
     "history": _integer(0, 1_000_000),
+    "background_index": _switch,
     "llm": _text,
     "llm_base_url": _text,
     "llm_api_key": _text,
@@ -114,7 +115,8 @@ class Settings:
     Attributes:
         url: the store. By default the nearest one in the current directory or above it, else
             the user's own.
-        embedder: an embedder's name; "auto" is "local" where it is installed, else none.
+        embedder: an embedder's name; "auto" is the one that the store was filled with, and for a
+            store without documents "local" where it is installed, else none.
         language: the analyzer's language for datasets made from now on.
         chunk_size: the most code points of a chunk; None for each chunker's own default.
         chunk_overlap: the code points a chunk repeats of the one before it; None likewise.
@@ -124,6 +126,7 @@ class Settings:
         lock_timeout: seconds to wait for another process that is writing.
         read_only: whether every write is refused.
         history: how many old versions of each document are kept; 0 keeps none.
+        background_index: whether a second process may index what is written in bulk.
         llm: what writes layers: "provider:model", or "none".
         llm_base_url: where its provider is reached; None for the provider's own variable, or
             its own address.
@@ -146,6 +149,7 @@ class Settings:
     lock_timeout: float = 30.0
     read_only: bool = False
     history: int = 10
+    background_index: bool = True
     llm: str = "none"
     llm_base_url: str | None = attrs.field(default=None, repr=_url_repr)
     llm_api_key: str | None = attrs.field(default=None, repr=False)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import attrs
 
 from triptych.chunking import ChunkConfig, ChunkerSet, MarkdownChunker, default_chunkers
 from triptych.contracts import (
@@ -17,6 +19,7 @@ from triptych.contracts import (
     Ranker,
     Reranker,
     Retriever,
+    Store,
 )
 from triptych.errors import ValidationError
 from triptych.search.postprocessing import Rerank
@@ -28,6 +31,7 @@ from triptych_factory.llms import build_llm
 from triptych_factory.locations import parse_location, store_paths
 from triptych_factory.rankers import build_ranker, build_reranker
 from triptych_factory.settings import Settings
+from triptych_factory.stored_model import recall_embedder, stored_signature
 
 if TYPE_CHECKING:
     from triptych.parsing import FileParsers
@@ -62,7 +66,7 @@ def open_service(
     postprocessors: Sequence[Postprocessor] = (),
     reranker: Reranker | str | None = None,
     create: bool = True,
-    **settings: str | float | None,
+    **settings: str | float | bool | None,
 ) -> Service:
     """What `triptych.open` does; the arguments and errors are described there.
 
@@ -99,6 +103,11 @@ def open_service(
     )
 
 
+def _preload(model: object) -> None:
+    if isinstance(model, Preloadable):
+        model.preload()
+
+
 def wire(
     settings: Settings,
     *,
@@ -112,21 +121,26 @@ def wire(
     reranker: Reranker | None = None,
     create: bool = True,
     preload: bool = False,
+    dataset_id: str = "",
+    fill: bool = False,
 ) -> Service:
     """A Service over the store and with the models that ``settings`` name.
 
+    The embedder "auto" is the one that the store was filled with, or ``dataset_id`` where it is
+    given; one that was filled without any is searched by keyword. A store without documents gets
+    "local" where it is installed, and so does one without vectors if ``fill`` asks for them.
+
     ``embedder``, ``llm``, ``chunkers``, ``ranker`` and ``reranker`` take the place of those they
-    name. ``create`` says
-    whether a store that does not exist yet is made. ``preload`` loads a local model while the
-    store is being opened, for a caller that is about to embed. The Service closes the store, and
-    the models that were made here.
+    name. ``create`` says whether a store that does not exist yet is made. ``preload`` loads a
+    local model while the store is being opened, for a caller that is about to embed. The Service
+    closes the store, and the models that were made here.
     """
     location = parse_location(settings.url)
     # The models come first: a misspelt one must not leave an empty store behind.
-    chosen = _embedder(settings) if embedder is None else embedder
-    model: object = chosen
-    if preload and isinstance(model, Preloadable):
-        model.preload()
+    by_store = embedder is None and settings.embedder == "auto"
+    chosen = embedder if by_store or embedder is not None else _embedder(settings)
+    if preload:
+        _preload(chosen)
     writer = _llm(settings) if llm is None else llm
     reranks = build_reranker(settings.reranker) if reranker is None else reranker
     options = ServiceOptions(
@@ -143,6 +157,15 @@ def wire(
         own_paths=store_paths(location),
     )
     store = open_store(location, settings, create=create)
+    if by_store:
+        try:
+            chosen = _of_store(store, settings, dataset_id, fill)
+            if preload:
+                _preload(chosen)
+            options = attrs.evolve(options, embedder=chosen)
+        except BaseException:
+            store.close()
+            raise
 
     models: list[tuple[object, object]] = [
         (chosen, embedder),
@@ -159,15 +182,26 @@ def wire(
     return Service(store, options=options, on_close=close_models)
 
 
-_WITHOUT_OUTLINE = frozenset(("", ".md", ".markdown", ".txt"))
+_WITHOUT_OUTLINE = frozenset(("", "md", "markdown", "txt"))
 
 
 def _outline(name: str, content: str) -> str | None:
-    if PurePosixPath(name).suffix.lower() in _WITHOUT_OUTLINE:
+    stem, dot, ending = name.rpartition("/")[2].rpartition(".")
+    if not (stem and dot) or ending.lower() in _WITHOUT_OUTLINE:
         return None  # most documents: they need not load the parsers
     from triptych_backends.parsing.outliner import outline_of
 
     return outline_of(name, content)
+
+
+def _of_store(store: Store, settings: Settings, dataset_id: str, fill: bool) -> Embedder | None:
+    """The embedder that a store was filled with; the default for one that is empty."""
+    signature = stored_signature(store, dataset_id)
+    if signature is None or (fill and not signature):
+        return _embedder(settings)
+    if not signature:
+        return None
+    return recall_embedder(signature, concurrency=settings.embed_concurrency)
 
 
 def _embedder(settings: Settings) -> Embedder | None:

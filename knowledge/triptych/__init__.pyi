@@ -113,6 +113,7 @@ from triptych.records import (
     DocumentInfo as DocumentInfo,
     DocumentSummary as DocumentSummary,
     EmbeddingSpace as EmbeddingSpace,
+    EmbedReport as EmbedReport,
     EventKind as EventKind,
     Failure as Failure,
     Filter as Filter,

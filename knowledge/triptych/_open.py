@@ -49,6 +49,7 @@ def open(
     lock_timeout: float | None = None,
     read_only: bool | None = None,
     history: int | None = None,
+    background_index: bool | None = None,
     create: bool = True,
 ) -> Service:
     """Open the knowledge base at ``url``; use it in a ``with`` block, or call its ``close``.
@@ -64,8 +65,9 @@ def open(
             ``kb.db``), else the user's own.
         embedder: a name (``"local"``, ``"local-multilingual"``, ``"hash"``, or a provider and its
             model, ``"ollama:nomic-embed-text"``), an `Embedder`, or None for keyword search
-            alone. ``"auto"`` takes what the settings name, else ``"local"`` where the extra
-            ``local`` is installed, else none.
+            alone. ``"auto"`` takes what the settings name, else the one that the store was
+            filled with, which may be none; for a store without documents ``"local"`` where the
+            extra ``local`` is installed, else none.
         llm: what writes layers, for a `LayerBuilder`: a provider and its model
             (``"ollama:llama3.2"``, ``"openai:gpt-4o-mini"``, ``"anthropic:claude-haiku-4-5"``),
             an `LLM`, or None. ``"auto"`` takes what the settings name, else none.
@@ -87,6 +89,8 @@ def open(
         read_only: refuse every write. Default False.
         history: how many old versions of each document are kept beside the current one; 0 keeps
             none. Default 10.
+        background_index: let a second process index what is written in bulk, where there is more
+            than one core. Default True.
         create: whether a store that does not exist yet is made.
 
     Raises:
@@ -115,5 +119,6 @@ def open(
         lock_timeout=lock_timeout,
         read_only=read_only,
         history=history,
+        background_index=background_index,
         create=create,
     )

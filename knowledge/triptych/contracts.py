@@ -40,6 +40,8 @@ from triptych.records import (
     Candidate,
     ChangeEvent,
     ChunkQuery,
+    ChunkVector,
+    CompleteSet,
     DatasetConfig,
     DatasetStats,
     DerivedChunk,
@@ -277,6 +279,11 @@ class ChunkRepo(ChunkSigReader, Protocol):
         answer is False: an older derivation never overwrites a newer one, nor brings back a
         deleted document. Chunks come in index order from 0.
 
+        A ``sig`` without an embedder, in a dataset that has one, makes a set that waits for its
+        vectors: it is found by keyword, and `add_vectors` brings the rest. The vectors it has are
+        of the dataset's space. A chunk that comes without one gets the vector that the dataset
+        has of its text, if any.
+
         Raises:
             ModelMismatchError: the set is not refused, but has a vector of another width than
                 the dataset's other vectors in that space, those of layers and of this set
@@ -297,6 +304,42 @@ class ChunkRepo(ChunkSigReader, Protocol):
         Raises:
             ModelMismatchError: as in `replace`. Neither this set nor one after it was stored.
         """
+        ...
+
+    def add_vectors(
+        self,
+        dataset_id: str,
+        embed_sig: str,
+        vectors: Sequence[ChunkVector],
+        complete: Sequence[CompleteSet] = (),
+    ) -> Sequence[str]:
+        """Give chunks their vectors; the names of the sets that wait no longer, ordered.
+
+        One atomic write, done only while ``embed_sig`` is the dataset's. A vector goes to the chunk
+        of its document and index, in place of one of another space, if that chunk has its
+        ``input_sig``: never to another text, nor to what is deleted. The set of such a chunk waits
+        for vectors from then on, if it was of another space; its other vectors of that space may
+        go. No other set is touched.
+
+        A set of ``complete`` waits no longer, and is of ``embed_sig``, if it still is of the input,
+        chunker and version of its ``sig``, the document is at that version, and just ``without``
+        of its chunks have no vector in the space. Its vectors are searched from then on, and not
+        before: all of a document or none.
+
+        Raises:
+            ModelMismatchError: as in `replace`. Nothing was stored.
+        """
+        ...
+
+    def pending(self, dataset_id: str, embed_sig: str) -> Sequence[str]:
+        """The names of documents with a set of chunks that is not of ``embed_sig``, ordered.
+
+        These lack vectors of that space, in part at least. A set of no chunks lacks none.
+        """
+        ...
+
+    def count_pending(self, dataset_ids: Sequence[str], embed_sig: str) -> int:
+        """How many names `pending` has in all of ``dataset_ids``. Every search asks this."""
         ...
 
     def update_source_version(self, dataset_id: str, doc_name: str, sig: DerivedSig) -> bool:
@@ -343,8 +386,9 @@ class ChunkRepo(ChunkSigReader, Protocol):
     ) -> Iterator[DerivedChunk]:
         """The chunks of a document or of the whole dataset, by document name and index.
 
-        Each document's are of one state. ``sig`` is the set's, with the chunk's ``input_sig``.
-        A chunk's ``occurrence`` is kept or counted.
+        Each document's are of one state. ``sig`` is the set's, with the chunk's ``input_sig``, and
+        with the ``embed_sig`` of the chunk's vector where there is one and ``vectors`` are asked
+        for. A chunk's ``occurrence`` is kept or counted.
         """
         ...
 
@@ -447,8 +491,10 @@ class Store(Protocol):
     def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
         """The dataset's counts, None if it does not exist.
 
-        Sets of other signatures than these count as stale (an empty ``embed_sig``: any will do).
-        ``spaces`` are those of all sets, in order of the signature.
+        Sets of other signatures than these count as stale (an empty ``embed_sig``: any will do),
+        but not those that only wait for vectors. ``pending`` are those of `ChunkRepo.pending`, and
+        ``pending_chunks`` their chunks without a vector in ``embed_sig``. ``spaces`` are those of
+        all vectors, in order of the signature.
         """
         ...
 

@@ -17,21 +17,27 @@ import numpy as np
 
 from triptych.errors import ConflictError, ModelMismatchError, NotFoundError
 from triptych.records import (
+    CompleteSet,
     DatasetConfig,
     DerivedChunk,
     DerivedLayer,
     DerivedSig,
     DocumentInfo,
     EmbeddingSpace,
+    Metadata,
+    MetadataValue,
     NewDocument,
     PutOutcome,
     SourceDocument,
     SystemData,
     Vector,
+    copy_metadata,
 )
+from triptych.records.metadata import same_metadata
 
 __all__ = [
     "after_puts",
+    "can_complete",
     "can_replace",
     "can_update_source_version",
     "check_delete",
@@ -45,6 +51,7 @@ __all__ = [
     "embedding_spaces",
     "has_source",
     "is_of_document",
+    "is_pending",
     "may_put_layer",
     "metadata_after",
     "missing_dataset",
@@ -93,7 +100,7 @@ def plan_put(
     metadata = metadata_after(new, stored.metadata if stored else None)
     same = stored is not None and stored.content == new.content
     system = system_after(new, stored.system if stored else None, same_content=same)
-    if stored and same and (stored.metadata, stored.system) == (metadata, system):
+    if stored and same and stored.system == system and same_metadata(stored.metadata, metadata):
         return stored
     return SourceDocument(
         dataset_id=dataset_id,
@@ -108,13 +115,13 @@ def plan_put(
     )
 
 
-def metadata_after(new: NewDocument, stored: Mapping[str, str] | None) -> dict[str, str]:
+def metadata_after(new: NewDocument, stored: Metadata | None) -> dict[str, MetadataValue]:
     """The metadata that a put of ``new`` leaves: a copy of its own, or of the stored.
 
     Args:
         stored: the metadata of the document as it is, None when there is none.
     """
-    return dict((stored or {}) if new.metadata is None else new.metadata)
+    return copy_metadata((stored or {}) if new.metadata is None else new.metadata)
 
 
 def system_after(new: NewDocument, stored: SystemData | None, *, same_content: bool) -> SystemData:
@@ -221,7 +228,7 @@ def check_loadable(document: SourceDocument, stored: SourceDocument | None, used
     Raises:
         ConflictError: its version is used up.
     """
-    if stored == document:
+    if stored == document and same_metadata(stored.metadata, document.metadata):
         return False
     check_unused(document, stored.version if stored else 0, used)
     return True
@@ -254,7 +261,7 @@ def page_of_names(
 
 def copy_document(document: _Document) -> _Document:
     """The document with metadata of its own, which its receiver may change."""
-    return attrs.evolve(document, metadata=dict(document.metadata))
+    return attrs.evolve(document, metadata=copy_metadata(document.metadata))
 
 
 # Chunk sets and layers
@@ -264,9 +271,35 @@ def can_replace(config: DatasetConfig | None, version: int, sig: DerivedSig) -> 
     """Whether `ChunkRepo.replace` may be done for a document at ``version``."""
     return (
         config is not None
-        and (config.chunker_sig, config.embed_sig) == (sig.chunker_sig, sig.embed_sig)
+        and config.chunker_sig == sig.chunker_sig
+        and sig.embed_sig in ("", config.embed_sig)
         and _is_at(version, sig)
     )
+
+
+def can_complete(
+    stored: DerivedSig | None, version: int, complete: CompleteSet, *, missing: int
+) -> bool:
+    """Whether a set may end its waiting for vectors (`ChunkRepo.add_vectors`).
+
+    Args:
+        stored: the set's signature, None when there is no set.
+        version: the document's.
+        missing: how many of the set's chunks have no vector of ``complete.sig.embed_sig``.
+    """
+    sig = complete.sig
+    return (
+        stored is not None
+        and (stored.input_sig, stored.chunker_sig, stored.source_version)
+        == (sig.input_sig, sig.chunker_sig, sig.source_version)
+        and _is_at(version, sig)
+        and missing == complete.without
+    )
+
+
+def is_pending(sig: DerivedSig, embed_sig: str) -> bool:
+    """Whether a set of this signature lacks vectors of ``embed_sig``; "" is no model."""
+    return embed_sig != "" and sig.embed_sig != embed_sig
 
 
 def can_update_source_version(stored: DerivedSig | None, version: int, sig: DerivedSig) -> bool:
@@ -320,7 +353,7 @@ def check_widths(
 
 
 def embedding_spaces(vectors: Iterable[tuple[str, Vector | None]]) -> tuple[EmbeddingSpace, ...]:
-    """`DatasetStats.spaces` of chunks, each given as its set's ``embed_sig`` and its vector."""
+    """`DatasetStats.spaces` of chunks, each given as its vector's space and its vector."""
     counts = Counter((sig, len(vector)) for sig, vector in vectors if vector is not None)
     return tuple(
         EmbeddingSpace(embed_sig=sig, dimension=dimension, vectors=count)
@@ -351,9 +384,14 @@ def has_source(name: str, documents: Collection[str]) -> bool:
 
 
 def read_chunk(chunk: DerivedChunk, sig: DerivedSig, *, vectors: bool = False) -> DerivedChunk:
-    """A kept chunk as it is read from a set of signature ``sig``: that, with its own input."""
-    own = attrs.evolve(sig, input_sig=chunk.sig.input_sig)
-    return attrs.evolve(chunk, sig=own, vector=chunk.vector if vectors else None)
+    """A kept chunk as it is read from a set of signature ``sig``: that, with its own input.
+
+    With its vector it carries that vector's space, which a set that waits for others does not.
+    """
+    vector = chunk.vector if vectors else None
+    space = sig.embed_sig if vector is None else chunk.sig.embed_sig
+    own = attrs.evolve(sig, input_sig=chunk.sig.input_sig, embed_sig=space)
+    return attrs.evolve(chunk, sig=own, vector=vector)
 
 
 def _is_at(version: int, sig: DerivedSig) -> bool:

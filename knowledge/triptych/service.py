@@ -27,6 +27,7 @@ from triptych.contracts import (
 )
 from triptych.dataset import Dataset
 from triptych.errors import (
+    NotAvailableError,
     NotFoundError,
     StoreError,
     ValidationError,
@@ -35,6 +36,7 @@ from triptych.ingestion.batches import check_progress
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.embedding import check_embedder
 from triptych.ingestion.layers import LayerService
+from triptych.ingestion.pending_datasets import PendingEmbedder
 from triptych.ingestion.rebuild import RebuildRunner
 from triptych.ingestion.versions import VersionHistory, restored, unified_diff
 from triptych.ingestion.writer import Writer
@@ -45,8 +47,11 @@ from triptych.records import (
     DoctorReport,
     DocumentInfo,
     DocumentSummary,
+    EmbedReport,
+    EmbedWhen,
     Health,
     Layer,
+    Metadata,
     Mode,
     NewDocument,
     PutReport,
@@ -202,6 +207,9 @@ class Service(Closing):
         self._rebuilds = RebuildRunner(
             documents, chunks, layers, self._deriver, self._writer, self._layers
         )
+        self._embeddings = PendingEmbedder(
+            documents, chunks, self._deriver, self._writer, self._layers, self._stats
+        )
         self._on_close = on_close
         self._closed = False
         self._closing = threading.Lock()
@@ -228,9 +236,10 @@ class Service(Closing):
         dataset_id: str,
         name: str,
         content: str,
-        metadata: Mapping[str, str] | None = None,
+        metadata: Metadata | None = None,
         *,
         if_version: int | None = None,
+        embed: EmbedWhen = "now",
     ) -> SourceDocument:
         """Store a document and derive its chunks and vectors; the stored document.
 
@@ -240,18 +249,23 @@ class Service(Closing):
         metadata change nothing and cost nothing. When this returns, every search that starts
         afterwards sees the document. Layers are not touched.
 
+        Where vectors take longer than a second, the document is found by keyword before they are
+        there. ``embed="later"`` does not make them at all: `embed_pending` does.
+
         Raises:
             ValidationError: dataset, name, content or metadata cannot be stored.
             ConflictError: ``if_version`` is not the stored version (0: no document); or the
                 dataset is chunked under another configuration: rebuild it first.
             ModelMismatchError: the dataset holds vectors of another model. Nothing was stored.
-            DerivationError: the document is stored, but could not be chunked, embedded or
-                swapped in; the old chunks keep serving, marked stale. Put again, or rebuild.
+            DerivationError: the document is stored, but could not be chunked or swapped in: the
+                old chunks keep serving, marked stale. Or it could not be embedded:
+                it is found by keyword, and its vectors are pending. Put again, or rebuild.
         """
         self._open()
         check_identifier(dataset_id, "dataset_id")
+        later = _is_later(embed)
         document = NewDocument(name=name, content=content, metadata=metadata, if_version=if_version)
-        return self._writer.put(dataset_id, document)
+        return self._writer.put(dataset_id, document, later=later)
 
     def put_documents(
         self,
@@ -259,14 +273,20 @@ class Service(Closing):
         documents: Iterable[NewDocument] | Mapping[str, str],
         *,
         progress: ProgressCallback | None = None,
+        embed: EmbedWhen = "now",
     ) -> PutReport:
         """Store many documents, streamed and batched; a report, item by item.
 
         ``documents`` is an iterable of `NewDocument`, or maps names to contents, which keeps
         the metadata that the documents have. One document's failure is in the report and holds
         up no other. What ``documents`` itself raises passes through: the batches before it (256
-        documents, or 4 million code points) are stored, the one it was being gathered for is
-        not.
+        documents, a million code points, or what came in a second) are stored, the one it was
+        being gathered for is not.
+
+        Each batch is found by keyword as soon as it is stored. Its vectors are stored with it
+        where the embedder is quick; else they follow when all documents are stored, in small
+        transactions that are kept whatever happens. What lacks vectors in the end, because the
+        embedder failed or ``embed`` is "later", is counted as ``pending``.
 
         Raises:
             ModelMismatchError, ConflictError: as `put_document`, before anything is stored.
@@ -274,7 +294,51 @@ class Service(Closing):
         """
         self._open()
         check_identifier(dataset_id, "dataset_id")
-        return self._writer.put_many(dataset_id, documents, progress)
+        later = _is_later(embed)
+        return self._writer.put_many(dataset_id, documents, progress, later=later)
+
+    def embed_pending(
+        self,
+        dataset_id: str | None = None,
+        *,
+        doc_names: Iterable[str] | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> EmbedReport:
+        """Make the vectors that documents of a dataset, or of all, still lack; a report.
+
+        Documents that were put without an embedder, or to be embedded later, get their vectors, and
+        so does what an earlier call was cut off from: what it made is kept, and only texts without
+        a vector are embedded. Layers get theirs too. The newest documents come first, or those of
+        ``doc_names`` in their order; the latter leaves layers alone.
+
+        A dataset without vectors takes on this embedder. Documents whose text is stale are left to
+        `rebuild`.
+
+        Raises:
+            NotAvailableError: there is no embedder.
+            NotFoundError: there is no such dataset.
+            ModelMismatchError, ConflictError: the dataset holds vectors of another model, or is
+                chunked otherwise: rebuild it. Of several datasets, it is in the report.
+            CancelledError: the deadline passed; the vectors that were made are kept.
+        """
+        self._open()
+        check_progress(progress)
+        if doc_names is not None:
+            if dataset_id is None:
+                raise ValidationError("doc_names are of one dataset: give its dataset_id")
+            if isinstance(doc_names, str):
+                raise ValidationError("doc_names takes several names: give a list")
+            doc_names = [check_text(name, "a document name") for name in doc_names]
+        if self.options.embedder is None:
+            raise NotAvailableError(
+                "there is no embedder to make vectors with: open the knowledge base with one"
+            )
+        if dataset_id is None:
+            return self._embeddings.datasets(self.documents.list_datasets(), progress)
+        _check_names(dataset_id)
+        if dataset_id not in self.documents.list_datasets():
+            raise self._missing(dataset_id)
+        return self._embeddings.dataset(dataset_id, doc_names, progress)
 
     # Documents out
 
@@ -855,6 +919,12 @@ def _check_names(dataset_id: object, name: object = "") -> None:
     """Refuse what no dataset or document can be called; whether there is one is seen later."""
     check_text(dataset_id, "dataset_id")
     check_text(name, "a document name")
+
+
+def _is_later(embed: object) -> bool:
+    if embed not in ("now", "later") or not isinstance(embed, str):
+        raise ValidationError(f"embed is 'now' or 'later', not {embed!r}")
+    return embed == "later"
 
 
 def _check_language(language: object) -> None:

@@ -7,11 +7,13 @@ each preceded by its length, so that no two lists of parts run together.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from functools import lru_cache
 
 from triptych._internal.digests import digest
 from triptych.chunking.kinds import kind_of
-from triptych.records import DocumentInfo, DocumentSummary, SourceDocument
+from triptych.records import DocumentInfo, DocumentSummary, Metadata, SourceDocument
+from triptych.records.metadata import text_of
 
 __all__ = [
     "SummariesDigest",
@@ -30,17 +32,23 @@ def content_sha256(content: str) -> str:
 
 
 def document_input_sig(
-    name: str, content_digest: str, metadata: Mapping[str, str], outline: str = ""
+    name: str, content_digest: str, metadata: Metadata, outline: str = ""
 ) -> str:
     """The digest of all that chunking and embedding read of a document.
 
     That is its content, its explicit title and its kind, and its outline, "" for none; a
     rename or other metadata changes nothing that was derived.
     """
-    parts = ["chunks", content_digest, metadata.get("title", ""), kind_of(name, metadata)]
+    title, kind = text_of(metadata, "title"), kind_of(name, metadata)
     if outline:
-        parts.append(outline)
-    return digest(*parts)
+        return digest("chunks", content_digest, title, kind, outline)
+    return _plain_input_sig(content_digest, title, kind)
+
+
+@lru_cache(maxsize=2048)
+def _plain_input_sig(content_digest: str, title: str, kind: str) -> str:
+    # A put asks three times: for the document's row, what its chunks should be, what they are.
+    return digest("chunks", content_digest, title, kind)
 
 
 def document_info(document: SourceDocument) -> DocumentInfo:

@@ -163,6 +163,7 @@ def test_a_folder_that_moved_keeps_its_documents(notes: Shell) -> None:
 def test_a_store_that_is_moved_with_its_folders_goes_on(
     notes: Shell, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    notes("init")
     notes("add", "notes")
     there = tmp_path_factory.mktemp("moved") / "all"
     shutil.copytree(notes.directory, there)

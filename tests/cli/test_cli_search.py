@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,32 @@ def test_where_narrows_and_a_key_given_twice_widens(shell: Shell) -> None:
     assert found(shell, *bm25, "--where", "lang=fr") == ["more/extra.md"]
     assert len(found(shell, *bm25, "-w", "lang=fr", "-w", "lang=en")) == 2
     assert found(shell, *bm25, "-w", "doc_prefix=gui") == ["default/guide.md"]
+
+
+def test_where_takes_conditions_in_json(shell: Shell) -> None:
+    given = '{"year": 2024, "day": {"$date": "2026-09-01"}, "tags": ["a", 1]}'
+    assert (
+        shell(
+            "put", "docs/guide.md", "--name", "guide.md", "--metadata", given, "-m", "lang=en"
+        ).code
+        == 0
+    )
+    shown = shell("get", "guide.md", "--json").json["document"]["metadata"]
+    assert shown == {**json.loads(given), "lang": "en"}
+    bm25 = ("retries", "--mode", "bm25", "-d", "default")
+    for where in (
+        '{"year": {"$gte": 2024}}',
+        '{"day": {"$lt": {"$date": "2026-09-02"}}}',
+        '{"$or": [{"tags": {"$contains": 1}}, {"lang": "fr"}]}',
+    ):
+        assert found(shell, *bm25, "--where", where) == ["default/guide.md"]
+        assert found(shell, *bm25, "--where", where, "-w", "lang=fr") == []
+    ran = shell("search", "retries", "--where", '{"year": ')
+    assert (ran.code, "no JSON object" in ran.err) == (2, True)
+    ran = shell("search", "retries", "--where", "day=>=2026-09-01")
+    assert ran.code == 2
+    assert "'$gte'" in ran.err
+    assert shell("put", "docs/guide.md", "-m", '{"year": null}').code == 2
 
 
 def test_documents_are_found_whole(shell: Shell) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
 
 import attrs
@@ -125,6 +126,11 @@ def test_nothing_in_an_old_store_is_stale_or_derived_again(kind: Kind, tmp_path:
         report = kb.rebuild(dataset_id="d")
         assert (report.rebuilt, report.embedded) == (0, 0)
         assert embedder_of(kb).calls == asked
+        ranged = kb.search("kettle", dataset_id="d", where={"lang": {"$gt": "de", "$lt": "f"}})
+        assert {hit.doc_name for hit in ranged.hits} == {"b.md", "own.json"}
+        kb.put_document("d", "plain.md", "A plain kettle.", {"lang": 5, "since": date(2026, 9, 1)})
+        ranged = kb.search("kettle", dataset_id="d", where={"since": {"$gte": date(2026, 1, 1)}})
+        assert [hit.doc_name for hit in ranged.hits] == ["plain.md"]
         moved = kb.search("kettle", dataset_id="d", where={KEYS["sync_root"]: "notes"})
         assert not moved.hits
 

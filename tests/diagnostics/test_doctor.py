@@ -640,7 +640,7 @@ def test_the_command_tells_and_repairs(shell: Shell) -> None:
     ran = shell("doctor", "--json")
     assert (ran.code, ran.json["clean"], ran.json["findings"]) == (0, True, [])
     assert ran.json["checked"]["documents"] == 1
-    run(shell.directory / "kb.db", "UPDATE chunk SET start_line = 9")
+    run(shell.store, "UPDATE chunk SET start_line = 9")
     ran = shell("doctor")
     assert ran.code == 5
     assert "chunks.spans" in ran.text
@@ -653,7 +653,7 @@ def test_the_command_tells_and_repairs(shell: Shell) -> None:
 
 
 def test_the_command_says_what_is_beyond_repair(shell: Shell) -> None:
-    run(shell.directory / "kb.db", "UPDATE document SET content = x'6161'")
+    run(shell.store, "UPDATE document SET content = x'6161'")
     ran = shell("doctor", "--repair")
     assert ran.code == 5
     assert "beyond repair: restore" in ran.text
@@ -661,14 +661,15 @@ def test_the_command_says_what_is_beyond_repair(shell: Shell) -> None:
 
 def test_the_command_sees_what_syncs_remember(shell: Shell) -> None:
     assert shell("sync", "docs", "--adopt").code == 0
-    (state,) = (shell.directory / "kb.db.sync").iterdir()
+    folder = shell.store.with_name("kb.db.sync")
+    (state,) = folder.iterdir()
     assert shell("doctor").code == 0
     whole = state.read_bytes()
     for damaged in (whole[:-1], whole.replace(b"sync/1", b"sync/2"), b""):
         state.write_bytes(damaged)
-        left = shell.write("kb.db.sync/.new-left", "half")
+        left = shell.write(f"{folder}/.new-left", "half")
         os.utime(left, (0, 0))
-        working = shell.write("kb.db.sync/.new-working", "half")
+        working = shell.write(f"{folder}/.new-working", "half")
         ran = shell("doctor", "--json")
         assert (ran.code, [each["check"] for each in ran.json["findings"]]) == (5, ["sync.state"])
         assert ran.json["findings"][0]["examples"] == [".new-left", state.name]

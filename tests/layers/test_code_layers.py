@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 import triptych
 from support.extractive_layers import build_layers
-from triptych.chunking.outline import OUTLINE_KEY, Part, read_outline
+from triptych.chunking.outline import Part, read_outline
 from triptych.layers import ExtractiveSummarizer
 from triptych.records import DocumentContext, DocumentSummary
 from triptych.text.tokens import estimate_tokens
@@ -199,7 +199,7 @@ def layers(name: str, text: str, parts: tuple[Part, ...] = ()) -> DocumentContex
 
 def parts_of(name: str, text: str) -> tuple[Part, ...]:
     pytest.importorskip("tree_sitter", reason="the extra 'code' is not installed")
-    outline = read_outline({OUTLINE_KEY: outline_of(name, text) or ""}, text)
+    outline = read_outline(outline_of(name, text) or "", text)
     assert outline is not None
     return outline.parts
 

@@ -36,7 +36,8 @@ def age_sqlite(path: Path) -> None:
 
 
 def without_system_data(driver: sqlite3.Connection) -> None:
-    """Undo the migration that gave system data a column."""
+    """Undo the migration that gave system data a column, and what came after it."""
+    driver.execute("DELETE FROM document_meta")
     for table in ("document", "document_version"):
         driver.execute(f"ALTER TABLE {table} RENAME COLUMN system TO parser_sig")
         found = driver.execute(f"SELECT rowid, metadata, parser_sig FROM {table}").fetchall()

@@ -346,7 +346,7 @@ def test_roots_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
         one = SyncRoot(path=tmp_path, dataset_id="d")
         with pytest.raises(ValidationError, match="one key"):
             DirectorySync(kb, [one, SyncRoot(path=tmp_path, dataset_id="d", prefix="p/")])
-        with pytest.raises(ValidationError, match="not a folder"):
+        with pytest.raises(ValidationError, match="no folder"):
             DirectorySync(kb, [])
         with pytest.raises(NotFoundError):
             DirectorySync(kb, [one]).rebuild(RebuildScope(dataset_id="other"))

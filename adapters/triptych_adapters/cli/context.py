@@ -79,9 +79,8 @@ def context(
         fresh_only=fresh_only,
     )
     layers = [str(each) for each in layer or LayerChoice]
-    pack = session.perform(
-        "context", query=asked, token_budget=budget, format=str(format), layers=layers
-    )
+    with session.service(dataset=asked.dataset_id, tells=True) as service:
+        pack = service.context(asked, budget, format=str(format), layers=layers)
     output = session.output
     for warning in pack.warnings:
         output.warn(warning)

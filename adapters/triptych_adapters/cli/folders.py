@@ -265,7 +265,8 @@ class Folders:
         exists = store_exists(parse_location(settings.url))
         new = dry and not exists and bool(self.paths)
         opening = attrs.evolve(settings, url="memory://", sources={}) if new else settings
-        with wire(opening, create=bool(self.paths) and not dry) as service:
+        create = bool(self.paths) and not dry
+        with wire(opening, create=create, dataset_id=self.dataset or "") as service:
             remembered = None
             if service.capabilities.settings is not None or add:
                 remembered = remembered_roots(service, opening)
@@ -288,6 +289,7 @@ class Folders:
             yield Syncing(directory=directory, remembered=remembered, settings=settings)
             if not dry:
                 remember_folders(service, settings, roots)
+                session.tell_keyword_only(service, settings)
 
 
 @attrs.frozen(kw_only=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +10,7 @@ import typer
 
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.folders import NOT_TOLD, AllFolders, tell_generated, tell_notes
-from triptych_adapters.cli.session import Session, command, examples, pairs
+from triptych_adapters.cli.session import Session, command, examples, metadata_of
 
 if TYPE_CHECKING:
     from triptych.records import Failure, PutReport
@@ -53,7 +52,12 @@ def put(
     ] = None,
     metadata: Annotated[
         list[str] | None,
-        typer.Option("--metadata", "-m", metavar="KEY=VALUE", help="Metadata for every document."),
+        typer.Option(
+            "--metadata",
+            "-m",
+            metavar="KEY=VALUE",
+            help="Metadata for every document: text, or a JSON object of typed values.",
+        ),
     ] = None,
     if_version: Annotated[
         int | None,
@@ -64,6 +68,12 @@ def put(
         ),
     ] = None,
     all_folders: AllFolders = False,
+    later: Annotated[
+        bool,
+        typer.Option(
+            "--later", help="Do not wait for vectors: `triptych embed` adds them. Keywords work."
+        ),
+    ] = False,
 ) -> Exit:
     """Put files into a dataset: add new documents, update changed ones.
 
@@ -82,7 +92,7 @@ def put(
     from triptych_backends.parsing import default_parser
     from triptych_factory.locations import parse_location, store_paths
 
-    extra = _metadata(metadata or [])
+    extra = metadata_of(metadata or [], "--metadata")
     from_stdin = paths == [Path("-")]
     if Path("-") in paths and not from_stdin:
         raise ValidationError("- is standard input: put it by itself")
@@ -115,28 +125,20 @@ def put(
         if files.failed:
             raise files.failed[0].error
     with (
-        session.service(create=True) as service,
+        session.service(create=True, dataset=dataset, tells=True) as service,
         shown(session.output, "documents", total=len(files) or None) as progress,
     ):
         if not alone:
             service.health().require()
-        report = service.put_documents(dataset, incoming, progress=progress)
+        report = service.put_documents(
+            dataset, incoming, progress=progress, embed="later" if later else "now"
+        )
     failed = (*files.failed, *report.failed)
     if alone and failed:
         raise failed[0].error
     _tell(session, dataset, report, failed, files)
     done = report.added + report.updated + report.unchanged
     return exit_after([failure.error for failure in failed], done=done)
-
-
-def _metadata(values: list[str]) -> Mapping[str, str]:
-    from triptych.errors import ValidationError
-
-    found = pairs(values, "--metadata")
-    for key, several in found.items():
-        if len(several) > 1:
-            raise ValidationError(f"--metadata gives {key!r} {len(several)} times: give it once")
-    return {key: several[0] for key, several in found.items()}
 
 
 def _tell(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from triptych_adapters.cli.session import pairs
+from triptych_adapters.cli.session import conditions
 
 if TYPE_CHECKING:
     from triptych.records import Query
@@ -64,7 +64,8 @@ Where = Annotated[
         "-w",
         metavar="KEY=VALUE",
         help="Only documents with this metadata; doc_name, doc_prefix and heading work "
-        "too. Repeat a key to allow several values.",
+        "too. Repeat a key to allow several values. Or conditions as JSON: "
+        '\'{"year": {"$gte": 2024}}\'.',
     ),
 ]
 FreshOnly = Annotated[bool, typer.Option("--fresh-only", help="Leave out stale hits.")]
@@ -82,15 +83,12 @@ def make_query(
     """The query that these options ask for; ``others`` are fields of `Query`."""
     from triptych.records import Query, Scope
 
-    conditions = pairs(where or [], "--where")
     return Query(
         text=" ".join(words),
         dataset_id=dataset or "",
         scope=Scope.ALL if dataset is None else Scope.SINGLE,
         mode=None if mode is None else str(mode),
-        where={
-            key: values[0] if len(values) == 1 else values for key, values in conditions.items()
-        },
+        where=conditions(where or [], "--where"),
         fresh_only=fresh_only,
         **others,
     )

@@ -35,7 +35,7 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             "triptych list --prefix guide/",
             "triptych list --datasets",
-            "triptych list | cut -f1     names alone",
+            "triptych list | cut -f1     only the names",
         ),
     )(list_)
 

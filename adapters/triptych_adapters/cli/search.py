@@ -115,7 +115,12 @@ def search(
     settings = session.settings(
         llm="none", ranker=None if ranker is None else str(ranker), reranker=reranker
     )
-    with session.service(settings=settings, preload=mode != ModeChoice.BM25) as service:
+    with session.service(
+        settings=settings,
+        dataset=asked.dataset_id,
+        tells=True,
+        preload=mode != ModeChoice.BM25,
+    ) as service:
         from triptych_adapters.cli.hits import views_of
         from triptych_adapters.cli.source_files import SourceFiles
 

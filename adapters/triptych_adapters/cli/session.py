@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 import os
 import sys
 import traceback
@@ -31,7 +32,9 @@ __all__ = [
     "Globals",
     "Session",
     "command",
+    "conditions",
     "examples",
+    "metadata_of",
     "pairs",
     "prose",
     "take_options",
@@ -61,7 +64,8 @@ GLOBAL_OPTIONS: dict[str, tuple[Any, Any]] = {
             typer.Option(
                 "--embedder",
                 metavar="NAME",
-                help="local, local-multilingual, hash or none. By default local, where installed.",
+                help="local, local-multilingual, hash or none. By default what the store was "
+                "filled with; for an empty one local, where installed.",
                 show_default=False,
                 rich_help_panel=PANEL,
             ),
@@ -132,18 +136,54 @@ class Session:
 
     @contextmanager
     def service(
-        self, *, create: bool = False, settings: Settings | None = None, preload: bool = False
+        self,
+        *,
+        create: bool = False,
+        settings: Settings | None = None,
+        dataset: str = "",
+        tells: bool = False,
+        preload: bool = False,
     ) -> Iterator[Service]:
         """The Service in force, closed at the block's end.
 
         It is without a language model, whose key may be missing, unless ``settings`` are given.
-        ``preload`` loads a local model meanwhile, for a command that will embed.
+        The embedder is that of ``dataset``, unless a setting names one; a
+        command that ``tells`` says once for each store that it has none. ``preload`` loads
+        a local model meanwhile, for a command that will embed.
         """
         from triptych_factory import wire
 
         settings = settings or attrs.evolve(self.settings(), llm="none")
-        with wire(settings, create=create, preload=preload) as service:
+        with wire(settings, create=create, dataset_id=dataset, preload=preload) as service:
             yield service
+            if tells:
+                self.tell_keyword_only(service, settings)
+
+    def tell_keyword_only(self, service: Service, settings: Settings) -> None:
+        """Say once for each store how to search it by meaning, where nobody chose to have it so.
+
+        That it was said is a setting of the store; one that keeps none hears it each time.
+        """
+        from triptych_factory.embedders import local_is_installed
+
+        if settings.embedder != "auto" or service.options.embedder is not None:
+            return
+        installed = local_is_installed()
+        said = f"told.keyword-only.{'installed' if installed else 'base'}"
+        kept = service.capabilities.settings
+        if self.output.quiet or settings.read_only:
+            return
+        if kept is not None and not kept.set_setting(said, "yes", expected=None):
+            return
+        if installed:
+            self.output.note(
+                "note: searched by keyword; no vectors yet: `triptych embed` adds them"
+            )
+        else:
+            self.output.note(
+                "note: searched by keyword; to search by meaning too, "
+                "pip install 'triptych[local]', then `triptych embed`"
+            )
 
     def perform(self, operation: str, /, **arguments: Any) -> Any:
         """Run one operation on the Service in force: what it answers.
@@ -281,6 +321,50 @@ def _report(error: BaseException, output: Output) -> Exit:
         output.emit({"error": told})
     output.error(message, hint=hint_for(error))
     return code
+
+
+def conditions(values: Sequence[str], option: str) -> dict[str, Any]:
+    """The ``where`` of ``KEY=VALUE`` options and JSON objects, all of which must hold. A key that
+    comes several times may have any of its values."""
+    plain, objects = _parted(values, option)
+    several = pairs(plain, option)
+    where: dict[str, Any] = {
+        key: found[0] if len(found) == 1 else found for key, found in several.items()
+    }
+    if where:
+        objects.insert(0, where)
+    return objects[0] if len(objects) == 1 else {"$and": objects} if objects else {}
+
+
+def metadata_of(values: Sequence[str], option: str) -> dict[str, Any]:
+    """The metadata of ``KEY=VALUE`` options, whose values are text, and JSON objects."""
+    from triptych.errors import ValidationError
+
+    plain, objects = _parted(values, option)
+    given = [{key: value} for key, found in pairs(plain, option).items() for value in found]
+    metadata: dict[str, Any] = {}
+    for entries in [*given, *objects]:
+        for key, value in entries.items():
+            if key in metadata:
+                raise ValidationError(f"{option} gives {key!r} several times: give it once")
+            metadata[key] = value
+    return metadata
+
+
+def _parted(values: Sequence[str], option: str) -> tuple[list[str], list[dict[str, Any]]]:
+    """``KEY=VALUE`` options, and those that are JSON objects."""
+    from triptych.errors import ValidationError
+
+    plain, objects = [], []
+    for value in values:
+        if not value.lstrip().startswith("{"):
+            plain.append(value)
+            continue
+        try:
+            objects.append(json.loads(value))
+        except (ValueError, RecursionError) as error:
+            raise ValidationError(f"{option} {value[:60]!r} is no JSON object: {error}") from None
+    return plain, objects
 
 
 def pairs(values: Sequence[str], option: str) -> dict[str, list[str]]:

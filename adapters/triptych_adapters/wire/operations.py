@@ -15,7 +15,7 @@ import attrs
 
 from triptych.context import Citation
 from triptych.context.rendering import FORMATS
-from triptych.records import DocumentSummary, Layer, Mode, NewDocument, Query, Scope
+from triptych.records import DocumentSummary, Layer, Metadata, Mode, NewDocument, Query, Scope
 from triptych.records.serialization import from_dict
 from triptych.service import Service
 from triptych_adapters.wire.arguments import json_schema, read_arguments
@@ -89,7 +89,6 @@ def _choice(kind: type[StrEnum], description: str) -> _Schema:
 
 
 _TEXTS: Final = {"type": "array", "items": {"type": "string"}}
-_ONE_OR_MORE: Final = {"anyOf": [{"type": "string"}, _TEXTS]}
 _RECORDS: Final[dict[str, Any]] = {
     "citation": Citation,
     "documents": tuple[NewDocument, ...],
@@ -146,10 +145,13 @@ QUERY: Final[Mapping[str, _Schema]] = {
     },
     "where": {
         "type": "object",
-        "additionalProperties": _ONE_OR_MORE,
+        "additionalProperties": True,
         "description": (
-            "Only documents with this metadata; a list allows any of its values. The keys "
-            "doc_name, doc_prefix and heading stand for the name, its beginning and a section."
+            "Only documents with this metadata: {'lang': 'en'}; a list allows any of its values; "
+            "{'year': {'$gte': 2024}} compares with $eq $ne $in $nin $lt $lte $gt $gte $contains "
+            "$exists; {'$or': [{…}, {…}]}, $and and $not join. A date is {'$date': '2026-09-01'}. "
+            "The keys doc_name, doc_prefix and heading stand for the name, its beginning and a "
+            "section, $name, $version and $updated_at for the document's own fields."
         ),
     },
     "fresh_only": {"type": "boolean", "description": "Whether to leave out what is stale."},
@@ -179,6 +181,10 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
         "items": json_schema(NewDocument),
         "description": "The documents; metadata null keeps what a document has.",
     },
+    "doc_names": {**_TEXTS, "description": "The documents to embed, in this order; of dataset_id."},
+    "embed": _text(
+        "When the vectors are made: 'now', or 'later', by embed_pending.", enum=["now", "later"]
+    ),
     "folder": _text("The folder, which ends in a slash: 'guide/'."),
     "format": _text("What the context is written in.", enum=sorted(FORMATS)),
     "if_version": _whole("Only over this version (0: only if there is none)."),
@@ -194,8 +200,11 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
     "limit": _whole("Maximum number to list."),
     "metadata": {
         "type": "object",
-        "additionalProperties": {"type": "string"},
-        "description": "All metadata of the document. Leave it out to keep what there is.",
+        "additionalProperties": json_schema(Metadata)["additionalProperties"],
+        "description": (
+            "All metadata of the document: text, numbers, true, false, {'$date': '2026-09-01'}, "
+            "or lists of these. Leave it out to keep what there is."
+        ),
     },
     "name": _text("The document's name, like a path: 'notes/2024-05.md'."),
     "new": _whole("The later version. Leave it out for the current one."),
@@ -276,6 +285,7 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     for each in (
         _operation("put_document", Effect.WRITES),
         _operation("put_documents", Effect.WRITES, "progress"),
+        _operation("embed_pending", Effect.WRITES, "progress"),
         _operation("get_document", Effect.READS),
         _operation("list_documents", Effect.READS),
         _operation("history", Effect.READS),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         DatasetConfig,
         DatasetStats,
         DocumentInfo,
+        EmbedReport,
         Failure,
         Finding,
         PutReport,
@@ -63,6 +64,8 @@ def _document_info(document: DocumentInfo) -> _Fields:
 
 
 def _about(document: SourceDocument | DocumentInfo) -> _Fields:
+    from triptych.records.metadata import metadata_to_plain
+
     made = {
         "original_sha256": document.original_sha256,
         "parser_sig": document.parser_sig,
@@ -73,7 +76,7 @@ def _about(document: SourceDocument | DocumentInfo) -> _Fields:
         "name": document.name,
         "version": document.version,
         "updated_at": document.updated_at,
-        "metadata": document.metadata,
+        "metadata": metadata_to_plain(document.metadata),
         **{key: value for key, value in made.items() if value},
     }
 
@@ -119,12 +122,17 @@ def _failure(failure: Failure) -> _Fields:
 
 
 def _put_report(report: PutReport) -> _Fields:
-    names = ("added", "updated", "unchanged", "failed", "chunks", "embedded", "reused")
+    names = ("added", "updated", "unchanged", "failed", "chunks", "embedded", "reused", "pending")
     return {"counts": _counts(report, *names), "failures": report.failed}
 
 
 def _rebuild_report(report: RebuildReport) -> _Fields:
-    names = ("checked", "fresh", "rebuilt", "removed", "failed", "embedded", "reused")
+    names = ("checked", "fresh", "rebuilt", "removed", "failed", "embedded", "reused", "pending")
+    return {"counts": _counts(report, *names), "failures": report.failed}
+
+
+def _embed_report(report: EmbedReport) -> _Fields:
+    names = ("documents", "failed", "embedded", "reused", "pending")
     return {"counts": _counts(report, *names), "failures": report.failed}
 
 
@@ -215,6 +223,8 @@ def _stats(stats: DatasetStats) -> _Fields:
         "vectors": stats.vectors,
         "layers": stats.layers,
         "stale": stats.stale,
+        "pending": stats.pending,
+        "pending_chunks": stats.pending_chunks,
         "size": stats.size,
         "language": None if config is None else config.language,
         "embedder": None if config is None else config.embed_sig or None,
@@ -276,6 +286,7 @@ VIEWS: Final[Mapping[str, Callable[[Any], _Fields]]] = {
     "triptych.records.queries.Hit": hit_json,
     "triptych.records.queries.Result": _fields("hits", "warnings", "exhausted"),
     "triptych.records.reports.DatasetStats": _stats,
+    "triptych.records.reports.EmbedReport": _embed_report,
     "triptych.records.reports.EmbeddingSpace": _fields(
         "embedder=embed_sig", "dimension", "vectors"
     ),

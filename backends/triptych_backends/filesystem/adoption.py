@@ -12,6 +12,7 @@ import attrs
 
 from triptych.errors import CorruptStoreError
 from triptych.records import DerivedLayer, SystemData
+from triptych.records.metadata import same_metadata
 from triptych_backends.filesystem.change_set import ChangeSet
 from triptych_backends.filesystem.contents import (
     BEHIND,
@@ -80,10 +81,8 @@ def _merge(
     if mirrored is not None and mirrored.sha256 == file.digest:
         # The sidecar alone was lost, or was set back to an earlier one that says the same.
         base = side or mirrored
-        if (base.metadata, base.system) == (
-            mirrored.metadata,
-            mirrored.system,
-        ) and base.version <= mirrored.version:
+        alike = base.system == mirrored.system and same_metadata(base.metadata, mirrored.metadata)
+        if alike and base.version <= mirrored.version:
             change.put(mirrored, file.data, write=False)
             return
     latest = side or mirrored

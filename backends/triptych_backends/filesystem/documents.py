@@ -9,7 +9,14 @@ from typing import Literal
 
 from triptych import rules
 from triptych.errors import ConflictError
-from triptych.records import DocumentInfo, NewDocument, PutOutcome, SourceDocument
+from triptych.records import (
+    DocumentInfo,
+    NewDocument,
+    PutOutcome,
+    SourceDocument,
+    copy_metadata,
+)
+from triptych.records.metadata import same_metadata
 from triptych.signatures import document_info
 from triptych_backends.filesystem import change_detection, history
 from triptych_backends.filesystem.adoption import adopt_by_name
@@ -116,7 +123,8 @@ class FilesDocuments:
                 system = rules.system_after(
                     document, old.system if old else None, same_content=same
                 )
-                if old and same and (old.metadata, old.system) == (metadata, system):
+                alike = old is not None and same_metadata(old.metadata, metadata)
+                if old and same and alike and old.system == system:
                     new, done = old, "unchanged"
                 else:
                     new = Sidecar(
@@ -161,12 +169,12 @@ class FilesDocuments:
                 sha256=hashlib.sha256(content).hexdigest(),
                 version=document.version,
                 updated_at=document.updated_at,
-                metadata=dict(document.metadata),
+                metadata=copy_metadata(document.metadata),
                 original_sha256=document.original_sha256,
                 parser_sig=document.parser_sig,
                 system=document.system,
             )
-            if old == new:
+            if old == new and old is not None and same_metadata(old.metadata, new.metadata):
                 return
             rules.check_unused(document, old.version if old else 0, change.home.deleted_version)
             change.put(new, content, write=True)

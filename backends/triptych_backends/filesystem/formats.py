@@ -17,10 +17,12 @@ from triptych.records import (
     DatasetConfig,
     DerivedLayer,
     DerivedSig,
+    Metadata,
     SourceDocument,
     SystemData,
-    check_metadata,
+    copy_metadata,
 )
+from triptych.records.metadata import metadata_from_plain, metadata_to_plain, same_metadata
 from triptych.records.old_forms import current_document
 from triptych.records.serialization import from_dict
 from triptych_backends.filesystem.names import decode, fallback, fold, folder_fallback, folder_of
@@ -64,14 +66,15 @@ class Sidecar:
     sha256: str
     version: int
     updated_at: datetime
-    metadata: Mapping[str, str]
+    metadata: Metadata
     original_sha256: str = ""
     parser_sig: str = ""
     system: SystemData = attrs.field(factory=SystemData)
 
     def same(self, other: Sidecar) -> bool:
         """Whether both tell the same of the document, whenever it was put."""
-        return attrs.evolve(self, updated_at=other.updated_at) == other
+        alike = attrs.evolve(self, updated_at=other.updated_at) == other
+        return alike and same_metadata(self.metadata, other.metadata)
 
     def document(self, dataset_id: str, content: str) -> SourceDocument:
         """The document with its content."""
@@ -79,7 +82,7 @@ class Sidecar:
             dataset_id=dataset_id,
             name=self.name,
             content=content,
-            metadata=dict(self.metadata),
+            metadata=copy_metadata(self.metadata),
             version=self.version,
             updated_at=self.updated_at,
             original_sha256=self.original_sha256,
@@ -112,7 +115,7 @@ def write_sidecar(sidecar: Sidecar) -> bytes:
         "sha256": sidecar.sha256,
         "version": sidecar.version,
         "updated_at": _written(sidecar.updated_at),
-        "metadata": dict(sorted(sidecar.metadata.items())),
+        "metadata": dict(sorted(metadata_to_plain(sidecar.metadata).items())),
     }
     if sidecar.original_sha256 or sidecar.parser_sig:
         value["original_sha256"] = sidecar.original_sha256
@@ -136,7 +139,7 @@ def read_sidecar(data: bytes, path: str) -> Sidecar:
             sha256=_text(value, "sha256"),
             version=_whole(value, "version", 1),
             updated_at=_time(_text(value, "updated_at")),
-            metadata=check_metadata(value.get("metadata")),
+            metadata=metadata_from_plain(value.get("metadata") or {}),
             original_sha256=_text(value, "original_sha256", ""),
             parser_sig=_text(value, "parser_sig", ""),
             system=from_dict(SystemData, value.get("system", {})),

@@ -33,6 +33,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.schema import CreateTable
 
+from triptych.records.metadata import metadata_from_plain
 from triptych_backends.filesystem.disk import FileStat
 from triptych_backends.filesystem.formats import Sidecar
 from triptych_backends.sql import tables as t
@@ -287,7 +288,7 @@ def _tracked_file(row: tuple[Any, ...]) -> TrackedFile:
             sha256=row[12],
             version=row[11],
             updated_at=_EPOCH + timedelta(microseconds=row[14]),
-            metadata=json.loads(row[13]),
+            metadata=metadata_from_plain(json.loads(row[13])),
             original_sha256=row[15],
             parser_sig=parser_sig,
             system=system,

@@ -74,13 +74,15 @@ class FilesStore(Closing, FilesSettings):
         lock_timeout: float = 30.0,
         create: bool = True,
         history: int = 10,
+        background_index: bool = True,
         disk: Callable[[str], Disk] = Disk,
     ) -> FilesStore:
         """Open the store in the folder ``path``, and adopt what was changed there by hand.
 
         The folder is made if need be, but not the one it lies in. ``lock_timeout`` is how many
         seconds a write waits for other writers. With ``create`` False the store must exist.
-        ``history`` is how many old versions of each document are kept.
+        ``history`` is how many old versions of each document are kept. ``background_index``
+        lets a second process index what is written in bulk, where there is more than one core.
         Opened ``read_only``, it shows what was adopted last. ``disk`` is given the folder's
         absolute path and makes what does all work on its files: tests pass one that records.
 
@@ -106,7 +108,12 @@ class FilesStore(Closing, FilesSettings):
                 f"the store {root} cannot be read before its derived database is made: open it "
                 "for writing once"
             )
-        mirror = _open_derived(database, read_only=read_only, lock_timeout=lock_timeout)
+        mirror = _open_derived(
+            database,
+            read_only=read_only,
+            lock_timeout=lock_timeout,
+            background_index=background_index,
+        )
         try:
             store = cls(files, mirror, wait=lock_timeout, history=history)
             if not read_only:
@@ -211,9 +218,16 @@ def _refuse_links(disk: Disk) -> None:
             raise disk.refused(path)
 
 
-def _open_derived(path: Path, *, read_only: bool, lock_timeout: float) -> SqliteStore:
+def _open_derived(
+    path: Path, *, read_only: bool, lock_timeout: float, background_index: bool
+) -> SqliteStore:
     try:
-        return SqliteStore.open(path, read_only=read_only, lock_timeout=lock_timeout)
+        return SqliteStore.open(
+            path,
+            read_only=read_only,
+            lock_timeout=lock_timeout,
+            background_index=background_index,
+        )
     except CorruptStoreError:
         if read_only:
             raise
@@ -221,7 +235,7 @@ def _open_derived(path: Path, *, read_only: bool, lock_timeout: float) -> Sqlite
     for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
         path.with_name(name).unlink(missing_ok=True)
     shutil.rmtree(path.with_name(f"{path.name}.index"), ignore_errors=True)
-    return SqliteStore.open(path, lock_timeout=lock_timeout)
+    return SqliteStore.open(path, lock_timeout=lock_timeout, background_index=background_index)
 
 
 _LOCKS: weakref.WeakSet[WritersLock] = weakref.WeakSet()

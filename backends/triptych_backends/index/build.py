@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from triptych.errors import ModelMismatchError
 from triptych_backends.index.binary_quantization import make_signs
-from triptych_backends.index.change_log import TextAnalyzer, Unit
+from triptych_backends.index.change_log import Unit
+from triptych_backends.index.dictionary import Dictionary, TermDictionary
 from triptych_backends.index.scalar_quantization import quantise
 from triptych_backends.index.segment import (
     EMPTY_ORDINALS,
@@ -20,7 +21,6 @@ from triptych_backends.index.segment import (
     PostingsLists,
     Segment,
     SharedVocabulary,
-    SortedVocabulary,
     Vocabulary,
     pack,
 )
@@ -30,17 +30,6 @@ MAX_UNITS = 131_072
 MAX_TOKENS = 10_000_000
 VECTOR_BATCH = 2_048
 BLOCK = 1 << 18
-
-
-class TermDictionary:
-    """The dictionaries that segments are built with: of terms and of folded headings."""
-
-    __slots__ = ("encode_all", "headings", "terms")
-
-    def __init__(self, analyzer: TextAnalyzer) -> None:
-        self.terms: dict[str, int] = {}
-        self.headings: dict[str, int] = {}
-        self.encode_all = analyzer.numbering(self.terms).encode_all
 
 
 class SegmentBuilder:
@@ -89,7 +78,7 @@ class SegmentBuilder:
         # One block that grows: pieces among what is soon given back would keep the rest in place.
         self._tokens.frombytes(np.ascontiguousarray(numbers, np.int32).data.cast("B"))
         self._lengths.frombytes(np.ascontiguousarray(sizes, np.int64).data.cast("B"))
-        known = self._words.headings
+        known = self._words.headings.numbers
         for unit in units:
             ordinal = len(self._keys)
             if self.begins_owner(unit):
@@ -203,7 +192,7 @@ class SegmentBuilder:
 
     def _invert(
         self,
-        words: dict[str, int],
+        words: Dictionary,
         numbers: list[array[int]],
         units: Callable[[], IntArray],
         count: int,
@@ -217,19 +206,13 @@ class SegmentBuilder:
         flat = np.frombuffer(tokens, np.int32) if tokens else np.empty(0, np.int32)
         if self._shared:
             key = keys_of(flat, units(), count)
-            return postings_lists(key, count, most, lambda kept: SharedVocabulary(words, kept))
-        ordered = sorted(words)
-        ranks = np.empty(len(ordered), np.int64)
-        ranks[[words[word] for word in ordered]] = np.arange(len(ordered))
-        key = ranks[flat]
+            return postings_lists(
+                key, count, most, lambda kept: SharedVocabulary(words.numbers, kept)
+            )
+        key = words.ranks()[flat]
         del flat, tokens
         join_keys(key, units(), count)
-        return postings_lists(
-            key,
-            count,
-            most,
-            lambda kept: SortedVocabulary.of([ordered[number] for number in kept.tolist()]),
-        )
+        return postings_lists(key, count, most, words.vocabulary)
 
 
 def join_keys(terms: NDArray[np.int64], units: IntArray, unit_count: int) -> None:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from triptych.diagnostics import Check, FindingCollector
 from triptych.errors import CancelledError
 from triptych.records import Finding
-from triptych_backends.index.build import TermDictionary
 from triptych_backends.index.change_log import FIELDS, Field, TextAnalyzer, Unit
+from triptych_backends.index.dictionary import TermDictionary
 from triptych_backends.index.local import LocalIndex
 from triptych_backends.index.segment import Segment, SegmentReader
 from triptych_backends.index.storage import DamagedError
@@ -164,8 +164,8 @@ def _stored(units: Iterator[Unit], analyzer: TextAnalyzer) -> dict[int, dict[int
     hashes = np.empty(0, np.uint64)
     for unit in units:
         numbers, _ = words.encode_all([unit.text])
-        if len(words.terms) > len(hashes):
-            new = list(words.terms)[len(hashes) :]
+        if len(words.terms.numbers) > len(hashes):
+            new = list(words.terms.numbers)[len(hashes) :]
             hashes = np.concatenate([hashes, _hashes(new)])
         digest = int(hashes[numbers].sum(dtype=np.uint64))
         found.setdefault(unit.owner, {})[unit.key] = _Held(unit.name, unit.index, digest)

@@ -31,11 +31,34 @@ def compact(views: Sequence[SegmentReader]) -> list[Replacement]:
 
     What needs no change is in no replacement.
     """
+    return _merged(plan(views))
+
+
+def tidy_up(views: Sequence[SegmentReader]) -> list[Replacement]:
+    """As `compact`, but the groups are those of `tidied`."""
+    return _merged(tidied(views))
+
+
+def _merged(groups: Sequence[tuple[SegmentReader, ...]]) -> list[Replacement]:
     return [
         Replacement(group, SegmentReader(merge(group)))
-        for group in plan(views)
+        for group in groups
         if len(group) > 1 or not _settled(group[0])
     ]
+
+
+def tidied(views: Sequence[SegmentReader]) -> list[tuple[SegmentReader, ...]]:
+    """The groups of views that leave as few segments as there can be.
+
+    None is rewritten that is larger than all that it would be merged with.
+    """
+    groups: list[tuple[SegmentReader, ...]] = []
+    for packed in _packed(views):
+        group = sorted(packed, key=lambda view: view.live_count)
+        while len(group) > 1 and group[-1].live_count > _size(group[:-1]):
+            groups.append((group.pop(),))
+        groups.append(tuple(group))
+    return groups
 
 
 def plan(views: Sequence[SegmentReader]) -> list[tuple[SegmentReader, ...]]:

@@ -8,7 +8,6 @@ from threading import Lock, RLock
 
 from attrs import evolve
 
-from triptych_backends.index.build import TermDictionary
 from triptych_backends.index.change_log import (
     FIELDS,
     Change,
@@ -17,7 +16,8 @@ from triptych_backends.index.change_log import (
     LogPosition,
     TextAnalyzer,
 )
-from triptych_backends.index.compact import Replacement, carried_over, compact
+from triptych_backends.index.compact import Replacement, carried_over, compact, tidied, tidy_up
+from triptych_backends.index.dictionary import TermDictionary
 from triptych_backends.index.folder import Folder, Stamp
 from triptych_backends.index.replay import replay
 from triptych_backends.index.segment import SegmentReader, SortedVocabulary
@@ -43,6 +43,8 @@ class DatasetIndex:
         feed: ChangeLog,
         analyzers: Callable[[str], TextAnalyzer],
         folder: Folder | None,
+        *,
+        keeps_words: bool = False,
     ) -> None:
         self.dataset = dataset
         self.folder = folder
@@ -52,6 +54,8 @@ class DatasetIndex:
         self._replaying = RLock()
         self._publishing = Lock()
         self._words: TermDictionary | None = None
+        self._keeps_words = keeps_words
+        self._bulk_words: tuple[str, TermDictionary] | None = None
         # Manifest that the snapshot's files come from, and the one that was looked at last.
         self._base: Stamp | None = None
         self._seen: Stamp | None = None
@@ -195,8 +199,9 @@ class DatasetIndex:
             self.dataset,
             _by_field(changes),
             snapshot.fields,
-            analyzer,
             self._words,
+            lambda: self._words_of(analyzer),
+            always_bulk=self._keeps_words,
         )
         self._changed += len(changes)
         return evolve(
@@ -207,9 +212,28 @@ class DatasetIndex:
             space=profile.space,
         ).with_fields(fields)
 
-    def publish(self) -> bool:
+    def _words_of(self, analyzer: TextAnalyzer) -> TermDictionary:
+        """The dictionaries for segments with vocabularies of their own."""
+        if not self._keeps_words:
+            return TermDictionary(analyzer)
+        kept = self._bulk_words
+        if kept is None or kept[0] != analyzer.signature or kept[1].is_full:
+            kept = self._bulk_words = (analyzer.signature, TermDictionary(analyzer))
+        return kept[1]
+
+    def adopt(self, head: LogPosition) -> Snapshot:
+        """A snapshot at `head`, made of what was published last where that is as new."""
+        with self._replaying:
+            snapshot = self._caught_up(head)
+            adopted = self._adopted(snapshot, head)
+            if adopted is not None and adopted is not snapshot:
+                snapshot = self.snapshot = self._advanced(adopted, head)
+            return snapshot
+
+    def publish(self, *, tidy: bool = False) -> bool:
         """Merge the delta and, with a folder, make it the published state.
 
+        With `tidy`, merge all into as few segments as there can be.
         False when there was nothing to do or another process was at it; the delta is then kept.
         A folder that cannot be written is warned of once; all stays in memory.
         """
@@ -217,26 +241,28 @@ class DatasetIndex:
             if self._dropped or self.snapshot is None:
                 return False
             if self.folder is None:
-                return self._compact(None)
+                return self._compact(None, tidy=tidy)
             try:
                 with self.folder.lock() as locked:
-                    return locked and self._compact(self.folder)
+                    return locked and self._compact(self.folder, tidy=tidy)
             except OSError as error:
                 self._warn("write", error)
-                return self._compact(None)
+                return self._compact(None, tidy=tidy)
 
-    def _compact(self, folder: Folder | None) -> bool:
+    def _compact(self, folder: Folder | None, *, tidy: bool) -> bool:
         with self._replaying:
             if folder is not None:
                 self._rebase(folder)
             snapshot, generation = self.snapshot, self._generation
             assert snapshot is not None
-            if not self._changed and not self._damaged and self._is_published(folder):
+            is_same = not self._changed and not self._damaged and self._is_published(folder)
+            if is_same and not (tidy and _is_untidy(snapshot)):
                 return False
             changed = self._changed
             # What comes while this is being merged belongs to the next delta.
             self._words = None
-        replacements = {name: compact(views) for name, views in snapshot.fields.items()}
+        merged = tidy_up if tidy else compact
+        replacements = {name: merged(views) for name, views in snapshot.fields.items()}
         stamp = None
         if folder is not None:
             try:
@@ -318,6 +344,10 @@ def _by_field(changes: Sequence[Change]) -> dict[Field, list[int]]:
         if change.field is not None:
             grouped.setdefault(change.field, []).append(change.owner)
     return {name: grouped[name] for name in FIELDS if name in grouped}
+
+
+def _is_untidy(snapshot: Snapshot) -> bool:
+    return any(len(group) > 1 for views in snapshot.fields.values() for group in tidied(views))
 
 
 def _written(

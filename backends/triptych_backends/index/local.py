@@ -6,7 +6,7 @@ import hashlib
 import logging
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from operator import itemgetter
 from pathlib import Path
@@ -23,14 +23,15 @@ from triptych_backends.index.change_log import ChangeLog, Field, Scored, TextAna
 from triptych_backends.index.dataset import DatasetIndex
 from triptych_backends.index.folder import Folder
 from triptych_backends.index.health import check_index
+from triptych_backends.index.helper import IndexHelper
 from triptych_backends.index.ranking import RankedUnits, parts_of, rank
 from triptych_backends.index.segment import SegmentReader
+from triptych_backends.index.selection import Selection
 from triptych_backends.index.snapshot import Snapshot, Stats, stats
 from triptych_backends.index.top_k import SLACK, Bar
 from triptych_backends.index.vector_scan import CpuGate
 from triptych_backends.index.vector_search import VanishedError, checked, nearest, nearest_documents
 
-Owners = Mapping[str, NDArray[np.int64]]
 TRIES = 4
 # A process that ends with a smaller delta leaves it to the next one's replay: publishing costs
 # several syncs of the disk, replaying so few units some milliseconds.
@@ -44,7 +45,9 @@ class LocalIndex(Closing):
 
     Every search first replays the changes that it has not seen: what was committed before the
     search began is found. Thread-safe. `path` is the folder that the index may use, and that may
-    be deleted at any time; None keeps all in memory.
+    be deleted at any time; None keeps all in memory. A `helper` publishes there during bulk writes
+    (see `written`). With `keeps_words`, what a batch taught is
+    kept for the next one, which takes memory.
     """
 
     def __init__(
@@ -53,10 +56,14 @@ class LocalIndex(Closing):
         path: Path | None = None,
         *,
         analyzers: Callable[[str], TextAnalyzer] = get_analyzer,
+        helper: IndexHelper | None = None,
+        keeps_words: bool = False,
     ) -> None:
         self._feed = feed
         self._path = path
         self._analyzers = analyzers
+        self._helper = helper
+        self._keeps_words = keeps_words
         self._begin()
 
     def bm25(
@@ -66,15 +73,12 @@ class LocalIndex(Closing):
         query: str,
         *,
         limit: int,
-        owners: Owners | None = None,
-        headings: frozenset[str] | None = None,
+        selection: Selection | None = None,
     ) -> list[Scored]:
         """The units with the best BM25 scores, min(limit, matches) of them.
 
-        Statistics are pooled over `datasets`; filters do not touch them. `owners` restricts to
-        documents: a sorted int64 array for each dataset, none for a dataset that it lacks.
-        `headings` restricts to units under any of these, case folded. Equal scores (rounded to
-        1e-6) rank by name, index, dataset.
+        Statistics are pooled over `datasets`; `selection`, which restricts to some units, does
+        not touch them. Equal scores (rounded to 1e-6) rank by name, index, dataset.
         """
         snapshots = self._fresh(datasets)
         repeats = {
@@ -84,7 +88,6 @@ class LocalIndex(Closing):
         terms = sorted({term for counted in repeats.values() for term in counted})
         if limit <= 0 or not terms:
             return []
-        folded = _folded(headings)
         with self._cores.one():
             views = [view for snapshot in snapshots.values() for view in snapshot.views(field)]
             numbers = bm25.find(views, terms)
@@ -104,7 +107,7 @@ class LocalIndex(Closing):
             for most, dataset, view in parts:
                 if most <= max(bar.value - SLACK, 0.0):
                     break
-                for part in parts_of(dataset, [view], owners, folded):
+                for part in parts_of(dataset, [view], selection):
                     units, scores = bm25.top(
                         view,
                         known[id(view)],
@@ -124,8 +127,7 @@ class LocalIndex(Closing):
         vector: NDArray[np.float32],
         *,
         limit: int,
-        owners: Owners | None = None,
-        headings: frozenset[str] | None = None,
+        selection: Selection | None = None,
         space: str | None = None,
     ) -> list[Scored]:
         """The units whose vectors have the greatest dot product with `vector`.
@@ -136,9 +138,7 @@ class LocalIndex(Closing):
         Raises ValidationError when `vector` is not finite, ModelMismatchError when it is not as
         wide as the datasets' vectors.
         """
-        return self._nearest(
-            nearest, datasets, field, vector, limit, owners, _folded(headings), space
-        )
+        return self._nearest(nearest, datasets, field, vector, limit, selection, space)
 
     def document_vector(
         self,
@@ -146,16 +146,14 @@ class LocalIndex(Closing):
         vector: NDArray[np.float32],
         *,
         limit: int,
-        owners: Owners | None = None,
+        selection: Selection | None = None,
         space: str | None = None,
     ) -> list[Scored]:
         """The documents with the nearest chunks: each once, with its best chunk's key and index.
 
         A document's score is the maximum over all of its chunks. Raises as `vector` does.
         """
-        return self._nearest(
-            nearest_documents, datasets, "chunk", vector, limit, owners, None, space
-        )
+        return self._nearest(nearest_documents, datasets, "chunk", vector, limit, selection, space)
 
     def _nearest(
         self,
@@ -164,8 +162,7 @@ class LocalIndex(Closing):
         field: Field,
         vector: NDArray[np.float32],
         limit: int,
-        owners: Owners | None,
-        headings: Sequence[str] | None,
+        selection: Selection | None,
         space: str | None,
     ) -> list[Scored]:
         for attempt in range(TRIES):
@@ -173,7 +170,7 @@ class LocalIndex(Closing):
                 part
                 for dataset, snapshot in self._fresh(datasets).items()
                 if space is None or snapshot.space == space
-                for part in parts_of(dataset, snapshot.views(field), owners, headings)
+                for part in parts_of(dataset, snapshot.views(field), selection)
             ]
             query = checked(vector, parts)
             if limit <= 0:
@@ -192,15 +189,27 @@ class LocalIndex(Closing):
             return rank(found, limit)
         return []
 
-    def publish(self, dataset: str | None = None) -> None:
+    def publish(self, dataset: str | None = None, *, tidy: bool = False) -> bool:
         """Merge the delta of one dataset, or of all, and write it to the folder.
 
-        Happens by itself in a thread of its own when a delta has grown, and in `close`.
+        With `tidy`, merge all into as few segments as there can be: that takes longer.
+        Happens by itself in a thread of its own when a delta has grown, and in `close`. False
+        where another process was at it, or the folder cannot be written.
         """
         self._fresh([dataset] if dataset is not None else list(self._datasets))
+        done = True
         for name, index in list(self._datasets.items()):
             if dataset is None or name == dataset:
-                index.publish()
+                done &= index.publish(tidy=tidy) or not index.pending
+        return done
+
+    def written(self, dataset: str, chunks: int) -> None:
+        """Take note that so many chunks of a dataset were committed by this process.
+
+        When many have been, and nobody searches them, the helper begins to publish them.
+        """
+        if self._helper is not None:
+            self._helper.written(dataset, chunks)
 
     def stats(self, dataset: str) -> Stats:
         """What the index of a dataset is made of now."""
@@ -213,6 +222,11 @@ class LocalIndex(Closing):
             return HealthCheck(name="index", status="ok", detail=f"{dataset!r} is kept in memory")
         folder = Folder(_place(self._path, dataset), dataset)
         return check_index(dataset, folder, self._feed, self._analyzers, writes=writes)
+
+    @property
+    def helper_process(self) -> int | None:
+        """The id of the helper process that runs now, None without one."""
+        return None if self._helper is None else self._helper.process_id
 
     @property
     def feed(self) -> ChangeLog:
@@ -237,6 +251,7 @@ class LocalIndex(Closing):
         Raises OSError when the files cannot be removed.
         """
         index = self._dataset(dataset)
+        self._stop_helper()
         with self._lock:
             self._datasets.pop(dataset, None)
         index.drop()
@@ -253,7 +268,10 @@ class LocalIndex(Closing):
         for name in dict.fromkeys(datasets):
             index = self._dataset(name)
             before = index.snapshot
-            found[name] = index.fresh(head)
+            if self._helper is not None and self._helper.searched(name):
+                found[name] = index.adopt(head)
+            else:
+                found[name] = index.fresh(head)
             if found[name] is not before and index.commit_due:
                 self._publish_soon(index)
         return found
@@ -266,7 +284,9 @@ class LocalIndex(Closing):
         if index is None:
             with self._lock:
                 folder = None if self._path is None else Folder(_place(self._path, name), name)
-                made = DatasetIndex(name, self._feed, self._analyzers, folder)
+                made = DatasetIndex(
+                    name, self._feed, self._analyzers, folder, keeps_words=self._keeps_words
+                )
                 index = self._datasets.setdefault(name, made)
         return index
 
@@ -303,6 +323,7 @@ class LocalIndex(Closing):
         """
         if self._process != os.getpid():
             return
+        self._stop_helper()
         with self._lock:
             datasets, self._datasets = list(self._datasets.values()), {}
             publisher, self._publisher = self._publisher, None
@@ -314,11 +335,12 @@ class LocalIndex(Closing):
                     index.publish()
         self._cores.close()
 
+    def _stop_helper(self) -> None:
+        """No file is written behind a caller who removes, or leaves, the folder."""
+        if self._helper is not None:
+            self._helper.stop()
+
 
 def _place(path: Path, dataset: str) -> Path:
     """A dataset's folder: any name is safe there, whatever characters it has."""
     return path / hashlib.sha256(dataset.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-def _folded(headings: frozenset[str] | None) -> list[str] | None:
-    return None if headings is None else sorted({heading.casefold() for heading in headings})

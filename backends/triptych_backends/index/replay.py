@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from triptych.errors import ModelMismatchError
-from triptych_backends.index.build import SegmentBuilder, TermDictionary
-from triptych_backends.index.change_log import ChangeLog, Field, TextAnalyzer, Unit
+from triptych_backends.index.build import SegmentBuilder
+from triptych_backends.index.change_log import ChangeLog, Field, Unit
+from triptych_backends.index.dictionary import TermDictionary
 from triptych_backends.index.merge import merge
 from triptych_backends.index.segment import Segment, SegmentReader, SharedVocabulary
 
@@ -28,19 +29,21 @@ def replay(
     dataset: str,
     changed: Mapping[Field, Sequence[int]],
     fields: Mapping[Field, tuple[SegmentReader, ...]],
-    analyzer: TextAnalyzer,
     words: TermDictionary,
+    bulk_words: Callable[[], TermDictionary],
+    *,
+    always_bulk: bool = False,
 ) -> dict[Field, tuple[SegmentReader, ...]]:
     """The views of each field after the owners in `changed` changed.
 
-    `words` are the dictionaries of the current delta. Raises ModelMismatchError when a vector is
-    not as wide as the others of its field.
+    `words` are the dictionaries of the current delta, `bulk_words` gives those of a segment that
+    is to stay, as one of many owners is, or any with `always_bulk`.
+
+    Raises ModelMismatchError when a vector is not as wide as the others of its field.
     """
-    bulk = max(map(len, changed.values()), default=0) >= BULK_OWNERS
+    bulk = always_bulk or max(map(len, changed.values()), default=0) >= BULK_OWNERS
     builders = {
-        field: _Building(
-            feed, dataset, field, TermDictionary(analyzer) if bulk else words, shared=not bulk
-        )
+        field: _Building(feed, dataset, field, bulk_words() if bulk else words, shared=not bulk)
         for field in changed
     }
     if bulk and "chunk" in builders and "document" in builders:
@@ -187,7 +190,7 @@ def _absorb(
 def is_delta(view: SegmentReader, words: TermDictionary) -> bool:
     """True for a segment that shares the dictionaries of the current delta."""
     vocabulary = view.segment.text.vocabulary
-    return isinstance(vocabulary, SharedVocabulary) and vocabulary.shared is words.terms
+    return isinstance(vocabulary, SharedVocabulary) and vocabulary.shared is words.terms.numbers
 
 
 def _live_count(view: SegmentReader) -> int:

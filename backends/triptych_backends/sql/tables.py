@@ -46,7 +46,7 @@ __all__ = [
     "vector",
 ]
 
-ALEMBIC_REVISION = "0005"
+ALEMBIC_REVISION = "0007"
 """The revision of the migrations that makes exactly these tables."""
 
 METADATA = MetaData()
@@ -133,8 +133,8 @@ document_meta = Table(
     Index("document_meta_document", "document_id"),
     sqlite_with_rowid=False,
 )
-"""What filters read: `pair` is a 16-byte digest of one key and its value, so that a value may be
-of any length and hold any character."""
+"""What filters read: `pair` is an entry of one key and its value
+(`triptych_backends.sql.entries`)."""
 
 document_version = Table(
     "document_version",
@@ -187,8 +187,13 @@ derivation = Table(
     Column("input_sig", Text, nullable=False),
     Column("chunks", Integer, nullable=False),
     Column("vectors", Integer, nullable=False),
+    Column("dataset_id", BigInteger),
+    Index("derivation_space", "dataset_id", "embed_sig", "chunks"),
 )
-"""A document's chunk set: its signature, and how many chunks it has (with a vector)."""
+"""A document's chunk set: its signature, and how many chunks it has (with a vector).
+
+`embed_sig` is "" while vectors are to come; those that are there may be of any space. `dataset_id`
+is the document's: by it and `embed_sig` every search counts what lacks vectors."""
 
 chunk = Table(
     "chunk",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from triptych.records import Finding, HealthCheck
+from triptych.records import DerivedChunk, DerivedSig, Finding, HealthCheck
 from triptych_backends.index import LocalIndex
 from triptych_backends.sql import Searcher, SqlChunks
 from triptych_backends.sqlite.database import SqliteDatabase
@@ -19,6 +19,15 @@ class SqliteChunks(SqlChunks):
         super().__init__(database, searcher)
         self._file = database
         self._index = index
+
+    def replace_many(
+        self, dataset_id: str, sets: Sequence[tuple[str, Sequence[DerivedChunk], DerivedSig]]
+    ) -> Sequence[bool]:
+        """See `ChunkRepo.replace_many`."""
+        done = super().replace_many(dataset_id, sets)
+        written = [len(one[1]) for one, is_done in zip(sets, done, strict=True) if is_done]
+        self._index.written(dataset_id, sum(written))
+        return done
 
     def check_health(self) -> Sequence[HealthCheck]:
         """See `Diagnostics.check_health`."""

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from sqlalchemy import Table
 
 from triptych._internal.plurals import counted
+from triptych.records.metadata import metadata_from_plain
 from triptych.signatures import document_input_sig
 from triptych_backends.index import LocalIndex
 from triptych_backends.sql import tables as t
@@ -169,10 +170,8 @@ def _mend_digests(tx: SqliteTransaction) -> int:
             if not isinstance(content, bytes) or hashlib.sha256(content).hexdigest() != sha256:
                 continue
             outline = read_system(system)[1].outline
-            right = (
-                len(content),
-                document_input_sig(name, sha256, json.loads(metadata), outline),
-            )
+            held = metadata_from_plain(json.loads(metadata))
+            right = (len(content), document_input_sig(name, sha256, held, outline))
             if right != (size, input_sig):
                 tx.driver.execute(
                     "UPDATE document SET size = ?, input_sig = ? WHERE id = ?", [*right, pk]

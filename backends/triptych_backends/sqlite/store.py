@@ -7,7 +7,7 @@ from pathlib import Path
 
 from triptych._internal.closing import Closing
 from triptych.records import DatasetStats, check_whole
-from triptych_backends.index import LocalIndex, LocalSearcher
+from triptych_backends.index import IndexHelper, LocalIndex, LocalSearcher, available_cores
 from triptych_backends.sql import SqlChangeLog, SqlDocuments, SqlLayers
 from triptych_backends.sql.filters import SqlFilters
 from triptych_backends.sql.settings import SqlSettings
@@ -18,6 +18,8 @@ from triptych_backends.sqlite.location import database_path
 
 __all__ = ["SqliteStore"]
 
+_HELPER = "triptych_backends.sqlite.index_process"
+
 
 class SqliteStore(Closing, SqlSettings):
     """Documents, chunks, vectors and layers in one SQLite file; thread-safe, and fork-safe.
@@ -26,11 +28,14 @@ class SqliteStore(Closing, SqlSettings):
     ``<file>.index`` and can be deleted at any time. Use as a context manager, or close.
     """
 
-    def __init__(self, database: SqliteDatabase) -> None:
+    def __init__(self, database: SqliteDatabase, *, background_index: bool = False) -> None:
         self.database = database
         self.path = database.path
         self.feed = SqlChangeLog(database)
-        self.index = LocalIndex(self.feed, self.index_path)
+        helper = None
+        if background_index:
+            helper = IndexHelper(_HELPER, [str(self.path), str(self.index_path)])
+        self.index = LocalIndex(self.feed, self.index_path, helper=helper)
         self.searcher = LocalSearcher(self.index, SqlFilters(database))
         self.documents = SqlDocuments(database, self.searcher)
         self.chunks = SqliteChunks(database, self.searcher, self.index)
@@ -45,11 +50,14 @@ class SqliteStore(Closing, SqlSettings):
         lock_timeout: float = 30.0,
         create: bool = True,
         history: int = 10,
+        background_index: bool = True,
     ) -> SqliteStore:
         """Open the store at ``url``: a path, or ``sqlite:///`` and a path; make it if need be.
 
         ``lock_timeout`` is how many seconds a write waits for other writers. With ``create``
         False the file must exist. ``history`` is how many old versions of each document are kept.
+        ``background_index`` lets a second process index what is written in bulk, where this one
+        may use more than one core.
 
         Raises:
             ValidationError: ``url`` names no file, or ``history`` is below 0.
@@ -63,7 +71,8 @@ class SqliteStore(Closing, SqlSettings):
         database = SqliteDatabase.open(
             path, read_only=read_only, lock_timeout=lock_timeout, create=create, history=history
         )
-        return cls(database)
+        is_helped = background_index and not read_only and available_cores() > 1
+        return cls(database, background_index=is_helped)
 
     @property
     def index_path(self) -> Path:

@@ -9,9 +9,6 @@ __all__ = ["digest"]
 
 def digest(*parts: str) -> str:
     """128 bits of SHA-256 over ``parts``, as hex."""
-    state = hashlib.sha256()
-    for part in parts:
-        data = part.encode("utf-8")
-        state.update(b"%d:" % len(data))
-        state.update(data)
-    return state.hexdigest()[:32]
+    encoded = [part.encode("utf-8") for part in parts]
+    joined = b"".join([b"%d:%b" % (len(data), data) for data in encoded])
+    return hashlib.sha256(joined).hexdigest()[:32]

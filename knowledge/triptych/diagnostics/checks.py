@@ -125,6 +125,13 @@ CHECKS = {
             derives=True,
         ),
         Check(
+            "vectors.pending",
+            "documents wait for vectors",
+            "they are found by keyword, and not by meaning",
+            repair="they are embedded",
+            derives=True,
+        ),
+        Check(
             "vectors.width",
             "vectors of one embedding space differ in width",
             "they cannot be compared with a query's vector",

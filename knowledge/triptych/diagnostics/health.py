@@ -81,13 +81,14 @@ def dataset_checks(
     for each in datasets:
         name = f"dataset {each.dataset_id!r}"
         rebuild = f"`triptych rebuild --dataset {quote(each.dataset_id)}`"
+        embed = f"`triptych embed --dataset {quote(each.dataset_id)}`"
         stored = "" if each.config is None else each.config.embed_sig
         found = []
         if stored and embedder is None:
             found.append(
                 (
                     f"has vectors of {stored} and no embedder is in use: it is searched by "
-                    "keyword alone",
+                    "keyword only",
                     "name the embedder it was filled with",
                 )
             )
@@ -99,7 +100,15 @@ def dataset_checks(
                 )
             )
         elif not stored and embedder is not None and each.chunks:
-            found.append(("was made without an embedder", f"{rebuild} adds vectors"))
+            found.append(("was made without an embedder", f"{embed} adds vectors"))
+        elif each.pending:
+            found.append(
+                (
+                    f"has {each.pending} of {each.documents} documents without all their vectors, "
+                    f"and {each.pending_chunks} chunks to embed",
+                    f"{embed} adds them",
+                )
+            )
         if each.stale:
             found.append(
                 (

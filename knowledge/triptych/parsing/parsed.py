@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import attrs
@@ -12,6 +12,7 @@ from triptych.parsing.decoder import DecodedText
 
 if TYPE_CHECKING:
     from triptych.records import NewDocument
+    from triptych.records.metadata import Metadata
 
 __all__ = ["Decode", "FileParser", "ParsedFile"]
 
@@ -34,7 +35,7 @@ class ParsedFile:
     """
 
     content: str
-    metadata: Mapping[str, str] = attrs.field(factory=dict)
+    metadata: Metadata = attrs.field(factory=dict)
     parser_sig: str = ""
     locators: tuple[Locator, ...] = ()
     parts: tuple[Part, ...] = ()
@@ -49,7 +50,7 @@ class ParsedFile:
     def document(
         self,
         name: str,
-        metadata: Mapping[str, str] | None = None,
+        metadata: Metadata | None = None,
         *,
         if_version: int | None = None,
     ) -> NewDocument:

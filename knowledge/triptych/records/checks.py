@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -14,12 +13,10 @@ from triptych.records.values import MAX_NAME_BYTES, Vector
 __all__ = [
     "check_document_name",
     "check_identifier",
-    "check_metadata",
     "check_text",
     "check_whole",
     "document_content",
     "layer_content",
-    "optional_metadata",
     "optional_system_text",
     "optional_version",
     "provenance",
@@ -84,31 +81,6 @@ def check_whole(value: Any, what: str, *, least: int = 0) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ValidationError(f"{what} must be a whole number from {least} up, not {value!r:.60}")
     return value
-
-
-def optional_metadata(metadata: Any) -> dict[str, str] | None:
-    """`check_metadata`, but None for None."""
-    return None if metadata is None else check_metadata(metadata)
-
-
-def check_metadata(metadata: Any) -> dict[str, str]:
-    """A copy of ``metadata``: string keys to string values."""
-    if metadata is None:
-        return {}
-    if not isinstance(metadata, Mapping):
-        raise ValidationError(
-            f"metadata must map strings to strings, not be a {type(metadata).__name__}"
-        )
-    copy = {}
-    for key, value in metadata.items():
-        check_text(key, "a metadata key")
-        if not isinstance(value, str):
-            raise ValidationError(
-                f"metadata[{key!r}] must be a string, not {type(value).__name__}: "
-                f"write it as str({value!r:.40})"
-            )
-        copy[key] = check_text(value, f"metadata[{key!r}]")
-    return copy
 
 
 def _same_vector(left: Vector | None, right: Vector | None) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 
 import attrs
@@ -10,13 +9,13 @@ import attrs
 from triptych.records.checks import (
     check_document_name,
     document_content,
-    optional_metadata,
     optional_system_text,
     optional_version,
     provenance,
     summary_part,
     system_text,
 )
+from triptych.records.metadata import Metadata, optional_metadata
 
 __all__ = [
     "DocumentInfo",
@@ -58,7 +57,7 @@ class NewDocument:
 
     name: str = attrs.field(converter=check_document_name)
     content: str = attrs.field(converter=document_content)
-    metadata: Mapping[str, str] | None = attrs.field(default=None, converter=optional_metadata)
+    metadata: Metadata | None = attrs.field(default=None, converter=optional_metadata)
     if_version: int | None = attrs.field(default=None, converter=optional_version)
     original_sha256: str = attrs.field(default="", converter=provenance)
     parser_sig: str = attrs.field(default="", converter=provenance)
@@ -79,7 +78,7 @@ class SourceDocument:
     dataset_id: str
     name: str
     content: str
-    metadata: Mapping[str, str]
+    metadata: Metadata
     version: int
     updated_at: datetime
     original_sha256: str = ""
@@ -97,7 +96,7 @@ class DocumentInfo:
 
     dataset_id: str
     name: str
-    metadata: Mapping[str, str]
+    metadata: Metadata
     version: int
     updated_at: datetime
     content_sha256: str

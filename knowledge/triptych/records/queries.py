@@ -12,6 +12,8 @@ from triptych.records.checks import check_text, vector_comparison
 from triptych.records.chunk_ids import chunk_id
 from triptych.records.derived import DerivedChunk, DerivedLayer, DerivedSig
 from triptych.records.documents import DocumentInfo
+from triptych.records.filters import FilterTree, Subject
+from triptych.records.metadata import Metadata
 from triptych.records.values import (
     NO_CHUNK,
     SNIPPET_LENGTH,
@@ -55,8 +57,10 @@ class Query:
         threshold: the least fused score, None for no floor.
         min_scores: the least score in a lane ("bm25", "vector", or one of your own), before
             fusion.
-        where: equality over metadata (a list of values: any of them), and over the reserved
-            keys ``doc_name``, ``doc_prefix`` and ``heading``; all conditions must hold.
+        where: conditions on metadata and on the document's own fields, all of which must hold:
+            ``{"lang": "en"}``, ``{"lang": ["en", "de"]}`` for any of several,
+            ``{"year": {"$gte": 2024}}``; ``doc_name``, ``doc_prefix`` and ``heading`` by their
+            text. See `triptych.records.parse_filter`.
         fresh_only: leave out what is stale.
         keyword_boost: raise a hit's score by this share for each word of the query that its
             text holds, after ``threshold``; 0.1 is 10 percent, 0 leaves scores as they are.
@@ -80,26 +84,19 @@ class Query:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Filter:
-    """A validated ``where``: every condition that is not None or empty must hold.
+    """A validated ``where``, and whether what is stale is left out.
 
-    ``metadata`` maps a key to the values it may have. ``fresh`` holds the chunker and
-    embedder signatures (and prompt signature, for layers) that a fresh set carries; an empty one of
-    the latter two means "don't care".
+    ``tree`` None lets everything pass. ``fresh`` holds the chunker and embedder signatures (and
+    prompt signature, for layers) that a fresh set carries; an empty one of the latter two means
+    "don't care".
     """
 
-    doc_names: frozenset[str] | None = None
-    doc_prefixes: tuple[str, ...] | None = None
-    headings: frozenset[str] | None = None
-    metadata: Mapping[str, frozenset[str]] = attrs.field(factory=dict)
+    tree: FilterTree | None = None
     fresh: DerivedSig | None = None
 
-    def admits(self, name: str, metadata: Mapping[str, str]) -> bool:
-        """Whether a document of this name and metadata passes (headings and freshness aside)."""
-        if self.doc_names is not None and name not in self.doc_names:
-            return False
-        if self.doc_prefixes is not None and not name.startswith(self.doc_prefixes):
-            return False
-        return all(metadata.get(key) in values for key, values in self.metadata.items())
+    def admits(self, subject: Subject) -> bool:
+        """Whether ``subject`` passes the tree; freshness is not looked at."""
+        return self.tree is None or self.tree.admits(subject)
 
     @property
     def is_trivial(self) -> bool:
@@ -271,7 +268,7 @@ class Hit:
     chunk_index: int = NO_CHUNK
     occurrence: int = 0
     sig: DerivedSig
-    metadata: Mapping[str, str] = attrs.field(factory=dict)
+    metadata: Metadata = attrs.field(factory=dict)
     scores: Mapping[str, float] = attrs.field(factory=dict)
     start: int = 0
     end: int = 0

@@ -16,6 +16,7 @@ __all__ = [
     "OPENING",
     "SNIPPET_LENGTH",
     "EmbedKind",
+    "EmbedWhen",
     "EventKind",
     "Layer",
     "Mode",
@@ -34,11 +35,15 @@ __all__ = [
 Vector = NDArray[np.float32]
 """A float32 array of shape (dimension,)."""
 
-StaleReason = Literal["source", "chunker", "prompt", "embedder", "input"]
-"""Why a derived thing is stale: what it was made from, or with, has changed since."""
+StaleReason = Literal["source", "chunker", "prompt", "embedder", "input", "vector"]
+"""What has changed since a derived thing was made. "embedder" is another model's vectors; "vector"
+means that nothing has changed, and that vectors are still to come."""
 
 EmbedKind = Literal["document", "query"]
 """What a text is to an embedder: a passage that is stored, or a question."""
+
+EmbedWhen = Literal["now", "later"]
+"""When the vectors of what is put are made: in the call, or by `Service.embed_pending`."""
 
 NO_CHUNK = -1
 """`Hit.chunk_index` of a hit that is a layer or a whole document."""

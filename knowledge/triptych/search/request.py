@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import attrs
 
 from triptych.contracts import ChunkRepo, DocumentRepo
-from triptych.errors import ModelMismatchError, ValidationError
+from triptych.errors import ModelMismatchError, NotAvailableError, ValidationError
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.layers import Inputs
 from triptych.records import (
@@ -86,6 +86,7 @@ class RequestResolver:
             ValidationError: the query is invalid.
             NotFoundError: there is no dataset of its name.
             ModelMismatchError: it asks for vectors only, and they are of another model.
+            NotAvailableError: it asks for vectors only, and there are none.
         """
         if documents:
             query = attrs.evolve(query, layer=Layer.DETAIL)
@@ -116,11 +117,19 @@ class RequestResolver:
             others = [
                 (name, config.embed_sig)
                 for name, config in configs.items()
-                if config and config.embed_sig != embed_sig
+                if config and config.embed_sig not in ("", embed_sig)
             ]
+            without = [name for name, config in configs.items() if config and not config.embed_sig]
             if others:
                 warnings = (_other_model(mode, embed_sig, others),)
+            if without:
+                warnings += (_no_vectors(mode, without),)
+            if others or without:
                 mode = mode if in_space else Mode.BM25
+        searched = documents or query.layer is Layer.DETAIL
+        if searched and in_space and embedder is not None and mode != Mode.BM25:
+            pending = self._chunks.count_pending(in_space, embed_sig)
+            warnings += (_pending(mode, pending),) if pending else ()
         if query.fresh_only:
             filter_ = attrs.evolve(filter_, fresh=self._fresh(query.layer))
         resolved = ResolvedQuery(
@@ -172,13 +181,31 @@ class RequestResolver:
         return DerivedSig(chunker_sig=chunker_sig, embed_sig=self._derivation.embed_sig)
 
 
+def _pending(mode: str, documents: int) -> str:
+    """The warning that documents have no vectors yet."""
+    have, are = ("document has", "it is") if documents == 1 else ("documents have", "they are")
+    found = "not found yet" if mode == Mode.VECTOR else "found by keyword only"
+    return f"{documents} {have} no vectors yet: {are} {found}"
+
+
 def _other_model(mode: str, embed_sig: str, others: Sequence[tuple[str, str]]) -> str:
     """The warning that some datasets have vectors of another model; alone, an error."""
-    stored = "; ".join(f"{name!r} of {sig or 'no model'!r}" for name, sig in others)
+    stored = "; ".join(f"{name!r} of {sig!r}" for name, sig in others)
     message = (
         f"the vectors are of another model than {embed_sig!r} ({stored}): rebuild the "
         "dataset with this embedder, or open the store with the one it was filled with"
     )
     if mode == Mode.VECTOR:
         raise ModelMismatchError(message, stored=others[0][1], configured=embed_sig)
-    return f"searched by keyword alone: {message}"
+    return f"searched by keyword only: {message}"
+
+
+def _no_vectors(mode: str, datasets: Sequence[str]) -> str:
+    """The warning that some datasets have no vectors at all; alone, an error."""
+    which = ", ".join(map(repr, datasets))
+    if mode == Mode.VECTOR:
+        raise NotAvailableError(
+            f"the dataset {which} has no vectors yet: `triptych embed` adds them; until then "
+            "search it by keyword"
+        )
+    return f"{which}: no vectors yet: `triptych embed` adds them"

@@ -12,7 +12,7 @@ from triptych._open import every_format
 from triptych.errors import CancelledError, NotFoundError, TriptychError, ValidationError
 from triptych.parsing import FileParsers, ParsedFile
 from triptych.parsing.files import Skipped, name_of
-from triptych.records import Failure, NewDocument
+from triptych.records import Failure, Metadata, NewDocument
 from triptych.sync.file_bytes import read_file
 from triptych.sync.read_ahead import file_error
 from triptych.sync.roots import SyncOptions
@@ -113,7 +113,7 @@ class FileSet:
             )
 
     def documents(
-        self, metadata: Mapping[str, str] | None = None, *, if_version: int | None = None
+        self, metadata: Metadata | None = None, *, if_version: int | None = None
     ) -> Iterator[NewDocument]:
         """The documents, in order; ``metadata`` goes over what the files say."""
         work = map_ordered(self._read, self._files.values(), self._options.workers)

@@ -17,7 +17,8 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.parsing import FileParsers
-from triptych.records import DerivedSig, DocumentInfo, NewDocument, SystemData
+from triptych.records import DerivedSig, DocumentInfo, Metadata, NewDocument, SystemData
+from triptych.records.metadata import same_metadata
 from triptych.signatures import content_sha256
 from triptych.sync.file_bytes import read_file
 from triptych.sync.inventory import File
@@ -42,10 +43,10 @@ class SourceFile:
     name: str
     path: Path
     content: str
-    metadata: Mapping[str, str]
+    metadata: Metadata
 
 
-MetadataFunction = Callable[[SourceFile], Mapping[str, str]]
+MetadataFunction = Callable[[SourceFile], Metadata]
 """What it returns is added to a file's metadata, and wins over what is there. Called from several
 threads; the same for the same file, or else a sync cannot tell what is unchanged."""
 
@@ -178,7 +179,8 @@ class FileReader:
             document=document,
             content_sha256=content,
             same=info is not None
-            and (info.content_sha256, info.metadata, info.system) == (content, metadata, system),
+            and (info.content_sha256, info.system) == (content, system)
+            and same_metadata(info.metadata, metadata),
             notes=parsed.notes,
         )
 
@@ -228,7 +230,7 @@ class FileReader:
         return f"{self._parser.signature(name, data)} {self._metadata_sig}".rstrip()
 
 
-def _described(function: MetadataFunction, file: SourceFile) -> Mapping[str, str]:
+def _described(function: MetadataFunction, file: SourceFile) -> Metadata:
     try:
         found = function(file)
     except TriptychError:
@@ -241,7 +243,7 @@ def _described(function: MetadataFunction, file: SourceFile) -> Mapping[str, str
     if not isinstance(found, Mapping):
         raise ValidationError(
             f"the metadata function gave {type(found).__name__} for {str(file.path)!r}: return a "
-            "mapping of strings, an empty one for nothing"
+            "mapping, an empty one for nothing"
         )
     return found
 

@@ -32,8 +32,9 @@ __all__ = ["ChunkTests"]
 OTHERS = {
     "chunker": attrs.evolve(CONFIG, chunker_sig="other"),
     "embedder": attrs.evolve(CONFIG, embed_sig="other"),
-    "no embedder": attrs.evolve(CONFIG, embed_sig=""),
+    "chunker alone": attrs.evolve(CONFIG, chunker_sig="other", embed_sig=""),
 }
+WITHOUT = attrs.evolve(CONFIG, embed_sig="")
 TEXT = "# Top\n\none fish 🐟\n\n~two fish\n\nred fish"
 
 
@@ -410,8 +411,8 @@ class ChunkTests(HarnessTests):
         assert spaces() == [("other", 2 * DIMENSION, 2), (ours, DIMENSION, 2)]
         store.chunks.delete_by_doc("d", "b")
         assert spaces() == [(ours, DIMENSION, 2)]
-        set_config(store, "d", OTHERS["no embedder"])
-        assert derive(store, "d", "a", OTHERS["no embedder"])
+        set_config(store, "d", WITHOUT)
+        assert derive(store, "d", "a", WITHOUT)
         assert spaces() == []
 
 

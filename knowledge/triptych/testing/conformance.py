@@ -17,6 +17,7 @@ from triptych.testing.reopen import ReopeningTests
 from triptych.testing.search import SearchTests
 from triptych.testing.settings import SettingsTests
 from triptych.testing.stateful import StatefulTests
+from triptych.testing.vectors import VectorTests
 
 __all__ = ["BackendConformance"]
 
@@ -25,6 +26,7 @@ class BackendConformance(
     DocumentTests,
     HistoryTests,
     ChunkTests,
+    VectorTests,
     SearchTests,
     FilterTests,
     LayerTests,

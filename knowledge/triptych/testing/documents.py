@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 
 import attrs
@@ -12,7 +12,7 @@ from triptych.chunking import Locator
 from triptych.chunking.outline import write_outline
 from triptych.contracts import Store
 from triptych.errors import ConflictError
-from triptych.records import NewDocument, SourceDocument, SystemData
+from triptych.records import MetadataValue, NewDocument, SourceDocument, SystemData
 from triptych.signatures import content_sha256, document_info, document_input_sig
 from triptych.testing.builders import keyword_query, put, set_config
 from triptych.testing.harness import Harness, HarnessTests
@@ -136,6 +136,47 @@ class DocumentTests(HarnessTests):
             assert stored.version > before.version
             assert stored.system == attrs.evolve(before.system, **change)
             assert store.documents.get("d", "a.md") == stored
+
+    def test_metadata_comes_back_as_it_was_put(self, store: Store) -> None:
+        zone = timezone(timedelta(hours=-3, minutes=30))
+        moment = datetime(2026, 9, 1, 12, 30, 0, 5, tzinfo=zone)
+        metadata: dict[str, MetadataValue] = {
+            "text": "naïve\0🦉",
+            "int": (1 << 63) - 1,
+            "float": 0.1,
+            "bool": True,
+            "day": date(2026, 9, 1),
+            "moment": moment,
+            "naive": datetime(2026, 9, 1),
+            "list": ["a", 1, 1.0, False, date(1, 1, 1), moment],
+            "nothing": [],
+        }
+        stored = put(store, "d", "a", "text", **metadata)
+        assert repr(stored.metadata) == repr(metadata)
+        for read in (store.documents.get("d", "a"), store.documents.get_info("d", "a")):
+            assert read is not None
+            assert repr(sorted(read.metadata.items())) == repr(sorted(metadata.items()))
+        # What was given, and what was answered, are the caller's to change.
+        for mine in (metadata, stored.metadata):
+            items = mine["list"]
+            assert isinstance(items, list)
+            items.append("mine")
+        read = store.documents.get("d", "a")
+        assert read is not None
+        assert len(read.metadata["list"]) == 6  # type: ignore[arg-type]  # a list
+
+    def test_values_of_another_type_are_other_metadata(self, store: Store) -> None:
+        values: list[MetadataValue] = [1, 1.0, True, "1", [1], [True], ["1"], 0.0, -0.0]
+        instant = datetime(2026, 9, 1, 12, tzinfo=UTC)
+        values += [date(2026, 9, 1), datetime(2026, 9, 1), datetime(2026, 9, 1, tzinfo=UTC)]
+        values += [instant, instant.astimezone(timezone(timedelta(hours=2)))]
+        before = 0
+        for value in values:
+            stored = put(store, "d", "a", "text", k=value)
+            assert stored.version > before, value
+            before = put(store, "d", "a", "text", k=value).version
+            assert before == stored.version
+            assert repr(store.documents.get("d", "a")) == repr(stored)
 
     def test_info_is_the_document_without_its_content(self, store: Store) -> None:
         content = "naïve 🦉\r\n"

@@ -412,3 +412,27 @@ def test_language_set_after_a_search_in_an_empty_truth(tmp_path):
         feed.set_profile("x", language="german")
         feed.put("x", 1, "doc", ["a"])
         assert [hit.name for hit in index.bm25(["x"], "chunk", "a", limit=3)] == ["doc"]
+
+
+def test_tidying_merges_what_is_alike_and_leaves_what_is_larger(tmp_path):
+    feed = MemoryChangeLog()
+    with LocalIndex(feed, tmp_path, analyzers=WordAnalyzer, keeps_words=True) as index:
+        for first, last in [(0, 300), (300, 330), (330, 350), (350, 380)]:
+            for owner in range(first, last):
+                words = f"a{owner % 7} b{owner % 5} {'a' * (owner % 3)} b"
+                row = np.random.default_rng(owner).standard_normal(8).astype(np.float32)
+                vectors = [row / np.linalg.norm(row)]
+                feed.put("x", owner, f"n{owner}", [words], vectors=vectors)
+            assert index.publish("x")
+        sizes = [len(view.segment) for view in index.views("x", "chunk")]
+        assert sorted(sizes) == [20, 30, 30, 300]
+        large = next(v.segment.file for v in index.views("x", "chunk") if len(v.segment) == 300)
+        before = index.bm25(["x"], "chunk", "a b a1 b3", limit=400)
+        assert index.publish("x", tidy=True)
+        assert sorted(len(view.segment) for view in index.views("x", "chunk")) == [80, 300]
+        assert large in {view.segment.file for view in index.views("x", "chunk")}
+        assert index.bm25(["x"], "chunk", "a b a1 b3", limit=400) == before
+        assert_right(index, feed)
+        stamp = index.folder("x").stamp()
+        index.publish("x", tidy=True)
+        assert index.folder("x").stamp() == stamp

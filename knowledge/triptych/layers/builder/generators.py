@@ -29,6 +29,7 @@ from triptych.records import (
     check_text,
     check_whole,
 )
+from triptych.records.metadata import text_of
 from triptych.text.tokens import estimate_tokens
 
 __all__ = ["ExtractiveGenerator", "LLMGenerator", "LayerGenerator", "LayerModel", "Source"]
@@ -151,7 +152,7 @@ class ExtractiveGenerator:
             context = summarizer.summarize_code(
                 document.content, name=document.name, parts=outline.parts if outline else ()
             ) or summarizer.summarize_document(
-                document.content, title=document.metadata.get("title")
+                document.content, title=text_of(document.metadata, "title") or None
             )
             texts = {Layer.ABSTRACT: context.abstract, Layer.OVERVIEW: context.overview}
         return texts.__getitem__

@@ -1,0 +1,30 @@
+"""The helper process of one SQLite store: it reads the file, and writes the index beside it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from triptych_backends.index import LocalIndex
+from triptych_backends.index.following import Orders, described, follow
+from triptych_backends.sql import SqlChangeLog
+from triptych_backends.sqlite.database import SqliteDatabase
+
+__all__ = ["main"]
+
+
+def main(path: str, index_path: str) -> None:
+    """Follow the store at ``path`` until there is nothing to do, or the writer is gone."""
+    orders = Orders()
+    try:
+        database = SqliteDatabase.open(
+            Path(path), read_only=True, lock_timeout=30.0, create=False, history=0
+        )
+        with LocalIndex(SqlChangeLog(database), Path(index_path), keeps_words=True) as index:
+            follow(index, orders)
+        database.close()
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the writer is told
+        orders.say(**described(error))
+        os._exit(1)
+    # Python's own end would wait for the thread that reads the input.
+    os._exit(0)
