@@ -25,6 +25,9 @@ def test_init_makes_a_store_that_is_found_below(shell: Shell) -> None:
     ran = shell("init")
     assert (ran.code, ran.out) == (0, b"")
     assert ran.err == "made the store .triptych/kb.db; next: triptych sync FOLDER\n"
+    empty = shell("list")
+    assert (empty.code, empty.out, empty.err) == (0, b"", "no documents\n")
+    assert shell("list", "-d", "default").code == 3
     shell.write("notes/deep/a.md", "# Lighthouse\n")
     assert shell("sync", "notes", "-q").code == 0
     os.chdir("notes/deep")

@@ -182,8 +182,14 @@ def list_(
             else:
                 output.table(("dataset",), [(each,) for each in ids])
             return
+        # A store without any dataset is empty; a dataset that is named must be there.
+        empty = dataset is None and not service.list_datasets()
         dataset = dataset_in_use(service, dataset)
-        documents = service.list_documents(dataset, prefix=prefix, after=after, limit=limit)
+        documents = (
+            []
+            if empty
+            else service.list_documents(dataset, prefix=prefix, after=after, limit=limit)
+        )
     if output.as_json:
         output.emit({"dataset": dataset, "documents": to_json(documents)})
         return

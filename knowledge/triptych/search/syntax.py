@@ -8,6 +8,9 @@ is words, as without the language. It is off unless ``Query.syntax`` asks for it
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from datetime import date
+from math import isfinite
 from typing import Any, Final
 
 import attrs
@@ -28,6 +31,9 @@ FIELDS: Final[Mapping[str, str]] = {
 }
 """Short names of the reserved keys of ``where``; any other field is a key of the metadata."""
 
+_OWN: Final = {"doc_name": "$name", "doc_prefix": "$prefix", "heading": "$heading"}
+_NUMBER: Final = regex.compile(r"-?[0-9]{1,30}+(?:\.[0-9]{1,30}+)?")
+_EXACT: Final = 1 << 53
 _STEM: Final = regex.compile(r"\w{2,}+")
 _QUOTES: Final = str.maketrans("“”„«»", '"' * 5)
 
@@ -172,29 +178,36 @@ def merge_where(
 ) -> Mapping[str, Any]:
     """Return ``where`` with the fields of a query: both must hold.
 
-    Raises:
-        ValidationError: both name a key, and the one in ``where`` is not plain values.
+    A value of a query is a text; it stands for a number, a boolean or a date as well where it is
+    written as one.
     """
-    merged = dict(where)
-    for key, values in fields.items():
-        if key not in where:
-            merged[key] = list(values)
-            continue
-        given = (where[key],) if isinstance(where[key], str) else where[key]
-        if not isinstance(given, list | tuple | set | frozenset):
-            raise ValidationError(
-                f"the query and where both give {key!r}: write the condition in one of the two"
-            )
-        if key == "doc_prefix":
-            merged[key] = [
-                max(one, other, key=len)
-                for one in given
-                for other in values
-                if one.startswith(other) or other.startswith(one)
+    asked = {
+        _OWN.get(key, key): {
+            "$in": [
+                reading
+                for value in values
+                for reading in ([value] if key in _OWN else _readings(value))
             ]
-        else:
-            merged[key] = [value for value in given if value in values]
-    return merged
+        }
+        for key, values in fields.items()
+    }
+    return {"$and": [where, asked]} if where else asked
+
+
+def _readings(text: str) -> list[str | int | float | bool | date]:
+    """What a value may mean: the text, and what a person writes in the same way."""
+    found: list[str | int | float | bool | date] = [text]
+    if text.lower() in ("true", "false"):
+        found.append(text.lower() == "true")
+    if _NUMBER.fullmatch(text):
+        number = float(text)
+        if text.lstrip("-").isdigit() and abs(number) < _EXACT:
+            found.append(int(text))
+        elif isfinite(number):
+            found.append(number)
+    with suppress(ValueError):
+        found.append(date.fromisoformat(text))
+    return found
 
 
 def fold(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from datetime import date
 
 import attrs
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from triptych.contracts import Store
 from triptych.errors import ValidationError
 from triptych.records import Hit, Mode, NewDocument
+from triptych.records.metadata import MetadataValue
 from triptych.service import Service, ServiceOptions
 from triptych.testing.fakes import FakeEmbedder, kept_open
 from triptych.testing.harness import HarnessTests, or_skip
@@ -169,6 +171,28 @@ class QuerySyntaxTests(HarnessTests):
         for query in ("-late", "kind:log", '-"a b" in:x'):
             with pytest.raises(ValidationError, match="add a word or a phrase"):
                 searched.search(query, dataset_id="d", syntax=True)
+
+    def test_a_field_finds_values_of_every_kind(self, searched: Service) -> None:
+        kinds: dict[str, MetadataValue] = {
+            "n": 2024,
+            "x": 1.5,
+            "b": True,
+            "d": date(2024, 5, 1),
+            "t": "2024",
+            "s": ">=3",
+        }
+        for name, value in kinds.items():
+            searched.put_document("d", name, "ferry", {"k": value})
+        for asked, names in (
+            ("2024", {"n", "t"}),
+            ("1.5", {"x"}),
+            ("true", {"b"}),
+            ("2024-05-01", {"d"}),
+            (">=3", {"s"}),
+            ("nothing", set()),
+        ):
+            hits = searched.search(f"ferry k:{asked}", dataset_id="d", syntax=True).hits
+            assert {hit.doc_name for hit in hits} == names, asked
 
     def test_a_field_and_a_filter_must_both_hold(self, searched: Service) -> None:
         searched.put_documents("d", TEXTS)
