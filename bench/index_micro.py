@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from harness.corpus import VOCABULARY, Given, ZipfText, key_of
 from support.index_model import MemoryChangeLog, WordAnalyzer
-from triptych_backends.index import LocalIndex
+from triptych_backends.index import LocalIndex, OwnedBy, Under
 
 LENGTH = 80
 DOCUMENT = 10
@@ -79,9 +79,9 @@ def main(chunks: int, folder: Path) -> None:
         for terms in (corpus.generator.pareto(0.6, (200, 8)) * 40).astype(int) % VOCABULARY
     ]
     vectors = corpus.vectors(queries[:100])
-    owners = {"x": np.arange(0, chunks // DOCUMENT, 50, dtype=np.int64)}
+    owners = OwnedBy({"x": np.arange(0, chunks // DOCUMENT, 50, dtype=np.int64)})
 
-    thirds = frozenset({"part 1"})
+    thirds = Under(("part 1",))
 
     def searches() -> None:
         word(index, corpus.zipf.words[1])
@@ -91,19 +91,19 @@ def main(chunks: int, folder: Path) -> None:
         timed("bm25, 8 terms by Zipf, top 100", lambda q: word(index, q, 100), queries)
         timed(
             "bm25, 1 document of 50 allowed",
-            lambda q: index.bm25(["x"], "chunk", q, limit=10, owners=owners),
+            lambda q: index.bm25(["x"], "chunk", q, limit=10, selection=owners),
             queries,
         )
         timed(
             "bm25, a third under a heading",
-            lambda q: index.bm25(["x"], "chunk", q, limit=10, headings=thirds),
+            lambda q: index.bm25(["x"], "chunk", q, limit=10, selection=thirds),
             queries,
         )
         timed("vector, top 10", lambda v: near(index, v), vectors)
         timed("vector, top 100", lambda v: near(index, v, 100), vectors)
         timed(
             "vector, 1 document of 50 allowed",
-            lambda v: index.vector(["x"], "chunk", v, limit=10, owners=owners),
+            lambda v: index.vector(["x"], "chunk", v, limit=10, selection=owners),
             vectors,
         )
         timed(

@@ -119,7 +119,7 @@ def main() -> None:
             first = sync_of(kb, folder, place / "state").sync()
             print(
                 f"first sync: {first.added} documents, {first.chunks} chunks, "
-                f"{len(first.skipped)} passed over, {len(first.failed)} failed, "
+                f"{len(first.skipped)} skipped, {len(first.failed)} failed, "
                 f"{time.perf_counter() - began:.1f} s",
                 flush=True,
             )
@@ -149,7 +149,7 @@ def main() -> None:
                 f"{total.embedded - first.embedded} chunks embedded, {len(total.failed)} failed"
             )
             print(
-                f"{checker.asked} searches, {checker.hits} hits, {checker.stale} told stale, "
+                f"{checker.asked} searches, {checker.hits} hits, {checker.stale} marked stale, "
                 f"{checker.wrong} wrong; equal to a fresh sync: {equal}"
             )
             if checker.wrong or not equal:

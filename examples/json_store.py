@@ -12,8 +12,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from triptych import errors
-from triptych.records.serialization import from_dict, to_dict
-from triptych_backends.memory import DatasetState, MemoryStore
+from triptych.records.serialization import to_dict
+from triptych_backends.memory import DatasetState, MemoryStore, read_state
 
 
 class JsonStore(MemoryStore):
@@ -29,8 +29,11 @@ class JsonStore(MemoryStore):
             self._guard = undo.enter_context(open(f"{path}.lock", "wb"))
             fcntl.flock(self._guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
             stored = json.loads(self._path.read_bytes()) if self._path.exists() else {}
-            datasets = {name: from_dict(DatasetState, data) for name, data in stored.items()}
-            super().__init__(history=history, datasets=datasets, save=self._save)
+            if stored.keys() != {"datasets", "settings"}:  # of a time without settings
+                stored = {"datasets": stored, "settings": {}}
+            datasets = {name: read_state(data) for name, data in stored["datasets"].items()}
+            settings = stored["settings"]
+            super().__init__(history=history, datasets=datasets, settings=settings, save=self._save)
             undo.pop_all()
 
     def close(self) -> None:
@@ -38,10 +41,10 @@ class JsonStore(MemoryStore):
         super().close()
         self._guard.close()
 
-    def _save(self, datasets: Mapping[str, DatasetState]) -> None:
+    def _save(self, datasets: Mapping[str, DatasetState], settings: Mapping[str, str]) -> None:
         """Write the file. When this raises, the memory store undoes the change."""
         with self._mapped_errors(), open(f"{self._path}.new", "w") as file:
-            file.write(json.dumps(to_dict(datasets)))
+            file.write(json.dumps({"datasets": to_dict(datasets), "settings": dict(settings)}))
             file.flush()
             os.fsync(file.fileno())
             os.replace(file.name, self._path)

@@ -9,7 +9,9 @@ And compiled modules are kept beside their sources (Git ignores them, ``make cle
 even where the environment asks Python not to: else each process compiles all of them again.
 """
 
+import atexit
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -31,6 +33,11 @@ def _is_good(folder: Path) -> bool:
     disk = os.statvfs(folder)
     return disk.f_bavail * disk.f_frsize >= ENOUGH and not disk.f_flag & os.ST_NOEXEC
 
+
+# No test may find, or fill, the store of whoever runs it.
+_HOME = tempfile.mkdtemp(prefix="triptych-tests-")
+atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
+os.environ |= {"XDG_DATA_HOME": f"{_HOME}/data", "XDG_CONFIG_HOME": f"{_HOME}/config"}
 
 if "TMPDIR" not in os.environ and _is_good(MEMORY):
     os.environ["TMPDIR"] = str(MEMORY)

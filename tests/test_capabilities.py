@@ -20,6 +20,7 @@ OF_REPOSITORIES = {
     "LayerJournal",
     "LayerRepo",
     "SecureEraser",
+    "SettingsStore",
     "Store",
     "VersionReader",
 }

@@ -64,7 +64,25 @@ def names(service: Service) -> list[str]:
     return [info.name for info in service.list_documents("d")]
 
 
-def test_a_folder_goes_in_and_everything_passed_over_is_told(kb: Service, folder: Path) -> None:
+@pytest.mark.parametrize("opened", [True, False])
+def test_the_files_of_the_store_itself_are_skipped(folder: Path, opened: bool) -> None:
+    url = (folder / "store").as_uri().replace("file:", "files:")
+    with triptych.open(url) as kb:
+        kb.put_document("d", "a.md", "# A\n\ntext\n")
+    for _ in range(2):
+        if opened:
+            with triptych.open(url) as kb:
+                report = ingest_directory(kb, folder, "e")
+        else:
+            report = ingest_directory(url, folder, "e")
+    assert [each.reason for each in report.skipped if each.name == "store/"] == ["the store itself"]
+    with triptych.open(url) as kb:
+        names = [info.name for info in kb.list_documents("e")]
+    assert "guide/start.md" in names
+    assert not [name for name in names if name.startswith("store")]
+
+
+def test_a_folder_goes_in_and_everything_skipped_is_reported(kb: Service, folder: Path) -> None:
     report = ingest_directory(kb, folder, "d")
     assert names(kb) == NAMES
     assert (report.added, report.updated, report.unchanged) == (6, 0, 0)
@@ -83,7 +101,7 @@ def test_a_folder_goes_in_and_everything_passed_over_is_told(kb: Service, folder
     assert kb.get_document("d", "latin.md").content == "café"
 
 
-def test_what_an_ignore_file_names_is_passed_over(kb: Service, folder: Path) -> None:
+def test_what_an_ignore_file_names_is_skipped(kb: Service, folder: Path) -> None:
     (folder / ".gitignore").write_text("tasks/\n*.py\n")
     (folder / ".triptychignore").write_text("!tool.py\n")
     report = ingest_directory(kb, folder, "d")
@@ -146,7 +164,7 @@ def test_a_name_that_no_document_can_have_is_reported(kb: Service, folder: Path)
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="everything is readable here")
-def test_a_folder_that_cannot_be_read_is_told(kb: Service, folder: Path) -> None:
+def test_a_folder_that_cannot_be_read_is_reported(kb: Service, folder: Path) -> None:
     (folder / "guide").chmod(0)
     try:
         failed = ingest_directory(kb, folder, "d").failed
@@ -192,13 +210,16 @@ def test_a_question_gives_the_context_of_a_prompt(kb: Service, folder: Path) -> 
         query_context(kb, "lid", "d", format="yaml")
 
 
-def test_a_path_or_nothing_stands_for_a_store(folder: Path) -> None:
+def test_a_path_or_nothing_stands_for_a_store(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(folder.parent / "data"))
     report = ingest_directory("own.db", folder, "d")
     assert report.added == 6
     assert ingest_file(Path("own.db"), folder / "tool.py", "d").version == 1
     assert query("own.db", "kettle", "d").hits
     ingest_directory(None, folder, "d")
-    assert Path("kb.db").exists()
+    assert (folder.parent / "data" / "triptych" / "kb.db").exists()
     assert "kettle" in query_context(None, "kettle", "d")
 
 
@@ -218,7 +239,7 @@ def test_a_store_that_is_not_well_takes_no_folder(
         ingest_directory("own.db", folder, "d", recreate=True)
 
 
-def test_a_store_that_is_locked_is_told_at_once_and_not_file_by_file(
+def test_a_store_that_is_locked_is_reported_at_once_and_not_file_by_file(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ingest_directory("own.db", folder, "d")

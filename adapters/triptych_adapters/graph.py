@@ -45,7 +45,7 @@ class NodeDataset:
 
     Attributes:
         dataset_id: its id.
-        top_k: the most hits from it; None for the node's own.
+        top_k: the maximum number of hits from it; None for the node's own.
         state_key: a key of the state under which the node adds this dataset's hits as well;
             None for none.
     """
@@ -117,7 +117,7 @@ def knowledge_node(
         "where": {} if where is None else where,
         "fresh_only": fresh_only,
     }
-    lanes = getattr(service, "lanes", ("bm25", "vector"))
+    lanes = getattr(service, "lanes", None)
     prototype, _ = validate(Query(text="any", dataset_id="any", **fields), lanes)
     fields["where"] = copy.deepcopy(dict(prototype.where))  # the caller's may change
     own = {each.dataset_id: each for each in datasets or ()}

@@ -10,7 +10,7 @@ __all__ = ["check_service"]
 
 
 def check_service(service: object, what: str, *needs: str) -> None:
-    """Refuse what is no `Service`, nor wraps one; ``what`` names who takes it.
+    """Refuse what is not a `Service`, nor wraps one; ``what`` names who takes it.
 
     ``needs`` are the methods that will be called. A wrapper that has them does as well.
 

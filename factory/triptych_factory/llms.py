@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import attrs
+
 from triptych.contracts import LLM
-from triptych.errors import ValidationError
+from triptych.errors import NotAvailableError, ValidationError
+from triptych.records import Generation, Message
 from triptych_factory.access import Access, access_arguments, named_model
 
-__all__ = ["PROVIDERS", "build_llm"]
+__all__ = ["PROVIDERS", "PlannedLLM", "build_llm", "planned_llm"]
 
 
 def _anthropic(model: str, how: Mapping[str, Any]) -> LLM:
@@ -37,6 +40,43 @@ PROVIDERS: Mapping[str, Callable[[str, Mapping[str, Any]], LLM]] = {
 }
 
 
+@attrs.frozen
+class PlannedLLM:
+    """A model that is only named: enough to plan with, and never asked."""
+
+    signature: str
+
+    def generate(self, messages: Sequence[Message], *, max_tokens: int) -> Generation:
+        """Refuse.
+
+        Raises:
+            NotAvailableError: always.
+        """
+        raise NotAvailableError(f"{self.signature} is only planned with, and is not asked")
+
+    def stream(self, messages: Sequence[Message], *, max_tokens: int) -> Iterator[str]:
+        """Refuse.
+
+        Raises:
+            NotAvailableError: always.
+        """
+        raise NotAvailableError(f"{self.signature} is only planned with, and is not asked")
+
+
+def planned_llm(llm: str) -> PlannedLLM | None:
+    """What `build_llm` would make of a name, with neither a client nor a key; None for "none".
+
+    Raises:
+        ValidationError: no model has this name.
+    """
+    if llm == "none":
+        return None
+    provider, model = _known(llm)
+    # Ollama takes a model without a tag for its latest.
+    model = model.removesuffix(":latest") if provider == "ollama" else model
+    return PlannedLLM(f"{provider}/{model}")
+
+
 def build_llm(
     llm: LLM | str | None,
     *,
@@ -62,20 +102,27 @@ def build_llm(
     """
     if llm is None or llm == "none":
         return None
-    known = ", ".join(f"{provider}:…" for provider in PROVIDERS)
     if not isinstance(llm, str):
         if isinstance(llm, type) or not callable(getattr(llm, "generate", None)):
             raise ValidationError(
-                f"{llm!r} is no language model: give a name ({known}), None, or an object with "
-                "signature, generate and stream"
+                f"{llm!r} is not a language model: give a name ({_names()}), None, or an object "
+                "with signature, generate and stream"
             )
         return llm
-    named = named_model(llm)
-    builder = None if named is None else PROVIDERS.get(named[0])
-    if named is None or builder is None:
-        raise ValidationError(f"no language model is called {llm!r}: use one of {known}, none")
-    provider, model = named
+    provider, model = _known(llm)
     how = access_arguments(provider, (access or {}).get(provider), environ, concurrency=concurrency)
     if provider == "ollama" and context is not None:
         how["num_ctx"] = context
-    return builder(model, how)
+    return PROVIDERS[provider](model, how)
+
+
+def _known(llm: str) -> tuple[str, str]:
+    """Provider and model of a name."""
+    named = named_model(llm)
+    if named is None or named[0] not in PROVIDERS:
+        raise ValidationError(f"no language model is called {llm!r}: use one of {_names()}, none")
+    return named
+
+
+def _names() -> str:
+    return ", ".join(f"{provider}:…" for provider in PROVIDERS)

@@ -13,7 +13,14 @@ from triptych._internal.redaction import shown_url
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import check_text
 
-__all__ = ["Location", "parse_location", "relative_to", "shown_location"]
+__all__ = [
+    "Location",
+    "parse_location",
+    "relative_to",
+    "shown_location",
+    "state_folder",
+    "store_paths",
+]
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 
@@ -21,6 +28,9 @@ _URL_LIKE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # one letter is a drive
 
 _KNOWN = ("memory", "sqlite", "files")
 _NOT_YET = ("postgresql", "postgresql+psycopg", "qdrant")
+
+_BESIDE = ("-wal", "-wal.owner", "-shm", "-journal", ".index")
+"""What SQLite and the search index put beside a database, by the end of its name."""
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -34,6 +44,20 @@ class Location:
         if self.path is None:
             return f"{self.scheme}://"
         return str(self.path) if self.scheme == "sqlite" else f"{self.scheme}://{self.path}"
+
+
+def state_folder(location: Location) -> Path | None:
+    """Where a sync into this store keeps its state: beside it. None for a store in memory."""
+    return None if location.path is None else location.path.with_name(f"{location.path.name}.sync")
+
+
+def store_paths(location: Location) -> tuple[Path, ...]:
+    """The files and folders of the store and of its syncs, be they there or not."""
+    path, state = location.path, state_folder(location)
+    if path is None or state is None:
+        return ()
+    beside = [path.with_name(path.name + end) for end in _BESIDE if location.scheme == "sqlite"]
+    return (path, state, *beside)
 
 
 def parse_location(url: str) -> Location:
@@ -65,7 +89,7 @@ def parse_location(url: str) -> Location:
         )
     if scheme == "memory":
         if rest:
-            raise ValidationError(f"memory:// takes nothing behind it, not {shown_url(rest)!r}")
+            raise ValidationError(f"memory:// takes nothing after it, not {shown_url(rest)!r}")
         return Location(scheme="memory")
     if scheme == "files":
         return Location(scheme="files", path=_folder(url, rest))
@@ -109,7 +133,7 @@ def _refuse_half_url(text: str) -> None:
 
 def _sqlite_file(url: str, rest: str) -> Path:
     if "?" in rest:
-        raise ValidationError(f"{_told(url)} has options behind '?': give them as settings instead")
+        raise ValidationError(f"{_told(url)} has options after '?': give them as settings instead")
     if not rest.startswith("/"):
         raise ValidationError(
             f"{_told(url)} names a host, which SQLite has not: write "
@@ -133,7 +157,7 @@ def _folder(url: str, rest: str) -> Path:
         rest = rest[1:]
     path = _at_home(rest, url)
     if path == Path(path.anchor or "."):
-        raise ValidationError(f"{_told(url)} is no folder for a store alone: name one in it")
+        raise ValidationError(f"{_told(url)} is not a folder for only a store: name one in it")
     path = _looked_up(path, url)
     if path.is_file():
         raise ValidationError(

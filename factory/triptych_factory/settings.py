@@ -1,4 +1,4 @@
-"""Settings: explicit arguments, then the environment, then ``triptych.toml``, then defaults.
+"""Settings: arguments, the environment, ``triptych.toml``, the user's own file, defaults.
 
 This package is the only reader of environment variables and configuration files.
 """
@@ -17,6 +17,7 @@ import attrs
 from triptych._internal.redaction import shown_url
 from triptych.errors import ValidationError
 from triptych_factory.access import TRUSTED_HOSTS, Origin
+from triptych_factory.discovery import find_store, user_config_file, user_store
 from triptych_factory.locations import relative_to, shown_location
 
 __all__ = ["FILE_NAME", "PREFIX", "Setting", "Settings", "debug_requested"]
@@ -112,8 +113,10 @@ class Settings:
     """What a Service is wired from.
 
     Attributes:
-        url: the store.
-        embedder: an embedder's name; "auto" is "local" where it is installed, else none.
+        url: the store. By default the nearest one in the current directory or above it, else
+            the user's own.
+        embedder: an embedder's name; "auto" is the one that the store was filled with, and for a
+            store without documents "local" where it is installed, else none.
         language: the analyzer's language for datasets made from now on.
         chunk_size: the most code points of a chunk; None for each chunker's own default.
         chunk_overlap: the code points a chunk repeats of the one before it; None likewise.
@@ -130,10 +133,12 @@ class Settings:
         llm_api_key: its key; None for the provider's own variable. Shown nowhere.
         llm_context: the tokens that a prompt and its answer may take.
         llm_concurrency: how many calls of it may be under way at a time.
-        sources: where each value that is no default comes from.
+        sources: where each value that is not a default comes from.
     """
 
-    url: str = attrs.field(default="./kb.db", repr=lambda url: repr(shown_location(url)))
+    url: str = attrs.field(
+        factory=lambda: str(user_store()), repr=lambda url: repr(shown_location(url))
+    )
     embedder: str = "auto"
     language: str = "english"
     chunk_size: int | None = None
@@ -165,8 +170,9 @@ class Settings:
         Args:
             arguments: explicit values by name; None means "not given".
             environ: the environment, None for the process's own.
-            directory: where the search for ``triptych.toml`` starts, upwards; None for the
-                current directory. The nearest file counts, alone.
+            directory: where the search for ``triptych.toml`` and for a store starts, upwards;
+                None for the current directory. Of the files named ``triptych.toml`` the nearest
+                counts alone; the user's own file says what it leaves open.
 
         Raises:
             ValidationError: a key of the file is unknown, or a value is invalid. The
@@ -175,12 +181,15 @@ class Settings:
         environ = os.environ if environ is None else environ
         values: dict[str, Any] = {}
         sources: dict[str, str] = {}
-        file = find_file(Path.cwd() if directory is None else directory)
-        if file is not None:
+        directory = Path.cwd() if directory is None else directory
+        user_file = user_config_file(environ)
+        for file in (user_file if user_file.is_file() else None, find_file(directory)):
+            if file is None:
+                continue
             for key, value in _read_file(file).items():
                 values[key] = _parse(key, value, f"{key!r} in {file}")
                 sources[key] = str(file)
-            if "url" in values:
+            if sources.get("url") == str(file):
                 values["url"] = relative_to(values["url"], file.parent)
         for key in _PARSERS:
             variable = PREFIX + key.upper()
@@ -192,6 +201,11 @@ class Settings:
                 _check_key(key, "an argument")
                 values[key] = _parse(key, argument, f"the argument {key}")
                 sources[key] = "argument"
+        if "url" not in values:
+            found = find_store(directory)
+            values["url"] = str(user_store(environ)) if found is None else found
+            if found is not None:
+                sources["url"] = "found from here upwards"
         settings = cls(**values, sources=sources)
         settings._check_together()
         return settings

@@ -4,20 +4,25 @@ what a doctor sees of it."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import attrs
 
+from triptych._internal.plurals import counted
 from triptych.diagnostics import Check, FindingCollector
 from triptych.parsing import FileParsers
 from triptych.records import DoctorReport
 from triptych.service import Service
-from triptych.sync import DirectorySync, SyncOptions, SyncRoot
+from triptych.sync import DirectorySync, RememberedRoots, SyncOptions, SyncRoot
 from triptych.sync.state import broken_states
-from triptych_factory.locations import Location, parse_location
+from triptych_factory.locations import parse_location, state_folder, store_paths
 from triptych_factory.settings import Settings
 
-__all__ = ["SYNC_STATE", "directory_sync", "examined_syncs", "state_folder", "store_paths"]
+__all__ = [
+    "SYNC_STATE",
+    "directory_sync",
+    "examined_syncs",
+    "remembered_roots",
+]
 
 SYNC_STATE = Check(
     "sync.state",
@@ -25,23 +30,6 @@ SYNC_STATE = Check(
     "the next sync of that folder reads every file again; what is stored is not concerned",
     repair="it is removed, and the next sync makes it again",
 )
-
-_BESIDE = ("-wal", "-wal.owner", "-shm", "-journal", ".index")
-"""What SQLite and the search index put beside a database, by the end of its name."""
-
-
-def state_folder(location: Location) -> Path | None:
-    """Where a sync into this store keeps its state: beside it. None for a store in memory."""
-    return None if location.path is None else location.path.with_name(f"{location.path.name}.sync")
-
-
-def store_paths(location: Location) -> tuple[Path, ...]:
-    """The files and folders of the store and of its syncs, be they there or not."""
-    path, state = location.path, state_folder(location)
-    if path is None or state is None:
-        return ()
-    beside = [path.with_name(path.name + end) for end in _BESIDE if location.scheme == "sqlite"]
-    return (path, state, *beside)
 
 
 def directory_sync(
@@ -57,14 +45,37 @@ def directory_sync(
     Its state is kept beside the store, and the store is left out where it lies below a root.
     """
     location = parse_location(settings.url)
-    options = options or SyncOptions()
+    own = store_paths(location)
+
+    def without_store(options: SyncOptions) -> SyncOptions:
+        return attrs.evolve(options, exclude_paths=(*options.exclude_paths, *own))
+
     return DirectorySync(
         service,
-        roots,
-        attrs.evolve(options, exclude_paths=(*options.exclude_paths, *store_paths(location))),
+        [
+            attrs.evolve(root, options=without_store(root.options)) if root.options else root
+            for root in roots
+        ],
+        without_store(options or SyncOptions()),
         parser=parser,
         state=state_folder(location),
     )
+
+
+def remembered_roots(service: Service, settings: Settings) -> RememberedRoots:
+    """The folders that the store remembers to which ``settings`` were wired.
+
+    Those that lie beside the store, or below that place, move along with it. A store in a folder
+    ``.triptych`` counts as lying where that folder is.
+
+    Raises:
+        NotAvailableError: the store keeps no settings.
+    """
+    path = parse_location(settings.url).path
+    base = None if path is None else path.parent
+    if base is not None and base.name == ".triptych":
+        base = base.parent
+    return RememberedRoots(service.capabilities.settings, base)
 
 
 def examined_syncs(report: DoctorReport, settings: Settings, *, repair: bool) -> DoctorReport:
@@ -84,5 +95,5 @@ def examined_syncs(report: DoctorReport, settings: Settings, *, repair: bool) ->
     return attrs.evolve(
         report,
         repaired=(*report.repaired, *tally.findings()),
-        actions=(*report.actions, f"removed {len(broken)} files of syncs' state"),
+        actions=(*report.actions, f"removed {counted(len(broken), 'file')} of syncs' state"),
     )

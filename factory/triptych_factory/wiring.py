@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import attrs
 
 from triptych.chunking import ChunkConfig, ChunkerSet, MarkdownChunker, default_chunkers
 from triptych.contracts import (
@@ -16,20 +19,32 @@ from triptych.contracts import (
     Ranker,
     Reranker,
     Retriever,
+    Store,
 )
 from triptych.errors import ValidationError
-from triptych.parsing import FileParsers
 from triptych.search.postprocessing import Rerank
 from triptych.service import Service, ServiceOptions
 from triptych_factory.access import Access
 from triptych_factory.backends import open_store
 from triptych_factory.embedders import build_embedder
 from triptych_factory.llms import build_llm
-from triptych_factory.locations import parse_location
+from triptych_factory.locations import parse_location, store_paths
 from triptych_factory.rankers import build_ranker, build_reranker
 from triptych_factory.settings import Settings
+from triptych_factory.stored_model import recall_embedder, stored_signature
+
+if TYPE_CHECKING:
+    from triptych.parsing import FileParsers
 
 __all__ = ["every_format", "open_service", "wire"]
+
+
+@runtime_checkable
+class Preloadable(Protocol):
+    """An embedder whose model takes a while to load, which can happen beside other work."""
+
+    def preload(self) -> None:
+        """Begin to load, and return at once."""
 
 
 def every_format() -> FileParsers:
@@ -44,46 +59,38 @@ def open_service(
     *,
     embedder: Embedder | str | None = "auto",
     llm: LLM | str | None = "auto",
-    language: str | None = None,
-    chunk_size: int | None = None,
-    chunk_overlap: int | None = None,
     chunkers: ChunkerSet | None = None,
-    embed_concurrency: int | None = None,
     ranker: Ranker | str | None = None,
     retrievers: Sequence[Retriever] = (),
     rewriter: QueryRewriter | None = None,
     postprocessors: Sequence[Postprocessor] = (),
     reranker: Reranker | str | None = None,
-    lock_timeout: float | None = None,
-    read_only: bool | None = None,
-    history: int | None = None,
-    background_index: bool | None = None,
     create: bool = True,
+    **settings: str | float | bool | None,
 ) -> Service:
-    """What `triptych.open` does; the arguments and errors are described there."""
-    if chunkers is not None and (chunk_size, chunk_overlap) != (None, None):
+    """What `triptych.open` does; the arguments and errors are described there.
+
+    ``settings`` are those of its arguments that are settings under the same name.
+    """
+    if chunkers is not None and (settings.get("chunk_size"), settings.get("chunk_overlap")) != (
+        None,
+        None,
+    ):
         raise ValidationError(
             "chunkers have their own sizes: give chunkers, or chunk_size and chunk_overlap"
         )
-    settings = Settings.resolve(
+    resolved = Settings.resolve(
         {
+            **settings,
             "url": _text_of(url),
             "embedder": _name_of(embedder),
             "llm": _name_of(llm),
-            "language": language,
-            "chunk_size": chunk_size,
-            "chunk_overlap": chunk_overlap,
-            "embed_concurrency": embed_concurrency,
             "ranker": ranker if isinstance(ranker, str) else None,
             "reranker": reranker if isinstance(reranker, str) else None,
-            "lock_timeout": lock_timeout,
-            "read_only": read_only,
-            "history": history,
-            "background_index": background_index,
         }
     )
     return wire(
-        settings,
+        resolved,
         embedder=None if isinstance(embedder, str) else embedder,
         llm=None if isinstance(llm, str) else llm,
         chunkers=chunkers,
@@ -94,6 +101,11 @@ def open_service(
         reranker=None if isinstance(reranker, str) else reranker,
         create=create,
     )
+
+
+def _preload(model: object) -> None:
+    if isinstance(model, Preloadable):
+        model.preload()
 
 
 def wire(
@@ -108,19 +120,29 @@ def wire(
     postprocessors: Sequence[Postprocessor] = (),
     reranker: Reranker | None = None,
     create: bool = True,
+    preload: bool = False,
+    dataset_id: str = "",
+    fill: bool = False,
 ) -> Service:
     """A Service over the store and with the models that ``settings`` name.
 
+    The embedder "auto" is the one that the store was filled with, or ``dataset_id`` where it is
+    given; one that was filled without any is searched by keyword. A store without documents gets
+    "local" where it is installed, and so does one without vectors if ``fill`` asks for them.
+
     ``embedder``, ``llm``, ``chunkers``, ``ranker`` and ``reranker`` take the place of those they
-    name. ``create`` says
-    whether a store that does not exist yet is made. The Service closes the store, and the models
-    that were made here.
+    name. ``create`` says whether a store that does not exist yet is made. ``preload`` loads a
+    local model while the store is being opened, for a caller that is about to embed. The Service
+    closes the store, and the models that were made here.
     """
     location = parse_location(settings.url)
     # The models come first: a misspelt one must not leave an empty store behind.
-    chosen = _embedder(settings) if embedder is None else embedder
+    by_store = embedder is None and settings.embedder == "auto"
+    chosen = embedder if by_store or embedder is not None else _embedder(settings)
+    if preload:
+        _preload(chosen)
     writer = _llm(settings) if llm is None else llm
-    judge = build_reranker(settings.reranker) if reranker is None else reranker
+    reranks = build_reranker(settings.reranker) if reranker is None else reranker
     options = ServiceOptions(
         chunkers=_chunkers(settings) if chunkers is None else chunkers,
         embedder=chosen,
@@ -128,17 +150,27 @@ def wire(
         ranker=build_ranker(settings.ranker if ranker is None else ranker),
         retrievers=retrievers,
         rewriter=rewriter,
-        postprocessors=(*([] if judge is None else [Rerank(judge)]), *postprocessors),
+        postprocessors=(*([] if reranks is None else [Rerank(reranks)]), *postprocessors),
         llm=writer,
         embed_concurrency=settings.embed_concurrency,
         outliner=_outline,
+        own_paths=store_paths(location),
     )
     store = open_store(location, settings, create=create)
+    if by_store:
+        try:
+            chosen = _of_store(store, settings, dataset_id, fill)
+            if preload:
+                _preload(chosen)
+            options = attrs.evolve(options, embedder=chosen)
+        except BaseException:
+            store.close()
+            raise
 
     models: list[tuple[object, object]] = [
         (chosen, embedder),
         (writer, llm),
-        (judge, reranker),
+        (reranks, reranker),
     ]
     made_here = [made for made, given in models if given is None]
 
@@ -160,6 +192,16 @@ def _outline(name: str, content: str) -> str | None:
     from triptych_backends.parsing.outliner import outline_of
 
     return outline_of(name, content)
+
+
+def _of_store(store: Store, settings: Settings, dataset_id: str, fill: bool) -> Embedder | None:
+    """The embedder that a store was filled with; the default for one that is empty."""
+    signature = stored_signature(store, dataset_id)
+    if signature is None or (fill and not signature):
+        return _embedder(settings)
+    if not signature:
+        return None
+    return recall_embedder(signature, concurrency=settings.embed_concurrency)
 
 
 def _embedder(settings: Settings) -> Embedder | None:

@@ -55,15 +55,19 @@ def open(
     """Open the knowledge base at ``url``; use it in a ``with`` block, or call its ``close``.
 
     What is not given here comes from ``TRIPTYCH_*`` environment variables, then from the
-    nearest ``triptych.toml`` in the current directory or above it, then from the defaults.
+    nearest ``triptych.toml`` in the current directory or above it, then from the user's own file,
+    then from the defaults.
 
     Args:
         url: a file path or ``sqlite:///`` URL for a SQLite store, ``files:///`` and a folder for
-            plain files, ``memory://`` for one that ends with the process. Default ``./kb.db``.
+            plain files, ``memory://`` for one that ends with the process. By
+            default the nearest store in the current directory or above it (``.triptych/kb.db`` or
+            ``kb.db``), else the user's own.
         embedder: a name (``"local"``, ``"local-multilingual"``, ``"hash"``, or a provider and its
             model, ``"ollama:nomic-embed-text"``), an `Embedder`, or None for keyword search
-            alone. ``"auto"`` takes what the settings name, else ``"local"`` where the extra
-            ``local`` is installed, else none.
+            alone. ``"auto"`` takes what the settings name, else the one that the store was
+            filled with, which may be none; for a store without documents ``"local"`` where the
+            extra ``local`` is installed, else none.
         llm: what writes layers, for a `LayerBuilder`: a provider and its model
             (``"ollama:llama3.2"``, ``"openai:gpt-4o-mini"``, ``"anthropic:claude-haiku-4-5"``),
             an `LLM`, or None. ``"auto"`` takes what the settings name, else none.

@@ -40,6 +40,8 @@ from triptych.records import (
     Candidate,
     ChangeEvent,
     ChunkQuery,
+    ChunkVector,
+    CompleteSet,
     DatasetConfig,
     DatasetStats,
     DerivedChunk,
@@ -93,6 +95,7 @@ __all__ = [
     "Reranker",
     "Retriever",
     "SecureEraser",
+    "SettingsStore",
     "Store",
     "VersionReader",
     "WeightsVerifier",
@@ -111,10 +114,10 @@ class DocumentRepo(Protocol):
         The version is strictly greater than every version the name ever had, and than every
         version ever deleted in the dataset, under any number of threads and processes.
         ``document.metadata`` None keeps the stored document's, as it is in this write; without
-        a stored document there is none. Identical content and metadata (None: any) change
-        nothing and return the stored document, also
-        when ``original_sha256`` or ``parser_sig`` are others than the stored. The dataset
-        comes into being with its first document.
+        a stored document there is none. Its `SystemData` is what `triptych.rules.system_after`
+        says: metadata never changes it. If content, metadata (None: any) and system data are
+        unchanged, nothing is written and the stored document is returned, even if
+        ``original_sha256`` or ``parser_sig`` differ. The first document of a dataset creates it.
 
         Raises:
             ConflictError: ``document.if_version`` is given and is not the stored version
@@ -126,8 +129,8 @@ class DocumentRepo(Protocol):
     def put_many(self, dataset_id: str, documents: Sequence[NewDocument]) -> Sequence[PutOutcome]:
         """`put` for each, in order; what became of each, in the same order.
 
-        A failure is that document's outcome and holds up no other. A name that comes twice is
-        put twice. When this raises, nothing was stored.
+        A failure is that document's outcome and does not stop the others. A name that comes
+        twice is put twice. When this raises, nothing was stored.
         """
         ...
 
@@ -260,7 +263,7 @@ class ChunkRepo(ChunkSigReader, Protocol):
         """Set the configuration if it still is ``expected``; whether it was.
 
         The dataset need not exist yet, and does not come into being by this. Sets made under
-        the old one keep serving, and are told stale by their signatures; vectors of another
+        the old one keep serving, and are marked stale by their signatures; vectors of another
         embedding space, of chunks and of layers, are no longer searched.
         """
         ...
@@ -275,6 +278,11 @@ class ChunkRepo(ChunkSigReader, Protocol):
         ``sig``'s chunker and embedder are the dataset's. Otherwise nothing changes and the
         answer is False: an older derivation never overwrites a newer one, nor brings back a
         deleted document. Chunks come in index order from 0.
+
+        A ``sig`` without an embedder, in a dataset that has one, makes a set that waits for its
+        vectors: it is found by keyword, and `add_vectors` brings the rest. The vectors it has are
+        of the dataset's space. A chunk that comes without one gets the vector that the dataset
+        has of its text, if any.
 
         Raises:
             ModelMismatchError: the set is not refused, but has a vector of another width than
@@ -291,11 +299,47 @@ class ChunkRepo(ChunkSigReader, Protocol):
     ) -> Sequence[bool]:
         """`replace` for each (name, chunks, sig), in order; the answers, in the same order.
 
-        A set that is refused holds up no other.
+        A set that is refused does not stop the others.
 
         Raises:
             ModelMismatchError: as in `replace`. Neither this set nor one after it was stored.
         """
+        ...
+
+    def add_vectors(
+        self,
+        dataset_id: str,
+        embed_sig: str,
+        vectors: Sequence[ChunkVector],
+        complete: Sequence[CompleteSet] = (),
+    ) -> Sequence[str]:
+        """Give chunks their vectors; the names of the sets that wait no longer, ordered.
+
+        One atomic write, done only while ``embed_sig`` is the dataset's. A vector goes to the chunk
+        of its document and index, in place of one of another space, if that chunk has its
+        ``input_sig``: never to another text, nor to what is deleted. The set of such a chunk waits
+        for vectors from then on, if it was of another space; its other vectors of that space may
+        go. No other set is touched.
+
+        A set of ``complete`` waits no longer, and is of ``embed_sig``, if it still is of the input,
+        chunker and version of its ``sig``, the document is at that version, and just ``without``
+        of its chunks have no vector in the space. Its vectors are searched from then on, and not
+        before: all of a document or none.
+
+        Raises:
+            ModelMismatchError: as in `replace`. Nothing was stored.
+        """
+        ...
+
+    def pending(self, dataset_id: str, embed_sig: str) -> Sequence[str]:
+        """The names of documents with a set of chunks that is not of ``embed_sig``, ordered.
+
+        These lack vectors of that space, in part at least. A set of no chunks lacks none.
+        """
+        ...
+
+    def count_pending(self, dataset_ids: Sequence[str], embed_sig: str) -> int:
+        """How many names `pending` has in all of ``dataset_ids``. Every search asks this."""
         ...
 
     def update_source_version(self, dataset_id: str, doc_name: str, sig: DerivedSig) -> bool:
@@ -331,9 +375,9 @@ class ChunkRepo(ChunkSigReader, Protocol):
     def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
         """What the candidates' keys stand for, all read in one snapshot.
 
-        Keys whose unit has been replaced or deleted since are left out; after a restamp they
-        are as good as before. A key is for the opened store that gave it: it need not outlive
-        it. Vectors are not included. A chunk's ``occurrence`` is kept or counted.
+        Keys whose unit has been replaced or deleted since are left out;
+        `update_source_version` changes no key. A key is for the opened store that gave it: it
+        need not outlive it. Vectors are not included. A chunk's ``occurrence`` is kept or counted.
         """
         ...
 
@@ -342,8 +386,9 @@ class ChunkRepo(ChunkSigReader, Protocol):
     ) -> Iterator[DerivedChunk]:
         """The chunks of a document or of the whole dataset, by document name and index.
 
-        Each document's are of one state. ``sig`` is the set's, with the chunk's ``input_sig``.
-        A chunk's ``occurrence`` is kept or counted.
+        Each document's are of one state. ``sig`` is the set's, with the chunk's ``input_sig``, and
+        with the ``embed_sig`` of the chunk's vector where there is one and ``vectors`` are asked
+        for. A chunk's ``occurrence`` is kept or counted.
         """
         ...
 
@@ -446,8 +491,10 @@ class Store(Protocol):
     def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
         """The dataset's counts, None if it does not exist.
 
-        Sets of other signatures than these count as stale (an empty ``embed_sig``: any will do).
-        ``spaces`` are those of all sets, in order of the signature.
+        Sets of other signatures than these count as stale (an empty ``embed_sig``: any will do),
+        but not those that only wait for vectors. ``pending`` are those of `ChunkRepo.pending`, and
+        ``pending_chunks`` their chunks without a vector in ``embed_sig``. ``spaces`` are those of
+        all vectors, in order of the signature.
         """
         ...
 
@@ -538,6 +585,31 @@ class SecureEraser(Protocol):
 
 
 @runtime_checkable
+class SettingsStore(Protocol):
+    """Capability: a store that keeps small texts under keys, such as its remembered folders.
+
+    They are the store's, not a dataset's: deleting datasets leaves them. Keys and values are
+    valid Unicode without NUL; a key has at most 1,000 code points.
+    """
+
+    def get_setting(self, key: str) -> str | None:
+        """The value, None when there is none."""
+        ...
+
+    def set_setting(self, key: str, value: str | None, *, expected: str | None) -> bool:
+        """Set the value (None: remove it) if it still is ``expected``; whether it was.
+
+        ``expected`` None means that there is no value yet. Of several writers that expect the
+        same, one succeeds.
+        """
+        ...
+
+    def list_settings(self, prefix: str = "") -> Mapping[str, str]:
+        """Every value whose key starts with ``prefix``, ordered by key: as one read."""
+        ...
+
+
+@runtime_checkable
 class LayerJournal(Protocol):
     """Capability: a `LayerRepo` that remembers what making layers cost, what could not be made, and
     what was made half-way.
@@ -624,6 +696,7 @@ class Capabilities:
     eraser: SecureEraser | None = None
     journal: LayerJournal | None = None
     diagnostics: Diagnostics | None = None
+    settings: SettingsStore | None = None
 
 
 # Models

@@ -14,7 +14,10 @@ from triptych.records import (
     DerivedLayer,
     DocumentInfo,
     DocumentSummary,
+    EmbedReport,
+    EmbedWhen,
     Layer,
+    Metadata,
     NewDocument,
     PutReport,
     Query,
@@ -46,13 +49,14 @@ class Dataset:
         self,
         name: str,
         content: str,
-        metadata: Mapping[str, str] | None = None,
+        metadata: Metadata | None = None,
         *,
         if_version: int | None = None,
+        embed: EmbedWhen = "now",
     ) -> SourceDocument:
         """`Service.put_document`."""
         return self.service.put_document(
-            self.dataset_id, name, content, metadata, if_version=if_version
+            self.dataset_id, name, content, metadata, if_version=if_version, embed=embed
         )
 
     def put_many(
@@ -60,9 +64,21 @@ class Dataset:
         documents: Iterable[NewDocument] | Mapping[str, str],
         *,
         progress: ProgressCallback | None = None,
+        embed: EmbedWhen = "now",
     ) -> PutReport:
         """`Service.put_documents`."""
-        return self.service.put_documents(self.dataset_id, documents, progress=progress)
+        return self.service.put_documents(
+            self.dataset_id, documents, progress=progress, embed=embed
+        )
+
+    def embed_pending(
+        self,
+        doc_names: Iterable[str] | None = None,
+        *,
+        progress: ProgressCallback | None = None,
+    ) -> EmbedReport:
+        """`Service.embed_pending` of this dataset."""
+        return self.service.embed_pending(self.dataset_id, doc_names=doc_names, progress=progress)
 
     def get(self, name: str, version: int | None = None) -> SourceDocument:
         """`Service.get_document`."""

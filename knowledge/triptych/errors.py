@@ -17,6 +17,7 @@
     │   ├── ProviderSetupError
     │   └── UnusableAnswerError
     ├── DerivationError         the source is stored; chunks, vectors or layers are not
+    ├── DeletionHeldError       a sync would delete most documents of a folder: confirm it
     ├── BudgetExceededError     a ceiling on calls, tokens or cost was reached
     └── CancelledError          a deadline passed or the caller cancelled
 
@@ -27,7 +28,7 @@ appears in one. Drivers' own errors never leave a backend: they are the ``__caus
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from triptych.records import SourceDocument
@@ -37,6 +38,7 @@ __all__ = [
     "CancelledError",
     "ConflictError",
     "CorruptStoreError",
+    "DeletionHeldError",
     "DerivationError",
     "ModelMismatchError",
     "NotAvailableError",
@@ -56,7 +58,18 @@ __all__ = [
 
 
 class TriptychError(Exception):
-    """The root: ``except TriptychError`` catches all that Triptych raises on purpose."""
+    """The root: ``except TriptychError`` catches all that Triptych raises on purpose.
+
+    Attributes:
+        hint: what to do about it on the command line, "" where the message says it all.
+    """
+
+    hint: str = ""
+
+    def hinted(self, hint: str) -> Self:
+        """Return the error itself, with this hint."""
+        self.hint = hint
+        return self
 
 
 class ValidationError(TriptychError, ValueError):
@@ -165,6 +178,18 @@ class DerivationError(TriptychError):
         super().__init__(message)
         self.document = document
         self.partial = partial
+
+
+class DeletionHeldError(TriptychError):
+    """A sync would have deleted more than half of a folder's documents, and deleted none of them.
+
+    ``names`` are the documents whose files are gone, of the ``documents`` that the folder has.
+    """
+
+    def __init__(self, message: str, *, names: Sequence[str] = (), documents: int = 0) -> None:
+        super().__init__(message)
+        self.names: tuple[str, ...] = tuple(names)
+        self.documents = documents
 
 
 class BudgetExceededError(TriptychError):

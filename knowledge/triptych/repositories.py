@@ -23,11 +23,14 @@ from triptych.contracts import (
     LayerJournal,
     LayerRepo,
     SecureEraser,
+    SettingsStore,
     Store,
     VersionReader,
 )
 from triptych.errors import ConflictError
 from triptych.records import (
+    ChunkVector,
+    CompleteSet,
     DatasetConfig,
     DatasetStats,
     DerivedChunk,
@@ -38,7 +41,7 @@ from triptych.records import (
     PutOutcome,
     Vector,
 )
-from triptych.rules import embedding_spaces
+from triptych.rules import can_complete, embedding_spaces, is_pending
 
 __all__ = [
     "ChunkRepoBase",
@@ -88,7 +91,7 @@ def _put(documents: DocumentRepo, dataset_id: str, document: NewDocument) -> Put
 
 
 class ChunkRepoBase:
-    """The methods of `ChunkRepo` for many, and `known_vectors`, by those for one."""
+    """The methods of `ChunkRepo` for many, and those for vectors, by those for one set."""
 
     in_process: bool = False
     """See `ChunkRepo.in_process`."""
@@ -120,6 +123,73 @@ class ChunkRepoBase:
             and chunk.sig.embed_sig == embed_sig
             and chunk.sig.input_sig in wanted
         }
+
+    def add_vectors(
+        self: ChunkRepo,
+        dataset_id: str,
+        embed_sig: str,
+        vectors: Sequence[ChunkVector],
+        complete: Sequence[CompleteSet] = (),
+    ) -> Sequence[str]:
+        """See `ChunkRepo.add_vectors`. Each set is read, and replaced in a write of its own."""
+        config = self.config(dataset_id)
+        if not embed_sig or config is None or config.embed_sig != embed_sig:
+            return []
+        by_name: dict[str, dict[int, ChunkVector]] = {}
+        for each in vectors:
+            by_name.setdefault(each.doc_name, {})[each.index] = each
+        ends = {each.doc_name: each for each in complete}
+        return [
+            name
+            for name in sorted({*by_name, *ends})
+            if _add_to_set(self, dataset_id, name, embed_sig, by_name.get(name, {}), ends.get(name))
+        ]
+
+    def pending(self: ChunkRepo, dataset_id: str, embed_sig: str) -> Sequence[str]:
+        """See `ChunkRepo.pending`. Reads every signature, and chunks of those that lack vectors."""
+        sigs = self.get_doc_sigs(dataset_id, self.doc_names(dataset_id))
+        return [
+            name
+            for name, sig in sorted(sigs.items())
+            if is_pending(sig, embed_sig)
+            and next(iter(self.iter_chunks(dataset_id, name)), None) is not None
+        ]
+
+    def count_pending(self: ChunkRepo, dataset_ids: Sequence[str], embed_sig: str) -> int:
+        """See `ChunkRepo.count_pending`, by `ChunkRepo.pending`."""
+        return sum(len(self.pending(each, embed_sig)) for each in dict.fromkeys(dataset_ids))
+
+
+def _add_to_set(
+    chunks: ChunkRepo,
+    dataset_id: str,
+    name: str,
+    embed_sig: str,
+    vectors: Mapping[int, ChunkVector],
+    end: CompleteSet | None,
+) -> bool:
+    """Replace one set by itself with ``vectors``; whether it waits for none any more."""
+    sig = chunks.get_doc_sig(dataset_id, name)
+    if sig is None:
+        return False
+    changed = False
+    missing = 0
+    made = []
+    for chunk in chunks.iter_chunks(dataset_id, name, vectors=True):
+        new = vectors.get(chunk.index)
+        kept = chunk.vector if chunk.sig.embed_sig == embed_sig else None
+        if kept is None and new is not None and new.input_sig == chunk.sig.input_sig:
+            kept, changed = new.vector, True
+        missing += kept is None
+        made.append(attrs.evolve(chunk, vector=kept))
+    # Vectors of another space are given up with the first of this one: a set has one space.
+    version = sig.source_version
+    done = end is not None and can_complete(sig, version, end, missing=missing)
+    if not changed and not done:
+        return False
+    sig = attrs.evolve(sig, embed_sig=embed_sig if done else "")
+    # Done only while the document is at the set's version: what came meanwhile is not undone.
+    return chunks.replace(dataset_id, name, made, sig=sig) and done
 
 
 class LayerRepoBase:
@@ -162,12 +232,15 @@ class StoreBase:
             info.name: attrs.evolve(wanted, source_version=info.version, input_sig=info.input_sig)
             for info in infos
         }
-        count = 0
+        waiting = frozenset(self.chunks.pending(dataset_id, embed_sig))
+        count = lacking = 0
 
         def vectors() -> Iterator[tuple[str, Vector | None]]:
-            nonlocal count
+            nonlocal count, lacking
             for chunk in self.chunks.iter_chunks(dataset_id, vectors=True):
                 count += 1
+                embedded = chunk.vector is not None and chunk.sig.embed_sig == embed_sig
+                lacking += chunk.doc_name in waiting and not embedded
                 yield chunk.sig.embed_sig, chunk.vector
 
         spaces = embedding_spaces(vectors())
@@ -178,8 +251,11 @@ class StoreBase:
             vectors=sum(space.vectors for space in spaces),
             layers=len(self.layers.list(dataset_id)),
             stale=sum(
-                name not in sigs or sigs[name].is_stale(want) for name, want in expected.items()
+                name not in sigs or sigs[name].stale_reason(want) not in (None, "vector")
+                for name, want in expected.items()
             ),
+            pending=len(waiting),
+            pending_chunks=lacking,
             size=sum(info.size for info in infos),
             config=self.chunks.config(dataset_id),
             spaces=spaces,
@@ -219,4 +295,5 @@ def capabilities_of(store: Store) -> Capabilities:
         eraser=first(SecureEraser),
         journal=first(LayerJournal),
         diagnostics=first(Diagnostics),
+        settings=first(SettingsStore),
     )

@@ -15,23 +15,29 @@ from typing import Literal, TypeVar
 import attrs
 import numpy as np
 
-from triptych.chunking.outline import OUTLINE_KEY
 from triptych.errors import ConflictError, ModelMismatchError, NotFoundError
 from triptych.records import (
+    CompleteSet,
     DatasetConfig,
     DerivedChunk,
     DerivedLayer,
     DerivedSig,
     DocumentInfo,
     EmbeddingSpace,
+    Metadata,
+    MetadataValue,
     NewDocument,
     PutOutcome,
     SourceDocument,
+    SystemData,
     Vector,
+    copy_metadata,
 )
+from triptych.records.metadata import same_metadata
 
 __all__ = [
     "after_puts",
+    "can_complete",
     "can_replace",
     "can_update_source_version",
     "check_delete",
@@ -45,6 +51,7 @@ __all__ = [
     "embedding_spaces",
     "has_source",
     "is_of_document",
+    "is_pending",
     "may_put_layer",
     "metadata_after",
     "missing_dataset",
@@ -52,6 +59,7 @@ __all__ = [
     "page_of_names",
     "plan_put",
     "read_chunk",
+    "system_after",
 ]
 
 _Document = TypeVar("_Document", SourceDocument, DocumentInfo)
@@ -64,7 +72,8 @@ _Unit = TypeVar("_Unit", DerivedChunk, DerivedLayer)
 def missing_dataset(dataset_id: str, datasets: Sequence[str]) -> NotFoundError:
     """The error where there is no such dataset; it names the first ten of those there are."""
     known = ", ".join(map(repr, datasets[:10])) or "none yet"
-    return NotFoundError(f"there is no dataset {dataset_id!r}; the datasets are: {known}")
+    error = NotFoundError(f"there is no dataset {dataset_id!r}; the datasets are: {known}")
+    return error.hinted("`triptych list --datasets` lists them all") if datasets[10:] else error
 
 
 # Documents
@@ -75,8 +84,9 @@ def plan_put(
 ) -> SourceDocument:
     """What `DocumentRepo.put` leaves behind: ``stored`` itself when nothing has to be written.
 
-    Its metadata is `metadata_after` the put. Equal content and metadata are no change, whatever
-    ``original_sha256`` and ``parser_sig`` say; these are stored with the next change.
+    It has `metadata_after` and `system_after` the put. If these and the content equal the stored
+    ones nothing changes, whatever ``original_sha256`` and ``parser_sig`` say; these are stored
+    with the next change.
 
     Args:
         stored: the document of that name as it is, None when there is none.
@@ -88,7 +98,9 @@ def plan_put(
     version = stored.version if stored else 0
     check_if_version(dataset_id, new, version)
     metadata = metadata_after(new, stored.metadata if stored else None)
-    if stored and (stored.content, stored.metadata) == (new.content, metadata):
+    same = stored is not None and stored.content == new.content
+    system = system_after(new, stored.system if stored else None, same_content=same)
+    if stored and same and stored.system == system and same_metadata(stored.metadata, metadata):
         return stored
     return SourceDocument(
         dataset_id=dataset_id,
@@ -99,22 +111,35 @@ def plan_put(
         updated_at=datetime.now(UTC),
         original_sha256=new.original_sha256,
         parser_sig=new.parser_sig,
+        system=system,
     )
 
 
-def metadata_after(new: NewDocument, stored: Mapping[str, str] | None) -> dict[str, str]:
-    """The metadata that a put of ``new`` leaves: a copy of its own, or of what there is,
-    with its outline.
+def metadata_after(new: NewDocument, stored: Metadata | None) -> dict[str, MetadataValue]:
+    """The metadata that a put of ``new`` leaves: a copy of its own, or of the stored.
 
     Args:
         stored: the metadata of the document as it is, None when there is none.
     """
-    metadata = dict((stored or {}) if new.metadata is None else new.metadata)
-    if new.outline is not None:
-        metadata.pop(OUTLINE_KEY, None)
-        if new.outline:
-            metadata[OUTLINE_KEY] = new.outline
-    return metadata
+    return copy_metadata((stored or {}) if new.metadata is None else new.metadata)
+
+
+def system_after(new: NewDocument, stored: SystemData | None, *, same_content: bool) -> SystemData:
+    """The system data that a put of ``new`` leaves.
+
+    An outline is of one text: without one of its own, new content leaves none. The root stays
+    unless ``new`` names another, or none.
+
+    Args:
+        stored: the system data of the document as it is, None when there is none.
+        same_content: whether the stored document has the content of ``new``.
+    """
+    old = stored or SystemData()
+    kept = old.outline if same_content else ""
+    return SystemData(
+        outline=kept if new.outline is None else new.outline,
+        sync_root=old.sync_root if new.sync_root is None else new.sync_root,
+    )
 
 
 def after_puts(
@@ -203,7 +228,7 @@ def check_loadable(document: SourceDocument, stored: SourceDocument | None, used
     Raises:
         ConflictError: its version is used up.
     """
-    if stored == document:
+    if stored == document and same_metadata(stored.metadata, document.metadata):
         return False
     check_unused(document, stored.version if stored else 0, used)
     return True
@@ -236,7 +261,7 @@ def page_of_names(
 
 def copy_document(document: _Document) -> _Document:
     """The document with metadata of its own, which its receiver may change."""
-    return attrs.evolve(document, metadata=dict(document.metadata))
+    return attrs.evolve(document, metadata=copy_metadata(document.metadata))
 
 
 # Chunk sets and layers
@@ -246,9 +271,35 @@ def can_replace(config: DatasetConfig | None, version: int, sig: DerivedSig) -> 
     """Whether `ChunkRepo.replace` may be done for a document at ``version``."""
     return (
         config is not None
-        and (config.chunker_sig, config.embed_sig) == (sig.chunker_sig, sig.embed_sig)
+        and config.chunker_sig == sig.chunker_sig
+        and sig.embed_sig in ("", config.embed_sig)
         and _is_at(version, sig)
     )
+
+
+def can_complete(
+    stored: DerivedSig | None, version: int, complete: CompleteSet, *, missing: int
+) -> bool:
+    """Whether a set may end its waiting for vectors (`ChunkRepo.add_vectors`).
+
+    Args:
+        stored: the set's signature, None when there is no set.
+        version: the document's.
+        missing: how many of the set's chunks have no vector of ``complete.sig.embed_sig``.
+    """
+    sig = complete.sig
+    return (
+        stored is not None
+        and (stored.input_sig, stored.chunker_sig, stored.source_version)
+        == (sig.input_sig, sig.chunker_sig, sig.source_version)
+        and _is_at(version, sig)
+        and missing == complete.without
+    )
+
+
+def is_pending(sig: DerivedSig, embed_sig: str) -> bool:
+    """Whether a set of this signature lacks vectors of ``embed_sig``; "" is no model."""
+    return embed_sig != "" and sig.embed_sig != embed_sig
 
 
 def can_update_source_version(stored: DerivedSig | None, version: int, sig: DerivedSig) -> bool:
@@ -276,12 +327,12 @@ def check_widths(
 ) -> dict[str, int]:
     """The dataset's ``widths``, by embedding space, once ``vectors`` are stored as well.
 
-    To be asked after a write is found to be allowed: what is refused is not looked at. The
+    Call this only after the write has been allowed; rejected writes are not checked. The
     vectors of chunks and of layers count alike, and a space keeps its width until the dataset
     is deleted.
 
     Args:
-        vectors: each with its space; None, the vector of what has none, is passed over.
+        vectors: each with its space; None, the vector of what has none, is skipped.
 
     Raises:
         ModelMismatchError: one is not as wide as its space's others.
@@ -302,7 +353,7 @@ def check_widths(
 
 
 def embedding_spaces(vectors: Iterable[tuple[str, Vector | None]]) -> tuple[EmbeddingSpace, ...]:
-    """`DatasetStats.spaces` of chunks, each given as its set's ``embed_sig`` and its vector."""
+    """`DatasetStats.spaces` of chunks, each given as its vector's space and its vector."""
     counts = Counter((sig, len(vector)) for sig, vector in vectors if vector is not None)
     return tuple(
         EmbeddingSpace(embed_sig=sig, dimension=dimension, vectors=count)
@@ -333,9 +384,14 @@ def has_source(name: str, documents: Collection[str]) -> bool:
 
 
 def read_chunk(chunk: DerivedChunk, sig: DerivedSig, *, vectors: bool = False) -> DerivedChunk:
-    """A kept chunk as it is read from a set of signature ``sig``: that, with its own input."""
-    own = attrs.evolve(sig, input_sig=chunk.sig.input_sig)
-    return attrs.evolve(chunk, sig=own, vector=chunk.vector if vectors else None)
+    """A kept chunk as it is read from a set of signature ``sig``: that, with its own input.
+
+    With its vector it carries that vector's space, which a set that waits for others does not.
+    """
+    vector = chunk.vector if vectors else None
+    space = sig.embed_sig if vector is None else chunk.sig.embed_sig
+    own = attrs.evolve(sig, input_sig=chunk.sig.input_sig, embed_sig=space)
+    return attrs.evolve(chunk, sig=own, vector=vector)
 
 
 def _is_at(version: int, sig: DerivedSig) -> bool:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import TracebackType
+from pathlib import Path
 from typing import Any
 
 import attrs
 
+from triptych._internal.closing import Closing
 from triptych._internal.progress import ProgressCallback
 from triptych.chunking import ChunkerSet, Outliner, default_chunkers
-from triptych.context.builder import ContextBuilder
-from triptych.context.citation_check import verify
 from triptych.context.pack import ContextPack
 from triptych.context.records import Citation, Verification
 from triptych.contracts import (
@@ -27,9 +26,8 @@ from triptych.contracts import (
     Store,
 )
 from triptych.dataset import Dataset
-from triptych.diagnostics import Doctor
-from triptych.diagnostics.health import check_health
 from triptych.errors import (
+    NotAvailableError,
     NotFoundError,
     StoreError,
     ValidationError,
@@ -38,6 +36,7 @@ from triptych.ingestion.batches import check_progress
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.embedding import check_embedder
 from triptych.ingestion.layers import LayerService
+from triptych.ingestion.pending_datasets import PendingEmbedder
 from triptych.ingestion.rebuild import RebuildRunner
 from triptych.ingestion.versions import VersionHistory, restored, unified_diff
 from triptych.ingestion.writer import Writer
@@ -48,8 +47,11 @@ from triptych.records import (
     DoctorReport,
     DocumentInfo,
     DocumentSummary,
+    EmbedReport,
+    EmbedWhen,
     Health,
     Layer,
+    Metadata,
     Mode,
     NewDocument,
     PutReport,
@@ -101,6 +103,8 @@ class ServiceOptions:
             definitions of source code (extra ``code``) and the keys of JSON and YAML.
         embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a
             time, 1 to 64.
+        own_paths: the files and folders that the store is made of: `ingest_directory` skips them
+            in a folder that it reads. `triptych.open` fills it in.
     """
 
     chunkers: ChunkerSet = attrs.field(factory=default_chunkers)
@@ -113,6 +117,7 @@ class ServiceOptions:
     llm: LLM | None = None
     outliner: Outliner | None = None
     embed_concurrency: int = 4
+    own_paths: Sequence[Path] = ()
 
     def __attrs_post_init__(self) -> None:
         if not 1 <= check_whole(self.embed_concurrency, "embed_concurrency") <= 64:
@@ -134,13 +139,13 @@ class ServiceOptions:
                 )
         if self.llm is not None and not callable(getattr(self.llm, "generate", None)):
             raise ValidationError(
-                f"{self.llm!r} is no language model: give an object with signature, generate and "
-                "stream"
+                f"{self.llm!r} is not a language model: give an object with signature, generate "
+                "and stream"
             )
         _check_language(self.language)
 
 
-class Service:
+class Service(Closing):
     """A knowledge base: documents in, versioned and derived; the right text out.
 
     Thread-safe. Close it, or use it as a context manager.
@@ -186,6 +191,7 @@ class Service:
         )
         self._engine = engine or build_engine(store, self.capabilities, self.options)
         self._searches = SearchPipeline(
+            store,
             RequestResolver(documents, chunks, self._deriver, self._engine.lanes),
             self._engine,
             Hydrator(store, self._deriver, self.capabilities.document_search),
@@ -198,11 +204,12 @@ class Service:
         )
         self._layers = LayerService(documents, layers, self._deriver, self._writer.check_config)
         self._history = VersionHistory(self.capabilities.versions)
-        self._contexts = ContextBuilder(self._searches, documents, chunks)
         self._rebuilds = RebuildRunner(
             documents, chunks, layers, self._deriver, self._writer, self._layers
         )
-        self._doctors = Doctor(store, self.capabilities, self._deriver, self._rebuilds)
+        self._embeddings = PendingEmbedder(
+            documents, chunks, self._deriver, self._writer, self._layers, self._stats
+        )
         self._on_close = on_close
         self._closed = False
         self._closing = threading.Lock()
@@ -229,30 +236,36 @@ class Service:
         dataset_id: str,
         name: str,
         content: str,
-        metadata: Mapping[str, str] | None = None,
+        metadata: Metadata | None = None,
         *,
         if_version: int | None = None,
+        embed: EmbedWhen = "now",
     ) -> SourceDocument:
         """Store a document and derive its chunks and vectors; the stored document.
 
         ``metadata`` None keeps what the document has, ``{}`` empties it. Where the name is that of
         source code, JSON or YAML, the text is cut as a file of that name is
-        (`ServiceOptions.outliner`); its outline is kept in the metadata. Identical content and
+        (`ServiceOptions.outliner`); its outline is kept with the document. Identical content and
         metadata change nothing and cost nothing. When this returns, every search that starts
         afterwards sees the document. Layers are not touched.
+
+        Where vectors take longer than a second, the document is found by keyword before they are
+        there. ``embed="later"`` does not make them at all: `embed_pending` does.
 
         Raises:
             ValidationError: dataset, name, content or metadata cannot be stored.
             ConflictError: ``if_version`` is not the stored version (0: no document); or the
                 dataset is chunked under another configuration: rebuild it first.
             ModelMismatchError: the dataset holds vectors of another model. Nothing was stored.
-            DerivationError: the document is stored, but could not be chunked, embedded or
-                swapped in; the old chunks keep serving, told stale. Put again, or rebuild.
+            DerivationError: the document is stored, but could not be chunked or swapped in: the
+                old chunks keep serving, marked stale. Or it could not be embedded:
+                it is found by keyword, and its vectors are pending. Put again, or rebuild.
         """
         self._open()
         check_identifier(dataset_id, "dataset_id")
+        later = _is_later(embed)
         document = NewDocument(name=name, content=content, metadata=metadata, if_version=if_version)
-        return self._writer.put(dataset_id, document)
+        return self._writer.put(dataset_id, document, later=later)
 
     def put_documents(
         self,
@@ -260,14 +273,20 @@ class Service:
         documents: Iterable[NewDocument] | Mapping[str, str],
         *,
         progress: ProgressCallback | None = None,
+        embed: EmbedWhen = "now",
     ) -> PutReport:
         """Store many documents, streamed and batched; a report, item by item.
 
         ``documents`` is an iterable of `NewDocument`, or maps names to contents, which keeps
         the metadata that the documents have. One document's failure is in the report and holds
         up no other. What ``documents`` itself raises passes through: the batches before it (256
-        documents, or 4 million code points) are stored, the one it was being gathered for is
-        not.
+        documents, a million code points, or what came in a second) are stored, the one it was
+        being gathered for is not.
+
+        Each batch is found by keyword as soon as it is stored. Its vectors are stored with it
+        where the embedder is quick; else they follow when all documents are stored, in small
+        transactions that are kept whatever happens. What lacks vectors in the end, because the
+        embedder failed or ``embed`` is "later", is counted as ``pending``.
 
         Raises:
             ModelMismatchError, ConflictError: as `put_document`, before anything is stored.
@@ -275,7 +294,51 @@ class Service:
         """
         self._open()
         check_identifier(dataset_id, "dataset_id")
-        return self._writer.put_many(dataset_id, documents, progress)
+        later = _is_later(embed)
+        return self._writer.put_many(dataset_id, documents, progress, later=later)
+
+    def embed_pending(
+        self,
+        dataset_id: str | None = None,
+        *,
+        doc_names: Iterable[str] | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> EmbedReport:
+        """Make the vectors that documents of a dataset, or of all, still lack; a report.
+
+        Documents that were put without an embedder, or to be embedded later, get their vectors, and
+        so does what an earlier call was cut off from: what it made is kept, and only texts without
+        a vector are embedded. Layers get theirs too. The newest documents come first, or those of
+        ``doc_names`` in their order; the latter leaves layers alone.
+
+        A dataset without vectors takes on this embedder. Documents whose text is stale are left to
+        `rebuild`.
+
+        Raises:
+            NotAvailableError: there is no embedder.
+            NotFoundError: there is no such dataset.
+            ModelMismatchError, ConflictError: the dataset holds vectors of another model, or is
+                chunked otherwise: rebuild it. Of several datasets, it is in the report.
+            CancelledError: the deadline passed; the vectors that were made are kept.
+        """
+        self._open()
+        check_progress(progress)
+        if doc_names is not None:
+            if dataset_id is None:
+                raise ValidationError("doc_names are of one dataset: give its dataset_id")
+            if isinstance(doc_names, str):
+                raise ValidationError("doc_names takes several names: give a list")
+            doc_names = [check_text(name, "a document name") for name in doc_names]
+        if self.options.embedder is None:
+            raise NotAvailableError(
+                "there is no embedder to make vectors with: open the knowledge base with one"
+            )
+        if dataset_id is None:
+            return self._embeddings.datasets(self.documents.list_datasets(), progress)
+        _check_names(dataset_id)
+        if dataset_id not in self.documents.list_datasets():
+            raise self._missing(dataset_id)
+        return self._embeddings.dataset(dataset_id, doc_names, progress)
 
     # Documents out
 
@@ -554,8 +617,12 @@ class Service:
                 answers no number.
             TriptychError: as `search`.
         """
+        # Here, as `doctor` and `health` do: most programs search only, and a command starts sooner.
+        from triptych.context.builder import ContextBuilder
+
         self._open()
-        return self._contexts.pack(
+        contexts = ContextBuilder(self._searches, self.documents, self.chunks)
+        return contexts.pack(
             _query(query, fields), token_budget, format=format, layers=layers, counter=counter
         )
 
@@ -567,6 +634,8 @@ class Service:
         Raises:
             ValidationError: ``citation`` is none.
         """
+        from triptych.context.citation_check import verify
+
         self._open()
         return verify(citation, self.documents, self._layers)
 
@@ -684,9 +753,9 @@ class Service:
 
         The rebuild of a dataset, or of everything, is also how a new chunker or embedder is
         taken on: the dataset's configuration becomes this Service's. ``scope`` can name several
-        documents, which ``doc_name`` cannot; no ``progress`` is told then. One's failure
-        is in the report and holds up no other. Layers are not made here, but those of another
-        embedder are embedded again, as they are. What has lost its source is removed.
+        documents, which ``doc_name`` cannot; ``progress`` is not called then. A document that fails
+        is in the report, and the others are rebuilt. Layers are not made here, but those of another
+        embedder are embedded again, unchanged. What has lost its source is removed.
 
         What is stale is embedded by up to ``options.embed_concurrency`` calls at a time, and
         committed page by page: a rebuild that was cut off goes on where it stopped.
@@ -741,6 +810,8 @@ class Service:
         Meant to run before long work: ``service.health().require()`` raises what would fail.
         ``probe`` embeds two words, to see that the embedder answers; False calls no model.
         """
+        from triptych.diagnostics.health import check_health
+
         self._open()
         return check_health(
             self.documents,
@@ -774,6 +845,8 @@ class Service:
             StoreError: the store cannot be read at all.
             CancelledError: the deadline passed; what was repaired stays.
         """
+        from triptych.diagnostics import Doctor
+
         self._open()
         check_progress(progress)
         if dataset_id is None:
@@ -784,7 +857,8 @@ class Service:
             if dataset_id not in self.documents.list_datasets():
                 raise self._missing(dataset_id)
             datasets = lambda: only  # noqa: E731 - a function of its own would say no more
-        return self._doctors.report(datasets, repair=repair, progress=progress)
+        doctor = Doctor(self.store, self.capabilities, self._deriver, self._rebuilds)
+        return doctor.report(datasets, repair=repair, progress=progress)
 
     def close(self) -> None:
         """Release files, connections and threads. Idempotent; later calls raise `StoreError`."""
@@ -799,19 +873,6 @@ class Service:
             if self._on_close is not None:
                 self._on_close()
 
-    def __enter__(self) -> Service:
-        """The Service itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close."""
-        self.close()
-
     def _open(self) -> None:
         if self._closed:
             raise StoreError("this knowledge base is closed: open it again")
@@ -820,7 +881,9 @@ class Service:
         datasets = self.documents.list_datasets()
         if dataset_id not in datasets:
             return missing_dataset(dataset_id, datasets)
-        return NotFoundError(f"the dataset {dataset_id!r} has no document {name!r}")
+        return NotFoundError(f"the dataset {dataset_id!r} has no document {name!r}").hinted(
+            "`triptych list` shows the documents of a dataset"
+        )
 
     def _stats(self, dataset_id: str) -> DatasetStats | None:
         return self.store.stats(
@@ -856,6 +919,12 @@ def _check_names(dataset_id: object, name: object = "") -> None:
     """Refuse what no dataset or document can be called; whether there is one is seen later."""
     check_text(dataset_id, "dataset_id")
     check_text(name, "a document name")
+
+
+def _is_later(embed: object) -> bool:
+    if embed not in ("now", "later") or not isinstance(embed, str):
+        raise ValidationError(f"embed is 'now' or 'later', not {embed!r}")
+    return embed == "later"
 
 
 def _check_language(language: object) -> None:

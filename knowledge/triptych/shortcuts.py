@@ -47,7 +47,7 @@ Store: TypeAlias = Service | str | os.PathLike[str] | None
 @attrs.frozen(kw_only=True, slots=True)
 class IngestReport(PutReport):
     """What a folder gave: a `PutReport`, whose ``failed`` has the files that could not be read
-    too, what was passed over, and remarks on files that were read (a guessed encoding)."""
+    too, what was skipped, and remarks on files that were read (a guessed encoding)."""
 
     skipped: tuple[Skipped, ...] = ()
     notes: tuple[str, ...] = ()
@@ -69,7 +69,8 @@ def ingest_directory(
     A document is named by its path from there, with forward slashes. ``recreate`` empties the
     dataset first (`Service.recreate`), once the folder has been found; without it what is
     unchanged costs nothing, and documents whose files are gone stay. A file that fails is
-    reported and holds up no other. Folders of installed or generated files (`generated_kind`:
+    reported, and the others are put all the same. The files of the store itself are
+    skipped. Folders of installed or generated files (`generated_kind`:
     ``node_modules``, virtual environments, build outputs) are left out and named in the report;
     ``all_folders`` takes them. ``parser`` None takes every format that is installed.
 
@@ -83,11 +84,12 @@ def ingest_directory(
     if not isinstance(recreate, bool):
         raise ValidationError(f"recreate is True or False, not {recreate!r:.60}")
     root = _path(directory, "directory")
-    files = FileSet(dataset_id, parser=parser, options=SyncOptions(all_folders=all_folders))
     if not root.is_dir():
         raise NotFoundError(f"there is no directory {str(root)!r}")
-    files.add(root)
     with _opened(service, to_write=True) as kb:
+        options = SyncOptions(all_folders=all_folders, exclude_paths=kb.options.own_paths)
+        files = FileSet(dataset_id, parser=parser, options=options)
+        files.add(root)
         if recreate:
             kb.recreate(dataset_id)
         report = kb.put_documents(dataset_id, files.documents(), progress=progress)

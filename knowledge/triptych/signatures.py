@@ -7,13 +7,13 @@ each preceded by its length, so that no two lists of parts run together.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import lru_cache
 
 from triptych._internal.digests import digest
 from triptych.chunking.kinds import kind_of
-from triptych.chunking.outline import OUTLINE_KEY
-from triptych.records import DocumentInfo, DocumentSummary, SourceDocument
+from triptych.records import DocumentInfo, DocumentSummary, Metadata, SourceDocument
+from triptych.records.metadata import text_of
 
 __all__ = [
     "SummariesDigest",
@@ -31,22 +31,24 @@ def content_sha256(content: str) -> str:
     return hashlib.sha256(content.encode("utf-8")).hexdigest()
 
 
-def document_input_sig(name: str, content_digest: str, metadata: Mapping[str, str]) -> str:
+def document_input_sig(
+    name: str, content_digest: str, metadata: Metadata, outline: str = ""
+) -> str:
     """The digest of all that chunking and embedding read of a document.
 
-    That is its content, its explicit title and its kind, and the outline that a parser left; a
+    That is its content, its explicit title and its kind, and its outline, "" for none; a
     rename or other metadata changes nothing that was derived.
     """
-    title, kind = metadata.get("title", ""), kind_of(name, metadata)
-    if OUTLINE_KEY in metadata:
-        return digest("chunks", content_digest, title, kind, metadata[OUTLINE_KEY])
-    return _plain_input_sig(content_digest, title, kind)
+    return _input_sig(content_digest, text_of(metadata, "title"), kind_of(name, metadata), outline)
 
 
 @lru_cache(maxsize=2048)
-def _plain_input_sig(content_digest: str, title: str, kind: str) -> str:
+def _input_sig(content_digest: str, title: str, kind: str, outline: str) -> str:
     # A put asks three times: for the document's row, what its chunks should be, what they are.
-    return digest("chunks", content_digest, title, kind)
+    parts = ["chunks", content_digest, title, kind]
+    if outline:
+        parts.append(outline)
+    return digest(*parts)
 
 
 def document_info(document: SourceDocument) -> DocumentInfo:
@@ -60,9 +62,12 @@ def document_info(document: SourceDocument) -> DocumentInfo:
         updated_at=document.updated_at,
         content_sha256=sha256,
         size=len(document.content.encode("utf-8")),
-        input_sig=document_input_sig(document.name, sha256, document.metadata),
+        input_sig=document_input_sig(
+            document.name, sha256, document.metadata, document.system.outline
+        ),
         original_sha256=document.original_sha256,
         parser_sig=document.parser_sig,
+        system=document.system,
     )
 
 

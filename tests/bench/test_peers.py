@@ -20,7 +20,7 @@ from triptych.text import corpus_stats, score_text
 
 BENCH = Path(__file__).parents[2] / "bench"
 
-# The harness is no installed package: it is imported from where it stands.
+# The harness is not an installed package: it is imported from where it stands.
 sys.path.insert(0, str(BENCH))
 corpora = import_module("harness.corpus")
 oracle = import_module("harness.oracle")
@@ -219,7 +219,7 @@ class TestOracle:
             want = [score_text(contract.plain_terms(query), text, stats) for text in terms]
             assert exact.scores(number, 1.2, 0.75).tolist() == pytest.approx(want)
 
-    def test_a_wrong_ranking_is_told(self, corpus: Path) -> None:
+    def test_a_wrong_ranking_is_reported(self, corpus: Path) -> None:
         feed = corpora.Feed(corpus, corpora.Given())
         chunks = [chunk for document in feed.documents() for chunk in document.chunks]
         queries = feed.queries[:5]

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from triptych.chunking import Locator, default_chunkers
 from triptych.chunking.line_ends import LineEnds
-from triptych.chunking.outline import OUTLINE_KEY, write_outline
+from triptych.chunking.outline import write_outline
 
 
 @given(
@@ -38,8 +38,8 @@ class Watched(str):
 def test_the_lines_of_many_chunks_are_counted_in_one_walk() -> None:
     text = Watched("".join(f"key{number}: value {number}\n" for number in range(20_000)))
     whole = [Locator(start=0, end=len(text), unit="line", number=1, counted=True)]
-    outline = {OUTLINE_KEY: write_outline(text, whole, ())}
-    chunks = default_chunkers().for_document("a.txt", outline).chunk(text)
+    outline = write_outline(text, whole, ())
+    chunks = default_chunkers().for_document("a.txt", {}, outline).chunk(text)
     assert len(chunks) > 500
     assert str(chunks[-1].locator).endswith("-20000")
     assert Watched.read < len(chunks) * 30_000

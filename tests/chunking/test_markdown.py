@@ -199,7 +199,7 @@ def test_a_rule_or_closing_mark_never_begins_a_chunk() -> None:
     assert not any(chunk.startswith("///\n") or chunk == "///" for chunk in found)
 
 
-def test_a_heading_is_never_parted_from_its_text() -> None:
+def test_a_heading_is_never_separated_from_its_text() -> None:
     for words in range(1, 60):
         content = "## Heading\n\n" + "word " * words + "\n\n" + "other words here. " * 20
         first = chunks(content, size=100)[0][1]

@@ -58,7 +58,7 @@ def test_a_chunk_ends_at_the_best_boundary_of_its_last_quarter(ending: str, othe
     assert pieces(content, 100)[0] == ("x" * 80 + ending).rstrip()
 
 
-def test_a_boundary_before_the_last_quarter_is_passed_over() -> None:
+def test_a_boundary_before_the_last_quarter_is_skipped() -> None:
     content = "x" * 60 + "\n\n" + "x" * 100
     assert pieces(content, 100)[0] == content[:100]
 

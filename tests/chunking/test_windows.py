@@ -35,7 +35,7 @@ def test_user_perceived_characters_stay_whole() -> None:
         assert chunk.endswith("\u0301")
 
 
-def test_a_pair_of_carriage_return_and_line_feed_is_not_parted() -> None:
+def test_a_pair_of_carriage_return_and_line_feed_is_not_separated() -> None:
     content = "x" * 15 + "\r\n" + "y" * 20
     assert texts(FixedWindowChunker(size=16, overlap=0), content) == ["x" * 15, "y" * 16, "y" * 4]
 
@@ -60,7 +60,7 @@ def test_whole_words_end_at_white_space_where_there_is_some() -> None:
 
 
 @pytest.mark.parametrize(("size", "overlap"), [(15, 0), (16, 16), (16, 17), (16, -1)])
-def test_sizes_that_cannot_be_meant_are_refused(size: int, overlap: int) -> None:
+def test_invalid_sizes_are_refused(size: int, overlap: int) -> None:
     with pytest.raises(ValidationError, match="chunk"):
         FixedWindowChunker(size=size, overlap=overlap)
 
@@ -177,7 +177,7 @@ def test_headings_alone_are_chunks_too() -> None:
 
 
 @pytest.mark.parametrize(("sentences", "window", "size"), [(0, 3, 99), (1, -1, 99), (1, 3, 15)])
-def test_options_that_cannot_be_meant_are_refused(sentences: int, window: int, size: int) -> None:
+def test_invalid_options_are_refused(sentences: int, window: int, size: int) -> None:
     with pytest.raises(ValidationError):
         SentenceWindowChunker(sentences_per_chunk=sentences, window=window, size=size)
 

@@ -37,39 +37,40 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
 
 
 def test_stdout_is_the_context_and_nothing_else(shell: Shell) -> None:
-    ran = shell("context", "retries", "--mode", "bm25", "--budget", "200")
+    ran = shell("context", "retries", "--mode", "bm25", "--budget", "200", "-d", "default")
     assert ran.code == 0
     assert ran.text == (
         "[1] default/guide.md:1-7 v1 | Guide\n # Guide\n\n Retries back off.\n\n ## Limits\n\n"
         " Ten requests per second.\n"
     )
-    assert "1 pieces, " in ran.err
+    assert "1 piece, " in ran.err
     assert "of 200 tokens (estimate)" in ran.err
     assert shell("context", "retries", "--mode", "bm25", "--quiet").err == ""
 
 
 def test_every_format_and_the_whole_pack_as_json(shell: Shell) -> None:
-    for format, start in {"xml": "<context>", "markdown": "**[1]**", "json": '{"pieces":['}.items():
+    for format, start in {"xml": "<context>", "markdown": "**[1]**"}.items():
         assert shell("context", "retries", "--format", format).text.startswith(start)
+    assert shell("context", "retries", "--format", "json").code == 2  # --json prints JSON
     ran = shell("context", "retries", "--json", "--budget", "300")
     assert ran.json["budget"] == 300
     assert ran.json["counter"] == "estimate"
     assert ran.json["tokens"] == ESTIMATE.count(ran.json["text"]) <= 300
-    assert ran.json["pieces"][0]["document"] == "guide.md"
+    assert ran.json["pieces"][0]["citation"]["doc_name"] == "guide.md"
     assert ran.json["warnings"] == []
 
 
 def test_datasets_filters_and_layers_are_options(shell: Shell) -> None:
-    ran = shell("context", "retries", "--all", "--json", "--mode", "bm25")
-    assert {piece["dataset"] for piece in ran.json["pieces"]} == {"default", "more"}
+    ran = shell("context", "retries", "--json", "--mode", "bm25")
+    assert {piece["citation"]["dataset_id"] for piece in ran.json["pieces"]} == {"default", "more"}
     ran = shell("context", "retries", "--json", "--where", "doc_name=other.md")
-    assert {piece["document"] for piece in ran.json["pieces"]} == {"other.md"}
+    assert {piece["citation"]["doc_name"] for piece in ran.json["pieces"]} == {"other.md"}
     assert shell("layers", "build").code == 0
     ran = shell("context", "retries", "--json", "--layer", "L0")
-    assert {piece["layer"] for piece in ran.json["pieces"]} == {"L0"}
+    assert {piece["citation"]["layer"] for piece in ran.json["pieces"]} == {"L0"}
 
 
-def test_a_small_budget_warns_and_bad_input_is_told(shell: Shell) -> None:
+def test_a_small_budget_warns_and_bad_input_is_reported(shell: Shell) -> None:
     ran = shell("context", "retries", "--budget", "3")
     assert (ran.code, ran.out) == (0, b"")
     assert "too small" in ran.err

@@ -39,7 +39,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
 
 
 def test_a_collection_is_put_searched_and_scored(shell: Shell, tmp_path: Path) -> None:
-    ran = shell("eval", "retrieval", "--beir", "tea", "--json", "out.json")
+    ran = shell("eval", "retrieval", "--beir", "tea", "--output", "out.json")
     assert ran.code == 0, ran.err
     assert "warning: 4 queries are few" in ran.err
     # Piped: mode, metric, mean and interval, in numbers alone.
@@ -70,7 +70,7 @@ def test_on_a_terminal_there_is_a_table_with_a_mode_a_column(
 
 def test_json_on_stdout_is_all_there_is(shell: Shell, tmp_path: Path) -> None:
     command = ("eval", "retrieval", "--beir", "tea", "--modes", "bm25", "--k", "1,3")
-    for ran in (shell("--json", *command), shell(*command, "--json", "-")):
+    for ran in (shell("--json", *command), shell(*command, "--json")):
         assert ran.code == 0, ran.err
         assert ran.json["command"] == "eval retrieval"
         assert ran.json["modes"]["bm25"]["metrics"]["recall@3"]["mean"] == 1
@@ -171,7 +171,7 @@ def test_the_report_is_one_page_that_needs_nothing(golden: Shell, tmp_path: Path
     file = golden.write("golden.yaml", GOLDEN.replace("id: tea", "id: 'a<b>&c'"))
     ran = golden(
         *("eval", "retrieval", "--golden", str(file), "--granularity", "chunk"),
-        *("--html", "report.html", "--json", "out.json"),
+        *("--html", "report.html", "--output", "out.json"),
     )
     assert ran.code == 0, ran.err
     page, seen = checked(tmp_path / "report.html")
@@ -188,11 +188,11 @@ def test_the_report_is_one_page_that_needs_nothing(golden: Shell, tmp_path: Path
 
 def test_two_evaluations_are_compared(shell: Shell, tmp_path: Path) -> None:
     asked = ("eval", "retrieval", "--beir", "tea")
-    first = shell(*asked, "--modes", "bm25,vector", "--json", "a.json")
+    first = shell(*asked, "--modes", "bm25,vector", "--output", "a.json")
     assert first.code == 0, first.err
     rows = (tmp_path / "tea" / "queries.jsonl").read_text().replace("what is a kettle", "broker")
     shell.write("tea/queries.jsonl", rows)
-    assert shell(*asked, "--json", "b.json").code == 0
+    assert shell(*asked, "--output", "b.json").code == 0
 
     ran = shell("eval", "compare", "a.json", "b.json", "--metrics", "recall@1", "--modes", "bm25")
     assert ran.code == 0, ran.err

@@ -158,17 +158,17 @@ def test_name_of_nothing_is_not_found(shell: Shell) -> None:
     assert shell("layers", "plan", "guide", "--json").json["counts"]["artifacts"] == 8
 
 
-def test_stale_layers_that_stay_are_told(shell: Shell, server: ProviderServer) -> None:
+def test_stale_layers_that_stay_are_reported(shell: Shell, server: ProviderServer) -> None:
     assert shell("layers", "build").code == 0
     shell.write("docs/top.md", "# Top\n\nAnother top.")
     shell("put", "docs")
     for what in ("plan", "build"):
         told = shell("layers", what, "--llm", "none").err
-        assert "2 layers were made by another model and stale: kept (top.md)" in told
+        assert "2 stale layers by another model kept (top.md)" in told
         assert "fresh" not in told
 
 
-def test_calls_for_parts_of_long_documents_are_told_as_the_most_there_are(shell: Shell) -> None:
+def test_calls_for_parts_of_long_documents_are_reported_as_the_most_there_are(shell: Shell) -> None:
     assert "about 10 calls" in shell("layers", "plan").err
     shell.write("docs/long.md", "A word. " * 10_000)
     shell("put", "docs")
@@ -200,10 +200,11 @@ def test_missing_key_stops_only_what_needs_it(
         ("layers", "ledger"),
         ("list",),
         ("sync", "docs", "--dry-run"),
+        ("layers", "plan"),
     ]
     for works in asks_no_model:
         assert shell(*works).code == 0, works
-    refused = shell("layers", "plan")
+    refused = shell("layers", "build")
     assert refused.code == 2
     assert "OPENAI_API_KEY" in refused.err
 
@@ -225,11 +226,11 @@ def test_status_tells_the_model_and_not_its_key(shell: Shell) -> None:
         ("plan", "--price-input", "-1", "--price-output", "1"),
     ],
 )
-def test_options_that_cannot_be_meant_are_refused(shell: Shell, wrong: tuple[str, ...]) -> None:
+def test_invalid_options_are_refused(shell: Shell, wrong: tuple[str, ...]) -> None:
     assert shell("layers", *wrong).code == 2
 
 
-def test_dataset_that_does_not_exist_is_told(shell: Shell) -> None:
+def test_dataset_that_does_not_exist_is_reported(shell: Shell) -> None:
     for what in ("plan", "build", "ledger"):
         assert shell("layers", what, "--dataset", "nowhere").code == 3
 

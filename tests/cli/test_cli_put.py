@@ -65,7 +65,7 @@ def test_content_comes_back_byte_for_byte(shell: Shell) -> None:
 
 def test_standard_input_needs_a_name_and_keeps_its_bytes(shell: Shell) -> None:
     assert shell("put", "-", stdin=b"x").code == 2
-    assert not Path("kb.db").exists()
+    assert not shell.store.exists()
     assert shell("put", "-", "--name", "log", stdin=b"a\r\nb").code == 0
     assert shell("get", "log").out == b"a\r\nb"
 
@@ -86,7 +86,7 @@ def test_metadata_that_is_no_pair_is_refused_before_a_store_is_made(
     ran = shell("put", "a.md", "--metadata", value)
     assert ran.code == 2
     assert "KEY=VALUE" in ran.err
-    assert not Path("kb.db").exists()
+    assert not shell.store.exists()
 
 
 def test_one_bad_file_of_many_is_reported_and_holds_up_no_other(shell: Shell) -> None:
@@ -118,7 +118,7 @@ def test_one_bad_file_alone_is_an_error(shell: Shell) -> None:
     shell.write("latin.txt", b"\xff\xfea")
     ran = shell("put", "latin.txt")
     assert ran.code == 2
-    assert ran.err.startswith("error: 'latin.txt' begins as UTF-16 text and is none (byte 2)")
+    assert ran.err.startswith("error: 'latin.txt' begins as UTF-16 text and is damaged at byte 2")
 
 
 @pytest.mark.parametrize("stdin", [False, True])
@@ -128,7 +128,7 @@ def test_binary_data_is_refused_by_name(shell: Shell, stdin: bool) -> None:
     ran = shell("put", "-", "--name", "core", stdin=data) if stdin else shell("put", "core")
     assert ran.code == 2
     assert ran.err.startswith("error: 'core' is binary")
-    assert not Path("kb.db").exists()
+    assert not shell.store.exists()
 
 
 def test_a_guessed_encoding_is_named(shell: Shell) -> None:
@@ -145,7 +145,7 @@ def test_two_files_of_one_name_are_refused_before_anything_is_stored(shell: Shel
     ran = shell("put", "x", "y")
     assert ran.code == 2
     assert "'readme.md'" in ran.err
-    assert not Path("kb.db").exists()
+    assert not shell.store.exists()
 
 
 def test_a_missing_path_is_not_found(shell: Shell) -> None:
@@ -185,10 +185,10 @@ def test_an_embedder_that_cannot_be_had_leaves_no_store_behind(
     ran = shell("put", "a.md", "--embedder", "ollama:x")
     assert ran.code == 6
     assert "http://127.0.0.1:9" in ran.err
-    assert not Path("kb.db").exists()
+    assert not shell.store.exists()
 
 
-def test_what_is_passed_over_in_a_folder_is_told(shell: Shell) -> None:
+def test_what_is_skipped_in_a_folder_is_reported(shell: Shell) -> None:
     for name in ("docs/a.md", "docs/logo.png", "docs/deep/Makefile", "docs/.hidden/x.md"):
         shell.write(name, "text")
     ran = shell("put", "docs", "--json")
@@ -199,7 +199,7 @@ def test_what_is_passed_over_in_a_folder_is_told(shell: Shell) -> None:
         {"name": "logo.png", "reason": "ends in .png"},
     ]
     said = shell("put", "docs").err
-    assert "passed over deep/Makefile (has no ending), logo.png (ends in .png)" in said
+    assert "skipped deep/Makefile (has no ending), logo.png (ends in .png)" in said
     assert "hidden" not in said
 
 

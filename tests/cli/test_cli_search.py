@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from support.cli_run import Shell, fresh_shell
+from triptych.errors import ValidationError
+from triptych_adapters.cli.source_files import editor_command
 
 GUIDE = "# Guide\n\nRetries back off.\n\n## Limits\n\nTen requests per second.\n"
 
@@ -42,11 +45,9 @@ def test_a_hit_says_where_it_is_and_how_it_was_found(shell: Shell) -> None:
 
 def test_for_people_a_hit_is_a_line_and_its_text(shell: Shell) -> None:
     ran = shell("search", "requests", "--mode", "bm25")
-    first, second = ran.text.splitlines()[:2]
-    assert first.startswith("1. guide.md:5  Guide > Limits  ")
-    assert "(bm25 " in first
-    assert second.startswith("   ")
-    assert "\x1b" not in ran.text
+    assert ran.text == (
+        "guide.md:5  [default]  Guide > Limits  #1\n    ## Limits\n    Ten requests per second.\n"
+    )
 
 
 def test_no_hits_is_an_answer(shell: Shell) -> None:
@@ -58,20 +59,46 @@ def test_no_hits_is_an_answer(shell: Shell) -> None:
 
 def test_datasets_are_searched_one_by_one_or_all_together(shell: Shell) -> None:
     bm25 = ("retries", "--mode", "bm25")
-    assert found(shell, *bm25) == ["default/guide.md"]
+    assert found(shell, *bm25, "--dataset", "default") == ["default/guide.md"]
     assert found(shell, *bm25, "--dataset", "more") == ["more/extra.md"]
-    assert sorted(found(shell, *bm25, "--all")) == ["default/guide.md", "more/extra.md"]
+    assert sorted(found(shell, *bm25)) == ["default/guide.md", "more/extra.md"]
 
 
 def test_where_narrows_and_a_key_given_twice_widens(shell: Shell) -> None:
-    bm25 = ("retries", "--mode", "bm25", "--all")
+    bm25 = ("retries", "--mode", "bm25")
     assert found(shell, *bm25, "--where", "lang=fr") == ["more/extra.md"]
     assert len(found(shell, *bm25, "-w", "lang=fr", "-w", "lang=en")) == 2
     assert found(shell, *bm25, "-w", "doc_prefix=gui") == ["default/guide.md"]
 
 
+def test_where_takes_conditions_in_json(shell: Shell) -> None:
+    given = '{"year": 2024, "day": {"$date": "2026-09-01"}, "tags": ["a", 1]}'
+    assert (
+        shell(
+            "put", "docs/guide.md", "--name", "guide.md", "--metadata", given, "-m", "lang=en"
+        ).code
+        == 0
+    )
+    shown = shell("get", "guide.md", "--json").json["document"]["metadata"]
+    assert shown == {**json.loads(given), "lang": "en"}
+    bm25 = ("retries", "--mode", "bm25", "-d", "default")
+    for where in (
+        '{"year": {"$gte": 2024}}',
+        '{"day": {"$lt": {"$date": "2026-09-02"}}}',
+        '{"$or": [{"tags": {"$contains": 1}}, {"lang": "fr"}]}',
+    ):
+        assert found(shell, *bm25, "--where", where) == ["default/guide.md"]
+        assert found(shell, *bm25, "--where", where, "-w", "lang=fr") == []
+    ran = shell("search", "retries", "--where", '{"year": ')
+    assert (ran.code, "no JSON object" in ran.err) == (2, True)
+    ran = shell("search", "retries", "--where", "day=>=2026-09-01")
+    assert ran.code == 2
+    assert "'$gte'" in ran.err
+    assert shell("put", "docs/guide.md", "-m", '{"year": null}').code == 2
+
+
 def test_documents_are_found_whole(shell: Shell) -> None:
-    hits = shell("search", "retries", "--documents", "--json").json["hits"]
+    hits = shell("search", "retries", "--documents", "--json", "-d", "default").json["hits"]
     assert hits[0]["name"] == "guide.md"
     assert (hits[0]["layer"], hits[0]["chunk"]) == (None, None)
 
@@ -85,7 +112,7 @@ def test_top_k_and_threshold_cut(shell: Shell) -> None:
     "options",
     [("--top-k", "0"), ("--mode", "magic"), ("--layer", "L9"), ("--where", "x"), ("--nope",)],
 )
-def test_what_cannot_be_meant_is_usage(shell: Shell, options: tuple[str, ...]) -> None:
+def test_invalid_input_is_usage(shell: Shell, options: tuple[str, ...]) -> None:
     assert shell("search", "x", *options).code == 2
 
 
@@ -102,12 +129,140 @@ def test_a_store_that_is_not_there_is_not_made_by_reading(shell: Shell) -> None:
     assert not Path("missing.db").exists()
 
 
-def test_get_prints_what_is_known_and_not_found_is_told(shell: Shell) -> None:
+def test_get_prints_what_is_known_and_not_found_is_reported(shell: Shell) -> None:
     known = {row[0]: row[1] for row in shell("get", "guide.md", "--info").rows}
     assert known["size"] == str(len(GUIDE))
     assert known["metadata.lang"] == "en"
     assert "content" not in shell("get", "guide.md", "--info", "--json").json["document"]
     assert shell("get", "nope.md").code == 3
+
+
+def test_signs_in_a_query_narrow_it_and_can_be_switched_off(shell: Shell) -> None:
+    shell.write("more/draft.md", "# Draft\n\nRetries, a draft.\n")
+    shell("put", "more", "-m", "lang=fr", "--dataset", "more")
+    bm25 = ("--mode", "bm25", "-d", "more")
+    assert found(shell, "retries -draft", *bm25) == ["more/extra.md"]
+    assert found(shell, '"a draft"', *bm25) == ["more/draft.md"]
+    assert found(shell, "retr* in:dra", *bm25) == ["more/draft.md"]
+    assert len(found(shell, "retries -draft", "--no-syntax", *bm25)) == 2
+    ran = shell("search", "retries lang:none", *bm25)
+    assert "read as asking for documents with lang = 'none'" in ran.err
+
+
+def test_explain_shows_how_a_query_was_read_and_why_a_hit_has_its_rank(shell: Shell) -> None:
+    query = 'requests "per second" -draft lang:en'
+    ran = shell("search", query, "--explain")
+    assert "words: requests per second\nphrases: 'per second'\nexcluded: 'draft'\n" in ran.err
+    assert "only where lang is en\ndatasets: default, more\n" in ran.err
+    assert "mode: hybrid, fused by RRFRanker; each lane brings its best 30" in ran.err
+    assert "[bm25 " in ran.text
+    assert " (rank 1); vector " in ran.text
+    about = shell("search", query, "--explain", "--json").json["explain"]
+    assert about["phrases"] == ["per second"]
+    assert about["ranks"] == [{"bm25": 1, "vector": 1}]
+
+
+def test_a_synced_hit_has_its_file(shell: Shell) -> None:
+    shell.write("notes/deep/a.md", "# Lighthouse\n\nA keeper.\n")
+    assert shell("sync", "notes", "--prefix", "n/", "-q").code == 0
+    (hit,) = shell("search", "lighthouse", "--mode", "bm25", "--json").json["hits"]
+    assert hit["path"] == str(shell.directory / "notes" / "deep" / "a.md")
+    ran = shell("search", "lighthouse", "--mode", "bm25", "-d", "default")
+    assert ran.text.startswith("notes/deep/a.md:1  n/deep/a.md  Lighthouse  #1\n")
+    assert shell("search", "lighthouse", "--mode", "bm25", "--files").text == "notes/deep/a.md\n"
+    for name in ("n/deep/a.md", "notes/deep/a.md", "notes/deep/a.md:3"):
+        assert shell("get", name).text.endswith("A keeper.\n"), name
+    assert shell("get", "n/deep/a.md", "--json").json["document"]["path"] == hit["path"]
+    # Without the file there is none to open.
+    (shell.directory / "notes" / "deep" / "a.md").unlink()
+    (hit,) = shell("search", "lighthouse", "--mode", "bm25", "--json").json["hits"]
+    assert hit["path"] is None
+
+
+def test_files_are_named_once_and_by_name_where_there_is_none(shell: Shell) -> None:
+    ran = shell("search", "guide limits retries", "--files", "-d", "default", "--mode", "bm25")
+    assert ran.text == "guide.md\n"
+
+
+@pytest.mark.process
+def test_open_starts_the_editor_at_the_line(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell.write("notes/a.md", "# One\n\nx\n\n## Two\n\nLighthouse.\n")
+    shell("sync", "notes", "-q")
+    editor = shell.write("bin/vim", '#!/bin/sh\necho "$@" > opened\n')
+    editor.chmod(0o755)
+    monkeypatch.setenv("EDITOR", str(editor))
+    monkeypatch.delenv("VISUAL", raising=False)
+    assert shell("search", "lighthouse", "--open", "--mode", "bm25", "-q").code == 0
+    file = shell.directory / "notes" / "a.md"
+    assert Path("opened").read_text() == f"+5 {file}\n"
+    monkeypatch.setenv("EDITOR", str(shell.directory / "nothing"))
+    ran = shell("search", "lighthouse", "--open", "--mode", "bm25")
+    assert ran.code == 2
+    assert "cannot be started" in ran.err
+    assert shell("search", "retries", "--open", "--mode", "bm25", "-d", "default").code == 7
+
+
+@pytest.mark.parametrize(
+    ("editor", "wanted"),
+    [
+        ("vim", ["vim", "+7", "/a b"]),
+        ("/usr/bin/nano -l", ["/usr/bin/nano", "-l", "+7", "/a b"]),
+        ("code --wait", ["code", "--wait", "--goto", "/a b:7"]),
+        ("hx", ["hx", "/a b:7"]),
+        ("some-editor", ["some-editor", "/a b"]),
+    ],
+)
+def test_editors_are_told_the_line_in_their_own_way(editor: str, wanted: list[str]) -> None:
+    assert editor_command(Path("/a b"), 7, {"EDITOR": editor}) == wanted
+    assert editor_command(Path("/a b"), 7, {"EDITOR": "x", "VISUAL": editor}) == wanted
+
+
+def test_no_editor_is_told() -> None:
+    with pytest.raises(ValidationError, match="set EDITOR"):
+        editor_command(Path("/a"), 1, {})
+
+
+def test_get_prints_lines_and_several_documents(shell: Shell) -> None:
+    assert shell("get", "guide.md:3:1").text == "Retries back off.\n"
+    assert shell("get", "guide.md:7").text == "Ten requests per second.\n"
+    assert shell("get", "guide.md:6:9").text == "\nTen requests per second.\n"
+    ran = shell("get", "guide.md:1:1", "extra.md:1:1")
+    assert ran.text == "==> guide.md <==\n# Guide\n\n==> extra.md <==\n# Extra\n"
+    documents = shell("get", "guide.md:1:1", "other.md", "--json").json["documents"]
+    assert [(each["name"], each.get("line")) for each in documents] == [
+        ("guide.md", 1),
+        ("other.md", None),
+    ]
+    for place in ("guide.md:8", "guide.md:0"):
+        ran = shell("get", place)
+        assert ran.code == 2
+        assert "the document has 7 lines" in ran.err
+    # A name may look like a place.
+    shell("put", "docs/other.md", "--name", "odd:3")
+    assert shell("get", "odd:3").text.startswith("# Other")
+
+
+def test_get_suggests_names_that_are_near(shell: Shell) -> None:
+    shell.write("deep/guide/start.md", "# Start\n")
+    shell("put", "deep")
+    for typed, meant in (
+        ("start.md", "guide/start.md"),
+        ("gide.md", "guide.md"),
+        ("strat.md", "guide/start.md"),
+    ):
+        ran = shell("get", typed)
+        assert ran.code == 3
+        assert f"did you mean '{meant}'" in ran.err, typed
+    assert "did you mean" not in shell("get", "zzz").err
+
+
+def test_get_looks_in_all_datasets(shell: Shell) -> None:
+    assert shell("get", "extra.md").text.startswith("# Extra")
+    assert shell("get", "extra.md", "-d", "default").code == 3
+    shell("put", "more", "--dataset", "third")
+    ran = shell("get", "extra.md")
+    assert ran.code == 2
+    assert "the datasets 'more', 'third' all have 'extra.md'" in ran.err
 
 
 def test_list_pages_and_lists_datasets(shell: Shell) -> None:

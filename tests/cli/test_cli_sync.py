@@ -22,7 +22,7 @@ def test_a_folder_is_synced_and_synced_again(shell: Shell) -> None:
     first = shell("sync", "docs", "--prefix", "docs/")
     assert first.code == 0
     assert ["added", "2"] in first.rows
-    assert "passed over 1 (ends in .bin)" in first.err
+    assert "skipped 1 (ends in .bin)" in first.err
     assert shell("list").rows[0][0] == "docs/a.md"
     shell.write("docs/a.md", "# A\n\nother\n")
     (shell.directory / "docs" / "deep" / "b.txt").rename(shell.directory / "docs" / "c.txt")
@@ -74,7 +74,7 @@ def test_a_pattern_that_nothing_can_match_deletes_nothing(shell: Shell, pattern:
     shell("sync", "docs")
     ran = shell("sync", "docs", "--include", pattern)
     assert ran.code == 2
-    assert "no pattern" in ran.err
+    assert "not a pattern" in ran.err
     assert [row[0] for row in shell("list").rows] == ["a.md"]
 
 
@@ -89,7 +89,7 @@ def test_deleting_can_be_left_out(shell: Shell) -> None:
     shell("sync", "docs")
     (shell.directory / "docs" / "a.md").unlink()
     assert ["deleted", "0"] in shell("sync", "docs", "--no-delete").rows
-    assert ["deleted", "1"] in shell("sync", "docs").rows
+    assert ["deleted", "1"] in shell("sync", "docs", "--yes").rows
 
 
 def test_a_document_that_was_put_is_left_alone_unless_adopted(shell: Shell) -> None:
@@ -131,7 +131,7 @@ def test_all_failing_ends_with_the_first_failure(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("arguments", [("sync",), ("sync", "--dry-run"), ("put",)])
-def test_a_name_that_is_no_text_fails_alone_and_is_told_as_json(
+def test_a_name_that_is_no_text_fails_alone_and_is_reported_as_json(
     shell: Shell, arguments: tuple[str, ...]
 ) -> None:
     shell.write("docs/a.md", "one")

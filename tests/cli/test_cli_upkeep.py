@@ -49,12 +49,41 @@ def test_status_tells_of_another_embedder_and_of_none(
 ) -> None:
     problems = shell("status", "--embedder", "none", "--json").json["problems"]
     assert len(problems) == 1
-    assert "searched by keyword alone" in problems[0]
+    assert "searched by keyword only" in problems[0]
     shell("put", "docs", "--dataset", "no model", "--embedder", "none")
-    assert "rebuild --dataset 'no model'`" in shell("status", "--json").json["problems"][0]
+    assert "embed --dataset 'no model'`" in shell("status", "--json").json["problems"][0]
     monkeypatch.setenv("TRIPTYCH_EMBEDER", "local")
     ran = shell("status")
     assert "TRIPTYCH_EMBEDER names no setting" in ran.err
+
+
+def test_embed_adds_the_vectors_that_are_pending(shell: Shell) -> None:
+    shell.write("late/a.md", "# Tea\n\nHot water on leaves.")
+    ran = shell("put", "late", "--later", "--json")
+    assert (ran.json["counts"]["embedded"], ran.json["counts"]["pending"]) == (0, 1)
+    (hit,) = shell("search", "leaves", "--mode", "bm25", "--json").json["hits"]
+    assert (hit["name"], hit["stale"]) == ("a.md", None)
+    found = shell("search", "leaves", "--json")
+    assert found.json["warnings"] == ["1 document has no vectors yet: it is found by keyword only"]
+    (dataset,) = shell("status", "--json").json["datasets"]
+    assert (dataset["stale"], dataset["pending"], dataset["pending_chunks"]) == (0, 1, 1)
+    (problem,) = shell("status", "--json").json["problems"]
+    assert "1 of 2 documents without all their vectors, and 1 chunks to embed" in problem
+    report = shell("doctor", "--json").json
+    assert [each["check"] for each in report["findings"]] == ["vectors.pending"]
+    ran = shell("embed", "--json")
+    assert ran.code == 0
+    assert ran.json["counts"] == {
+        "documents": 1,
+        "failed": 0,
+        "embedded": 1,
+        "reused": 0,
+        "pending": 0,
+    }
+    assert shell("search", "leaves", "--json").json["warnings"] == []
+    assert shell("embed", "--dataset", "default").rows[0] == ["documents", "0"]
+    assert shell("doctor", "--json").json["findings"] == []
+    assert shell("embed", "--embedder", "none").code != 0
 
 
 def test_status_shows_the_model_the_width_and_the_count_of_vectors(shell: Shell) -> None:
@@ -63,7 +92,9 @@ def test_status_shows_the_model_the_width_and_the_count_of_vectors(shell: Shell)
     (space,) = dataset["spaces"]
     assert space == {"embedder": dataset["embedder"], "dimension": 256, "vectors": 2}
     told = f"2 of {dataset['embedder']}, 256 wide"
-    assert ["default", "2", "2", "2", "0", "0", str(dataset["size"]), told] in shell("status").rows
+    assert ["default", "2", "2", "2", "0", "0", "0", str(dataset["size"]), told] in shell(
+        "status"
+    ).rows
     shell("rebuild", "--embedder", "none")
     (dataset,) = shell("status", "--json").json["datasets"]
     assert (dataset["vectors"], dataset["spaces"]) == (0, [])
@@ -104,7 +135,7 @@ def test_what_fails_the_health_check_ends_long_work_before_it_begins(
         "dataset 'default'",
     }
     monkeypatch.setenv("TRIPTYCH_LOCK_TIMEOUT", "0.05")
-    with SqliteStore.open(shell.directory / "kb.db") as other, other.database.writing():
+    with SqliteStore.open(shell.store) as other, other.database.writing():
         ran = shell("status", "--json")
         assert ran.code == 5
         assert "lock_timeout" in ran.json["problems"][0]
@@ -113,7 +144,7 @@ def test_what_fails_the_health_check_ends_long_work_before_it_begins(
         assert shell("put", "docs").code == 5
 
 
-def test_status_tells_of_stale_documents_and_rebuild_mends_them(
+def test_status_tells_of_stale_documents_and_rebuild_repairs_them(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRIPTYCH_CHUNK_SIZE", "100")
@@ -157,7 +188,7 @@ def test_delete_needs_one_thing_to_delete(shell: Shell, arguments: tuple[str, ..
 
 def test_global_options_stand_before_or_behind_and_behind_wins(shell: Shell) -> None:
     assert shell("--store", "none.db", "list").code == 3
-    assert shell("--store", "none.db", "list", "--store", "kb.db").code == 0
+    assert shell("--store", "none.db", "list", "--store", str(shell.store)).code == 0
     assert shell("--json", "list").json["command"] == "list"
 
 
@@ -191,6 +222,7 @@ def test_every_error_of_triptych_has_its_exit_code() -> None:
         "UnusableAnswerError": Exit.MODEL,
         "ProviderSetupError": Exit.MODEL,
         "DerivationError": Exit.MODEL,
+        "DeletionHeldError": Exit.CONFLICT,
         "BudgetExceededError": Exit.MODEL,
         "CancelledError": Exit.FAILED,
         "TriptychError": Exit.FAILED,

@@ -53,7 +53,7 @@ def test_a_named_store_is_kept(
     assert "added 0   updated 1   unchanged 1" in capsys.readouterr().out
 
 
-def test_nothing_to_show_is_told_with_what_to_do(
+def test_nothing_to_show_is_reported_with_what_to_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["--folder", str(tmp_path)]) == 3

@@ -74,7 +74,7 @@ def test_a_context_never_passes_its_budget(
                 assert [child.get("id") for child in root] == [str(p.number) for p in kept]
             if each == "json" and shown:
                 loaded = json.loads(shown)["pieces"]
-                assert [piece["text"] for piece in loaded] == [p.text for p in kept]
+                assert [piece["citation"]["text"] for piece in loaded] == [p.text for p in kept]
             if each == "text":
                 heads = [line for line in shown.splitlines() if line and line[0] != " "]
                 assert len(heads) == len(kept)

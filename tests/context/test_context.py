@@ -38,7 +38,7 @@ from triptych.records.serialization import from_dict, to_dict
 from triptych.repositories import Repositories
 from triptych.service import Service
 from triptych.testing import Failing, FakeEmbedder
-from triptych.text import tokens as counting
+from triptych.text import tokens as counting, vocabulary
 from triptych.text.tokens import ESTIMATE, TokenCounter, as_counter
 from triptych_backends.memory import MemoryStore
 
@@ -395,7 +395,7 @@ def test_filters_hold_for_passages_and_layers(kb: Service) -> None:
         assert {p.citation.doc_name for p in context(kb, "kettle", where=where).pieces} == {"b.md"}
 
 
-def test_what_cannot_be_meant_is_refused(kb: Service) -> None:
+def test_invalid_input_is_refused(kb: Service) -> None:
     kb.put_document("d", "a.md", "The kettle boils.")
     wrong: list[dict[str, Any]] = [
         {"token_budget": -1},
@@ -457,7 +457,7 @@ def test_no_document_forges_a_source(kb: Service) -> None:
     assert {child.get("source") for child in root} == names
     assert [child.get("id") for child in root] == [str(p.number) for p in pack.pieces]
     loaded = json.loads(pack.render("json"))
-    assert {piece["document"] for piece in loaded["pieces"]} == names
+    assert {piece["citation"]["doc_name"] for piece in loaded["pieces"]} == names
     lines = pack.render("markdown").splitlines()
     outside, fence = [], ""
     for line in lines:
@@ -482,16 +482,19 @@ def test_json_has_everything_of_a_citation(kb: Service) -> None:
     (piece,) = json.loads(context(kb, "kettle").render("json"))["pieces"]
     assert piece == {
         "number": 1,
-        "document": "a.md",
-        "dataset": "d",
-        "layer": "L2",
-        "version": 1,
-        "start": 0,
-        "end": 19,
-        "lines": [1, 3],
-        "heading_path": ["Kettle"],
-        "text": "# Kettle\n\nIt boils.",
+        "citation": {
+            "dataset_id": "d",
+            "doc_name": "a.md",
+            "layer": "L2",
+            "version": 1,
+            "start": 0,
+            "end": 19,
+            "lines": [1, 3],
+            "heading_path": ["Kettle"],
+            "text": "# Kettle\n\nIt boils.",
+        },
     }
+    assert kb.verify(from_dict(Citation, piece["citation"])).status == "fresh"
 
 
 def test_a_richer_format_leaves_the_last_ranks_out(kb: Service) -> None:
@@ -621,28 +624,30 @@ def test_without_tiktoken_the_estimate_says_so(monkeypatch: pytest.MonkeyPatch) 
     assert (ESTIMATE.name, ESTIMATE.exact, ESTIMATE.warning) == ("estimate", False, "")
 
 
-def test_with_tiktoken_but_no_network_a_warning_says_so(
+def test_with_tiktoken_but_no_vocabulary_one_warning_says_how_to_fetch_it(
     kb: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unreachable(name: str) -> None:
-        raise ConnectionError(name)
-
     monkeypatch.setattr(counting, "_found", [])
-    fake = types.SimpleNamespace(get_encoding=unreachable)
-    monkeypatch.setitem(sys.modules, "tiktoken", fake)
+    monkeypatch.setattr(vocabulary, "find_vocabulary", lambda: None)
+    monkeypatch.setitem(sys.modules, "tiktoken", types.SimpleNamespace())
     kb.put_document("d", "a.md", "The kettle boils.")
     pack = kb.context("kettle", 100, dataset_id="d")
     assert (pack.counter, pack.exact) == ("estimate", False)
-    assert "vocabulary" in pack.warnings[0]
+    assert "triptych fetch tokens" in pack.warnings[0]
+    again = kb.context("kettle", 100, dataset_id="d")
+    assert (again.counter, again.exact, again.warnings) == ("estimate", False, ())
 
 
-def test_with_tiktoken_its_vocabulary_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_tiktoken_its_vocabulary_counts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     class Encoding:
         def encode(self, text: str, *, disallowed_special: tuple[str, ...]) -> list[str]:
             assert disallowed_special == ()
             return text.split()
 
     monkeypatch.setattr(counting, "_found", [])
+    monkeypatch.setattr(vocabulary, "find_vocabulary", lambda: tmp_path / "o200k")
     fake = types.SimpleNamespace(get_encoding=lambda name: Encoding())
     monkeypatch.setitem(sys.modules, "tiktoken", fake)
     counter = as_counter(None)

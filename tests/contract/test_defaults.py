@@ -50,7 +50,7 @@ def test_what_a_store_is_capable_of_is_found_in_it_and_its_repositories(tmp_path
         assert capabilities_of(BareStore(memory)) == Capabilities()
 
 
-def test_three_repositories_are_a_store_that_closes_as_it_is_told() -> None:
+def test_three_repositories_are_a_store_that_closes_as_it_is_reported() -> None:
     closed = []
     with MemoryStore() as inner:
         parts = {"documents": inner.documents, "chunks": inner.chunks, "layers": inner.layers}

@@ -21,7 +21,7 @@ def contents(path: Path, dataset_id: str) -> Contents:
     """What the file itself holds of the dataset."""
     data: dict[str, Any] = {"documents": {}, "sets": {}, "layers": {}}
     if path.exists():
-        data = json.loads(path.read_text()).get(dataset_id, data)
+        data = json.loads(path.read_text())["datasets"].get(dataset_id, data)
     chunks = [chunk for kept in data["sets"].values() for chunk in kept["chunks"]]
     return Contents(
         content={name: each["content"].encode() for name, each in data["documents"].items()},

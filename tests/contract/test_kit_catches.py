@@ -18,7 +18,8 @@ from support.json_files import full_disk
 from triptych import rules
 from triptych.ingestion.rebuild import RebuildRunner
 from triptych.ingestion.writer import Writer
-from triptych.records import NO_CHUNK, Candidate, Filter, Finding, RebuildReport
+from triptych.records import NO_CHUNK, Candidate, Condition, Filter, Finding, RebuildReport
+from triptych.records.filters import HEADING, conditions_of
 from triptych.service import Service
 from triptych.testing import Child, Harness, run_stateful
 from triptych.testing.chunks import ChunkTests
@@ -261,7 +262,7 @@ def filters_after_the_cut(search: Any, store: Any, query: Any) -> Any:
 
 
 def filters_the_statistics(search: Any, store: Any, query: Any) -> Any:
-    if not query.filter.doc_prefixes:
+    if all(each.operator != "starts" for each in conditions_of(query.filter.tree)):
         return search(query)
     return [attrs.evolve(one, score=one.score + 0.001) for one in search(query)]
 
@@ -341,8 +342,10 @@ def checks_no_width_of_layers(put: Any, store: Any, layer: Any) -> Any:
 
 
 def lends_headings(search: Any, store: Any, query: Any) -> Any:
-    wanted = query.filter.headings
-    where = attrs.evolve(query.filter, headings=None)
+    tree = query.filter.tree
+    headed = isinstance(tree, Condition) and tree.field == HEADING
+    wanted = {text for _, text in tree.values} if headed else None
+    where = attrs.evolve(query.filter, tree=None) if headed else query.filter
     found = []
     for one in search(attrs.evolve(query, filter=where)):
         chunks = list(store.chunks.iter_chunks(one.dataset_id, one.doc_name))
@@ -354,7 +357,10 @@ def lends_headings(search: Any, store: Any, query: Any) -> Any:
 
 
 def takes_no_headings(search: Any, store: Any, query: Any) -> Any:
-    return search(attrs.evolve(query, filter=attrs.evolve(query.filter, headings=None)))
+    tree = query.filter.tree
+    if isinstance(tree, Condition) and tree.field == HEADING:
+        query = attrs.evolve(query, filter=attrs.evolve(query.filter, tree=None))
+    return search(query)
 
 
 def compares_layers_of_any_space(search: Any, store: Any, query: Any) -> Any:
@@ -488,7 +494,7 @@ CASES: list[tuple[str, Around, Any, dict[str, Any]]] = [
     (
         "chunks.update_source_version",
         restamps_anything,
-        ChunkTests.test_restamp_of_anything_else_is_refused,
+        ChunkTests.test_update_source_version_of_anything_else_is_refused,
         {},
     ),
     (
@@ -590,7 +596,7 @@ CASES: list[tuple[str, Around, Any, dict[str, Any]]] = [
     (
         "chunks.update_source_version",
         restamps_by_replacing,
-        ChunkTests.test_keys_stay_over_a_restamp,
+        ChunkTests.test_keys_stay_over_a_new_source_version,
         {},
     ),
     (

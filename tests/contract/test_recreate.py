@@ -77,7 +77,7 @@ def test_there_may_be_no_such_dataset(opened: Callable[..., Service]) -> None:
         assert kb.stats("none")[0].config is not None
 
 
-def test_a_failure_is_raised_and_calling_again_mends_it() -> None:
+def test_a_failure_is_raised_and_calling_again_repairs_it() -> None:
     store = MemoryStore()
     with Service(store) as kb:
         kb.put_document("d", "a.md", "text")

@@ -136,10 +136,10 @@ BREAKS = {
         "documents.unreadable", beyond=True),
     "chunk of another type": broken(
         f"UPDATE chunk SET content = 'text' WHERE document_id = {A}", "chunks.unreadable"),
-    "content is no text": broken(
+    "content is not text": broken(
         f"UPDATE document SET content = x'ff00' WHERE id = {A}",
         "documents.unreadable", beyond=True),
-    "metadata is no JSON": broken(
+    "metadata is not JSON": broken(
         f"UPDATE document SET metadata = 'x' WHERE id = {A}",
         "metadata.unreadable", beyond=True),
     "size": broken(f"UPDATE document SET size = 1 WHERE id = {A}", "documents.digests"),
@@ -194,7 +194,7 @@ BREAKS = {
         "DELETE FROM vector WHERE id IN (SELECT vector_id FROM layer)",
         "orphans.layer.vector_id"),
     "space": broken("DELETE FROM space", "orphans.vector.space_id"),
-    "layer is no text": broken(
+    "layer is not text": broken(
         "UPDATE layer SET content = x'ff' WHERE doc_name = 'a.md'",
         "layers.unreadable", beyond=True),
     "vector of another space": broken(
@@ -238,7 +238,7 @@ BREAKS = {
     "type of a time": broken(
         "UPDATE document SET updated_at = 'x' WHERE name = 'a.md'", "database.types", beyond=True),
     "type of a signature": broken(
-        "UPDATE document SET parser_sig = x'00' WHERE name = 'a.md'", "database.types",
+        "UPDATE document SET system = x'00' WHERE name = 'a.md'", "database.types",
         beyond=True),
     "type of a dataset's memory": broken(
         "UPDATE dataset SET deleted_version = 'x'", "database.types", beyond=True),
@@ -253,7 +253,7 @@ BREAKS = {
 
 
 @pytest.mark.parametrize("name", BREAKS)
-def test_what_is_broken_is_found_and_mended(path: Path, name: str) -> None:
+def test_what_is_broken_is_found_and_repaired(path: Path, name: str) -> None:
     case = BREAKS[name]
     run(path, *case.statements)
     before = stored(path)
@@ -265,7 +265,7 @@ def test_what_is_broken_is_found_and_mended(path: Path, name: str) -> None:
         left = [str(each) for each in repaired.findings]
         if case.beyond:
             assert names(repaired) & case.checks, left
-            assert all(not each.mendable for each in repaired.findings), left
+            assert all(not each.repairable for each in repaired.findings), left
         else:
             assert repaired.findings == (), (left, repaired.actions)
             assert {each.check for each in repaired.repaired} >= case.checks
@@ -276,7 +276,7 @@ def test_what_is_broken_is_found_and_mended(path: Path, name: str) -> None:
     assert all(after[key] == content for key, content in before.items()), "a source was lost"
 
 
-def test_a_database_index_that_lies_is_built_anew(path: Path) -> None:
+def test_a_database_index_that_lies_is_built_again(path: Path) -> None:
     with closing(sqlite3.connect(path)) as driver:
         page = driver.execute(
             "SELECT rootpage FROM sqlite_master WHERE name = 'chunk_vector'"
@@ -293,7 +293,7 @@ def test_a_database_index_that_lies_is_built_anew(path: Path) -> None:
         assert kb.doctor(repair=True).clean
 
 
-def test_a_damaged_page_is_told_and_beyond_repair(path: Path) -> None:
+def test_a_damaged_page_is_reported_and_beyond_repair(path: Path) -> None:
     with closing(sqlite3.connect(path)) as driver:
         page = driver.execute("SELECT rootpage FROM sqlite_master WHERE name = 'chunk'").fetchone()[
             0
@@ -352,7 +352,7 @@ def lose_field(path: Path, field: str = "chunk") -> None:
         (lose_field, "index.missing"),
     ],
 )
-def test_a_damaged_index_is_found_and_made_anew(
+def test_a_damaged_index_is_found_and_made_again(
     path: Path, harm: Callable[[Path], None], check: str
 ) -> None:
     harm(path)
@@ -432,14 +432,14 @@ def test_one_dataset_is_looked_at_alone(path: Path) -> None:
             kb.doctor(dataset_id="none")
 
 
-def test_progress_is_told_page_by_page(path: Path) -> None:
+def test_progress_is_reported_page_by_page(path: Path) -> None:
     told: list[tuple[str, int, int | None]] = []
     with opened(path) as kb:
         kb.doctor(progress=lambda each: told.append((each.phase, each.done, each.total)))
     assert told == [("examining d", 31, 31), ("examining e", 1, 1)]
 
 
-def test_weights_that_are_others_are_told(path: Path) -> None:
+def test_weights_that_are_others_are_reported(path: Path) -> None:
     class Bad(FakeEmbedder):
         def verify_weights(self) -> None:
             raise NotAvailableError("its SHA-256 is another")
@@ -450,7 +450,7 @@ def test_weights_that_are_others_are_told(path: Path) -> None:
         assert "SHA-256" in str(finding)
 
 
-def test_a_backend_without_diagnostics_is_told_as_such() -> None:
+def test_a_backend_without_diagnostics_is_reported_as_such() -> None:
     with MemoryStore() as store, Service(BareStore(store)) as kb:
         kb.put_document("d", "a", "text")
         report = kb.doctor()
@@ -458,7 +458,7 @@ def test_a_backend_without_diagnostics_is_told_as_such() -> None:
         assert any("no checks of its own" in each for each in report.skipped)
 
 
-def test_content_that_is_not_what_was_put_is_told() -> None:
+def test_content_that_is_not_what_was_put_is_reported() -> None:
     with MemoryStore() as store:
 
         class Rotten:
@@ -503,7 +503,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "kb"
 
 
-def test_files_that_rotted_unseen_are_told(folder: Path) -> None:
+def test_files_that_rotted_unseen_are_reported(folder: Path) -> None:
     file = folder / "d" / "a.md"
     with opened(f"files://{folder}") as kb:
         with closing(sqlite3.connect(folder / ".triptych/derived/kb.db")) as driver, driver:
@@ -562,7 +562,7 @@ def test_a_document_deleted_meanwhile_leaves_no_orphan(folder: Path) -> None:
         assert kb.doctor().clean
 
 
-def test_a_file_that_cannot_be_taken_is_told_with_what_to_do(folder: Path) -> None:
+def test_a_file_that_cannot_be_taken_is_reported_with_what_to_do(folder: Path) -> None:
     (folder / "d" / "bad.md").write_bytes(b"\xff\xfe\xff")
     with opened(f"files://{folder}") as kb:
         report = kb.doctor(repair=True)
@@ -571,7 +571,7 @@ def test_a_file_that_cannot_be_taken_is_told_with_what_to_do(folder: Path) -> No
         assert (folder / "d" / "bad.md").exists()
 
 
-def test_a_sidecar_that_is_none_is_told_with_what_to_do(folder: Path) -> None:
+def test_an_invalid_sidecar_is_reported_with_what_to_do(folder: Path) -> None:
     (side,) = (folder / ".triptych" / "datasets" / "d").rglob("a.md.json")
     with opened(f"files://{folder}") as kb:
         side.write_text("nonsense")
@@ -581,7 +581,7 @@ def test_a_sidecar_that_is_none_is_told_with_what_to_do(folder: Path) -> None:
         assert "first" in kb.get_document("d", "a.md").content
 
 
-def test_an_old_version_that_is_damaged_is_told_and_stays(folder: Path) -> None:
+def test_an_old_version_that_is_damaged_is_reported_and_stays(folder: Path) -> None:
     (file,) = (folder / ".triptych/history/d").rglob("1.json.gz")
     with opened(f"files://{folder}") as kb:
         file.write_bytes(file.read_bytes()[:-9])
@@ -618,7 +618,7 @@ def test_what_a_writer_left_is_removed(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["chunk text", "document", "log", "clock", "vector width"])
-def test_the_mirror_is_mended_as_any_database(folder: Path, name: str) -> None:
+def test_the_mirror_is_repaired_as_any_database(folder: Path, name: str) -> None:
     run(folder / ".triptych/derived/kb.db", *BREAKS[name].statements)
     with opened(f"files://{folder}") as kb:
         assert kb.doctor(repair=True).clean
@@ -636,11 +636,11 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
     return shell
 
 
-def test_the_command_tells_and_mends(shell: Shell) -> None:
+def test_the_command_tells_and_repairs(shell: Shell) -> None:
     ran = shell("doctor", "--json")
     assert (ran.code, ran.json["clean"], ran.json["findings"]) == (0, True, [])
     assert ran.json["checked"]["documents"] == 1
-    run(shell.directory / "kb.db", "UPDATE chunk SET start_line = 9")
+    run(shell.store, "UPDATE chunk SET start_line = 9")
     ran = shell("doctor")
     assert ran.code == 5
     assert "chunks.spans" in ran.text
@@ -653,7 +653,7 @@ def test_the_command_tells_and_mends(shell: Shell) -> None:
 
 
 def test_the_command_says_what_is_beyond_repair(shell: Shell) -> None:
-    run(shell.directory / "kb.db", "UPDATE document SET content = x'6161'")
+    run(shell.store, "UPDATE document SET content = x'6161'")
     ran = shell("doctor", "--repair")
     assert ran.code == 5
     assert "beyond repair: restore" in ran.text
@@ -661,14 +661,15 @@ def test_the_command_says_what_is_beyond_repair(shell: Shell) -> None:
 
 def test_the_command_sees_what_syncs_remember(shell: Shell) -> None:
     assert shell("sync", "docs", "--adopt").code == 0
-    (state,) = (shell.directory / "kb.db.sync").iterdir()
+    folder = shell.store.with_name("kb.db.sync")
+    (state,) = folder.iterdir()
     assert shell("doctor").code == 0
     whole = state.read_bytes()
     for damaged in (whole[:-1], whole.replace(b"sync/1", b"sync/2"), b""):
         state.write_bytes(damaged)
-        left = shell.write("kb.db.sync/.new-left", "half")
+        left = shell.write(f"{folder}/.new-left", "half")
         os.utime(left, (0, 0))
-        working = shell.write("kb.db.sync/.new-working", "half")
+        working = shell.write(f"{folder}/.new-working", "half")
         ran = shell("doctor", "--json")
         assert (ran.code, [each["check"] for each in ran.json["findings"]]) == (5, ["sync.state"])
         assert ran.json["findings"][0]["examples"] == [".new-left", state.name]

@@ -90,7 +90,7 @@ def test_without_a_probe_no_model_is_called(path: Path) -> None:
         assert embedder.calls == 1
 
 
-def test_an_embedder_that_returns_nonsense_is_told(path: Path) -> None:
+def test_an_embedder_that_returns_nonsense_is_reported(path: Path) -> None:
     class Wrong(FakeEmbedder):
         def embed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
             return super().embed(texts, kind=kind)[:, :-1]
@@ -167,10 +167,10 @@ def test_stale_documents_and_another_model_are_warnings(path: Path, kb: Service)
         assert health.ok
         assert [check.status for check in health.problems] == ["warning", "warning"]
         assert "vectors of fake/1, not of other/1" in str(health.problems[0])
-        assert "1 of 1 documents stale" in str(health.problems[1])
+        assert "1 of 1 document stale" in str(health.problems[1])
 
 
-def test_a_damaged_index_is_told_and_mended_by_the_next_search(path: Path) -> None:
+def test_a_damaged_index_is_reported_and_repaired_by_the_next_search(path: Path) -> None:
     with triptych.open(path, embedder=None) as kb:
         kb.put_documents("d", MANY)
         kb.search("text", dataset_id="d")
@@ -184,7 +184,7 @@ def test_a_damaged_index_is_told_and_mended_by_the_next_search(path: Path) -> No
         assert kb.health().problems == ()
 
 
-def test_a_missing_index_of_many_documents_is_told(path: Path) -> None:
+def test_a_missing_index_of_many_documents_is_reported(path: Path) -> None:
     with triptych.open(path, embedder=None) as kb:
         kb.put_documents("d", MANY)
     shutil.rmtree(path.with_name("kb.db.index"), ignore_errors=True)
@@ -192,7 +192,7 @@ def test_a_missing_index_of_many_documents_is_told(path: Path) -> None:
         assert "is missing" in problem_of(kb)
 
 
-def test_an_index_of_another_language_is_told(path: Path) -> None:
+def test_an_index_of_another_language_is_reported(path: Path) -> None:
     with triptych.open(path, embedder=None) as kb:
         kb.put_documents("d", MANY)
         kb.search("text", dataset_id="d")
@@ -202,7 +202,7 @@ def test_an_index_of_another_language_is_told(path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may do all")
-def test_an_index_that_cannot_be_written_is_told(path: Path, kb: Service) -> None:
+def test_an_index_that_cannot_be_written_is_reported(path: Path, kb: Service) -> None:
     kb.put_document("d", "a", "text")
     index = path.with_name("kb.db.index")
     index.mkdir(exist_ok=True)

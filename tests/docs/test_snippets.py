@@ -42,6 +42,8 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "here").mkdir()
     (tmp_path / "programs").mkdir()
     monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     return tmp_path
 
 
@@ -124,7 +126,7 @@ def test_every_error_is_in_the_reference() -> None:
         "```python\nprint(1)",
     ],
 )
-def test_a_page_that_is_wrong_is_told(body: str, workplace: Path) -> None:
+def test_a_page_that_is_wrong_is_reported(body: str, workplace: Path) -> None:
     page = workplace / "page.md"
     page.write_text(f"# A page\n\n{body}\n", encoding="utf-8")
     with pytest.raises((AssertionError, ValueError)):
@@ -142,7 +144,7 @@ def test_a_page_that_is_right_passes(workplace: Path) -> None:
     run_page(page, programs=workplace / "programs")
 
 
-def test_dead_links_and_unknown_names_are_told(tmp_path: Path) -> None:
+def test_dead_links_and_unknown_names_are_reported(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
         "# A page, with `code`\n\n[here](#a-page-with-code) [no](#nowhere) [gone](gone.md)\n"

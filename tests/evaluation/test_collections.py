@@ -84,7 +84,7 @@ def test_a_query_that_is_a_document_does_not_find_itself(tmp_path: Path) -> None
     rows = lines([{"_id": name, "text": name} for name in ("d1", "d2")])
     judged = "d1\td2\t1\nd2\td2\t1\n"
     collection = read_beir(layout(tmp_path / "own", queries=rows, qrels=judged))
-    # What is judged relevant is no copy of the query.
+    # What is judged relevant is not a copy of the query.
     assert [query.excluded for query in collection.queries] == [("d1",), ()]
 
 

@@ -190,7 +190,7 @@ def test_all_metrics_of_all_samples() -> None:
     assert value["usage"]["output_tokens"] == found.usage.output_tokens
 
 
-def test_what_is_not_defined_is_told() -> None:
+def test_what_is_not_defined_is_reported() -> None:
     bare = attrs.evolve(SAMPLE, reference="", answer="Ten.")
     llm = ScriptedLLM('{"statements": ["Ten."]}', verdicts(True), verdicts(True, True, True))
     found = evaluate_answers([bare], llm)
@@ -201,7 +201,7 @@ def test_what_is_not_defined_is_told() -> None:
     assert any("context_recall 0" in each for each in found.warnings)
 
 
-def test_a_judge_that_fails_now_and_then_is_told_and_one_that_always_does_raises() -> None:
+def test_a_judge_that_fails_now_and_then_is_reported_and_one_that_always_does_raises() -> None:
     down = ProviderError("down")
     other = attrs.evolve(SAMPLE, query_id="r")
     llm = ScriptedLLM(down, STATEMENTS, verdicts(True, True))
@@ -213,7 +213,7 @@ def test_a_judge_that_fails_now_and_then_is_told_and_one_that_always_does_raises
         evaluate_answers([SAMPLE], ScriptedLLM(down), metrics=["faithfulness"])
 
 
-def test_what_cannot_be_meant_is_refused() -> None:
+def test_invalid_input_is_refused() -> None:
     for samples, metrics in (([], ["faithfulness"]), ([SAMPLE] * 2, ["faithfulness"])):
         with pytest.raises(ValidationError):
             evaluate_answers(samples, ScriptedLLM(), metrics=metrics)

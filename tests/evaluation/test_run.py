@@ -132,7 +132,7 @@ def test_an_excluded_document_gives_its_place_to_the_next(
     assert "copy.md" not in ranks[own.excluded]
 
 
-def test_what_cannot_be_found_is_told_and_counts_as_not_found(service: Service) -> None:
+def test_what_cannot_be_found_is_reported_and_counts_as_not_found(service: Service) -> None:
     asked = Collection(
         name="c",
         queries=(
@@ -144,9 +144,12 @@ def test_what_cannot_be_found_is_told_and_counts_as_not_found(service: Service) 
     found = evaluate(service, asked, dataset_id="docs", modes=["bm25"], cutoffs=(5,))
     bm25 = found.modes["bm25"]
     assert bm25.values["recall@5"] == (0.5, 0, 0)
-    assert any("1 queries have no relevant judgement" in each for each in found.warnings)
-    assert any("1 relevant documents" in each and "nowhere" in each for each in found.warnings)
-    assert bm25.warnings[0].startswith("1 queries could not be served and score 0; the first: ")
+    assert any("no relevant judgement for 1 query, which" in each for each in found.warnings)
+    assert any(
+        "lacks 1 relevant document or passage," in each and "nowhere" in each
+        for each in found.warnings
+    )
+    assert bm25.warnings[0].startswith("1 query could not be served, with score 0; the first: ")
     assert bm25.latencies[2] == 0
     assert bm25.latency.p50 > 0
 
@@ -159,9 +162,9 @@ def test_a_query_that_the_model_does_not_cover_scores_zero_with_a_warning() -> N
         )
         found = evaluate(service, asked, dataset_id="d", cutoffs=(1,))
     assert found.modes["vector"].values["success@1"] == (1, 0)
-    assert "1 queries could not be served" in found.modes["vector"].warnings[0]
+    assert "1 query could not be served" in found.modes["vector"].warnings[0]
     assert found.modes["hybrid"].values["success@1"] == (1, 1)
-    assert "1 searches warned" in found.modes["hybrid"].warnings[0]
+    assert "1 search warned" in found.modes["hybrid"].warnings[0]
 
 
 def test_chunks_are_scored_by_document_or_by_passage(service: Service) -> None:
@@ -220,7 +223,7 @@ def test_tokens_are_counted_by_whom_the_caller_names(
     assert found.modes["bm25"].estimates["evidence@10"].mean == 1
 
 
-def test_what_cannot_be_meant_is_refused(service: Service, collection: Collection) -> None:
+def test_invalid_input_is_refused(service: Service, collection: Collection) -> None:
     for wrong in (
         {"modes": ["fuzzy"]},
         {"modes": []},
@@ -319,7 +322,7 @@ def test_two_evaluations_are_compared_by_query(service: Service, collection: Col
     assert recall.estimate.low < -0.4 < recall.estimate.high
     assert recall.p == pytest.approx(0.5, abs=0.03)  # 2 of 4 ways to swap two differences
     assert recall.p_holm == pytest.approx(min(1, 2 * min(recall.p, mrr.p)))
-    assert any("1 queries are in one" in each for each in found.warnings)
+    assert any("skipped 1 query that only one" in each for each in found.warnings)
 
 
 def test_queries_are_paired_by_id_whatever_their_order(

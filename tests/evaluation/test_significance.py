@@ -86,7 +86,7 @@ def test_what_cannot_be_compared_is_refused() -> None:
         randomisation_test([1.0], [1.0, 2.0])
 
 
-def test_few_queries_are_told() -> None:
+def test_few_queries_are_reported() -> None:
     assert few_queries_warning(50) is None
     assert "49 queries are few" in str(few_queries_warning(49))
 

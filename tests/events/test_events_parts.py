@@ -121,7 +121,7 @@ def test_the_defaults_are_those_of_the_documentation() -> None:
         ({"backoff_max": math.inf}, "backoff_max"),
     ],
 )
-def test_options_that_cannot_be_meant_are_refused_by_name(fields: Any, said: str) -> None:
+def test_invalid_options_are_refused_by_name(fields: Any, said: str) -> None:
     with pytest.raises(ValidationError, match=said):
         ReloaderOptions(**fields)
 
@@ -274,7 +274,7 @@ def test_a_capacity_is_a_whole_number(capacity: Any) -> None:
         QueueNotifier(capacity=capacity)
 
 
-def test_only_change_events_are_told() -> None:
+def test_only_change_events_are_reported() -> None:
     wrong: Any = RebuildScope()
     with pytest.raises(ValidationError, match="takes a ChangeEvent, not RebuildScope"):
         QueueNotifier().notify(wrong)

@@ -135,7 +135,7 @@ def test_close_cancels_between_batches_and_what_was_committed_stays() -> None:
         assert reloader.pending == RebuildScope()
 
 
-def test_a_dataset_that_has_gone_is_told_and_forgotten() -> None:
+def test_a_dataset_that_has_gone_is_reported_and_forgotten() -> None:
     notifier = QueueNotifier()
     records: list[RebuildRecord] = []
     with (

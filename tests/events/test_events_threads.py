@@ -567,7 +567,7 @@ def test_close_waits_for_the_very_end_of_a_thread_that_start_began() -> None:
         logging.getLogger("triptych.events").removeHandler(handler)
 
 
-def test_a_notifier_that_cannot_be_closed_is_told_by_close_after_all_else_is_done() -> None:
+def test_a_notifier_that_cannot_be_closed_is_reported_by_close_after_all_else_is_done() -> None:
     class Unclosable(QueueNotifier):
         def close(self) -> None:
             super().close()

@@ -110,6 +110,6 @@ def test_a_line_of_a_log_stays_short() -> None:
         ({"dataset_id": "d", "doc_name": None}, "doc_name must be a string"),
     ],
 )
-def test_a_scope_that_cannot_be_meant_is_refused(fields: Any, said: str) -> None:
+def test_an_invalid_scope_is_refused(fields: Any, said: str) -> None:
     with pytest.raises(ValidationError, match=said):
         RebuildScope(**fields)

@@ -110,7 +110,7 @@ def test_memory_has_no_path() -> None:
         "redis://localhost",
     ],
 )
-def test_what_cannot_be_meant_is_refused(here: Path, url: str) -> None:
+def test_invalid_input_is_refused(here: Path, url: str) -> None:
     (here / "file").touch()
     with pytest.raises(ValidationError):
         parse_location(url)

@@ -26,8 +26,10 @@ def write(directory: Path, text: str) -> Path:
 
 
 def test_defaults_hold_where_nothing_is_said(tmp_path: Path) -> None:
-    assert resolve(tmp_path) == Settings()
-    assert {setting.source for setting in resolve(tmp_path).explain()} == {"default"}
+    environ = {"XDG_DATA_HOME": str(tmp_path / "data")}
+    settings = resolve(tmp_path, environ)
+    assert settings == Settings(url=str(tmp_path / "data" / "triptych" / "kb.db"))
+    assert {setting.source for setting in settings.explain()} == {"default"}
 
 
 def test_arguments_beat_the_environment_which_beats_the_file(tmp_path: Path) -> None:
@@ -115,9 +117,7 @@ def test_a_key_like_no_other_lists_the_known_ones(tmp_path: Path) -> None:
         ("language", "  "),
     ],
 )
-def test_a_value_that_cannot_be_meant_names_its_variable(
-    tmp_path: Path, key: str, value: str
-) -> None:
+def test_an_invalid_value_names_its_variable(tmp_path: Path, key: str, value: str) -> None:
     variable = f"TRIPTYCH_{key.upper()}"
     with pytest.raises(ValidationError, match=re.escape(f"{variable} is {value!r}: give")):
         resolve(tmp_path, {variable: value})

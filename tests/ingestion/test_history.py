@@ -17,6 +17,7 @@ import pytest
 
 import triptych
 from support.bare_store import BareStore
+from support.old_stores import without_system_data
 from triptych import (
     AsyncService,
     ConflictError,
@@ -405,10 +406,13 @@ def test_a_store_of_the_schema_before_is_migrated(tmp_path: Path) -> None:
     with SqliteStore.open(path) as store:
         store.documents.put("d", NewDocument(name="a", content="one"))
     driver = sqlite3.connect(path)
+    without_system_data(driver)
     driver.execute("DROP TABLE document_version")
     for table in ("chunk", "layer"):
         driver.execute(f"ALTER TABLE {table} DROP COLUMN checksum")
     driver.execute("ALTER TABLE chunk DROP COLUMN occurrence")
+    driver.execute("DROP INDEX derivation_space")
+    driver.execute("ALTER TABLE derivation DROP COLUMN dataset_id")
     driver.execute("UPDATE alembic_version SET version_num = '0002'")
     driver.execute("PRAGMA user_version=2")
     driver.commit()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import triptych
-from triptych.chunking import OUTLINE_KEY
+from triptych.errors import ParseError
 from triptych.records import NewDocument
 from triptych.service import Service, ServiceOptions
 from triptych.testing.fakes import FakeEmbedder
@@ -68,7 +68,8 @@ def test_an_identical_put_costs_nothing_and_metadata_is_kept(kb: Service) -> Non
     assert changed.metadata["lang"] == "go"
     assert paths(kb, "a.go")[1:] == [("Login",), ("Leave",)]
     emptied = kb.put_document("d", "a.go", GO, {})
-    assert set(emptied.metadata) == {OUTLINE_KEY}
+    assert emptied.metadata == {}
+    assert emptied.system == first.system
     kb.rebuild(dataset_id="d")
     assert paths(kb, "a.go")[1:] == [("Login",), ("Logout",)]
     restored = kb.restore("d", "a.go", first.version)
@@ -77,34 +78,34 @@ def test_an_identical_put_costs_nothing_and_metadata_is_kept(kb: Service) -> Non
 
 def test_the_outline_of_another_text_is_replaced(kb: Service) -> None:
     stored = kb.put_document("d", "a.go", GO)
-    kb.put_document("d", "a.go", GO.replace("Login", "Enter"), stored.metadata)
+    changed = kb.put_document("d", "a.go", GO.replace("Login", "Enter"), stored.metadata)
+    assert changed.system.outline not in ("", stored.system.outline)
     assert paths(kb, "a.go")[1:] == [("Enter",), ("Logout",)]
-    assert OUTLINE_KEY in kb.get_document("d", "a.go").metadata
-    assert OUTLINE_KEY not in kb.put_document("d", "a.go", "").metadata
+    assert kb.put_document("d", "a.go", "").system.outline == ""
 
 
 def test_an_outline_of_ones_own_is_kept(kb: Service) -> None:
     kb.put_documents("d", [NewDocument(name="a.go", content=GO, outline="")])
-    assert kb.get_document("d", "a.go").metadata == {}
+    assert kb.get_document("d", "a.go").system.outline == ""
 
 
 @pytest.mark.parametrize(
     ("name", "text"), [("a.json", '{"a": '), ("a.md", "# A\n"), ("notes", GO), ("a.sh", "echo 1")]
 )
 def test_what_has_no_such_structure_is_put_as_it_is(kb: Service, name: str, text: str) -> None:
-    assert kb.put_document("d", name, text, {"k": "v"}).metadata == {"k": "v"}
+    assert kb.put_document("d", name, text, {"k": "v"}).system.outline == ""
 
 
 def test_without_the_extra_code_is_plain_text(kb: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tree_sitter", None)
-    assert kb.put_document("d", "a.go", GO).metadata == {}
+    assert kb.put_document("d", "a.go", GO).system.outline == ""
     assert set(paths(kb, "a.go")) == {()}
 
 
 def test_a_service_without_an_outliner_is_as_it_was() -> None:
     store = MemoryStore()
     with Service(store, options=ServiceOptions()) as kb:
-        assert kb.put_document("d", "a.go", GO).metadata == {}
+        assert kb.put_document("d", "a.go", GO).system.outline == ""
 
 
 def test_a_document_without_outline_loads_no_parser() -> None:
@@ -115,3 +116,19 @@ def test_a_document_without_outline_loads_no_parser() -> None:
         "assert not {'triptych_backends.parsing', 'tree_sitter'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_an_outliner_that_fails_is_reported_and_the_rest_is_put() -> None:
+    def outliner(name: str, content: str) -> str | None:
+        if name == "bad.md":
+            raise KeyError("no such rule")
+        return None
+
+    with Service(MemoryStore(), options=ServiceOptions(outliner=outliner)) as kb:
+        report = kb.put_documents("d", {"a.md": "one", "bad.md": "two", "c.md": "three"})
+        assert (report.added, [failure.name for failure in report.failed]) == (2, ["bad.md"])
+        with pytest.raises(ParseError, match=r"the outliner failed on 'bad\.md'"):
+            raise report.failed[0].error
+        assert [info.name for info in kb.list_documents("d")] == ["a.md", "c.md"]
+        with pytest.raises(ParseError, match="KeyError"):
+            kb.put_document("d", "bad.md", "two")

@@ -112,7 +112,7 @@ def test_vectors_do_not_depend_on_how_many_run_at_a_time(store: MemoryStore, sta
 
 
 @pytest.mark.parametrize("bound", [0, 65, -1, 2.5, True, "4"])
-def test_a_bound_that_cannot_be_meant_is_refused(bound: Any) -> None:
+def test_an_invalid_bound_is_refused(bound: Any) -> None:
     with pytest.raises(ValidationError, match="embed_concurrency"):
         ServiceOptions(embed_concurrency=bound)
 
@@ -124,7 +124,8 @@ def test_a_rebuild_that_was_cut_off_goes_on_where_it_stopped(
     with serve(store, embedder) as kb:
 
         def cut(progress: Progress) -> None:
-            scope.cancel()
+            if progress.phase == "embedding":
+                scope.cancel()
 
         with pytest.raises(CancelledError), deadline() as scope:
             kb.rebuild(progress=cut)

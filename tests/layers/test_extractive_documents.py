@@ -185,7 +185,7 @@ def test_the_signature_names_version_and_options() -> None:
         {"language": "x"},
     ],
 )
-def test_options_that_cannot_be_meant_are_refused(options: dict[str, object]) -> None:
+def test_invalid_options_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(ValidationError, match=next(iter(options))):
         ExtractiveSummarizer(**options)  # type: ignore[arg-type]  # that is the test
 

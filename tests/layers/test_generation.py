@@ -170,7 +170,7 @@ def test_ceilings_and_prompts_can_be_given() -> None:
         {"overview_max_tokens": 1.5},
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_name_before_any_call(
+def test_invalid_input_is_refused_by_name_before_any_call(
     keywords: dict[str, object],
 ) -> None:
     llm = ScriptedLLM("one", "two")
@@ -209,11 +209,11 @@ def test_an_answer_that_is_no_answer_costs_no_layer_that_was_made(answer: Any) -
 
 @pytest.mark.parametrize("llm", [None, object(), ScriptedLLM])
 def test_what_is_no_model_is_refused_by_name(llm: Any) -> None:
-    with pytest.raises(ValidationError, match="no language model"):
+    with pytest.raises(ValidationError, match="not a language model"):
         generate_document_context(llm, TEA)
-    with pytest.raises(ValidationError, match="no language model"):
+    with pytest.raises(ValidationError, match="not a language model"):
         generate_dataset_context(llm, [])
-    with pytest.raises(ValidationError, match="no language model"):
+    with pytest.raises(ValidationError, match="not a language model"):
         prompt_sig(llm, "Say it.")
 
 

@@ -313,7 +313,7 @@ def test_folder_stands_for_all_that_is_in_it(kb: Service) -> None:
 
 
 @pytest.mark.parametrize("name", ["a/x/on", "c", "c/", "a/x/one.md/", "five.mdx"])
-def test_name_of_nothing_is_told(kb: Service, name: str) -> None:
+def test_name_of_nothing_is_reported(kb: Service, name: str) -> None:
     with pytest.raises(NotFoundError, match="no document or folder"):
         LayerBuilder(kb, FakeLLM()).plan("d", names=["five.md", name])
 
@@ -485,7 +485,7 @@ def test_provider_that_is_down_ends_the_run_and_parks_nothing(small: Service) ->
     assert builder.plan("d").artifacts == 120
 
 
-def test_what_a_model_raises_that_is_no_provider_error_is_told(small: Service) -> None:
+def test_what_a_model_raises_that_is_no_provider_error_is_reported(small: Service) -> None:
     small.put_document("d", "zz.md", "bug")
     llm = breaking(RuntimeError("a bug"), "bug")
     builder = LayerBuilder(small, llm, retries=5, retry_base=0.0)
@@ -661,7 +661,7 @@ def test_nothing_is_asked_under_a_ceiling_of_none(small: Service) -> None:
     assert llm.requests == []
 
 
-def test_what_does_not_fit_under_a_ceiling_is_passed_over_for_what_does(small: Service) -> None:
+def test_what_does_not_fit_under_a_ceiling_is_skipped_for_what_does(small: Service) -> None:
     small.put_document("d", "a/0.md", "# Zero\n\n" + "word " * 3000)
     llm = FakeLLM(first_line)
     builder = LayerBuilder(small, llm, overview_max_tokens=256)
@@ -877,7 +877,7 @@ def test_document_that_changes_meanwhile_is_made_from_its_newest_text(small: Ser
     assert not builder.plan("d")
 
 
-def test_document_that_is_deleted_meanwhile_is_passed_over(small: Service) -> None:
+def test_document_that_is_deleted_meanwhile_is_skipped(small: Service) -> None:
     def answer(prompt: str, text: str) -> str:
         if text.startswith("# five.md"):
             small.delete_document("d", "five.md")
@@ -952,7 +952,7 @@ def test_store_without_a_journal_says_what_it_forgets() -> None:
 # Arguments
 
 
-def test_arguments_that_cannot_be_meant_are_refused(small: Service) -> None:
+def test_invalid_arguments_are_refused(small: Service) -> None:
     builder, other = LayerBuilder(small, FakeLLM()), LayerBuilder(small, FakeLLM())
     plan = builder.plan("d")
     wrong: list[Any] = [

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from triptych.parsing import front_matter
 
 
-def test_front_matter_is_told_as_strings() -> None:
+def test_front_matter_is_reported_as_strings() -> None:
     text = (
         "---\ntitle: 'Retry: limits'\ntags: [a, b]\ndraft: no\nversion: 1.10\nempty:\n"
         "author:\n  name: Ada\ntriptych:\n  sync_root: forged\ntriptych.sync_root: forged\n"
@@ -21,6 +21,8 @@ def test_front_matter_is_told_as_strings() -> None:
         "version": "1.10",
         "author.name": "Ada",
         "items": "one, two",
+        # The user's words: what Triptych keeps itself is not in the metadata.
+        "triptych.sync_root": "forged",
     }
     toml = '+++\r\ntitle = "Über"\r\ndraft = false\r\ndate = 2024-05-01\r\n+++\r\ntext'
     assert front_matter(toml) == {"title": "Über", "draft": "false", "date": "2024-05-01"}

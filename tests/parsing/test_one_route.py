@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,19 @@ import pytest
 import triptych
 from support.cli_run import Shell, fresh_shell
 from support.document_files import make_docx, make_pdf, make_pptx, make_xlsx
-from support.sync_folder import until
-from triptych.events import EventReloader, ReloaderOptions
+from support.watch_process import watch_command
+from triptych.parsing.encoding_guess import GUESSED
 from triptych.service import Service
-from triptych.sync import MARK, DirectorySync, FileSet, PollingNotifier, SyncRoot
+from triptych.sync import FileSet
+from triptych_backends.parsing import default_parser
 
 GERMAN = "Die Übung für Müller: größer, schöner, Öl.\n"
 CHINESE = "知识库把文档分成若干段落，然后为每一段建立索引。\n"
 JAPANESE = "文書をいくつかの段落に分けて、それぞれに索引を作ります。\n"
 KOREAN = "문서를 여러 단락으로 나누고 각 단락에 색인을 만듭니다.\n"
+TRADITIONAL = "知識庫把文件分成許多段落，並為每個段落建立索引。\n"
+GREEK = "Η βάση γνώσεων χωρίζει τα έγγραφα σε παραγράφους και τις ευρετηριάζει.\n"
+ARABIC = "تقسم قاعدة المعرفة المستندات إلى فقرات ثم تفهرس كل فقرة منها.\n"
 RUSSIAN = "База знаний делит документы на абзацы.\n"
 FRONT = "---\ntitle: First steps\ntags: [a, b]\ncategory: manual\n---\n# Start\n\nUnpack it.\n"
 NOTEBOOK = {
@@ -32,6 +37,7 @@ NOTEBOOK = {
 
 FILES: dict[str, str | bytes] = {
     "front.md": FRONT,
+    "marked.txt": "\ufeff" + FRONT,
     "front.txt": "+++\ntitle = 'Toml'\n+++\ntext\n",
     "marked.md": "\ufeff" + FRONT,
     "other.mdown": "# A\n",
@@ -60,6 +66,13 @@ FILES: dict[str, str | bytes] = {
     "enc/cp1251.txt": RUSSIAN.encode("cp1251"),
     "enc/koi8-r.py": ("# coding: koi8-r\n# " + RUSSIAN + "def f():\n    pass\n").encode("koi8_r"),
     "enc/cp1252.txt": GERMAN.encode("cp1252"),
+    "enc/utf16-be.txt": GERMAN.encode("utf-16-be"),
+    "enc/utf16-be-marked.txt": b"\xfe\xff" + GERMAN.encode("utf-16-be"),
+    "enc/big5.txt": TRADITIONAL.encode("big5"),
+    "enc/cp1253.txt": GREEK.encode("cp1253"),
+    "enc/cp1256.txt": ARABIC.encode("cp1256"),
+    "enc/koi8-r.txt": (RUSSIAN + "Поиск идёт по словам и по смыслу.\n").encode("koi8_r"),
+    "enc/latin-1.txt": GERMAN.encode("latin-1") + b"\x81\n",
     "enc/mixed.txt": CHINESE.encode() + b"\xe9\n",
     "enc/declared.html": "<html><meta charset=euc-jp><p>索引".encode("euc_jp"),
     "empty.txt": "",
@@ -91,7 +104,7 @@ def documents(kb: Service, dataset_id: str = "default") -> dict[str, Any]:
         document = kb.get_document(dataset_id, info.name)
         found[info.name] = (
             document.content,
-            {key: value for key, value in document.metadata.items() if key != MARK},
+            document.metadata,
             document.parser_sig,
             document.original_sha256,
             [
@@ -102,6 +115,17 @@ def documents(kb: Service, dataset_id: str = "default") -> dict[str, Any]:
     return found
 
 
+def test_the_files_are_of_every_format_and_encoding(folder: Path) -> None:
+    parser = default_parser()
+    read = {name: parser.parse(name, (folder / name).read_bytes()) for name in FILES}
+    used = {parser.parser_for(name, (folder / name).read_bytes()).signature for name in FILES}
+    assert used >= {each.signature for each in parser.parsers} | {parser.fallback.signature}
+    notes = [note for parsed in read.values() if parsed for note in parsed.notes]
+    assert [name for name in GUESSED.values() if not any(name in note for note in notes)] == []
+
+
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other signals")
 def test_every_route_makes_the_same_documents(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,16 +164,16 @@ def test_every_route_makes_the_same_documents(
         files.add(folder)
         kb.put_documents("set", files.documents())
         routes["FileSet"] = documents(kb, "set")
-    with triptych.open("memory://", embedder="hash") as kb:
-        directory = DirectorySync(kb, [SyncRoot(path=folder)])
-        notifier = PollingNotifier(directory, every=0.05)
-        options = ReloaderOptions(debounce=0.01, rebuild_timeout=None)
-        with EventReloader(directory, notifier, options) as reloader:
-            runner = threading.Thread(target=reloader.run)
-            runner.start()
-            until(lambda: len(kb.documents.list("default")) == len(FILES))
-            reloader.close()
-            runner.join()
+    with watch_command(
+        tmp_path, "docs", "--json", TRIPTYCH_URL="watch.db", TRIPTYCH_EMBEDDER="hash"
+    ) as process:
+        assert process.stdout is not None
+        first = json.loads(process.stdout.readline())
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, first["counts"]["rebuilt"]) == (0, len(FILES)), err
+    assert named(first["notes"]) == named(put.json["notes"])
+    with triptych.open("watch.db", embedder="hash") as kb:
         routes["watch"] = documents(kb)
 
     expected = routes.pop("sync")
@@ -169,7 +193,8 @@ def test_what_the_document_of_a_file_is(folder: Path) -> None:
     assert metadata == {"title": "First steps", "tags": "a, b", "category": "manual"}
     assert parser == "markdown/3"
     assert found["marked.md"][0] == "\ufeff" + FRONT
-    assert found["marked.md"][1] == metadata
+    assert found["marked.txt"][0] == "\ufeff" + FRONT
+    assert found["marked.md"][1] == found["marked.txt"][1] == metadata
     assert found["front.txt"][1] == {"title": "Toml"}
     assert found["other.mdown"][1] == {"kind": "markdown"}
     assert "kind" not in found["two.yaml"][1]

@@ -7,7 +7,7 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
-from triptych.chunking import OUTLINE_KEY, default_chunkers
+from triptych.chunking import default_chunkers
 from triptych.errors import CancelledError, ParseError, ValidationError
 from triptych.parsing import (
     FileParser,
@@ -20,7 +20,6 @@ from triptych.parsing import (
     base_parsers,
 )
 from triptych.parsing.builder import CONTENTS_SHARE, contents_lines
-from triptych.records import shown_metadata
 
 
 def read(name: str, text: str | bytes, **limits: float) -> ParsedFile:
@@ -37,7 +36,7 @@ def places(parsed: ParsedFile) -> dict[str, str]:
 
 
 def titles(parsed: ParsedFile) -> list[tuple[str, ...]]:
-    chunker = default_chunkers().for_document("x", parsed.metadata)
+    chunker = default_chunkers().for_document("x", parsed.metadata, parsed.outline)
     return [spec.heading_path for spec in chunker.chunk(parsed.content)]
 
 
@@ -248,7 +247,7 @@ Sub
 # Tables
 
 
-def test_each_row_of_a_table_is_told_with_its_columns() -> None:
+def test_each_row_of_a_table_is_reported_with_its_columns() -> None:
     parsed = read("a.csv", 'name,price\nNut,3\n"Bolt\nlong",4\n\nx,,\n')
     assert parsed.content == "name: Nut\nprice: 3\n\nname: Bolt long\nprice: 4\n\nname: x\n"
     assert list(places(parsed)) == ["line 2", "line 3", "line 6"]
@@ -284,7 +283,7 @@ def test_json_is_kept_and_cut_between_its_members() -> None:
     assert ("deps", "one") in found
     assert ("deps", "two", "[1]") in found
     assert ("end",) in found
-    chunks = default_chunkers().for_document("a.json", parsed.metadata).chunk(text)
+    chunks = default_chunkers().for_document("a.json", parsed.metadata, parsed.outline).chunk(text)
     for chunk in chunks:
         line = text.count("\n", 0, chunk.start) + 1
         last = text.count("\n", 0, chunk.end) + 1
@@ -434,7 +433,7 @@ def test_the_later_parser_of_an_ending_serves() -> None:
     assert {".md", ".shout", ".html", ".txt"} <= parsers.endings
 
 
-def test_whatever_a_parser_raises_is_told_as_an_error_of_the_file() -> None:
+def test_whatever_a_parser_raises_is_reported_as_an_error_of_the_file() -> None:
     parsers = FileParsers([Failing()], fallback=TextParser())
     with pytest.raises(ParseError, match=r"'a\.shout'.*shout/1.*KeyError"):
         parsers.parse("a.shout", b"x")
@@ -459,7 +458,7 @@ def test_a_parsed_file_gives_the_document_to_put() -> None:
     parsed = read("a.csv", "a,b\n1,2\n")
     document = parsed.document("n", {"kind": "mine", "lang": "en"}, if_version=3)
     assert document.content == parsed.content
-    assert shown_metadata(document.metadata) == {"kind": "mine", "lang": "en"}
-    assert OUTLINE_KEY in document.metadata
+    assert document.metadata == {"kind": "mine", "lang": "en"}
+    assert document.outline
     assert (document.if_version, document.parser_sig) == (3, "csv/1")
     assert len(document.original_sha256) == 64

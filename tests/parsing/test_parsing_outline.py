@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from triptych.chunking import (
-    OUTLINE_KEY,
     ChunkerSet,
     DefaultChunker,
     Locator,
@@ -32,12 +31,12 @@ def test_an_outline_is_read_as_it_was_written() -> None:
     )
     places = (*PAGES, Locator(start=19, end=20, unit="row", number=7, within="sheet X"))
     written = write_outline(TEXT, places, parts)
-    assert read_outline({OUTLINE_KEY: written}, TEXT) == Outline(locators=places, parts=parts)
+    assert read_outline(written, TEXT) == Outline(locators=places, parts=parts)
 
 
 def test_an_outline_of_another_text_says_nothing() -> None:
     written = write_outline(TEXT, PAGES, ())
-    assert read_outline({OUTLINE_KEY: written}, TEXT + "!") is None
+    assert read_outline(written, TEXT + "!") is None
 
 
 @pytest.mark.parametrize(
@@ -54,19 +53,19 @@ def test_an_outline_of_another_text_says_nothing() -> None:
         '{"v":1,"of":"","places":1,"parts":[]}',
     ],
 )
-def test_what_is_no_outline_is_passed_over(value: str) -> None:
-    chunker = default_chunkers().for_document("a.txt", {OUTLINE_KEY: value})
+def test_what_is_no_outline_is_skipped(value: str) -> None:
+    chunker = default_chunkers().for_document("a.txt", {}, value)
     assert chunker.chunk(TEXT) == DefaultChunker().chunk(TEXT)
 
 
-def test_numbers_of_the_wrong_kind_are_passed_over() -> None:
+def test_numbers_of_the_wrong_kind_are_skipped() -> None:
     written = write_outline(TEXT, PAGES, (Part(start=0, end=3, title="A"),))
     for wrong in (written.replace("[0,7,1", "[0,700,1"), written.replace("[0,3,0,", "[0,3,4,")):
         assert wrong != written
-        assert read_outline({OUTLINE_KEY: wrong}, TEXT) is None
+        assert read_outline(wrong, TEXT) is None
     for wrong in ('"0"', "-1", "0.5", "null"):
         changed = written.replace("[0,7,1", f"[{wrong},7,1")
-        assert read_outline({OUTLINE_KEY: changed}, TEXT) is None
+        assert read_outline(changed, TEXT) is None
 
 
 @pytest.mark.parametrize(
@@ -137,7 +136,7 @@ def test_too_many_places_are_thinned_and_still_cover_the_text() -> None:
         for at in range(MAX_LOCATORS + 1)
     )
     parsed = ParsedFile(content=content, locators=places)
-    outline = read_outline(parsed.metadata, content)
+    outline = read_outline(parsed.outline, content)
     assert outline is not None
     assert len(outline.locators) <= MAX_LOCATORS
     assert outline.locate(content, 4, 5) == "line 3"
@@ -163,7 +162,7 @@ def test_chunks_end_where_parts_end_and_are_under_their_titles() -> None:
             Part(start=at("def f"), end=len(content), title="f"),
         ),
     )
-    chunker = default_chunkers().for_document("a.py", parsed.metadata)
+    chunker = default_chunkers().for_document("a.py", parsed.metadata, parsed.outline)
     chunks = chunker.chunk(content)
     assert [(each.heading_path, each.locator) for each in chunks] == [
         ((), "line 1"),
@@ -184,7 +183,7 @@ def test_a_window_chunker_keeps_its_windows_in_the_part() -> None:
     content = "Zero. One. Two. Three. Four."
     parsed = ParsedFile(content=content, parts=(Part(start=6, end=15, title="P"),))
     chunkers = ChunkerSet(default=SentenceWindowChunker(window=1))
-    chunks = chunkers.for_document("a.txt", parsed.metadata).chunk(content)
+    chunks = chunkers.for_document("a.txt", parsed.metadata, parsed.outline).chunk(content)
     shown = {content[c.start : c.end]: content[c.window_start : c.window_end] for c in chunks}
     assert shown["Two."] == "One. Two."
     assert shown["Three."] == "Three. Four."
@@ -193,5 +192,5 @@ def test_a_window_chunker_keeps_its_windows_in_the_part() -> None:
 def test_an_outline_is_part_of_what_chunks_are_made_from() -> None:
     parsed = ParsedFile(content=TEXT, locators=PAGES)
     plain = document_input_sig("a.txt", "d", {})
-    assert document_input_sig("a.txt", "d", parsed.metadata) != plain
+    assert document_input_sig("a.txt", "d", {}, parsed.outline) != plain
     assert document_input_sig("a.txt", "d", {"other": "x"}) == plain

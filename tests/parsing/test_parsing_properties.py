@@ -36,7 +36,7 @@ SOUP = st.lists(PIECES, max_size=60).map("".join)
 
 def check(parsed: ParsedFile) -> None:
     """What holds of every parsed file, and of its chunks."""
-    chunker = default_chunkers().for_document("x", parsed.metadata)
+    chunker = default_chunkers().for_document("x", parsed.metadata, parsed.outline)
     seen = [False] * len(parsed.content)
     for spec in chunker.chunk(parsed.content):
         assert parsed.content[spec.start : spec.end].strip()

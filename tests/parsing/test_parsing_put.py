@@ -12,7 +12,6 @@ import pytest
 
 import triptych
 from support.cli_run import Shell, fresh_shell
-from triptych.chunking import OUTLINE_KEY
 from triptych.errors import ParseError, ValidationError
 from triptych.parsing import FileParsers, MarkdownParser, ParsedFile, ParseLimits, TextParser
 from triptych_backends.parsing import default_parser, parse_file
@@ -75,10 +74,13 @@ def test_put_reads_every_format_in_a_folder_and_tells_what_it_did_not(shell: She
     assert document["content"] == "# Kettle\n\nIt boils.\n\nIt whistles.\n"
     assert document["original_sha256"] == hashlib.sha256(PAGE).hexdigest()
     assert document["parser_sig"] == "html/1"
-    assert OUTLINE_KEY not in document["metadata"]
+    assert document["metadata"] == {"kind": "markdown"}
+    assert "outline" not in document
 
 
-def test_what_a_parser_could_not_do_is_told(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_parser_could_not_do_is_reported(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from triptych_backends.parsing import definitions
 
     monkeypatch.setitem(sys.modules, "tree_sitter", None)

@@ -137,7 +137,7 @@ def test_layers_are_boosted_and_whole_documents_refuse_it(kb: Service) -> None:
 
 
 @pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf"), True, "0.1", None])
-def test_a_share_that_cannot_be_meant_is_refused(kb: Service, value: object) -> None:
+def test_an_invalid_share_is_refused(kb: Service, value: object) -> None:
     with pytest.raises(ValidationError, match="keyword_boost"):
         kb.search("kettle", dataset_id="d", keyword_boost=value)
 

@@ -99,7 +99,11 @@ TAKES_TEXT: dict[str, Callable[[Dataset, Any], object]] = {
     "summary": lambda docs, x: docs.put_dataset_layer(
         "L0", "text", summaries=[DocumentSummary(name="a.md", abstract=x)]
     ),
-    "metadata value": lambda docs, x: docs.put("b.md", "text", {"key": x}),
+    "sync_root": lambda docs, x: NewDocument(
+        name="b.md",
+        content="text",
+        sync_root=0 if x is None else x,  # type: ignore[arg-type]
+    ),
     "parser_sig": lambda docs, x: NewDocument(name="b.md", content="text", parser_sig=x),
     "language": lambda docs, x: docs.service.configure_dataset("d", language=x),
     "query": lambda docs, x: docs.search(x),
@@ -133,9 +137,14 @@ def test_a_text_is_text_everywhere(kb: Service, argument: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "metadata", [3, "title", ["title"], {1: "x"}, {SURROGATE: "x"}, {b"k": "x"}], ids=repr
+    "metadata",
+    [
+        *(3, "title", ["title"], {1: "x"}, {SURROGATE: "x"}, {b"k": "x"}),
+        *({"k": None}, {"k": b"x"}, {"k": SURROGATE}),
+    ],
+    ids=repr,
 )
-def test_metadata_maps_text_to_text(kb: Service, metadata: Any) -> None:
+def test_metadata_maps_text_to_values(kb: Service, metadata: Any) -> None:
     with pytest.raises(ValidationError, match="metadata"):
         docs(kb).put("b.md", "text", metadata)
 
@@ -155,9 +164,10 @@ def test_metadata_maps_text_to_text(kb: Service, metadata: Any) -> None:
         {"min_scores": {"bm26": 0.5}},
         {"min_scores": [0.5]},
         {"fresh_only": "no"},
-        {"where": {"kind": 3}},
+        {"where": {"kind": None}},
         {"where": {"kind": [None]}},
-        {"where": {"kind": {"$ne": "x"}}},
+        {"where": {"kind": {"$is": "x"}}},
+        {"where": {"doc_name": 3}},
         {"where": {3: "x"}},
         {"where": {SURROGATE: "x"}},
         {"where": {"doc_prefix": [SURROGATE]}},
@@ -169,7 +179,7 @@ def test_metadata_maps_text_to_text(kb: Service, metadata: Any) -> None:
     ids=lambda fields: repr(fields)[:40].encode("ascii", "replace").decode(),
 )
 @pytest.mark.parametrize("query", ["zebra", Query(text="zebra")], ids=["text", "Query"])
-def test_a_field_that_cannot_be_meant_is_refused(kb: Service, query: Any, fields: Any) -> None:
+def test_an_invalid_field_is_refused(kb: Service, query: Any, fields: Any) -> None:
     with pytest.raises(ValidationError):
         docs(kb).search(query, **fields)
     with pytest.raises(ValidationError):

@@ -112,7 +112,7 @@ def test_a_lost_clock_is_damage_to_writers_too(path: Path) -> None:
 def test_what_is_no_database_is_told_apart_from_damage(tmp_path: Path) -> None:
     path = tmp_path / "notes.md"
     path.write_text("# Notes\n" * 100)
-    with pytest.raises(CorruptStoreError, match=r"no SQLite database.*check the path"):
+    with pytest.raises(CorruptStoreError, match=r"not an SQLite database.*check the path"):
         triptych.open(path, embedder="hash")
     assert path.read_text() == "# Notes\n" * 100
 
@@ -122,7 +122,7 @@ def test_what_is_no_database_is_told_apart_from_damage(tmp_path: Path) -> None:
     [b"{}", b"[]", b"3", b'{"version": 1, "dataset": "d"}', b"\xff"],
     ids=["empty", "list", "number", "lacking", "bytes"],
 )
-def test_a_manifest_that_says_nonsense_is_made_anew(path: Path, body: bytes) -> None:
+def test_a_manifest_that_says_nonsense_is_made_again(path: Path, body: bytes) -> None:
     with triptych.open(path, embedder="hash") as kb:
         kb.put_documents("d", {f"short{i}": f"owl {i}" for i in range(250)})
         kb.search("owl", dataset_id="d")
@@ -132,7 +132,7 @@ def test_a_manifest_that_says_nonsense_is_made_anew(path: Path, body: bytes) -> 
         assert kb.search("number7", dataset_id="d").hits[0].doc_name == "doc7"
 
 
-def test_a_store_whose_file_is_gone_is_not_made_anew_behind_its_back(path: Path) -> None:
+def test_a_store_whose_file_is_gone_is_not_made_again_behind_its_back(path: Path) -> None:
     together = threading.Barrier(4)
 
     def read(kb: Service) -> None:

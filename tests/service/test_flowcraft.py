@@ -240,7 +240,7 @@ def test_zero_values_are_refused_by_name(kb: Service) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"top_k": 0}, "top_k must lie between 1 and"),
         ({"mode": ""}, "there is no mode ''"),
-        ({"layer": ""}, "'' is no layer"),
+        ({"layer": ""}, "'' is not a layer"),
         ({"text": ""}, "the query is empty"),
         ({"dataset_id": ""}, "name a dataset_id"),
     ]

@@ -253,7 +253,7 @@ def hits(kb: Service, mark: str) -> list[Any]:
 
 
 def check_document(kb: Service, key: Key, edition: int, *, fresh: bool) -> None:
-    """Its chunk set is whole: of this edition, or of one before and told stale, or missing."""
+    """Its chunk set is whole: of this edition, or of one before and marked stale, or missing."""
     chunks = list(kb.chunks.iter_chunks(*key))
     held = {
         made

@@ -75,6 +75,11 @@ class Shell:
     def __call__(self, *arguments: str, stdin: bytes | None = None) -> Ran:
         return ran(arguments, stdin=stdin)
 
+    @property
+    def store(self) -> Path:
+        """The store that commands use: the user's own."""
+        return self.directory / ".data" / "triptych" / "kb.db"
+
     def write(self, name: str, content: str | bytes) -> Path:
         path = self.directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -83,9 +88,11 @@ class Shell:
 
 
 def fresh_shell(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """A prompt in ``directory`` with the hashing embedder and no other setting."""
+    """A prompt in ``directory`` with the hashing embedder, no other setting and no store yet."""
     for variable in [name for name in os.environ if name.startswith("TRIPTYCH_")]:
         monkeypatch.delenv(variable)
     monkeypatch.setenv("TRIPTYCH_EMBEDDER", "hash")
+    monkeypatch.setenv("XDG_DATA_HOME", str(directory / ".data"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(directory / ".config"))
     monkeypatch.chdir(directory)
     return Shell(directory)

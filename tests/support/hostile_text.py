@@ -36,8 +36,10 @@ from triptych.layers.outline import read_outline
 from triptych.layers.sentences import clip
 from triptych.parsing import front_matter
 from triptych.parsing.builder import drop_contents_lines, fit, markdown_safe
-from triptych.parsing.decoding import decode_text
+from triptych.parsing.decoder import decode_text
 from triptych.parsing.limits import ParseLimits
+from triptych.records import Query
+from triptych.search.syntax import TextConditions, parse_query
 from triptych.testing.fakes import fenced_text
 from triptych.text.analyzer import get_analyzer
 from triptych.text.sentences import split_sentences
@@ -121,6 +123,16 @@ def _judged(text: str) -> object:
     ]
 
 
+def _parsed(text: str) -> object:
+    with suppress(TriptychError):
+        return parse_query(Query(text=text))
+    return None
+
+
+_CONDITIONS = (
+    *(TextConditions(phrases=(each,)) for each in ("a a", "a - a", "a -- *", "model ignore")),
+    *(TextConditions(prefixes=(each,)) for each in ("aa", "model", "中。")),
+)
 _ANALYZER = get_analyzer("english")
 _SENTENCES = SentenceWindowChunker()
 _MARKDOWN_SENTENCES = SentenceWindowChunker(markdown=True)
@@ -162,6 +174,8 @@ CALLS: Mapping[str, Callable[[str], object]] = {
         decode_text(text.encode(), "a.py"),
         decode_text(text.encode(), "a.html"),
     ],
+    "search.syntax": _parsed,
+    "search.conditions": lambda text: [each.admits(text) for each in _CONDITIONS],
     "testing.fenced_text": lambda text: fenced_text([Message(role="user", content=text)]),
     "cli.visible": visible,
     "embedders.hash": lambda text: HashEmbedder().embed([text], kind="document"),

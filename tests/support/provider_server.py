@@ -70,7 +70,7 @@ class ProviderServer(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away is no fault of the server."""
+        """A client that goes away is not a fault of the server."""
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -20,7 +20,7 @@ __all__ = ["Desk", "TextFiles", "contents", "desk", "state_of", "until"]
 
 
 class TextFiles(FileParsers):
-    """Text alone, so that all else is passed over."""
+    """Text alone, so that all else is skipped."""
 
     def __init__(self) -> None:
         super().__init__([MarkdownParser(), RestructuredTextParser()], fallback=TextParser())
@@ -55,11 +55,12 @@ class Desk:
         state: str | None = "state",
         **arguments: Any,
     ) -> DirectorySync:
+        """A sync that deletes whatever is gone, unless ``options`` say otherwise."""
         root = SyncRoot(path=path or self.root, dataset_id="d", key=key, prefix=prefix)
         return DirectorySync(
             self.kb,
             [root],
-            SyncOptions(**(options or {})),
+            SyncOptions(**{"delete_most": True, **(options or {})}),
             parser=TextFiles() if parser is None else parser,
             state=self.path / state if state else None,
             **arguments,

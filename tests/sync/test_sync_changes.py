@@ -93,7 +93,7 @@ def covering(sync: DirectorySync, paths: list[str]) -> RebuildScope | None:
 )
 @example([("write", "f.md/a.md", "one")], [[("write", "a.md", "two"), ("move", "a.md", "f.md")]])
 @example([("write", "d/a.md", "one")], [[("move", "d", "g"), ("write", "d/b.md", "two")]])
-def test_rebuilding_what_is_told_makes_the_store_as_the_folder_is(
+def test_rebuilding_what_is_reported_makes_the_store_as_the_folder_is(
     before: list[tuple[str, ...]], windows: list[list[tuple[str, ...]]]
 ) -> None:
     with fresh_desk() as desk:
@@ -137,7 +137,7 @@ def named(desk: Desk, sync: DirectorySync, *names: str) -> list[tuple[str, str]]
 WHOLE = [("bulk", "")]
 
 
-def test_as_many_documents_as_a_scope_can_name_are_told_one_by_one(desk: Desk) -> None:
+def test_as_many_documents_as_a_scope_can_name_are_reported_one_by_one(desk: Desk) -> None:
     names = [f"{number}.md" for number in range(RebuildScope.MAX_DOC_NAMES + 1)]
     for name in names:
         desk.write(name, "text")
@@ -207,7 +207,7 @@ def test_a_folder_that_went_while_it_was_being_read_means_the_dataset(
 
 
 @pytest.mark.parametrize("name", ["\udcff.md", "\udcff"])
-def test_what_no_document_can_be_called_is_told_of_all_the_same(desk: Desk, name: str) -> None:
+def test_what_no_document_can_be_called_is_reported_of_all_the_same(desk: Desk, name: str) -> None:
     sync = desk.syncing()
     assert sync.changes([str(desk.root / name)]) in (
         [],

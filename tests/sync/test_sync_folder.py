@@ -28,7 +28,6 @@ from triptych.errors import (
 from triptych.parsing import ParsedFile
 from triptych.records import NewDocument, RebuildScope
 from triptych.sync import (
-    MARK,
     DirectorySync,
     MetadataFunction,
     SourceFile,
@@ -79,13 +78,14 @@ def test_files_become_documents_with_their_metadata(desk: Desk) -> None:
     }
     start = desk.kb.get_document("d", "guide/start.md")
     assert start.content.startswith("---\ntitle: Start\n")
-    assert start.metadata == {"title": "Start", "category": "manual", MARK: "root"}
+    assert start.metadata == {"title": "Start", "category": "manual"}
+    assert start.system.sync_root == "root"
     todo = desk.kb.get_document("d", "tasks/todo.txt")
     assert todo.content == "买牛奶，还要面包。"
     assert desk.kb.search("how to", dataset_id="d", mode="bm25").hits[0].doc_name == start.name
 
 
-def test_a_function_adds_metadata_and_its_version_asks_it_anew(desk: Desk) -> None:
+def test_a_function_adds_metadata_and_its_version_asks_it_again(desk: Desk) -> None:
     desk.write("a.md", "---\nlang: en\n---\ntext")
 
     def describe(file: SourceFile) -> dict[str, str]:
@@ -93,7 +93,7 @@ def test_a_function_adds_metadata_and_its_version_asks_it_anew(desk: Desk) -> No
 
     desk.syncing(metadata=describe).sync()
     stored = desk.kb.get_document("d", "a.md").metadata
-    assert (stored["lang"], stored["file"], stored[MARK]) == ("de", "a.md", "root")
+    assert (stored["lang"], stored["file"]) == ("de", "a.md")
     other = desk.syncing(metadata=lambda file: {"lang": "fr"}, metadata_sig="2")
     assert other.sync().updated == 1
     assert desk.kb.get_document("d", "a.md").metadata["lang"] == "fr"
@@ -314,7 +314,7 @@ def test_two_roots_do_not_take_each_others_documents(desk: Desk) -> None:
     desk.sync()
     second = desk.syncing(key="other", path=other)
     assert isinstance(second.sync().failed[0].error, ConflictError)
-    assert desk.kb.get_document("d", "LICENSE.md").metadata[MARK] == "root"
+    assert desk.kb.get_document("d", "LICENSE.md").system.sync_root == "root"
     prefixed = desk.syncing(key="other", path=other, prefix="other/")
     assert prefixed.sync().added == 1
     assert desk.names == ["LICENSE.md", "other/LICENSE.md"]
@@ -374,7 +374,7 @@ def test_a_failing_file_stops_no_other_and_its_last_good_version_serves(desk: De
     assert desk.text("a.md") == "repaired\nv1\n"
 
 
-def test_another_parser_parses_anew(desk: Desk) -> None:
+def test_another_parser_parses_again(desk: Desk) -> None:
     desk.write("a.md", "text")
     desk.syncing(parser=PickyParser(1)).sync()
     assert desk.syncing(parser=PickyParser(2)).sync().updated == 1
@@ -442,7 +442,7 @@ def test_what_is_ignored_or_binary_or_too_large_now_is_deleted(desk: Desk) -> No
     assert desk.names == ["stays.md"]
 
 
-def test_names_that_no_document_can_have_are_told(desk: Desk) -> None:
+def test_names_that_no_document_can_have_are_reported(desk: Desk) -> None:
     try:
         os.close(os.open(os.fsencode(desk.root) + b"/\xff.md", os.O_CREAT | os.O_WRONLY))
     except OSError:
@@ -599,7 +599,7 @@ def test_the_last_good_version_of_a_file_that_fails_is_derived_if_it_was_not(des
     )
     file.write_text("FAIL")
     (behind,) = desk.kb.health().problems
-    assert "1 of 1 documents stale" in behind.detail
+    assert "1 of 1 document stale" in behind.detail
     plan = desk.syncing(parser=PickyParser()).plan()
     report = desk.syncing(parser=PickyParser()).sync()
     assert plan.repaired == ("a.md",)
@@ -612,14 +612,17 @@ def test_the_last_good_version_of_a_file_that_fails_is_derived_if_it_was_not(des
     assert (again.repaired, again.embedded, len(again.failed)) == (0, 0, 1)
 
 
-def test_a_put_without_metadata_leaves_a_document_with_its_folder(desk: Desk) -> None:
+def test_a_put_leaves_a_document_with_its_folder_unless_it_says_otherwise(desk: Desk) -> None:
     desk.write("a.md", "# A\n")
     desk.sync()
     desk.kb.put_document("d", "a.md", "by hand")
     assert desk.sync().updated == 1
     assert desk.text("a.md") == "# A\n"
     assert desk.kb.get_document("d", "a.md", 2).content == "by hand"
-    desk.kb.put_document("d", "a.md", "taken away", {})
+    desk.kb.put_document("d", "a.md", "by hand again", {"triptych.sync_root": ""})
+    assert desk.sync().updated == 1
+    assert (desk.text("a.md"), desk.kb.get_document("d", "a.md").metadata) == ("# A\n", {})
+    desk.kb.put_documents("d", [NewDocument(name="a.md", content="taken away", sync_root="")])
     (failure,) = desk.sync().failed
     assert isinstance(failure.error, ConflictError)
     assert desk.text("a.md") == "taken away"

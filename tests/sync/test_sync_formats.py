@@ -53,7 +53,7 @@ def test_hits_lead_back_to_the_place_in_the_file(shell: Shell) -> None:
     assert shell("search", "茶壶", "--json").json["hits"][0]["name"] == "old.txt"
 
 
-def test_an_unchanged_folder_is_not_parsed_again_and_a_mended_file_is(shell: Shell) -> None:
+def test_an_unchanged_folder_is_not_parsed_again_and_a_repaired_file_is(shell: Shell) -> None:
     shell("sync", "docs")
     again = shell("sync", "docs", "--json").json["counts"]
     assert (again["unchanged"], again["added"], again["failed"], again["embedded"]) == (5, 0, 1, 0)

@@ -134,7 +134,7 @@ def test_the_commands_name_them_and_have_an_option(shell: Shell, command: str) -
     shell.write("docs/env/pyvenv.cfg", "home = /usr")
     ran = shell(command, "docs")
     assert (
-        "left out 2 folders: env/ (a virtual environment), node_modules/ (installed packages); "
+        "skipped 2 folders: env/ (a virtual environment), node_modules/ (installed packages); "
         "--all-folders takes them" in ran.err
     )
     assert [row[0] for row in shell("list").rows] == ["own.md"]

@@ -21,7 +21,6 @@ import triptych
 from support.sync_child import PickyParser, sync_for_ever
 from support.sync_folder import Desk, state_of
 from triptych.records import RebuildScope
-from triptych.sync import MARK
 from triptych.testing.fakes import FakeEmbedder
 
 pytestmark = pytest.mark.process
@@ -224,7 +223,7 @@ class FolderMachine(RuleBasedStateMachine):
                 assert (again.added, again.updated, again.repaired, again.deleted) == (0, 0, 0, ())
                 assert kb.options.embedder.calls == calls  # type: ignore[union-attr]  # as above
                 assert all(
-                    name == "mine.md" or kb.get_document("d", name).metadata[MARK] == "root"
+                    name == "mine.md" or kb.get_document("d", name).system.sync_root == "root"
                     for name in after
                 )
                 assert kb.health().problems == ()

@@ -18,6 +18,7 @@ import pytest
 
 import triptych
 from support.sync_folder import Desk, contents, desk as made_desk, until
+from support.watch_process import watch_command
 from triptych.contracts import EventNotifier
 from triptych.errors import NotAvailableError, ProviderError, ValidationError
 from triptych.events import EventReloader, RebuildRecord, ReloaderOptions
@@ -173,7 +174,7 @@ def test_a_git_checkout_arrives(desk: Desk) -> None:
             until(lambda files=files: contents(desk.kb) == files)  # type: ignore[misc]  # bound now
 
 
-def test_an_embedder_out_of_reach_is_told_and_tried_again(desk: Desk, kind: str) -> None:
+def test_an_embedder_out_of_reach_is_reported_and_tried_again(desk: Desk, kind: str) -> None:
     desk.write("a.md", "# A\n\nalpha\n")
     with watched(desk, kind) as records:
         first = desk.embedder.calls + 1
@@ -244,7 +245,7 @@ def test_a_closed_notifier_ends(desk: Desk, kind: str, when: str) -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), "1", True])
-def test_a_period_that_is_none_is_refused(desk: Desk, seconds: float) -> None:
+def test_an_invalid_period_is_refused(desk: Desk, seconds: float) -> None:
     with pytest.raises(ValidationError):
         PollingNotifier(desk.syncing(), every=seconds)
     with pytest.raises(ValidationError):
@@ -257,32 +258,12 @@ def test_without_watchfiles_the_extra_is_named(desk: Desk, monkeypatch: pytest.M
         WatchfilesNotifier(desk.syncing())
 
 
-@contextmanager
-def watch_command(
-    folder: Path, *arguments: str, **settings: str
-) -> Iterator[subprocess.Popen[str]]:
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("TRIPTYCH_")}
-    path = os.pathsep.join(filter(None, sys.path))
-    with subprocess.Popen(
-        [sys.executable, "-m", "triptych_adapters.cli", "watch", ".", *arguments],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**environment, "PYTHONPATH": path, **settings},
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has other signals")
 def test_the_command_watches_until_it_is_told_to_stop(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "a.md").write_text("# A\n\nalpha\n")
     # A store inside of what is watched, whose own writes must start nothing.
-    with watch_command(tmp_path, "--json", "--embedder", "hash") as process:
+    with watch_command(tmp_path, ".", "--json", "--embedder", "hash") as process:
         assert process.stdout is not None
         first = json.loads(process.stdout.readline())
         assert (first["command"], first["counts"]["rebuilt"]) == ("watch", 1)
@@ -303,7 +284,7 @@ def test_the_command_does_not_wait_for_a_model_that_does_not_answer(tmp_path: Pa
     with socket.create_server(("127.0.0.1", 0)) as server:
         host = f"http://127.0.0.1:{server.getsockname()[1]}"
         with watch_command(
-            tmp_path, "--embedder", "ollama:none", OLLAMA_HOST=host, NO_PROXY="127.0.0.1"
+            tmp_path, ".", "--embedder", "ollama:none", OLLAMA_HOST=host, NO_PROXY="127.0.0.1"
         ) as process:
             asked, _ = server.accept()
             process.send_signal(signal.SIGTERM)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from rank_bm25 import BM25Okapi  # type: ignore[import-untyped]  # it has no stubs
 
+from triptych.errors import ValidationError
 from triptych.text import (
     CJKTokenizer,
     SimpleTokenizer,
@@ -206,6 +207,6 @@ def test_a_text_without_a_tokenizer_is_refused() -> None:
 def test_documents_that_a_collection_cannot_hold_do_not_leave_it() -> None:
     stats = corpus_stats(DOCUMENTS)
     for gone in ([["unseen"]], [*DOCUMENTS, ["dog"]], [["dog"] * 100]):
-        with pytest.raises(ValueError, match="does not hold"):
+        with pytest.raises(ValidationError, match="does not hold"):
             stats.without_documents(gone)
     assert stats == corpus_stats(DOCUMENTS)

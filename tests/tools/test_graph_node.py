@@ -127,14 +127,12 @@ def test_the_state_cannot_choose_a_dataset_that_the_node_does_not_have(service: 
         ({"query": "tea", "dataset_id": ["a", 7]}, r"state\['dataset_id'\]"),
     ],
 )
-def test_a_state_that_cannot_be_meant_is_refused_by_name(
-    service: Service, state: Any, said: str
-) -> None:
+def test_an_invalid_state_is_refused_by_name(service: Service, state: Any, said: str) -> None:
     with pytest.raises(ValidationError, match=said):
         knowledge_node(service)(state)
 
 
-def test_arguments_that_cannot_be_meant_are_refused_by_name(service: Service) -> None:
+def test_invalid_arguments_are_refused_by_name(service: Service) -> None:
     for ids in (7, [""]):
         with pytest.raises(ValidationError, match="dataset_ids"):
             knowledge_node(service, dataset_ids=ids)  # type: ignore[arg-type]  # that is the point
@@ -377,7 +375,7 @@ def test_in_vector_mode_hits_come_by_score() -> None:
     assert len(scores) == 4
 
 
-def test_a_mode_that_cannot_be_served_is_told_for_each_dataset(service: Service) -> None:
+def test_a_mode_that_cannot_be_served_is_reported_for_each_dataset(service: Service) -> None:
     state = knowledge_node(service, mode="vector")({"query": "tea"})
     assert state["hits"] == []
     assert all(NotAvailableError.__name__ in warning for warning in state["warnings"])

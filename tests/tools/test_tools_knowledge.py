@@ -273,7 +273,7 @@ def test_a_put_that_was_overtaken_starts_from_what_is_there_now(service: Service
     assert said["error"]["type"] == "ConflictError"
 
 
-def test_a_conflict_that_trying_again_cannot_mend_is_told_at_once(service: Service) -> None:
+def test_a_conflict_that_trying_again_cannot_repair_is_reported_at_once(service: Service) -> None:
     conflict = ConflictError("chunked under another configuration: rebuild it first")
     failing = Failing(service, {"put_document": conflict})
     counted: Any = failing
@@ -281,13 +281,13 @@ def test_a_conflict_that_trying_again_cannot_mend_is_told_at_once(service: Servi
     assert failing.counts["put_document"] == 1
 
 
-def test_a_put_that_cannot_be_meant_is_an_answer(service: Service) -> None:
+def test_an_invalid_put_is_an_answer(service: Service) -> None:
     assert "slash" in put(service, name="a/", content="One.")["error"]["message"]
     assert "'content' is missing" in put(service, name="a")["error"]["message"]
     assert put(service, name="\0", content="One.")["error"]["type"] == "ValidationError"
 
 
-def test_a_document_that_is_stored_without_vectors_is_told() -> None:
+def test_a_document_that_is_stored_without_vectors_is_reported() -> None:
     with opened(FakeEmbedder(failures={1: ProviderError("down")})) as service:
         said = put(service, name="a.md", content="One.")["error"]
         assert said["type"] == "DerivationError"

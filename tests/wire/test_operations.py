@@ -12,10 +12,13 @@ import attrs
 import pytest
 
 import triptych
+from support.cli_run import fresh_shell
 from triptych import NotFoundError, Query, Service, ValidationError
-from triptych.records.serialization import to_dict
+from triptych.records import Candidate, ResolvedQuery
+from triptych_adapters.graph import knowledge_node
 from triptych_adapters.tools import context_tool, knowledge_tools
 from triptych_adapters.wire.arguments import check_schema
+from triptych_adapters.wire.errors import Exit
 from triptych_adapters.wire.operations import ARGUMENTS, OPERATIONS, QUERY, Effect
 from triptych_adapters.wire.schema import to_json
 from triptych_backends.embedders import HashEmbedder
@@ -26,6 +29,7 @@ OF_THE_OBJECT = {"close", "dataset"}
 FOR_PYTHON = {
     "context": {"counter", "layer", "top_k"},
     "doctor": {"progress"},
+    "embed_pending": {"progress"},
     "put_documents": {"progress"},
     "rebuild": {"progress", "scope"},
     "search_documents": {"layer"},
@@ -85,6 +89,11 @@ CALLS: list[tuple[str, dict[str, Any], Callable[[Any], bool]]] = [
         },
         lambda it: (it["counts"]["added"], it["counts"]["updated"]) == (1, 1),
     ),
+    (
+        "embed_pending",
+        {"dataset_id": "d", "doc_names": ["b.md"]},
+        lambda it: it["counts"]["pending"] == 0,
+    ),
     ("get_document", {"dataset_id": "d", "name": "b.md"}, lambda it: it["content"][:5] == "Water"),
     ("list_documents", {"dataset_id": "d", "limit": 1}, lambda it: it[0]["name"] == "b.md"),
     ("list_datasets", {}, lambda it: it == ["d"]),
@@ -113,7 +122,7 @@ CALLS: list[tuple[str, dict[str, Any], Callable[[Any], bool]]] = [
     (
         "context",
         {"query": "tea", "token_budget": 200, "dataset_id": "d", "layers": ["L2"]},
-        lambda it: it["pieces"][0]["text"] == "Tea.",
+        lambda it: it["pieces"][0]["citation"]["text"] == "Tea.",
     ),
     (
         "put_document_layer",
@@ -166,8 +175,11 @@ def test_every_operation_runs_on_json_and_what_reads_changes_nothing(tmp_path: P
             if OPERATIONS[name].effect is Effect.READS:
                 assert state() == before, name
         service.put_document("d", "c.md", "Coffee is black.")
-        (piece,) = service.context("coffee", 200, dataset_id="d").pieces
-        citation = {"citation": json.loads(json.dumps(to_dict(piece.citation)))}
+        asked = {"query": "coffee", "token_budget": 200, "dataset_id": "d", "format": "json"}
+        answer = OPERATIONS["context"].call(service, asked)
+        rendered = json.loads(answer["text"])["pieces"]
+        assert rendered == answer["pieces"]
+        citation = {"citation": answer["pieces"][0]["citation"]}
         assert OPERATIONS["verify"].call(service, citation)["status"] == "fresh"
     assert {name for name, *_ in CALLS} == set(OPERATIONS) - {"verify"}
 
@@ -177,6 +189,35 @@ def test_what_destroys_says_so() -> None:
     assert named == {"delete_document", "delete_dataset", "recreate", "purge"}
 
 
+def test_the_command_line_runs_operations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It creates what an operation creates, and shows what it answers."""
+    shell = fresh_shell(tmp_path, monkeypatch)
+    assert {each.name for each in OPERATIONS.values() if each.creates} == {
+        *("put_document", "put_documents", "create_dataset")
+    }
+    assert shell("list", "--json").code == Exit.NOT_FOUND
+    assert not (tmp_path / "kb.db").exists()
+    assert shell("create", "d", "--json").json["created"] is True
+    with triptych.open(tmp_path / "kb.db", embedder=HashEmbedder()) as service:
+        service.put_documents("d", {"a.md": "tea", "b.md": "milk"})
+        service.put_document("d", "a.md", "hot tea")
+        of = {"dataset_id": "d", "name": "a.md"}
+        answers = {
+            ("history", "a.md", "-d", "d"): ("versions", OPERATIONS["history"].call(service, of)),
+            ("diff", "a.md", "1", "-d", "d"): (
+                "diff",
+                OPERATIONS["diff"].call(service, {**of, "old": 1}),
+            ),
+            ("list", "-d", "d"): (
+                "documents",
+                OPERATIONS["list_documents"].call(service, {"dataset_id": "d"}),
+            ),
+            ("list", "--datasets"): ("datasets", OPERATIONS["list_datasets"].call(service, {})),
+        }
+    for command, (field, answer) in answers.items():
+        assert shell(*command, "--json").json[field] == answer
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
@@ -184,8 +225,8 @@ def test_what_destroys_says_so() -> None:
         ("get_document", {"dataset_id": "d", "name": "a", "colour": 1}, "no argument"),
         (
             "search",
-            {"query": "x", "where": {"lang": [1]}},
-            r"\['lang'\] must be a string or a list, not \[1\]",
+            {"query": "x", "dataset_id": "d", "where": {"lang": [None]}},
+            r"where\['lang'\] is None",
         ),
         ("context", {"query": "x", "token_budget": 5, "layers": ["L7"]}, r"'layers'\[0\] must be"),
         (
@@ -200,8 +241,8 @@ def test_what_destroys_says_so() -> None:
         ),
         (
             "put_document",
-            {"dataset_id": "d", "name": "a", "content": "b", "metadata": {"k": 1}},
-            r"'metadata'\['k'\] must be a string, not 1",
+            {"dataset_id": "d", "name": "a", "content": "b", "metadata": {"k": None}},
+            r"'metadata'\['k'\] must be a string or .* not null",
         ),
     ],
 )
@@ -232,4 +273,39 @@ def test_tools_take_the_types_of_their_arguments_from_the_operations() -> None:
         for argument, schema in tool.parameters["properties"].items():
             if argument != "cursor":
                 shared = {key: known[argument].get(key) for key in ("type", "enum")}
-                assert {key: schema.get(key) for key in shared} == shared
+                assert {key: schema.get(key) for key in shared if shared[key]} == {
+                    key: value for key, value in shared.items() if value
+                }
+
+
+@attrs.frozen
+class Pinned:
+    """A lane of one's own: one document, whatever is asked."""
+
+    doc_name: str
+    name: str = "pinned"
+
+    def recall(self, query: ResolvedQuery) -> list[Candidate]:
+        return [
+            Candidate(dataset_id=dataset, doc_name=self.doc_name, index=0, score=1.0)
+            for dataset in query.dataset_ids
+        ]
+
+
+def test_a_lane_of_ones_own_is_a_mode_of_operations_tools_and_nodes() -> None:
+    with triptych.open("memory://", embedder=None, retrievers=[Pinned("b.md")]) as service:
+        service.put_documents("d", {"a.md": "tea", "b.md": "water"})
+        asked = {"query": "tea", "dataset_id": "d", "mode": "pinned"}
+        search, _ = knowledge_tools(service)
+        found = (
+            OPERATIONS["search"].call(service, asked)["hits"],
+            json.loads(search(**asked))["hits"],
+            knowledge_node(service, mode="pinned")({"query": "tea", "dataset_id": "d"})["hits"],
+        )
+        assert [[hit["name"] for hit in hits] for hits in found] == [["b.md"]] * 3
+        assert search.parameters["properties"]["mode"]["enum"] == [
+            *("bm25", "vector", "hybrid"),
+            "pinned",
+        ]
+        with pytest.raises(ValidationError, match="'hybrid', 'pinned'"):
+            OPERATIONS["search"].call(service, {**asked, "mode": "best"})

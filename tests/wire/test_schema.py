@@ -30,11 +30,12 @@ DOCUMENT = records.SourceDocument(
     dataset_id="d",
     name="a",
     content="text",
-    metadata={"lang": "en", "triptych.root": "x"},
+    metadata={"lang": "en", "triptych.root": "the user's"},
     version=3,
     updated_at=NOW,
     original_sha256="0" * 64,
     parser_sig="pdf/1",
+    system=records.SystemData(outline="{}", sync_root="notes-1"),
 )
 OBJECTS: Mapping[str, Any] = {
     "hit": records.Hit(
@@ -118,10 +119,13 @@ def test_every_view_is_of_a_record_that_there_is() -> None:
         assert (kind.__module__, kind.__qualname__) == (module, name)
 
 
-def test_documents_show_no_reserved_metadata_and_provenance_only_where_there_is_some() -> None:
-    assert to_json(DOCUMENT)["metadata"] == {"lang": "en"}
-    plain = to_json(attrs.evolve(DOCUMENT, original_sha256="", parser_sig=""))
-    assert not {"original_sha256", "parser_sig"} & set(plain)
+def test_documents_show_all_metadata_and_provenance_only_where_there_is_some() -> None:
+    shown = to_json(DOCUMENT)
+    assert shown["metadata"] == DOCUMENT.metadata
+    assert shown["sync_root"] == "notes-1"
+    assert not {"system", "outline"} & set(shown)
+    plain = attrs.evolve(DOCUMENT, original_sha256="", parser_sig="", system=records.SystemData())
+    assert not {"original_sha256", "parser_sig", "sync_root"} & set(to_json(plain))
 
 
 def test_a_record_without_a_view_is_shown_by_its_fields() -> None:
@@ -166,7 +170,7 @@ def test_answers_of_a_service_have_forms() -> None:
         result = to_json(service.search("tea", dataset_id="d"))
         assert [hit["name"] for hit in result["hits"]] == ["a.md"]
         pack = to_json(service.context("tea", 500, dataset_id="d"))
-        assert pack["pieces"][0]["document"] == "a.md"
+        assert pack["pieces"][0]["citation"]["doc_name"] == "a.md"
         health = to_json(service.health())
         assert health["ok"] is True
         assert {check["status"] for check in health["checks"]} == {"ok"}

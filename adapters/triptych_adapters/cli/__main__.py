@@ -1,6 +1,6 @@
 """``python -m triptych_adapters.cli``: the command, where its script is not on the path."""
 
-from triptych_adapters.cli.app import main
+from triptych_adapters.cli import main
 
 if __name__ == "__main__":
     main()

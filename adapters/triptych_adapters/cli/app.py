@@ -6,24 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from triptych_adapters.cli import (
-    context,
-    doctor,
-    evaluate,
-    history,
-    layers,
-    maintain,
-    put,
-    read,
-    search,
-    status,
-    sync,
-    watch,
-)
+from triptych_adapters.cli.commands import LazyGroup
 from triptych_adapters.cli.exits import describe
 from triptych_adapters.cli.session import GLOBAL_OPTIONS, Globals, examples, prose, take_options
 
-__all__ = ["app", "main"]
+__all__ = ["app"]
 
 SETTINGS = """Settings come from options, then TRIPTYCH_* variables (TRIPTYCH_URL,
 TRIPTYCH_EMBEDDER, …), then the nearest triptych.toml. `triptych status` shows each with its
@@ -33,27 +20,12 @@ START = examples("triptych put docs/", "triptych search how do I start", "tripty
 
 app = typer.Typer(
     name="triptych",
+    cls=LazyGroup,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-for _module in (
-    put,
-    sync,
-    watch,
-    search,
-    context,
-    read,
-    history,
-    layers,
-    maintain,
-    status,
-    doctor,
-    evaluate,
-):
-    _module.register(app)
 
 
 def _version(value: bool) -> None:
@@ -81,8 +53,3 @@ take_options(_root, {"version": (_VERSION, False), **GLOBAL_OPTIONS})
 app.callback(
     epilog="\n\n".join([START, describe(), prose(SETTINGS)]), help=prose(_root.__doc__ or "")
 )(_root)
-
-
-def main() -> None:
-    """Run the command line of this process."""
-    app(prog_name="triptych")

@@ -9,7 +9,6 @@ import typer
 
 from triptych_adapters.cli.query_options import (
     Dataset,
-    Everywhere,
     FreshOnly,
     LayerChoice,
     ModeOption,
@@ -26,7 +25,6 @@ class FormatChoice(StrEnum):
     TEXT = "text"
     MARKDOWN = "markdown"
     XML = "xml"
-    JSON = "json"
 
 
 def register(app: typer.Typer) -> None:
@@ -36,8 +34,8 @@ def register(app: typer.Typer) -> None:
         "context",
         epilog=examples(
             "triptych context how do I start --budget 2000",
-            "triptych context retries --all --format xml > prompt.xml",
-            "triptych context auth --json | jq -r '.pieces\\[].document'",
+            "triptych context retries --format xml > prompt.xml",
+            "triptych context auth --json | jq -r '.pieces\\[].citation.doc_name'",
         ),
     )(context)
 
@@ -46,13 +44,12 @@ def context(
     session: Session,
     query: QueryArgument,
     budget: Annotated[
-        int, typer.Option("--budget", "-b", metavar="TOKENS", help="The most tokens to print.")
+        int, typer.Option("--budget", "-b", metavar="TOKENS", help="Maximum number of tokens.")
     ] = 2000,
     format: Annotated[
         FormatChoice, typer.Option("--format", "-f", help="How the pieces are written.")
     ] = FormatChoice.TEXT,
-    dataset: Dataset = "default",
-    everywhere: Everywhere = False,
+    dataset: Dataset = None,
     mode: ModeOption = None,
     layer: Annotated[
         list[LayerChoice] | None,
@@ -70,19 +67,19 @@ def context(
     Passages, abstracts and overviews are mixed, the best first and the second best last.
     Headers and citations count against the budget. Nothing found prints nothing of a document.
     """
+    from triptych._internal.plurals import counted
     from triptych_adapters.cli.output import visible
     from triptych_adapters.wire.schema import to_json
 
     asked = make_query(
         query,
         dataset=dataset,
-        everywhere=everywhere,
         mode=mode,
         where=where,
         fresh_only=fresh_only,
     )
     layers = [str(each) for each in layer or LayerChoice]
-    with session.service() as service:
+    with session.service(dataset=asked.dataset_id, tells=True) as service:
         pack = service.context(asked, budget, format=str(format), layers=layers)
     output = session.output
     for warning in pack.warnings:
@@ -91,4 +88,5 @@ def context(
         output.emit(to_json(pack))
         return
     output.write(visible(pack.render()))
-    output.note(f"{len(pack.pieces)} pieces, {pack.tokens} of {budget} tokens ({pack.counter})")
+    pieces = counted(len(pack.pieces), "piece")
+    output.note(f"{pieces}, {pack.tokens} of {budget} tokens ({pack.counter})")

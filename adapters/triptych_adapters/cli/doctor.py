@@ -85,7 +85,7 @@ def _show(output: Output, report: DoctorReport, *, repair: bool) -> None:
 
 
 def _advice(finding: Finding, *, repair: bool) -> str:
-    if finding.mendable:
+    if finding.repairable:
         return f"{'not repaired' if repair else '--repair repairs it'}: {finding.repair}"
     return f"beyond repair: {finding.remedy}"
 

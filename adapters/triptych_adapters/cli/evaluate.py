@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triptych_adapters.cli.exits import Exit, exit_after
+from triptych_adapters.cli.plain_help import PlainGroup
 from triptych_adapters.cli.session import Session, command, examples
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from triptych.records import Failure
     from triptych.service import Service
 
-EVAL = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+EVAL = typer.Typer(cls=PlainGroup, no_args_is_help=True, rich_markup_mode="rich")
 _FAILURES_SHOWN = 5
 
 
@@ -29,13 +30,13 @@ class GranularityChoice(StrEnum):
     CHUNK = "chunk"
 
 
-Json = Annotated[
+Output = Annotated[
     Path | None,
     typer.Option(
-        "--json",
+        "--output",
+        "-o",
         metavar="FILE",
-        allow_dash=True,
-        help="Write everything here as JSON; - is standard output.",
+        help="Write everything here as JSON, for compare.",
         show_default=False,
     ),
 ]
@@ -53,7 +54,7 @@ Metrics = Annotated[
     typer.Option(
         "--metrics",
         metavar="NAMES",
-        help="The metrics to show, parted by commas, such as ndcg@10,mrr. Without it: the usual.",
+        help="Metrics to show, separated by commas, such as ndcg@10,mrr.",
         show_default=False,
     ),
 ]
@@ -65,10 +66,9 @@ def register(app: typer.Typer) -> None:
         EVAL,
         "retrieval",
         epilog=examples(
-            "triptych eval retrieval --beir scifact.zip --json before.json",
+            "triptych eval retrieval --beir scifact.zip --output before.json",
             "triptych eval retrieval --golden golden.yaml --granularity chunk --html report.html",
         ),
-        without=("as_json",),
     )(retrieval)
     command(
         EVAL,
@@ -77,7 +77,6 @@ def register(app: typer.Typer) -> None:
             "triptych eval compare before.json after.json",
             "triptych eval compare one.json one.json --modes bm25:hybrid --by-query ndcg@10",
         ),
-        without=("as_json",),
     )(compare)
     app.add_typer(EVAL, name="eval", help="Measure how well documents are found.")
 
@@ -120,7 +119,7 @@ def retrieval(
         typer.Option(
             "--modes",
             metavar="MODES",
-            help="bm25, vector, hybrid, parted by commas. Without it: all that can be served.",
+            help="bm25, vector, hybrid, separated by commas. Without it: all that can be served.",
             show_default=False,
         ),
     ] = None,
@@ -138,10 +137,10 @@ def retrieval(
         typer.Option("--budgets", metavar="TOKENS", help="For the share of evidence in chunks."),
     ] = "500,1000,2000,4000",
     least_grade: Annotated[
-        int, typer.Option("--least-grade", help="The grade from which something is relevant.")
+        int, typer.Option("--least-grade", help="Lowest grade that counts as relevant.")
     ] = 1,
     metrics: Metrics = None,
-    json: Json = None,
+    written: Output = None,
     html: Html = None,
     runs: Annotated[
         Path | None,
@@ -182,7 +181,7 @@ def retrieval(
     if granularity is GranularityChoice.CHUNK:
         known += [f"evidence@{each}" for each in tokens]
     wanted = chosen_metrics(metrics, known)
-    check_places(json, html)
+    check_places(written, html)
     if beir is not None:
         collection = read_beir(beir, split=split)
     else:
@@ -217,7 +216,7 @@ def retrieval(
         write_page(html, evaluation_html(found))
     if runs is not None:
         write_runs(runs, found, collection)
-    if not tell_json(session, json, evaluation_json(found)):
+    if not tell_json(session, written, evaluation_json(found)):
         show_evaluation(session, found, wanted)
     done = len(collection.queries)
     return exit_after([failure.error for failure in failed], done=done)
@@ -233,7 +232,7 @@ def compare(
         typer.Option(
             "--modes",
             metavar="MODES",
-            help="Parted by commas; bm25:hybrid compares one mode of A with another of B. "
+            help="Separated by commas; bm25:hybrid compares one mode of A with another of B. "
             "Without it: each mode that both have.",
             show_default=False,
         ),
@@ -247,7 +246,7 @@ def compare(
             show_default=False,
         ),
     ] = None,
-    json: Json = None,
+    written: Output = None,
     html: Html = None,
 ) -> None:
     """Compare two evaluations query by query, with a test of each difference.
@@ -263,7 +262,7 @@ def compare(
         write_page,
     )
 
-    check_places(json, html)
+    check_places(written, html)
     left, right = read_evaluation(a), read_evaluation(b)
     common = [name for name in left.metrics if name in right.metrics]
     chosen = chosen_metrics(metrics, common)
@@ -278,7 +277,7 @@ def compare(
         from triptych.evaluation.report import comparison_html
 
         write_page(html, comparison_html(found, name_a=a.name, name_b=b.name))
-    if not tell_json(session, json, comparison_json(found)):
+    if not tell_json(session, written, comparison_json(found)):
         show_comparison(session, found, by_query)
 
 
@@ -334,4 +333,6 @@ def _numbers(text: str, option: str) -> list[int]:
     try:
         return [int(each) for each in _names(text)]
     except ValueError:
-        raise ValidationError(f"{option} {text!r} is not whole numbers parted by commas") from None
+        raise ValidationError(
+            f"{option} {text!r} is not whole numbers separated by commas"
+        ) from None

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from triptych._internal.plurals import counted
 from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ def show_evaluation(session: Session, found: Evaluation, metrics: Sequence[str])
         rows.append((name, *(f"{e.mean:.4f} [{e.low:.4f}, {e.high:.4f}]" for e in estimates)))
     latencies = [result.latency for result in found.modes.values()]
     rows.append(("ms a search, p50 / p99", *(f"{e.p50:.1f} / {e.p99:.1f}" for e in latencies)))
-    title = f"{found.collection}: {len(found.query_ids):,} queries, by {found.granularity}"
+    queries = counted(len(found.query_ids), "query", "queries")
+    title = f"{found.collection}: {queries}, by {found.granularity}"
     output.table(("", *found.modes), rows, title=title)
 
 
@@ -109,15 +111,14 @@ def show_comparison(session: Session, found: Comparison, by_query: str | None) -
 
 
 def tell_json(session: Session, file: Path | None, value: dict[str, object]) -> bool:
-    """Write the JSON where it was asked for; whether stdout is taken by it."""
+    """Write the JSON into ``file``, and on stdout with ``--json``; whether stdout is taken."""
     import json
 
-    on_stdout = session.output.as_json or file == Path("-")
-    if file is not None and file != Path("-"):
+    if file is not None:
         write_page(file, json.dumps(value, ensure_ascii=False, indent=1) + "\n")
-    if on_stdout:
+    if session.output.as_json:
         session.output.emit(value)
-    return on_stdout
+    return session.output.as_json
 
 
 def write_runs(folder: Path, found: Evaluation, collection: Collection) -> None:

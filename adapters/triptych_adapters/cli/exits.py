@@ -14,9 +14,9 @@ MEANINGS = {
     Exit.FAILED: "declined at a prompt, or an unforeseen failure",
     Exit.USAGE: "the command line, a setting or a file name is invalid",
     Exit.NOT_FOUND: "no such store, dataset, document or layer",
-    Exit.CONFLICT: "the document changed meanwhile (--if-version)",
+    Exit.CONFLICT: "the document has changed since (--if-version)",
     Exit.STORE: "the store is locked, damaged, or of another version",
-    Exit.MODEL: "a model failed or is another than the dataset's",
+    Exit.MODEL: "a model failed, or differs from the dataset's",
     Exit.NOT_AVAILABLE: "this installation or store cannot do that",
     Exit.PARTIAL: "some documents failed and are listed; the others are done",
     Exit.INTERRUPTED: "interrupted (Ctrl-C); what was committed stays",
@@ -55,4 +55,6 @@ def hint_for(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return ""
     form = error_form(error)
-    return "TRIPTYCH_DEBUG=1 shows where it happened" if form is None else form.hint
+    if form is None:
+        return "TRIPTYCH_DEBUG=1 shows where it happened"
+    return getattr(error, "hint", "") or form.hint

@@ -1,11 +1,13 @@
-"""What ``sync`` and ``watch`` share: folders and options to a `DirectorySync`."""
+"""What ``sync``, ``watch`` and ``add`` share: folders and options to a `DirectorySync`."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
 import typer
@@ -14,11 +16,17 @@ from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych.parsing.files import Skipped
-    from triptych.sync import DirectorySync
+    from triptych.sync import (
+        DirectorySync,
+        HeldDeletions,
+        RememberedRoot,
+        RememberedRoots,
+        SyncRoot,
+    )
     from triptych_adapters.cli.output import Output
+    from triptych_factory import Settings
 
 __all__ = [
-    "MAX_BYTES",
     "NOT_TOLD",
     "Adopt",
     "AllFolders",
@@ -30,28 +38,41 @@ __all__ = [
     "Include",
     "MaxBytes",
     "Prefix",
+    "Syncing",
+    "Yes",
     "tell_generated",
+    "tell_held",
     "tell_notes",
 ]
 
-MAX_BYTES = 16 * 1024 * 1024
-
-NOT_TOLD = ("hidden", "ignored", "excluded", "the store itself")
-"""Why a file is passed over where its owner has said so, in one way or another."""
+NOT_TOLD = ("hidden", "ignored", "excluded", "the store itself", "settings of Triptych")
+"""Reasons that the owner of a file gave for skipping it."""
 
 _NAMED = 5
 """How many of the folders that are left out a remark names."""
 
 FoldersArgument = Annotated[
-    list[Path], typer.Argument(metavar="PATH", help="Folders.", show_default=False)
+    list[Path] | None,
+    typer.Argument(
+        metavar="PATH", help="Folders; by default all that `triptych add` has.", show_default=False
+    ),
 ]
 DatasetOption = Annotated[
-    str, typer.Option("--dataset", "-d", help="The dataset they are kept in.")
+    str | None,
+    typer.Option(
+        "--dataset",
+        "-d",
+        help="The dataset they go into; by default that they are remembered for, or default.",
+        show_default=False,
+    ),
 ]
 Prefix = Annotated[
-    str,
+    list[str] | None,
     typer.Option(
-        "--prefix", help="What each document's name begins with, such as docs/.", show_default=False
+        "--prefix",
+        help="What each document's name begins with, such as docs/. Given once for all folders, or "
+        "once for each, in their order.",
+        show_default=False,
     ),
 ]
 Include = Annotated[
@@ -59,7 +80,7 @@ Include = Annotated[
     typer.Option(
         "--include",
         metavar="PATTERN",
-        help="Take files that match, and no others; as in a .gitignore. Repeatable.",
+        help="Take only files that match, as in a .gitignore. Repeatable.",
         show_default=False,
     ),
 ]
@@ -68,49 +89,74 @@ Exclude = Annotated[
     typer.Option(
         "--exclude",
         metavar="PATTERN",
-        help="Leave out files and folders that match. Repeatable.",
+        help="Skip files and folders that match. Repeatable.",
         show_default=False,
     ),
 ]
 AllFolders = Annotated[
-    bool,
+    bool | None,
     typer.Option(
-        "--all-folders",
+        "--all-folders/--no-all-folders",
         help="Take folders of installed or generated files too: node_modules, virtual "
         "environments, build outputs.",
+        show_default=False,
     ),
 ]
 MaxBytes = Annotated[
-    int, typer.Option("--max-bytes", metavar="N", help="Leave out larger files.", min=1)
+    int | None,
+    typer.Option(
+        "--max-bytes",
+        metavar="N",
+        help="Leave out larger files; by default those over 16 MiB.",
+        min=1,
+        show_default=False,
+    ),
 ]
 Delete = Annotated[
-    bool, typer.Option("--delete/--no-delete", help="Delete documents whose file is gone.")
+    bool | None,
+    typer.Option(
+        "--delete/--no-delete",
+        help="Delete documents whose file is gone; by default yes.",
+        show_default=False,
+    ),
 ]
 Adopt = Annotated[
+    bool | None,
+    typer.Option(
+        "--adopt/--no-adopt",
+        help="Replace documents of the same name that came from elsewhere.",
+        show_default=False,
+    ),
+]
+Yes = Annotated[
     bool,
-    typer.Option("--adopt", help="Replace documents of the same name that came otherwise."),
+    typer.Option(
+        "--yes", "-y", help="Delete also where more than half of a folder's documents would go."
+    ),
 ]
 
 
 @attrs.frozen(kw_only=True)
 class Folders:
-    """The command line's folders and options."""
+    """The command line's folders and options; None and nothing are what was not given."""
 
     paths: Sequence[Path]
-    dataset: str
-    prefix: str
-    include: Sequence[str]
-    exclude: Sequence[str]
-    all_folders: bool
-    max_bytes: int
-    delete: bool
-    adopt: bool
+    dataset: str | None = None
+    prefix: Sequence[str] = ()
+    include: Sequence[str] | None = None
+    exclude: Sequence[str] | None = None
+    all_folders: bool | None = None
+    max_bytes: int | None = None
+    delete: bool | None = None
+    adopt: bool | None = None
+    yes: bool = False
 
     def check(self) -> None:
-        """Refuse what is no folder, before a store comes into being.
+        """Refuse what is not a folder, before a store comes into being.
 
         Raises:
-            NotFoundError, ValidationError: a path is not there, or no folder.
+            NotFoundError, ValidationError: a path is not there, or not a folder; or the options
+                are for folders that were not named.
         """
         from triptych.errors import NotFoundError, ValidationError
 
@@ -118,50 +164,184 @@ class Folders:
             if not path.exists():
                 raise NotFoundError(f"there is no folder {str(path)!r}")
             if not path.is_dir():
-                raise ValidationError(f"{str(path)!r} is no folder: `triptych put` takes files")
+                raise ValidationError(f"{str(path)!r} is not a folder: `triptych put` takes files")
+        if not self.paths and (self.prefix or self._given()):
+            raise ValidationError(
+                "these options are for folders that are named: `triptych add FOLDER` changes those "
+                "of a folder that is remembered"
+            )
+        if len(self.prefix) > 1 and len(self.prefix) != len(self.paths):
+            raise ValidationError(
+                f"there are {len(self.prefix)} prefixes for {len(self.paths)} folders: give one "
+                "for all, or one for each, in their order"
+            )
+
+    def chosen(self, remembered: RememberedRoots | None) -> list[SyncRoot]:
+        """The folders to sync: those that are named, else all that are remembered.
+
+        Raises:
+            NotFoundError: none is named, and none is remembered.
+            ValidationError: one is remembered with other options, or overlaps one that is.
+        """
+        from triptych.errors import NotFoundError
+
+        known = [] if remembered is None else list(remembered.all())
+        if not self.paths:
+            found = [e.root for e in known if self.dataset in (None, e.root.dataset_id)]
+            if not found:
+                where = "" if self.dataset is None else f" for the dataset {self.dataset!r}"
+                raise NotFoundError(
+                    f"this store remembers no folders{where}: name one, or let it remember one by "
+                    "`triptych add FOLDER`"
+                )
+            return found
+        asked = self.roots(known)
+        return asked if remembered is None else list(remembered.resolve(asked))
+
+    def roots(self, known: Sequence[RememberedRoot]) -> list[SyncRoot]:
+        """The folders that are named. What is not given is as it is remembered."""
+        from triptych.sync import SyncOptions, SyncRoot
+
+        found = []
+        for number, path in enumerate(self.paths):
+            old = self._remembered(path, known)
+            options = SyncOptions() if old is None else old.options
+            prefix = "" if old is None else old.root.prefix
+            if self.prefix:
+                prefix = self.prefix[number if len(self.prefix) > 1 else 0]
+            dataset = self.dataset or ("default" if old is None else old.root.dataset_id)
+            found.append(
+                SyncRoot(
+                    path=path,
+                    dataset_id=dataset,
+                    prefix=prefix,
+                    options=attrs.evolve(options, **self._given()),
+                )
+            )
+        return found
+
+    def _remembered(self, path: Path, known: Sequence[RememberedRoot]) -> RememberedRoot | None:
+        found = [
+            each
+            for each in known
+            if os.path.realpath(each.root.path) == os.path.realpath(path.expanduser())
+            and self.dataset in (None, each.root.dataset_id)
+        ]
+        return found[0] if len(found) == 1 else None
+
+    def _given(self) -> dict[str, Any]:
+        given = {
+            "include": None if self.include is None else tuple(self.include),
+            "exclude": None if self.exclude is None else tuple(self.exclude),
+            "all_folders": self.all_folders,
+            "max_bytes": self.max_bytes,
+            "delete": self.delete,
+            "adopt": self.adopt,
+        }
+        return {name: value for name, value in given.items() if value is not None}
 
     @contextmanager
-    def opened(self, session: Session, *, dry: bool = False) -> Iterator[DirectorySync]:
-        """The sync over the Service in force; ``dry`` leaves no store behind where none is."""
-        from triptych.sync import SyncOptions, SyncRoot
+    def opened(
+        self,
+        session: Session,
+        *,
+        dry: bool = False,
+        add: bool = False,
+        moved_from: Path | None = None,
+    ) -> Iterator[Syncing]:
+        """The sync over the Service in force; ``dry`` leaves no store behind where none is.
+
+        ``add`` lets the store remember the folders first; ``moved_from`` is where the one folder
+        was before.
+        """
+        from triptych.sync import SyncOptions
         from triptych_factory import wire
         from triptych_factory.backends import store_exists
         from triptych_factory.locations import parse_location
-        from triptych_factory.syncing import directory_sync
+        from triptych_factory.synced_folders import remember_folders
+        from triptych_factory.syncing import directory_sync, remembered_roots
 
         settings = attrs.evolve(session.settings(), llm="none")  # whose key may be missing
-        roots = [
-            SyncRoot(path=path, dataset_id=self.dataset, prefix=self.prefix) for path in self.paths
-        ]
-        options = SyncOptions(
-            include=tuple(self.include),
-            exclude=tuple(self.exclude),
-            all_folders=self.all_folders,
-            max_bytes=self.max_bytes,
-            delete=self.delete,
-            adopt=self.adopt,
-        )
-        new = dry and not store_exists(parse_location(settings.url))
+        exists = store_exists(parse_location(settings.url))
+        new = dry and not exists and bool(self.paths)
         opening = attrs.evolve(settings, url="memory://", sources={}) if new else settings
-        with wire(opening, create=not dry) as service:
-            yield directory_sync(service, settings, roots, options)
+        create = bool(self.paths) and not dry
+        with wire(opening, create=create, dataset_id=self.dataset or "") as service:
+            remembered = None
+            if service.capabilities.settings is not None or add:
+                remembered = remembered_roots(service, opening)
+            if add:
+                assert remembered is not None
+                if moved_from is not None:
+                    old = remembered.at(moved_from, self.dataset)
+                    remembered.move(old.root, self.paths[0])
+                added = remembered.add(self.roots(remembered.all()))
+                roots = [each.root for each in added]
+            else:
+                roots = self.chosen(remembered)
+            options = SyncOptions(delete_most=self.yes)
+            directory = directory_sync(
+                service,
+                settings,
+                [_confirming(root, self.yes) for root in roots],
+                options,
+            )
+            yield Syncing(directory=directory, remembered=remembered, settings=settings)
+            if not dry:
+                remember_folders(service, settings, roots)
+                session.tell_keyword_only(service, settings)
+
+
+@attrs.frozen(kw_only=True)
+class Syncing:
+    """An opened sync, and where the store keeps what it remembers of its folders."""
+
+    directory: DirectorySync
+    remembered: RememberedRoots | None
+    settings: Settings
+
+    def note_synced(self) -> None:
+        """Remember when the folders that are remembered were synced: now."""
+        if self.remembered is None or self.settings.read_only:
+            return
+        here = [root for root in self.directory.roots if root.path.is_dir()]
+        if any(each.root in here for each in self.remembered.all()):
+            self.remembered.note_synced(here, datetime.now(UTC))
+
+
+def _confirming(root: SyncRoot, yes: bool) -> SyncRoot:
+    if root.options is None or not yes:
+        return root
+    return attrs.evolve(root, options=attrs.evolve(root.options, delete_most=True))
+
+
+def tell_held(output: Output, held: Sequence[HeldDeletions]) -> None:
+    """What was not deleted, and how to confirm it."""
+    for each in held:
+        output.warn(str(each.failure.error))
+    if held:
+        output.note(
+            "if the files are gone for good, run the command again with --yes; nothing else waits "
+            "for it"
+        )
 
 
 def tell_notes(output: Output, notes: Sequence[str]) -> None:
-    """The first of the remarks on files that were read."""
+    """Print the first remarks on files that were read."""
     for note in notes[:_NAMED]:
         output.note(note)
     if len(notes) > _NAMED:
-        output.note(f"and {len(notes) - _NAMED} more remarks like these; --json has them all")
+        output.note(f"and {len(notes) - _NAMED} more remarks like these; --json lists them all")
 
 
 def tell_generated(output: Output, skipped: Iterable[Skipped]) -> None:
     """A remark that names the folders of installed or generated files that were left out."""
+    from triptych._internal.plurals import counted
     from triptych.parsing.generated_folders import GENERATED
 
     found = [f"{each.name} ({each.reason})" for each in skipped if each.reason in GENERATED]
     if found:
         more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-        folders = "1 folder" if len(found) == 1 else f"{len(found)} folders"
+        folders = counted(len(found), "folder")
         some = ", ".join(found[:_NAMED])
-        output.note(f"left out {folders}: {some}{more}; --all-folders takes them")
+        output.note(f"skipped {folders}: {some}{more}; --all-folders takes them")

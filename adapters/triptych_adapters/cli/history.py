@@ -7,11 +7,20 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from triptych_adapters.cli.names import dataset_in_use
 from triptych_adapters.cli.output import visible
 from triptych_adapters.cli.session import Session, command, examples
 
 _NAME = Annotated[str, typer.Argument(metavar="NAME", help="The document.", show_default=False)]
-_DATASET = Annotated[str, typer.Option("--dataset", "-d", help="Its dataset.")]
+_DATASET = Annotated[
+    str | None,
+    typer.Option(
+        "--dataset",
+        "-d",
+        help="Its dataset. By default 'default', or the only one.",
+        show_default=False,
+    ),
+]
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -29,12 +38,13 @@ def register(app: typer.Typer) -> None:
 def history(
     session: Session,
     name: _NAME,
-    dataset: _DATASET = "default",
+    dataset: _DATASET = None,
 ) -> None:
     """List the versions of a document that are kept, the current one first."""
     from triptych_adapters.wire.schema import to_json
 
     with session.service() as service:
+        dataset = dataset_in_use(service, dataset)
         versions = service.history(dataset, name)
     output = session.output
     if output.as_json:
@@ -62,10 +72,11 @@ def diff(
         int | None,
         typer.Argument(metavar="NEW", min=1, help="Another; without it, the current one."),
     ] = None,
-    dataset: _DATASET = "default",
+    dataset: _DATASET = None,
 ) -> None:
     """Show how a version of a document differs from an older one, as diff -u does."""
     with session.service() as service:
+        dataset = dataset_in_use(service, dataset)
         found = service.diff(dataset, name, old, new)
     output = session.output
     if output.as_json:
@@ -84,16 +95,17 @@ def restore(
     session: Session,
     name: _NAME,
     version: Annotated[int, typer.Argument(metavar="VERSION", min=1, help="The version.")],
-    dataset: _DATASET = "default",
+    dataset: _DATASET = None,
     if_version: Annotated[
         int | None,
-        typer.Option("--if-version", min=1, help="Only if the document still is at this one."),
+        typer.Option("--if-version", min=1, help="Only if the document is at this version."),
     ] = None,
 ) -> None:
     """Put an old version of a document back, as a new version."""
     from triptych_adapters.wire.schema import to_json
 
     with session.service() as service:
+        dataset = dataset_in_use(service, dataset)
         before = service.get_document(dataset, name).version
         stored = service.restore(dataset, name, version, if_version=if_version)
     output = session.output

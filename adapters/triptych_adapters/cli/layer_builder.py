@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import attrs
 import typer
 
+from triptych._internal.plurals import counted
 from triptych_adapters.cli.exits import Exit, exit_for
 from triptych_adapters.cli.session import Session, command, examples
 
@@ -97,7 +98,7 @@ def plan(
     from triptych_adapters.wire.schema import to_json
 
     prices = _prices(price_input, price_output)
-    with _builder(session, llm, prices) as builder:
+    with _builder(session, llm, prices, asked=False) as builder:
         made = builder.plan(
             dataset, names=names or None, retry_quarantined=retry_quarantined, rewrite=rewrite
         )
@@ -133,15 +134,15 @@ def build(
     llm: _LLM = None,
     max_calls: Annotated[
         int | None,
-        typer.Option("--max-calls", min=0, help="The most calls.", show_default=False),
+        typer.Option("--max-calls", min=0, help="Maximum number of calls.", show_default=False),
     ] = None,
     max_tokens: Annotated[
         int | None,
-        typer.Option("--max-tokens", min=0, help="The most tokens.", show_default=False),
+        typer.Option("--max-tokens", min=0, help="Maximum number of tokens.", show_default=False),
     ] = None,
     max_cost: Annotated[
         float | None,
-        typer.Option("--max-cost", help="The most it may cost; needs prices.", show_default=False),
+        typer.Option("--max-cost", help="Maximum cost; needs prices.", show_default=False),
     ] = None,
     concurrency: Annotated[
         int, typer.Option("--concurrency", min=1, max=64, help="Calls at a time.")
@@ -265,18 +266,30 @@ def _usage_row(usage: ModelUsage) -> tuple[object, ...]:
 
 @contextmanager
 def _builder(
-    session: Session, llm: str | None, prices: Prices | None, concurrency: int = 1
+    session: Session,
+    llm: str | None,
+    prices: Prices | None,
+    concurrency: int = 1,
+    *,
+    asked: bool = True,
 ) -> Iterator[LayerBuilder]:
+    """A builder over the store in force; one that is not ``asked`` can only plan."""
     from triptych.layers import LayerBuilder
     from triptych.layers.builder.builder import RESERVED_TOKENS
+    from triptych_factory.llms import planned_llm
 
     settings = session.settings(llm=llm)
     # What is asked for at a time must be let through at a time.
     at_a_time = max(settings.llm_concurrency, concurrency)
     settings = attrs.evolve(settings, llm_concurrency=at_a_time)
     room = max(settings.llm_context - RESERVED_TOKENS, settings.llm_context // 4)
-    with session.service(settings=settings) as service:
-        yield LayerBuilder(service, input_tokens=room, prices=prices)
+    if asked:
+        with session.service(settings=settings) as service:
+            yield LayerBuilder(service, input_tokens=room, prices=prices)
+        return
+    planned = planned_llm(settings.llm)
+    with session.service() as service:
+        yield LayerBuilder(service, planned, input_tokens=room, prices=prices)
 
 
 def _prices(price_input: float | None, price_output: float | None) -> Prices | None:
@@ -303,19 +316,18 @@ def _counts(made: LayerPlan) -> dict[str, int]:
 
 
 def _estimate(made: LayerPlan, prices: Prices | None) -> str:
-    told = _work(made, prices)
+    line = _work(made, prices)
     for count, hand in (
         (made.kept_of_models, "another model"),
         (made.kept - made.kept_of_models, "a person"),
     ):
         if count:
-            layers = "1 layer was" if count == 1 else f"{count:,} layers were"
-            told += f"; {layers} made by {hand} and stale: kept"
+            line += f"; {counted(count, 'stale layer')} by {hand} kept"
     if made.kept_names:
         names = [name or "the dataset itself" for name in made.kept_names]
         more = f" and {len(names) - 10:,} more" if len(names) > 10 else ""
-        told += f" ({', '.join(names[:10])}{more})"
-    return told
+        line += f" ({', '.join(names[:10])}{more})"
+    return line
 
 
 def _work(made: LayerPlan, prices: Prices | None) -> str:
@@ -324,24 +336,26 @@ def _work(made: LayerPlan, prices: Prices | None) -> str:
         fresh = "nothing is to be made" if made.kept else "every layer is fresh"
         return f"{fresh}{left}"
     if not (made.artifacts or made.conditional):
-        return f"{made.gone:,} layers of folders without documents are removed"
-    told = f"{made.artifacts:,} layers by {made.model}: {_cost(made.cost, prices)}"
+        return f"to be removed: {counted(made.gone, 'layer')} of folders without documents"
+    line = f"{counted(made.artifacts, 'layer')} by {made.model}: {_cost(made.cost, prices)}"
     if made.conditional:
         more = _cost(made.conditional_cost, prices)
-        told += f"; up to {made.conditional:,} of folders more: {more}"
-    return told
+        line += f"; up to {made.conditional:,} of folders more: {more}"
+    return line
 
 
 def _cost(cost: Cost, prices: Prices | None) -> str:
     if not cost.calls:
         return "no calls of a model"
-    calls = f"about {cost.calls:,} calls"
+    calls = f"about {counted(cost.calls, 'call')}"
     if cost.part_calls:
-        calls = f"up to {cost.calls:,} calls ({cost.part_calls:,} for parts of long documents)"
-    told = f"{calls}, {cost.input_tokens:,} tokens in, {cost.output_tokens:,} out"
+        calls = (
+            f"up to {counted(cost.calls, 'call')} ({cost.part_calls:,} for parts of long documents)"
+        )
+    line = f"{calls}, {cost.input_tokens:,} tokens in, {cost.output_tokens:,} out"
     if prices is None:
-        return told
-    return f"{told}, a cost of {prices.of(cost.input_tokens, cost.output_tokens):,.4f}"
+        return line
+    return f"{line}, a cost of {prices.of(cost.input_tokens, cost.output_tokens):,.4f}"
 
 
 def _priced(plan: dict[str, Any], prices: Prices | None) -> dict[str, Any]:

@@ -7,10 +7,11 @@ from typing import Annotated
 import typer
 
 from triptych_adapters.cli import layer_builder as building
+from triptych_adapters.cli.plain_help import PlainGroup
 from triptych_adapters.cli.query_options import LayerChoice
 from triptych_adapters.cli.session import Session, command, examples
 
-LAYERS = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+LAYERS = typer.Typer(cls=PlainGroup, no_args_is_help=True, rich_markup_mode="rich")
 
 
 def register(app: typer.Typer) -> None:

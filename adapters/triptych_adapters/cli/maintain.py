@@ -1,4 +1,4 @@
-"""``triptych create``, ``triptych rebuild`` and ``triptych delete``."""
+"""``triptych create``, ``triptych rebuild``, ``triptych embed`` and ``triptych delete``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    """Add ``create``, ``rebuild`` and ``delete``."""
+    """Add ``create``, ``rebuild``, ``embed`` and ``delete``."""
     command(
         app,
         "create",
@@ -28,6 +28,11 @@ def register(app: typer.Typer) -> None:
             "triptych rebuild --all", "triptych rebuild --dataset docs --doc guide/start.md"
         ),
     )(rebuild)
+    command(
+        app,
+        "embed",
+        epilog=examples("triptych embed", "triptych embed --dataset docs"),
+    )(embed)
     command(
         app,
         "delete",
@@ -51,8 +56,7 @@ def create(
     A put creates the dataset it needs by itself. A dataset that exists is left as it is.
     """
     output = session.output
-    with session.service(create=True) as service:
-        created = service.create_dataset(dataset, language=language)
+    created = session.perform("create_dataset", dataset_id=dataset, language=language)
     if output.as_json:
         output.emit({"dataset": dataset, "created": created})
     else:
@@ -98,13 +102,45 @@ def rebuild(
     return exit_after([failure.error for failure in report.failed], done=done)
 
 
+def embed(
+    session: Session,
+    dataset: Annotated[
+        str | None,
+        typer.Option("--dataset", "-d", help="The dataset. By default all.", show_default=False),
+    ] = None,
+) -> Exit:
+    """Add the vectors that documents still lack.
+
+    Documents are found by keyword as soon as they are put, and by meaning once they have vectors.
+    Stop this command whenever you like: each vector is kept, and the next run goes on from there.
+    A text that has a vector is not embedded again.
+    """
+    from triptych_adapters.cli.progress import shown
+    from triptych_adapters.wire.schema import to_json
+
+    output = session.output
+    with session.service() as service, shown(output, "embedding") as progress:
+        service.health().require()
+        report = service.embed_pending(dataset, progress=progress)
+    fields = to_json(report)
+    for failure in report.failed:
+        place = f"{failure.dataset_id}/{failure.name}" if failure.name else failure.dataset_id
+        output.warn(f"{place}: {failure.error}")
+    if output.as_json:
+        output.emit({"dataset": dataset, **fields})
+    elif not output.quiet:
+        output.table(("", dataset or "every dataset"), list(fields["counts"].items()))
+    done = report.documents + report.embedded
+    return exit_after([failure.error for failure in report.failed], done=done)
+
+
 def _given_up(service: Service, scope: str) -> list[str]:
     """Which vectors a rebuild without an embedder removes."""
     if service.options.embedder is not None:
         return []
     return [
         f"no embedder is in use: the {each.vectors} vectors of dataset {each.dataset_id!r}, of "
-        f"{each.config.embed_sig}, are given up, and it is searched by keyword alone"
+        f"{each.config.embed_sig}, are given up, and it is searched by keyword only"
         for each in service.stats()
         if scope in ("", each.dataset_id) and each.vectors and each.config is not None
     ]

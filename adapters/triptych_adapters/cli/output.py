@@ -18,6 +18,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from triptych_adapters.cli.shell_text import shell_text
+
 __all__ = ["SCHEMA", "Output", "json_text", "visible"]
 
 SCHEMA = 1
@@ -120,12 +122,12 @@ class Output:
 
     def warn(self, text: str) -> None:
         """Print a warning on stderr: one line, whatever names of files it tells of."""
-        line = Text.assemble(("warning: ", "yellow"), _one_line(text))
+        line = Text.assemble(("warning: ", "yellow"), shell_text(_one_line(text)))
         self.stderr.print(line, soft_wrap=True)
 
     def error(self, text: str, *, hint: str = "") -> None:
         """Print an error on stderr: one line, and one for what to do about it."""
-        line = Text.assemble(("error: ", "bold red"), _one_line(text))
+        line = Text.assemble(("error: ", "bold red"), shell_text(_one_line(text)))
         self.stderr.print(line, soft_wrap=True)
         if hint and not self.quiet:
             self.stderr.print(Text(f"hint: {hint}", style="dim"), soft_wrap=True)

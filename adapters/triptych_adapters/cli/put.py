@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,14 +10,14 @@ import typer
 
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.folders import NOT_TOLD, AllFolders, tell_generated, tell_notes
-from triptych_adapters.cli.session import Session, command, examples, pairs
+from triptych_adapters.cli.session import Session, command, examples, metadata_of
 
 if TYPE_CHECKING:
     from triptych.records import Failure, PutReport
     from triptych.sync import FileSet
 
 _SHOWN = 5
-"""How many of the files that were passed over a remark names."""
+"""How many skipped files a remark names."""
 
 
 def register(app: typer.Typer) -> None:
@@ -53,7 +52,12 @@ def put(
     ] = None,
     metadata: Annotated[
         list[str] | None,
-        typer.Option("--metadata", "-m", metavar="KEY=VALUE", help="Metadata for every document."),
+        typer.Option(
+            "--metadata",
+            "-m",
+            metavar="KEY=VALUE",
+            help="Metadata for every document: text, or a JSON object of typed values.",
+        ),
     ] = None,
     if_version: Annotated[
         int | None,
@@ -64,15 +68,20 @@ def put(
         ),
     ] = None,
     all_folders: AllFolders = False,
+    later: Annotated[
+        bool,
+        typer.Option(
+            "--later", help="Do not wait for vectors: `triptych embed` adds them. Keywords work."
+        ),
+    ] = False,
 ) -> Exit:
     """Put files into a dataset: add new documents, update changed ones.
 
     From a directory it takes the files of every format that has a parser (Markdown, text, HTML,
     source code, notebooks, tables, PDF, office files, …) at any depth, each named by its path from
-    there, as sync does. Left out is what is hidden, binary, ignored by a .gitignore or
-    .triptychignore, or in a folder of installed or generated files, such as node_modules or a
-    virtual environment. A file that is named itself is always tried. Unchanged documents cost
-    nothing.
+    there, as sync does. Hidden, binary and ignored files (.gitignore, .triptychignore) are
+    skipped, and so are folders of installed or generated files, such as node_modules or a virtual
+    environment. A file that you name yourself is always tried. Unchanged documents cost nothing.
     """
     import attrs
 
@@ -81,10 +90,9 @@ def put(
     from triptych.sync import FileSet, SyncOptions
     from triptych_adapters.cli.progress import shown
     from triptych_backends.parsing import default_parser
-    from triptych_factory.locations import parse_location
-    from triptych_factory.syncing import store_paths
+    from triptych_factory.locations import parse_location, store_paths
 
-    extra = _metadata(metadata or [])
+    extra = metadata_of(metadata or [], "--metadata")
     from_stdin = paths == [Path("-")]
     if Path("-") in paths and not from_stdin:
         raise ValidationError("- is standard input: put it by itself")
@@ -94,7 +102,7 @@ def put(
         raise ValidationError("--name names a single file: give one file with it")
     parser = default_parser()
     store = store_paths(parse_location(session.settings().url))
-    options = SyncOptions(all_folders=all_folders, exclude_paths=store)
+    options = SyncOptions(all_folders=bool(all_folders), exclude_paths=store)
     files = FileSet(dataset, parser=parser, options=options)
     alone = from_stdin or (len(paths) == 1 and not paths[0].is_dir())
     if not from_stdin:
@@ -117,28 +125,20 @@ def put(
         if files.failed:
             raise files.failed[0].error
     with (
-        session.service(create=True) as service,
+        session.service(create=True, dataset=dataset, tells=True) as service,
         shown(session.output, "documents", total=len(files) or None) as progress,
     ):
         if not alone:
             service.health().require()
-        report = service.put_documents(dataset, incoming, progress=progress)
+        report = service.put_documents(
+            dataset, incoming, progress=progress, embed="later" if later else "now"
+        )
     failed = (*files.failed, *report.failed)
     if alone and failed:
         raise failed[0].error
     _tell(session, dataset, report, failed, files)
     done = report.added + report.updated + report.unchanged
     return exit_after([failure.error for failure in failed], done=done)
-
-
-def _metadata(values: list[str]) -> Mapping[str, str]:
-    from triptych.errors import ValidationError
-
-    found = pairs(values, "--metadata")
-    for key, several in found.items():
-        if len(several) > 1:
-            raise ValidationError(f"--metadata gives {key!r} {len(several)} times: give it once")
-    return {key: several[0] for key, several in found.items()}
 
 
 def _tell(
@@ -163,7 +163,7 @@ def _tell(
     if seen:
         some = ", ".join(f"{each.name} ({each.reason})" for each in seen[:_SHOWN])
         more = f" and {len(seen) - _SHOWN} more" if len(seen) > _SHOWN else ""
-        output.note(f"passed over {some}{more}; a file that is named itself is always taken")
+        output.note(f"skipped {some}{more}; name a file to put it anyway")
     if output.as_json:
         output.emit({"dataset": dataset, **fields, "skipped": to_json(skipped), "notes": notes})
     elif not output.quiet:

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from triptych_adapters.cli.session import pairs
+from triptych_adapters.cli.session import conditions
 
 if TYPE_CHECKING:
     from triptych.records import Query
 
 __all__ = [
     "Dataset",
-    "Everywhere",
     "FreshOnly",
     "LayerChoice",
     "ModeChoice",
@@ -46,11 +45,17 @@ QueryArgument = Annotated[
     list[str],
     typer.Argument(metavar="QUERY", help="A question, or some words.", show_default=False),
 ]
-Dataset = Annotated[str, typer.Option("--dataset", "-d", help="The dataset to search.")]
-Everywhere = Annotated[bool, typer.Option("--all", "-a", help="Search every dataset.")]
+Dataset = Annotated[
+    str | None,
+    typer.Option("--dataset", "-d", help="Search this dataset only.", show_default=False),
+]
 ModeOption = Annotated[
     ModeChoice | None,
-    typer.Option("--mode", help="Which lanes run. Without it: hybrid where an embedder is."),
+    typer.Option(
+        "--mode",
+        metavar="MODE",
+        help="bm25, vector or hybrid. By default hybrid, or bm25 without an embedder.",
+    ),
 ]
 Where = Annotated[
     list[str] | None,
@@ -59,17 +64,17 @@ Where = Annotated[
         "-w",
         metavar="KEY=VALUE",
         help="Only documents with this metadata; doc_name, doc_prefix and heading work "
-        "too. A key given again allows any of its values.",
+        "too. Repeat a key to allow several values. Or conditions as JSON: "
+        '\'{"year": {"$gte": 2024}}\'.',
     ),
 ]
-FreshOnly = Annotated[bool, typer.Option("--fresh-only", help="Leave out what is stale.")]
+FreshOnly = Annotated[bool, typer.Option("--fresh-only", help="Leave out stale hits.")]
 
 
 def make_query(
     words: Sequence[str],
     *,
-    dataset: str,
-    everywhere: bool,
+    dataset: str | None,
     mode: ModeChoice | None,
     where: Sequence[str] | None,
     fresh_only: bool,
@@ -78,15 +83,12 @@ def make_query(
     """The query that these options ask for; ``others`` are fields of `Query`."""
     from triptych.records import Query, Scope
 
-    conditions = pairs(where or [], "--where")
     return Query(
         text=" ".join(words),
-        dataset_id="" if everywhere else dataset,
-        scope=Scope.ALL if everywhere else Scope.SINGLE,
+        dataset_id=dataset or "",
+        scope=Scope.ALL if dataset is None else Scope.SINGLE,
         mode=None if mode is None else str(mode),
-        where={
-            key: values[0] if len(values) == 1 else values for key, values in conditions.items()
-        },
+        where=conditions(where or [], "--where"),
         fresh_only=fresh_only,
         **others,
     )

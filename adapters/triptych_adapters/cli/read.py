@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from triptych_adapters.cli.session import Session, command, examples
+
+if TYPE_CHECKING:
+    from triptych.records import SourceDocument
+    from triptych_adapters.cli.names import NamedDocument
+
+_LINE = re.compile(r"[^\r\n]*+(?:\r\n?|\n)|[^\r\n]++")
 
 
 def register(app: typer.Typer) -> None:
@@ -16,7 +24,8 @@ def register(app: typer.Typer) -> None:
         "get",
         epilog=examples(
             "triptych get guide/start.md > start.md",
-            "triptych get start.md --info",
+            "triptych get start.md:50:40              40 lines, from line 50 on",
+            "triptych get start.md end.md --info",
             "triptych get start.md --version 3",
         ),
     )(get)
@@ -26,69 +35,142 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             "triptych list --prefix guide/",
             "triptych list --datasets",
-            "triptych list | cut -f1     names alone",
+            "triptych list | cut -f1     only the names",
         ),
     )(list_)
 
 
 def get(
     session: Session,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The document.", show_default=False)],
-    dataset: Annotated[str, typer.Option("--dataset", "-d", help="Its dataset.")] = "default",
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME",
+            help="Documents: NAME, NAME:LINE or NAME:LINE:COUNT.",
+            show_default=False,
+        ),
+    ],
+    dataset: Annotated[
+        str | None,
+        typer.Option("--dataset", "-d", help="Look in this dataset only.", show_default=False),
+    ] = None,
     version: Annotated[
         int | None,
-        typer.Option("--version", min=1, help="As it was then: `triptych history` lists them."),
+        typer.Option(
+            "--version", metavar="N", min=1, help="An old version, as `triptych history` lists."
+        ),
     ] = None,
     info: Annotated[
         bool, typer.Option("--info", help="Print what is known about it, not its content.")
     ] = False,
 ) -> None:
-    """Print a document exactly as it was put, byte for byte."""
-    from triptych.records import shown_metadata
-    from triptych_adapters.wire.schema import to_json
+    """Print documents exactly as they were put, byte for byte.
 
-    with session.service() as service:
-        document = service.get_document(dataset, name, version)
+    NAME:50 prints from line 50 on, NAME:50:40 forty lines. The file of a synced folder names its
+    document too. Of a PDF or an office file the extracted text is printed.
+    """
+    from triptych_adapters.cli.names import find_document
+    from triptych_adapters.cli.source_files import SourceFiles
+
+    settings = session.settings(llm="none")
+    found = []
+    with session.service(settings=settings) as service:
+        files = SourceFiles(service, settings)
+        for text in names:
+            named = find_document(service, settings, text, dataset)
+            document = service.get_document(named.dataset_id, named.name, version)
+            found.append((named, document, files.path(named.dataset_id, named.name)))
+    parts = [_part(document.content, named.line, named.count) for named, document, _ in found]
     output = session.output
     if output.as_json:
-        fields = to_json(document)
+        shown = [_as_json(each, part, info=info) for each, part in zip(found, parts, strict=True)]
+        output.emit({"document": shown[0]} if len(names) == 1 else {"documents": shown})
+        return
+    for at, ((named, document, path), part) in enumerate(zip(found, parts, strict=True)):
+        if len(found) > 1 and not info:
+            # As head and tail part several files.
+            before = "" if at == 0 else "\n" if parts[at - 1].endswith("\n") else "\n\n"
+            output.write(f"{before}==> {named.name} <==\n")
         if info:
-            del fields["content"]
-        output.emit({"document": fields})
-    elif info:
-        rows: list[tuple[str, object]] = [
-            ("name", document.name),
-            ("dataset", document.dataset_id),
-            ("version", document.version),
-            ("updated", document.updated_at.isoformat()),
-            ("size", len(document.content.encode("utf-8"))),
-        ]
-        if document.parser_sig:
-            rows.append(("parser", document.parser_sig))
-        metadata = shown_metadata(document.metadata)
-        rows += [(f"metadata.{key}", value) for key, value in sorted(metadata.items())]
-        output.table(("", ""), rows)
-    else:
-        output.write(document.content)
+            output.table(("", ""), _rows(document, path))
+        else:
+            output.write(part)
+
+
+def _part(content: str, line: int | None, count: int | None) -> str:
+    """The lines from ``line`` on, at most ``count``.
+
+    Raises:
+        ValidationError: the text has no such line.
+    """
+    from triptych.errors import ValidationError
+
+    if line is None:
+        return content
+    lines = _LINE.findall(content)
+    if not 1 <= line <= max(len(lines), 1):
+        there = "1 line" if len(lines) == 1 else f"{len(lines)} lines"
+        raise ValidationError(f"there is no line {line}: the document has {there}")
+    return "".join(lines[line - 1 : None if count is None else line - 1 + count])
+
+
+def _as_json(
+    found: tuple[NamedDocument, SourceDocument, Path | None], part: str, *, info: bool
+) -> dict[str, Any]:
+    from triptych_adapters.wire.schema import to_json
+
+    named, document, path = found
+    fields: dict[str, Any] = to_json(document)
+    fields |= {"path": None if path is None else str(path), "content": part}
+    if named.line is not None:
+        fields["line"] = named.line
+    if info:
+        del fields["content"]
+    return fields
+
+
+def _rows(document: SourceDocument, path: Path | None) -> list[tuple[str, object]]:
+    rows: list[tuple[str, object]] = [
+        ("name", document.name),
+        ("dataset", document.dataset_id),
+        ("version", document.version),
+        ("updated", document.updated_at.isoformat()),
+        ("size", len(document.content.encode("utf-8"))),
+    ]
+    if path is not None:
+        rows.append(("file", path))
+    if document.parser_sig:
+        rows.append(("parser", document.parser_sig))
+    metadata = document.metadata
+    return rows + [(f"metadata.{key}", value) for key, value in sorted(metadata.items())]
 
 
 def list_(
     session: Session,
-    dataset: Annotated[str, typer.Option("--dataset", "-d", help="The dataset.")] = "default",
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            "--dataset",
+            "-d",
+            help="The dataset. By default 'default', or the only one.",
+            show_default=False,
+        ),
+    ] = None,
     datasets: Annotated[
         bool, typer.Option("--datasets", help="List the datasets instead.")
     ] = False,
     prefix: Annotated[
-        str, typer.Option("--prefix", help="Only names that begin so.", show_default=False)
+        str, typer.Option("--prefix", help="Only names that begin with this.", show_default=False)
     ] = "",
     after: Annotated[
-        str, typer.Option("--after", help="Only names behind this one.", show_default=False)
+        str, typer.Option("--after", help="Only names after this one.", show_default=False)
     ] = "",
     limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="The most documents to list.")
+        int | None, typer.Option("--limit", min=1, help="Maximum number of documents.")
     ] = None,
 ) -> None:
     """List a dataset's documents, or the datasets, by name."""
+    from triptych_adapters.cli.names import dataset_in_use
     from triptych_adapters.wire.schema import to_json
 
     output = session.output
@@ -100,6 +182,7 @@ def list_(
             else:
                 output.table(("dataset",), [(each,) for each in ids])
             return
+        dataset = dataset_in_use(service, dataset)
         documents = service.list_documents(dataset, prefix=prefix, after=after, limit=limit)
     if output.as_json:
         output.emit({"dataset": dataset, "documents": to_json(documents)})

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from triptych_adapters.cli.query_options import (
     Dataset,
-    Everywhere,
     FreshOnly,
     LayerChoice,
+    ModeChoice,
     ModeOption,
     QueryArgument,
     Where,
@@ -20,9 +21,7 @@ from triptych_adapters.cli.query_options import (
 from triptych_adapters.cli.session import Session, command, examples
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
-    from triptych.records import Hit
+    from triptych_adapters.cli.hits import HitView
 
 
 class RankerChoice(StrEnum):
@@ -39,9 +38,10 @@ def register(app: typer.Typer) -> None:
         "search",
         epilog=examples(
             "triptych search how do I start",
-            "triptych search retries --all --mode bm25 --top-k 3",
-            "triptych search auth --where lang=en --where doc_prefix=guide/",
-            "triptych search auth --json | jq -r '.hits\\[].name'",
+            "triptych search '\"failed request\" -draft in:guide/'",
+            "triptych search retries --mode bm25 -n 3 --where lang=en",
+            "triptych search retries --open",
+            "triptych search auth --json | jq -r '.hits\\[].path'",
         ),
     )(search)
 
@@ -49,8 +49,7 @@ def register(app: typer.Typer) -> None:
 def search(
     session: Session,
     query: QueryArgument,
-    dataset: Dataset = "default",
-    everywhere: Everywhere = False,
+    dataset: Dataset = None,
     mode: ModeOption = None,
     layer: Annotated[
         LayerChoice,
@@ -59,15 +58,33 @@ def search(
     documents: Annotated[
         bool, typer.Option("--documents", help="Find whole documents instead.")
     ] = False,
-    top_k: Annotated[int, typer.Option("--top-k", "-k", help="The most hits to show.")] = 10,
+    top_k: Annotated[
+        int, typer.Option("--top-k", "-n", "-k", metavar="N", help="Maximum number of hits.")
+    ] = 10,
     threshold: Annotated[
-        float | None, typer.Option("--threshold", help="The least fused score.")
+        float | None, typer.Option("--threshold", metavar="SCORE", help="Minimum fused score.")
     ] = None,
     where: Where = None,
     fresh_only: FreshOnly = False,
+    files: Annotated[
+        bool, typer.Option("--files", help="Print the files only, or names of documents.")
+    ] = False,
+    open_first: Annotated[
+        bool, typer.Option("--open", help="Open the best hit in $VISUAL or $EDITOR.")
+    ] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show how the query was read, and all scores.")
+    ] = False,
+    no_syntax: Annotated[
+        bool,
+        typer.Option(
+            "--no-syntax",
+            help='Do not read "a phrase", -word, word* and field:value in the query.',
+        ),
+    ] = False,
     ranker: Annotated[
         RankerChoice | None,
-        typer.Option("--ranker", help="What fuses the lanes. By default the setting, rrf."),
+        typer.Option("--ranker", help="How to fuse the lanes. By default the setting, rrf."),
     ] = None,
     reranker: Annotated[
         str | None,
@@ -80,64 +97,89 @@ def search(
 ) -> None:
     """Find the chunks, layers or documents that answer best.
 
-    Each hit shows its document, line, section and scores, and whether it is stale. No hits
-    is an answer: the exit code is 0.
+    Searches all datasets unless one is named. Each hit shows its file and line, its section, its
+    rank (#1 is the best), and whether it is stale. A search without hits is no failure: the exit
+    code is 0.
     """
-    from triptych_adapters.wire.schema import to_json
-
     asked = make_query(
         query,
         dataset=dataset,
-        everywhere=everywhere,
         mode=mode,
         where=where,
         fresh_only=fresh_only,
         layer=str(layer),
         top_k=top_k,
         threshold=threshold,
+        syntax=not no_syntax,
     )
     settings = session.settings(
         llm="none", ranker=None if ranker is None else str(ranker), reranker=reranker
     )
-    with session.service(settings=settings) as service:
+    with session.service(
+        settings=settings,
+        dataset=asked.dataset_id,
+        tells=True,
+        preload=mode != ModeChoice.BM25,
+    ) as service:
+        from triptych_adapters.cli.hits import views_of
+        from triptych_adapters.cli.source_files import SourceFiles
+
         result = service.search_documents(asked) if documents else service.search(asked)
-    output = session.output
+        views = views_of(result.hits, SourceFiles(service, settings))
+        several = dataset is None and len(service.list_datasets()) > 1
+        about: Mapping[str, Any] = {}
+        if explain:
+            from triptych_adapters.cli.explain import explained
+
+            views, about = explained(service, asked, views, documents=documents)
     for warning in result.warnings:
-        output.warn(warning)
-    if output.as_json:
-        output.emit({"query": asked.text, **to_json(result)})
-        return
-    for rank, hit in enumerate(result.hits, start=1):
-        output.say(heading(rank, hit, show_dataset=everywhere))
-        output.say(_excerpt(hit))
-    if not result.hits:
-        output.note("no hits")
+        session.output.warn(warning)
+    if session.output.as_json:
+        from triptych_adapters.wire.schema import to_json
 
-
-def heading(rank: int, hit: Hit, *, show_dataset: bool) -> Text:
-    """A hit's first line: rank, place, section, scores, and why it is stale."""
-    from rich.text import Text
-
-    from triptych_adapters.cli.output import visible
-
-    place = f"{hit.dataset_id}/{hit.doc_name}" if show_dataset else hit.doc_name
-    if hit.layer is None:
-        where = ""
-    elif hit.chunk_index >= 0:
-        where = f", {visible(hit.locator)}" if hit.locator else f":{hit.start_line}"
+        answer = {"query": asked.text, **to_json(result)}
+        for hit, view in zip(answer["hits"], views, strict=True):
+            hit["path"] = None if view.path is None else str(view.path)
+        session.output.emit({**answer, "explain": about} if about else answer)
+    elif files:
+        _print_files(session, views)
     else:
-        where = f" {hit.layer}"
-    line = Text(f"{rank}. ")
-    line.append(visible(place) + where, style="bold cyan")
-    if hit.heading_path:
-        line.append("  " + visible(" > ".join(hit.heading_path)), style="italic")
-    lanes = ", ".join(f"{lane} {score:.3f}" for lane, score in sorted(hit.scores.items()))
-    line.append(f"  {hit.score:.4f}" + (f" ({lanes})" if lanes else ""), style="dim")
-    if hit.stale is not None:
-        line.append(f"  stale: {hit.stale}", style="yellow")
-    return line
+        _print_hits(session, views, about, show_dataset=several)
+    if not views:
+        session.output.note("no hits")
+    elif open_first:
+        _open(views[0])
 
 
-def _excerpt(hit: Hit) -> str:
-    lines = (hit.snippet or hit.content).strip().splitlines()[:6]
-    return "\n".join(f"   {line}" for line in lines)
+def _print_hits(
+    session: Session, views: Sequence[HitView], about: Mapping[str, Any], *, show_dataset: bool
+) -> None:
+    from triptych_adapters.cli.explain import explanation_lines
+    from triptych_adapters.cli.hits import render_hits
+
+    output = session.output
+    for line in explanation_lines(about):
+        output.note(line)
+    for each in render_hits(views, width=output.stdout.width, show_dataset=show_dataset):
+        output.say(each)
+
+
+def _print_files(session: Session, views: Sequence[HitView]) -> None:
+    from triptych_adapters.cli.source_files import shown_path
+
+    names = (view.hit.doc_name if view.path is None else shown_path(view.path) for view in views)
+    session.output.write("".join(f"{name}\n" for name in dict.fromkeys(names)))
+
+
+def _open(view: HitView) -> None:
+    from triptych.errors import NotAvailableError
+    from triptych_adapters.cli.source_files import open_in_editor
+
+    hit = view.hit
+    if view.path is None:
+        raise NotAvailableError(
+            f"{hit.doc_name!r} did not come from a file that is still there: "
+            f"`triptych get {hit.doc_name}` prints it"
+        )
+    # A locator says that the text was extracted: its lines are not those of the file.
+    open_in_editor(view.path, 1 if hit.locator else hit.start_line)

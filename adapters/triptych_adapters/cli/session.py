@@ -1,24 +1,27 @@
 """What every command shares: the global options, the opened Service, how errors end.
 
-Global options may stand before or after the command's name; behind it wins.
+Global options may stand before or after the command's name; those after it win.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
+import json
 import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import attrs
 import typer
 
 from triptych_adapters.cli.exits import Exit, exit_for, hint_for
 from triptych_adapters.cli.output import Output
+from triptych_adapters.cli.plain_help import METAVARS, PlainCommand
+from triptych_adapters.cli.shell_text import shell_text
 
 if TYPE_CHECKING:
     from triptych.service import Service
@@ -29,7 +32,9 @@ __all__ = [
     "Globals",
     "Session",
     "command",
+    "conditions",
     "examples",
+    "metadata_of",
     "pairs",
     "prose",
     "take_options",
@@ -46,7 +51,7 @@ GLOBAL_OPTIONS: dict[str, tuple[Any, Any]] = {
                 "-s",
                 metavar="URL",
                 help="The knowledge base: a path such as ./kb.db, sqlite:///PATH, files:///DIR or "
-                "memory://. By default ./kb.db.",
+                "memory://. By default the nearest one from here upwards, else the user's own.",
                 show_default=False,
                 rich_help_panel=PANEL,
             ),
@@ -59,7 +64,8 @@ GLOBAL_OPTIONS: dict[str, tuple[Any, Any]] = {
             typer.Option(
                 "--embedder",
                 metavar="NAME",
-                help="local, local-multilingual, hash or none. By default local, where installed.",
+                help="local, local-multilingual, hash or none. By default what the store was "
+                "filled with; for an empty one local, where installed.",
                 show_default=False,
                 rich_help_panel=PANEL,
             ),
@@ -85,7 +91,7 @@ GLOBAL_OPTIONS: dict[str, tuple[Any, Any]] = {
             typer.Option(
                 "--quiet",
                 "-q",
-                help="Print results, warnings and errors alone.",
+                help="Print only results, warnings and errors.",
                 rich_help_panel=PANEL,
             ),
         ],
@@ -130,17 +136,65 @@ class Session:
 
     @contextmanager
     def service(
-        self, *, create: bool = False, settings: Settings | None = None
+        self,
+        *,
+        create: bool = False,
+        settings: Settings | None = None,
+        dataset: str = "",
+        tells: bool = False,
+        preload: bool = False,
     ) -> Iterator[Service]:
         """The Service in force, closed at the block's end.
 
         It is without a language model, whose key may be missing, unless ``settings`` are given.
+        The embedder is that of ``dataset``, unless a setting names one; a
+        command that ``tells`` says once for each store that it has none. ``preload`` loads
+        a local model meanwhile, for a command that will embed.
         """
         from triptych_factory import wire
 
         settings = settings or attrs.evolve(self.settings(), llm="none")
-        with wire(settings, create=create) as service:
+        with wire(settings, create=create, dataset_id=dataset, preload=preload) as service:
             yield service
+            if tells:
+                self.tell_keyword_only(service, settings)
+
+    def tell_keyword_only(self, service: Service, settings: Settings) -> None:
+        """Say once for each store how to search it by meaning, where nobody chose to have it so.
+
+        That it was said is a setting of the store; one that keeps none hears it each time.
+        """
+        from triptych_factory.embedders import local_is_installed
+
+        if settings.embedder != "auto" or service.options.embedder is not None:
+            return
+        installed = local_is_installed()
+        said = f"told.keyword-only.{'installed' if installed else 'base'}"
+        kept = service.capabilities.settings
+        if self.output.quiet or settings.read_only:
+            return
+        if kept is not None and not kept.set_setting(said, "yes", expected=None):
+            return
+        if installed:
+            self.output.note(
+                "note: searched by keyword; no vectors yet: `triptych embed` adds them"
+            )
+        else:
+            self.output.note(
+                "note: searched by keyword; to search by meaning too, "
+                "pip install 'triptych[local]', then `triptych embed`"
+            )
+
+    def perform(self, operation: str, /, **arguments: Any) -> Any:
+        """Run one operation on the Service in force: what it answers.
+
+        The table of operations says whether the store is created.
+        """
+        from triptych_adapters.wire.operations import OPERATIONS
+
+        row = OPERATIONS[operation]
+        with self.service(create=row.creates) as service:
+            return row.run(service, **arguments)
 
 
 def examples(*lines: str) -> str:
@@ -170,12 +224,36 @@ def command(
 
         hints = get_type_hints(function, include_extras=True)
         own = list(inspect.signature(function).parameters.values())[1:]
-        options = {each.name: (hints[each.name], each.default) for each in own}
+        options = {
+            each.name: (_described(each.name, hints[each.name]), each.default) for each in own
+        }
         take_options(run, {**options, **common})
-        app.command(name, help=prose(function.__doc__ or ""), epilog=epilog or None)(run)
+        app.command(
+            name, cls=PlainCommand, help=prose(function.__doc__ or ""), epilog=epilog or None
+        )(run)
         return function
 
     return register
+
+
+_DOCUMENTS = frozenset(("name", "names", "document", "doc"))
+"""Parameters that take names of documents."""
+
+
+def _described(name: str, annotation: Any) -> Any:
+    """``annotation`` with what help calls its value, and what the shell offers at a Tab."""
+    from triptych_adapters.cli import completion
+
+    kind, *_ = get_args(annotation) or (annotation,)
+    for info in getattr(annotation, "__metadata__", ()):
+        if info.metavar is None:
+            plain = [each for each in get_args(kind) or (kind,) if each is not type(None)]
+            info.metavar = METAVARS.get(plain[0]) if len(plain) == 1 else None
+        if name == "dataset":
+            info.autocompletion = completion.complete_dataset
+        elif info.metavar == "NAME" and name in _DOCUMENTS:
+            info.autocompletion = completion.complete_document
+    return annotation
 
 
 def take_options(function: Callable[..., None], options: Mapping[str, tuple[Any, Any]]) -> None:
@@ -239,10 +317,54 @@ def _report(error: BaseException, output: Output) -> Exit:
     if debug_requested():
         traceback.print_exception(error)
     if output.as_json:
-        told = error_json(error) | {"message": message, "exit_code": int(code)}
+        told = error_json(error) | {"message": shell_text(message), "exit_code": int(code)}
         output.emit({"error": told})
     output.error(message, hint=hint_for(error))
     return code
+
+
+def conditions(values: Sequence[str], option: str) -> dict[str, Any]:
+    """The ``where`` of ``KEY=VALUE`` options and JSON objects, all of which must hold. A key that
+    comes several times may have any of its values."""
+    plain, objects = _parted(values, option)
+    several = pairs(plain, option)
+    where: dict[str, Any] = {
+        key: found[0] if len(found) == 1 else found for key, found in several.items()
+    }
+    if where:
+        objects.insert(0, where)
+    return objects[0] if len(objects) == 1 else {"$and": objects} if objects else {}
+
+
+def metadata_of(values: Sequence[str], option: str) -> dict[str, Any]:
+    """The metadata of ``KEY=VALUE`` options, whose values are text, and JSON objects."""
+    from triptych.errors import ValidationError
+
+    plain, objects = _parted(values, option)
+    given = [{key: value} for key, found in pairs(plain, option).items() for value in found]
+    metadata: dict[str, Any] = {}
+    for entries in [*given, *objects]:
+        for key, value in entries.items():
+            if key in metadata:
+                raise ValidationError(f"{option} gives {key!r} several times: give it once")
+            metadata[key] = value
+    return metadata
+
+
+def _parted(values: Sequence[str], option: str) -> tuple[list[str], list[dict[str, Any]]]:
+    """``KEY=VALUE`` options, and those that are JSON objects."""
+    from triptych.errors import ValidationError
+
+    plain, objects = [], []
+    for value in values:
+        if not value.lstrip().startswith("{"):
+            plain.append(value)
+            continue
+        try:
+            objects.append(json.loads(value))
+        except (ValueError, RecursionError) as error:
+            raise ValidationError(f"{option} {value[:60]!r} is no JSON object: {error}") from None
+    return plain, objects
 
 
 def pairs(values: Sequence[str], option: str) -> dict[str, list[str]]:

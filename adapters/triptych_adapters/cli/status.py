@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -12,7 +12,10 @@ from triptych_adapters.cli.exits import Exit, exit_for
 from triptych_adapters.cli.session import Session, command, examples
 
 if TYPE_CHECKING:
+    from triptych.errors import TriptychError
     from triptych.records import DatasetStats, Health
+    from triptych.service import Service
+    from triptych_factory import Settings
 
 
 def register(app: typer.Typer) -> None:
@@ -29,16 +32,34 @@ def status(session: Session) -> Exit:
 
     Store, search index and embedder are tried; one that fails ends this with its exit code.
     """
+    from triptych.errors import TriptychError
+    from triptych_factory import wire
+
+    settings = session.settings()
+    with ExitStack() as stack:
+        service, failure = None, None
+        try:
+            wired = attrs.evolve(settings, llm="none")  # whose key may be missing
+            service = stack.enter_context(wire(wired, create=False))
+        except TriptychError as error:
+            failure = error  # reported after the settings
+        return _report(session, settings, service, failure)
+
+
+def _report(
+    session: Session,
+    settings: Settings,
+    service: Service | None,
+    failure: TriptychError | None,
+) -> Exit:
     from triptych.errors import NotFoundError, StoreError
     from triptych_adapters.wire.schema import to_json
-    from triptych_factory import wire
     from triptych_factory.embedders import build_embedder
     from triptych_factory.locations import parse_location
     from triptych_factory.settings import unknown_variables
 
-    settings = session.settings()
     location = parse_location(settings.url)
-    embedder = build_embedder(settings.embedder)
+    embedder = build_embedder(settings.embedder) if service is None else service.options.embedder
     output = session.output
     unknown = unknown_variables()
     about: dict[str, Any] = {
@@ -58,7 +79,7 @@ def status(session: Session) -> Exit:
             ("setting", "value", "source"),
             [
                 ("store", str(location), settings.sources.get("url", "default")),
-                ("embedder in use", about["embedder"] or "none: keyword search alone", ""),
+                ("embedder in use", about["embedder"] or "none: keyword search only", ""),
                 *(
                     (each.name, "" if each.value is None else each.value, each.source)
                     for each in settings.explain()
@@ -68,14 +89,7 @@ def status(session: Session) -> Exit:
         )
     for variable in unknown:
         output.warn(f"the variable {variable} names no setting")
-    datasets: list[DatasetStats] = []
-    try:
-        wired = attrs.evolve(settings, llm="none")  # whose key may be missing
-        with wire(wired, embedder=embedder, create=False) as service:
-            health = service.health()
-            with suppress(StoreError):  # told by the health check
-                datasets = service.stats()
-    except NotFoundError:
+    if isinstance(failure, NotFoundError):
         if output.as_json:
             output.emit(
                 about | {"datasets": [], "health": [], "problems": ["there is no store yet"]}
@@ -83,13 +97,30 @@ def status(session: Session) -> Exit:
         else:
             output.note("there is no store yet: `triptych put PATH` makes it")
         return Exit.OK
+    if failure is not None:
+        raise failure
+    assert service is not None  # or a failure says why not
+    datasets: list[DatasetStats] = []
+    health = service.health()
+    with suppress(StoreError):  # told by the health check
+        datasets = service.stats()
     problems = [str(check) for check in health.problems]
     if output.as_json:
         found = {"datasets": datasets, "health": health.checks, "problems": problems}
         output.emit(about | to_json(found))
         return ended(health)
     output.table(
-        ("dataset", "documents", "chunks", "vectors", "layers", "stale", "bytes", "vectors of"),
+        (
+            "dataset",
+            "documents",
+            "chunks",
+            "vectors",
+            "layers",
+            "stale",
+            "pending",
+            "bytes",
+            "vectors of",
+        ),
         [
             (
                 each.dataset_id,
@@ -98,6 +129,7 @@ def status(session: Session) -> Exit:
                 each.vectors,
                 each.layers,
                 each.stale,
+                each.pending,
                 each.size,
                 "; ".join(
                     f"{space.vectors} of {space.embed_sig}, {space.dimension} wide"

@@ -9,7 +9,6 @@ import typer
 
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.folders import (
-    MAX_BYTES,
     NOT_TOLD,
     Adopt,
     AllFolders,
@@ -21,14 +20,19 @@ from triptych_adapters.cli.folders import (
     Include,
     MaxBytes,
     Prefix,
+    Yes,
     tell_generated,
+    tell_held,
     tell_notes,
 )
 from triptych_adapters.cli.session import Session, command, examples
 
 if TYPE_CHECKING:
     from triptych.parsing.files import Skipped
-    from triptych.sync import SyncPlan, SyncReport
+    from triptych.sync import DirectorySync, SyncPlan, SyncReport
+    from triptych_adapters.cli.folders import Syncing
+
+__all__ = ["register", "run"]
 
 
 def register(app: typer.Typer) -> None:
@@ -37,7 +41,8 @@ def register(app: typer.Typer) -> None:
         app,
         "sync",
         epilog=examples(
-            "triptych sync docs/                      the documents are as the folder is",
+            "triptych sync docs/                      mirror the folder",
+            "triptych sync                            all folders that `triptych add` has",
             "triptych sync docs/ --dry-run            what that would do, and cost",
             "triptych sync . --exclude 'drafts/'      all but one folder",
             "triptych sync src/ --include '*.py'      these, and no others",
@@ -47,69 +52,94 @@ def register(app: typer.Typer) -> None:
 
 def sync(
     session: Session,
-    paths: FoldersArgument,
-    dataset: DatasetOption = "default",
+    paths: FoldersArgument = None,
+    dataset: DatasetOption = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", "-n", help="Tell what would be done, and what it costs.")
+        bool,
+        typer.Option("--dry-run", "-n", help="Show what would be done, and what it would cost."),
     ] = False,
     include: Include = None,
     exclude: Exclude = None,
-    all_folders: AllFolders = False,
-    prefix: Prefix = "",
-    max_bytes: MaxBytes = MAX_BYTES,
-    delete: Delete = True,
-    adopt: Adopt = False,
+    all_folders: AllFolders = None,
+    prefix: Prefix = None,
+    max_bytes: MaxBytes = None,
+    delete: Delete = None,
+    adopt: Adopt = None,
+    yes: Yes = False,
 ) -> Exit:
-    """Make the documents of a dataset as the files of folders are: add, update, rename, delete.
+    """Mirror folders into a dataset: add, update, rename and delete documents to match the files.
 
-    Takes files of every format that has a parser, at any depth, text in any of the usual
-    encodings, each named by its path from the folder. Left out is what is hidden, binary, ignored
-    by a .gitignore or .triptychignore, or in a folder of installed or generated files, such as
-    node_modules or a virtual environment. What is unchanged costs nothing. Documents that
-    were put otherwise are neither deleted nor replaced. A file that fails is listed, and tried
-    again next time.
+    Without a folder, all that the store remembers are synced (see add). Reads files of every
+    format that has a parser, at any depth, in any common encoding. Each document is named by its
+    path from the folder. Hidden, binary and ignored files (.gitignore, .triptychignore) are
+    skipped, and so are folders of installed or generated files, such as node_modules or a
+    virtual environment. Unchanged files cost nothing. Documents that did not come from these
+    folders are neither deleted nor replaced. A file that fails is listed, and tried again next
+    time. If more than half of a folder's documents would be deleted, none is without --yes.
     """
-    from triptych_adapters.cli.progress import shown
-
     folders = Folders(
-        paths=paths,
+        paths=paths or (),
         dataset=dataset,
-        prefix=prefix,
-        include=include or (),
-        exclude=exclude or (),
+        prefix=prefix or (),
+        include=include,
+        exclude=exclude,
         all_folders=all_folders,
         max_bytes=max_bytes,
         delete=delete,
         adopt=adopt,
+        yes=yes,
     )
     folders.check()
-    with folders.opened(session, dry=dry_run) as directory, shown(session.output, "files") as bar:
-        report = directory.plan() if dry_run else directory.sync(progress=bar)
-    _tell(session, dataset, report)
+    with folders.opened(session, dry=dry_run) as syncing:
+        return run(session, syncing, dry=dry_run)
+
+
+def run(session: Session, syncing: Syncing, *, dry: bool = False) -> Exit:
+    """Sync, or plan it, and tell of it."""
+    from triptych_adapters.cli.progress import shown
+
+    directory = syncing.directory
+    with shown(session.output, "files") as bar:
+        report: SyncPlan | SyncReport
+        if dry:
+            report = directory.plan()
+        else:
+            report = directory.sync(progress=bar)
+            syncing.note_synced()
+    _tell(session, directory, report)
+    if report.held:
+        return Exit.PARTIAL
     done = report.checked - len(report.failed)
     return exit_after([failure.error for failure in report.failed], done=done)
 
 
-def _tell(session: Session, dataset: str, report: SyncPlan | SyncReport) -> None:
+def _tell(session: Session, directory: DirectorySync, report: SyncPlan | SyncReport) -> None:
     from triptych.sync import SyncPlan
     from triptych_adapters.wire.schema import to_json
 
     output = session.output
     for failure in report.failed:
         output.warn(f"{failure.name}: {failure.error}")
+    tell_held(output, report.held)
     _tell_skipped(session, report.skipped)
     tell_generated(output, report.skipped)
     tell_notes(output, report.notes)
     planned = isinstance(report, SyncPlan)
     fields = to_json(report)
+    datasets = directory.datasets
     if output.as_json:
-        output.emit({"dataset": dataset, "dry_run": planned, **fields})
+        only = datasets[0] if len(datasets) == 1 else None
+        roots = [
+            {"path": str(root.path), "dataset": root.dataset_id, "prefix": root.prefix}
+            for root in directory.roots
+        ]
+        output.emit({"dataset": only, "roots": roots, "dry_run": planned, **fields})
         return
     if isinstance(report, SyncPlan):
         for line in _lines(report):
             output.say(line)
     if planned or not output.quiet:
-        output.table(("", dataset), list(fields["counts"].items()))
+        output.table(("", ", ".join(datasets)), list(fields["counts"].items()))
 
 
 def _lines(plan: SyncPlan) -> list[str]:
@@ -129,4 +159,4 @@ def _tell_skipped(session: Session, skipped: tuple[Skipped, ...]) -> None:
     reasons = Counter(each.reason for each in skipped if each.reason not in not_told)
     if reasons:
         some = ", ".join(f"{count} ({reason})" for reason, count in reasons.most_common(5))
-        session.output.note(f"passed over {some}; --json names them, --include takes others")
+        session.output.note(f"skipped {some}; --json names them, --include takes others")

@@ -16,7 +16,6 @@ import typer
 
 from triptych_adapters.cli.exits import Exit
 from triptych_adapters.cli.folders import (
-    MAX_BYTES,
     Adopt,
     AllFolders,
     DatasetOption,
@@ -27,6 +26,7 @@ from triptych_adapters.cli.folders import (
     Include,
     MaxBytes,
     Prefix,
+    Yes,
     tell_generated,
     tell_notes,
 )
@@ -54,6 +54,7 @@ def register(app: typer.Typer) -> None:
         "watch",
         epilog=examples(
             "triptych watch docs/              sync now, and at each change, until Ctrl-C",
+            "triptych watch                    the folders that `triptych add` has",
             "triptych watch /mnt/share --poll 10   on a network disk: look every 10 seconds",
         ),
     )(watch)
@@ -61,21 +62,22 @@ def register(app: typer.Typer) -> None:
 
 def watch(
     session: Session,
-    paths: FoldersArgument,
-    dataset: DatasetOption = "default",
+    paths: FoldersArgument = None,
+    dataset: DatasetOption = None,
     include: Include = None,
     exclude: Exclude = None,
-    all_folders: AllFolders = False,
-    prefix: Prefix = "",
-    max_bytes: MaxBytes = MAX_BYTES,
-    delete: Delete = True,
-    adopt: Adopt = False,
+    all_folders: AllFolders = None,
+    prefix: Prefix = None,
+    max_bytes: MaxBytes = None,
+    delete: Delete = None,
+    adopt: Adopt = None,
+    yes: Yes = False,
     poll: Annotated[
         float | None,
         typer.Option(
             "--poll",
             metavar="SECONDS",
-            help="Look for changes this often, where the system tells of none: on network disks.",
+            help="Look for changes this often, for disks that report none, such as network disks.",
             show_default=False,
         ),
     ] = None,
@@ -86,31 +88,37 @@ def watch(
         ),
     ] = 0.5,
 ) -> Exit:
-    """Sync folders now and at each change, until interrupted; see sync for what is taken.
+    """Sync folders now and at each change, until interrupted; see sync for which files are read.
 
-    Each sync that did something is a line: its scope, the documents, the chunks that were
-    embedded, the seconds. With --json it is an object on one line. What fails, an embedder out
-    of reach for one, is told and tried again, after a second at first and ever longer.
+    Without a folder, all that the store remembers are watched. Where more than half of a
+    folder's documents would be deleted, that waits until the files are back, or until
+    `triptych sync --yes` confirms it.
+
+    Each sync that did something prints a line: its scope, the documents, the embedded chunks, the
+    seconds. With --json each is an object on one line. Failures, such as an embedder out of reach,
+    are reported and retried, after a second at first and then with growing pauses.
     """
     from triptych.events import EventReloader, ReloaderOptions
 
     folders = Folders(
-        paths=paths,
+        paths=paths or (),
         dataset=dataset,
-        prefix=prefix,
-        include=include or (),
-        exclude=exclude or (),
+        prefix=prefix or (),
+        include=include,
+        exclude=exclude,
         all_folders=all_folders,
         max_bytes=max_bytes,
         delete=delete,
         adopt=adopt,
+        yes=yes,
     )
     # No time limit: the first sync of a large folder takes what it takes, and can be stopped.
     options = ReloaderOptions(debounce=debounce, max_delay=max(5.0, debounce), rebuild_timeout=None)
     folders.check()
-    with _until_stopped(session.output) as on_stop, folders.opened(session) as directory:
+    with _until_stopped(session.output) as on_stop, folders.opened(session) as syncing:
+        directory = syncing.directory
         notifier = _notifier(directory, poll)
-        log = _Log(session.output, directory)
+        log = _Log(session.output, directory, syncing.note_synced)
         with EventReloader(directory, notifier, options, on_rebuild=log) as reloader:
             on_stop(reloader.close)
             watched = ", ".join(str(root.path) for root in directory.roots)
@@ -169,10 +177,16 @@ def _until_stopped(output: Output) -> Iterator[Callable[[Callable[[], None]], No
 
 
 class _Log:
-    """Tells of each rebuild that did something, or failed."""
+    """Prints each rebuild that did something, or failed."""
 
-    def __init__(self, output: Output, directory: DirectorySync | None = None) -> None:
+    def __init__(
+        self,
+        output: Output,
+        directory: DirectorySync | None = None,
+        note_synced: Callable[[], None] | None = None,
+    ) -> None:
         self._output = output
+        self._note_synced = note_synced
         self._directory = directory
         self._left_out: tuple[Skipped, ...] = ()
         self._told: tuple[str, ...] = ()
@@ -187,7 +201,9 @@ class _Log:
         if self._directory is not None and report is not None:
             tell_notes(self._output, self._directory.notes)
         worked = report is not None and (report.rebuilt or report.removed)
-        # The same failure over and over is told once, and so is its end.
+        if worked and self._note_synced is not None:
+            self._note_synced()
+        # A failure that repeats is printed once, and so is its end.
         if worked or self._first or problems != self._told:
             self._tell(record, problems)
         self._told = problems
@@ -202,7 +218,8 @@ class _Log:
 
     def _tell(self, record: RebuildRecord, problems: tuple[str, ...]) -> None:
         if self._output.as_json:
-            self._output.write(json_text(_json(record)) + "\n")
+            notes = () if self._directory is None else self._directory.notes
+            self._output.write(json_text({**_json(record), "notes": list(notes)}) + "\n")
             return
         for problem in problems[:_NAMED]:
             self._output.warn(problem)
@@ -211,7 +228,7 @@ class _Log:
         if record.report is not None:
             self._output.say(_line(record))
         if record.retry_in is not None:
-            self._output.warn(f"tried again in {record.retry_in:.1f} s, or at the next change")
+            self._output.warn(f"retrying in {record.retry_in:.1f} s, or at the next change")
 
 
 def _line(record: RebuildRecord) -> str:

@@ -53,7 +53,7 @@ def context_tool(
             "minimum": LEAST_MAX_TOKENS,
             "maximum": max_tokens,
             "default": max_tokens,
-            "description": "The most tokens to read. Less is cheaper.",
+            "description": "Maximum number of tokens to read. Less is cheaper.",
         },
     }
     if dataset_id is None:

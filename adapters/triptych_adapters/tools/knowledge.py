@@ -21,7 +21,7 @@ from triptych_adapters.tools.paging import (
 from triptych_adapters.tools.rendering import clip, to_json, tokens
 from triptych_adapters.tools.tool import Tool
 from triptych_adapters.wire import schema
-from triptych_adapters.wire.operations import ARGUMENTS, QUERY
+from triptych_adapters.wire.operations import ARGUMENTS, QUERY, mode_schema
 
 __all__ = ["DEFAULT_MAX_TOKENS", "LEAST_MAX_TOKENS", "knowledge_tools"]
 
@@ -93,9 +93,10 @@ def knowledge_tools(
     check_whole(max_tokens, "max_tokens", least=LEAST_MAX_TOKENS)
     if dataset_id is not None:
         check_identifier(dataset_id, "dataset_id")
+    search = {**_SEARCH, "mode": mode_schema(getattr(service, "lanes", None))}
     base = _Base(service=service, dataset_id=dataset_id, max_tokens=max_tokens)
     return [
-        base.tool("knowledge_search", _SEARCH_DESCRIPTION, _SEARCH, ["query"], base.search),
+        base.tool("knowledge_search", _SEARCH_DESCRIPTION, search, ["query"], base.search),
         base.tool("knowledge_put", _PUT_DESCRIPTION, _PUT, ["name", "content"], base.put),
     ]
 
@@ -135,7 +136,8 @@ class _Base:
             top_k=arguments["top_k"],
             threshold=arguments.get("threshold"),
         )
-        asked = to_json(attrs.asdict(query))
+        # Only what the tool's arguments decide; it does not take the query language.
+        asked = to_json(attrs.asdict(query, filter=lambda field, _: field.name != "syntax"))
         start = read_cursor(arguments["cursor"], asked) if "cursor" in arguments else Place()
         try:
             result = self.service.search(query)

@@ -167,14 +167,14 @@ def _cut(hit: Mapping[str, Any], start: int, room: int) -> tuple[dict[str, Any],
         end = _behind_word(content, start, end)
     if end == start < len(content) or tokens(_part(hit, start, end, left_out)) > room:
         raise BudgetExceededError(
-            f"the hit {hit['name'][:40]!r}… does not fit into an answer, names alone: its reader "
-            "needs a higher ceiling of tokens"
+            f"the hit {hit['name'][:40]!r}… does not fit into an answer, even without its text: "
+            "raise the limit of tokens"
         )
     return _part(hit, start, end, left_out), end
 
 
 def _behind_word(content: str, start: int, end: int) -> int:
-    """``end``, or a little left of it, where no word or character is parted."""
+    """``end``, or a little left of it, where no word or character is split."""
     for at in range(end, start + (end - start) * 3 // 4, -1):
         if content[at - 1].isspace():
             return at

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hi
 import attrs
 
 from triptych.errors import ValidationError
-from triptych.records import check_text
+from triptych.records import Metadata, check_text
 
 __all__ = ["check_schema", "json_schema", "read_arguments"]
 
@@ -34,6 +34,21 @@ _TYPES: Final = {
     "null": "null",
 }
 _ATOMS: Final = {str: "string", int: "integer", float: "number", bool: "boolean"}
+_SCALARS: Final = [
+    {"type": "string"},
+    {"type": "boolean"},
+    {"type": "number"},
+    {
+        "type": "object",
+        "description": "A day or a moment, in ISO 8601.",
+        "properties": {"$date": {"type": "string"}},
+        "required": ["$date"],
+        "additionalProperties": False,
+    },
+]
+_METADATA_VALUE: Final = {
+    "anyOf": [*_SCALARS, {"type": "array", "items": {"anyOf": _SCALARS}}],
+}
 _KEYWORDS: Final = {"type", "description", "enum", "default", "minimum", "maximum"}
 _OBJECT_KEYWORDS: Final = {"type", "properties", "required", "additionalProperties"}
 _NESTED_KEYWORDS: Final = {
@@ -59,8 +74,11 @@ def json_schema(hint: Any) -> dict[str, Any]:
         return {"anyOf": [json_schema(inner[0]), {"type": "null"}]}
     if origin is tuple and inner[1:] == (...,):
         return {"type": "array", "items": json_schema(inner[0])}
+    if hint == Metadata:
+        return {"type": "object", "additionalProperties": _METADATA_VALUE}
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return {"type": "object", "additionalProperties": json_schema(inner[1])}
+        values = True if inner[1] is Any else json_schema(inner[1])
+        return {"type": "object", "additionalProperties": values}
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         return {"type": "string", "enum": [str(member) for member in hint]}
     if isinstance(hint, type) and attrs.has(hint):
@@ -78,7 +96,7 @@ def check_schema(parameters: Mapping[str, Any]) -> None:
     """Refuse a schema that `read_arguments` would not honour in full.
 
     Raises:
-        ValidationError: it is no object schema that forbids additional properties, or a
+        ValidationError: it is not an object schema that forbids additional properties, or a
             property lacks a description, or has an unknown keyword or type.
     """
     unknown = set(parameters) - _OBJECT_KEYWORDS
@@ -95,7 +113,7 @@ def check_schema(parameters: Mapping[str, Any]) -> None:
         )
     for name in parameters.get("required", ()):
         if name not in properties:
-            raise ValidationError(f"the required argument {name!r} is none of the properties")
+            raise ValidationError(f"the required argument {name!r} is not one of the properties")
     for name, schema in properties.items():
         _check(f"the argument {name!r}", schema)
         if not schema.get("description"):
@@ -116,7 +134,7 @@ def _check(what: str, schema: Mapping[str, Any]) -> None:
         below.append(schema.get("items", {}))
     elif kind == "object":
         below += schema.get("properties", {}).values()
-        if schema.get("additionalProperties") is not False:
+        if not isinstance(schema.get("additionalProperties"), bool):
             below.append(schema.get("additionalProperties", {}))
     for each in below:
         _check(what, each)
@@ -128,7 +146,7 @@ def read_arguments(
     """The arguments in their types, with the schema's defaults filled in.
 
     ``arguments`` is a mapping or its JSON text. As in JSON Schema 5.0 is a whole number (and
-    becomes 5), true is no number, and null is no string.
+    becomes 5), true is not a number, and null is not a string.
 
     Raises:
         ValidationError: names every argument that is missing, unknown or not as expected.
@@ -162,7 +180,7 @@ def _mapping(tool: str, arguments: Mapping[str, Any] | str) -> Mapping[str, Any]
             value = json.loads(arguments)
         except (ValueError, RecursionError) as error:
             raise ValidationError(
-                f"the arguments of {tool} are no JSON ({error}): give one JSON object"
+                f"the arguments of {tool} are not JSON ({error}): give one JSON object"
             ) from error
     if not isinstance(value, Mapping):
         raise ValidationError(
@@ -217,11 +235,11 @@ def _object(what: str, schema: Mapping[str, Any], value: Mapping[str, Any]) -> d
     read: dict[str, Any] = {}
     for name, each in value.items():
         below = properties.get(name, schema.get("additionalProperties"))
-        if not isinstance(name, str) or not below:
+        if not isinstance(name, str) or below is None or below is False:
             known = ", ".join(properties)
             raise ValidationError(f"{what} has no {_shown(name)}, its fields are {known}")
         check_text(name, f"a key of {what}")
-        read[name] = _value(f"{what}[{name!r}]", below, each)
+        read[name] = each if below is True else _value(f"{what}[{name!r}]", below, each)
     return read
 
 

@@ -36,7 +36,8 @@ class ErrorForm:
         kind: the class; its row is also that of the subclasses that have none.
         exit_code: how a command ends with it.
         status: of HTTP.
-        hint: what to do about it on the command line, "" where the message says it all.
+        hint: what to do about it on the command line, true of each of them; "" for nothing. An
+            error's own hint comes before it.
     """
 
     kind: type[errors.TriptychError]
@@ -45,7 +46,7 @@ class ErrorForm:
     hint: str = ""
 
 
-_STORE = "`triptych status` shows which store is meant"
+_STORE = "`triptych status` shows which store is used"
 _STAYS = "documents that were stored stay, and `triptych rebuild` derives what is missing"
 _EMBEDDER = (
     "`triptych status` names the embedder a dataset was filled with, `triptych rebuild` derives it "
@@ -54,33 +55,21 @@ _EMBEDDER = (
 
 ERRORS: Final = (
     ErrorForm(errors.TriptychError, Exit.FAILED, 500),
-    ErrorForm(
-        errors.ValidationError, Exit.USAGE, 400, "add --help to the command for what it takes"
-    ),
+    ErrorForm(errors.ValidationError, Exit.USAGE, 400),
     ErrorForm(
         errors.ParseError,
         Exit.USAGE,
         422,
         "nothing of the file was stored: repair it, or leave it out",
     ),
-    ErrorForm(
-        errors.NotFoundError,
-        Exit.NOT_FOUND,
-        404,
-        "`triptych status` shows the store and its datasets, `triptych list` the documents of one",
-    ),
+    ErrorForm(errors.NotFoundError, Exit.NOT_FOUND, 404),
     ErrorForm(
         errors.ConflictError,
         Exit.CONFLICT,
         409,
         "`triptych get NAME --info` shows the version that is stored now",
     ),
-    ErrorForm(
-        errors.NotAvailableError,
-        Exit.NOT_AVAILABLE,
-        501,
-        "`triptych status` shows what is in use",
-    ),
+    ErrorForm(errors.NotAvailableError, Exit.NOT_AVAILABLE, 501),
     ErrorForm(errors.ModelMismatchError, Exit.MODEL, 409, _EMBEDDER),
     ErrorForm(errors.StoreError, Exit.STORE, 500, _STORE),
     ErrorForm(
@@ -96,18 +85,24 @@ ERRORS: Final = (
         f"{_STORE}; TRIPTYCH_LOCK_TIMEOUT says how long to wait for another writer",
     ),
     ErrorForm(errors.SchemaVersionError, Exit.STORE, 500, _STORE),
-    ErrorForm(errors.ProviderError, Exit.MODEL, 502, _STAYS),
+    ErrorForm(errors.ProviderError, Exit.MODEL, 502),
     # The limit is on this installation, not on who asks it: 503, with Retry-After.
-    ErrorForm(errors.RateLimitedError, Exit.MODEL, 503, f"{_STAYS}: wait, then run it"),
-    ErrorForm(errors.ProviderTimeoutError, Exit.MODEL, 504, _STAYS),
+    ErrorForm(errors.RateLimitedError, Exit.MODEL, 503, "wait, then run the command again"),
+    ErrorForm(errors.ProviderTimeoutError, Exit.MODEL, 504),
     ErrorForm(
         errors.ProviderSetupError,
         Exit.MODEL,
         502,
         "`triptych status` shows each setting and where it is from",
     ),
-    ErrorForm(errors.UnusableAnswerError, Exit.MODEL, 502, _STAYS),
+    ErrorForm(errors.UnusableAnswerError, Exit.MODEL, 502),
     ErrorForm(errors.DerivationError, Exit.MODEL, 500, _STAYS),
+    ErrorForm(
+        errors.DeletionHeldError,
+        Exit.CONFLICT,
+        409,
+        "if the files are gone for good, `triptych sync --yes` deletes the documents",
+    ),
     ErrorForm(
         errors.BudgetExceededError,
         Exit.MODEL,

@@ -7,7 +7,7 @@ say: whether an operation reads, writes or destroys, and what each argument is a
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final, get_type_hints
 
@@ -15,13 +15,13 @@ import attrs
 
 from triptych.context import Citation
 from triptych.context.rendering import FORMATS
-from triptych.records import DocumentSummary, Layer, Mode, NewDocument, Query, Scope
+from triptych.records import DocumentSummary, Layer, Metadata, Mode, NewDocument, Query, Scope
 from triptych.records.serialization import from_dict
 from triptych.service import Service
 from triptych_adapters.wire.arguments import json_schema, read_arguments
 from triptych_adapters.wire.schema import to_json
 
-__all__ = ["ARGUMENTS", "OPERATIONS", "QUERY", "Effect", "Operation"]
+__all__ = ["ARGUMENTS", "OPERATIONS", "QUERY", "Effect", "Operation", "mode_schema"]
 
 _Schema = dict[str, Any]
 
@@ -43,6 +43,7 @@ class Operation:
         name: of the method.
         effect: whether it reads, writes or destroys.
         summary: what it does, in a sentence.
+        creates: whether it makes the store and the dataset that it needs.
         parameters: the JSON Schema of its arguments, an object.
         result: the type of its answer: a record, several, or a plain value.
     """
@@ -50,8 +51,13 @@ class Operation:
     name: str
     effect: Effect
     summary: str
+    creates: bool
     parameters: Mapping[str, Any] = attrs.field(repr=False)
     result: Any
+
+    def run(self, service: Service, /, **arguments: Any) -> Any:
+        """The method's own answer to Python's arguments, for callers that show it themselves."""
+        return getattr(service, self.name)(**arguments)
 
     def call(self, service: Service, arguments: Mapping[str, Any] | str) -> Any:
         """Run it with arguments from outside; the answer as JSON's types.
@@ -67,7 +73,7 @@ class Operation:
             name: from_dict(_RECORDS[name], value) if name in _RECORDS else value
             for name, value in values.items()
         }
-        return to_json(getattr(service, self.name)(**read))
+        return to_json(self.run(service, **read))
 
 
 def _text(description: str, **more: Any) -> _Schema:
@@ -83,13 +89,28 @@ def _choice(kind: type[StrEnum], description: str) -> _Schema:
 
 
 _TEXTS: Final = {"type": "array", "items": {"type": "string"}}
-_ONE_OR_MORE: Final = {"anyOf": [{"type": "string"}, _TEXTS]}
 _RECORDS: Final[dict[str, Any]] = {
     "citation": Citation,
     "documents": tuple[NewDocument, ...],
     "summaries": tuple[DocumentSummary, ...],
 }
 """The arguments that are records."""
+
+
+def mode_schema(lanes: Iterable[str] | None = None) -> _Schema:
+    """The schema of ``mode``: "hybrid" or one of ``lanes``; None takes any name.
+
+    Lane names are open: a Service checks them against its own (`Service.lanes`).
+    """
+    modes = [str(mode) for mode in Mode]
+    names = None if lanes is None else sorted({*modes, *lanes}, key=[*modes, *lanes].index)
+    own = "" if names == modes else "; any other name is one lane of this knowledge base"
+    return _text(
+        "How to search: 'bm25' by keyword (exact names, codes, error messages), 'vector' by "
+        f"meaning, 'hybrid' by both{own}. Leave it out unless results disappoint.",
+        **({} if names is None else {"enum": names}),
+    )
+
 
 QUERY: Final[Mapping[str, _Schema]] = {
     "query": _text(
@@ -103,17 +124,13 @@ QUERY: Final[Mapping[str, _Schema]] = {
         "Where to search: 'single' (one dataset, which dataset_id names) or 'all' (every "
         "dataset, without dataset_id).",
     ),
-    "mode": _choice(
-        Mode,
-        "How to search: 'bm25' by keyword (exact names, codes, error messages), 'vector' by "
-        "meaning, 'hybrid' by both. Leave it out unless results disappoint.",
-    ),
+    "mode": mode_schema(),
     "layer": _choice(
         Layer,
         "What to find: 'L2' passages of the text itself, 'L1' overviews of documents, 'L0' "
         "one-sentence abstracts of documents. Use L0 or L1 first to see what there is.",
     ),
-    "top_k": _whole("The most hits to find. Fewer are cheaper to read.", 1),
+    "top_k": _whole("Maximum number of hits. Fewer are cheaper to read.", 1),
     "threshold": {
         "type": "number",
         "description": (
@@ -128,10 +145,13 @@ QUERY: Final[Mapping[str, _Schema]] = {
     },
     "where": {
         "type": "object",
-        "additionalProperties": _ONE_OR_MORE,
+        "additionalProperties": True,
         "description": (
-            "Only documents with this metadata; a list allows any of its values. The keys "
-            "doc_name, doc_prefix and heading stand for the name, its beginning and a section."
+            "Only documents with this metadata: {'lang': 'en'}; a list allows any of its values; "
+            "{'year': {'$gte': 2024}} compares with $eq $ne $in $nin $lt $lte $gt $gte $contains "
+            "$exists; {'$or': [{…}, {…}]}, $and and $not join. A date is {'$date': '2026-09-01'}. "
+            "The keys doc_name, doc_prefix and heading stand for the name, its beginning and a "
+            "section, $name, $version and $updated_at for the document's own fields."
         ),
     },
     "fresh_only": {"type": "boolean", "description": "Whether to leave out what is stale."},
@@ -139,6 +159,13 @@ QUERY: Final[Mapping[str, _Schema]] = {
         "type": "number",
         "minimum": 0,
         "description": "Raise a score by this share for each word of the query in the text.",
+    },
+    "syntax": {
+        "type": "boolean",
+        "description": (
+            'Whether the query is read as a language: "a phrase" must be in the text, -word must '
+            "not be, word* asks for words that begin so, field:value for a document's metadata."
+        ),
     },
 }
 """The fields of a query."""
@@ -154,6 +181,10 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
         "items": json_schema(NewDocument),
         "description": "The documents; metadata null keeps what a document has.",
     },
+    "doc_names": {**_TEXTS, "description": "The documents to embed, in this order; of dataset_id."},
+    "embed": _text(
+        "When the vectors are made: 'now', or 'later', by embed_pending.", enum=["now", "later"]
+    ),
     "folder": _text("The folder, which ends in a slash: 'guide/'."),
     "format": _text("What the context is written in.", enum=sorted(FORMATS)),
     "if_version": _whole("Only over this version (0: only if there is none)."),
@@ -166,16 +197,19 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
         "items": {"type": "string", "enum": [str(layer) for layer in Layer]},
         "description": "The layers to mix: 'L0' abstracts, 'L1' overviews, 'L2' passages.",
     },
-    "limit": _whole("The most to list."),
+    "limit": _whole("Maximum number to list."),
     "metadata": {
         "type": "object",
-        "additionalProperties": {"type": "string"},
-        "description": "All metadata of the document. Leave it out to keep what there is.",
+        "additionalProperties": json_schema(Metadata)["additionalProperties"],
+        "description": (
+            "All metadata of the document: text, numbers, true, false, {'$date': '2026-09-01'}, "
+            "or lists of these. Leave it out to keep what there is."
+        ),
     },
     "name": _text("The document's name, like a path: 'notes/2024-05.md'."),
     "new": _whole("The later version. Leave it out for the current one."),
     "old": _whole("The earlier version."),
-    "prefix": _text("Only names that begin so."),
+    "prefix": _text("Only names that begin with this."),
     "probe": {"type": "boolean", "description": "Whether to try the embedder with two words."},
     "prompt_sig": _text("The signature of what wrote the layer; empty for a person."),
     "queries": {**_TEXTS, "description": "What to find, one after another."},
@@ -186,10 +220,13 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
         "items": json_schema(DocumentSummary),
         "description": "The abstracts that the layer was made from.",
     },
-    "token_budget": _whole("The most tokens that the context may cost."),
+    "token_budget": _whole("Maximum number of tokens of the context."),
     "version": _whole("A version of the document, as its history lists them."),
 }
 """The other arguments, by name: one name means one thing."""
+
+
+_CREATING: Final = frozenset({"put_document", "put_documents", "create_dataset"})
 
 
 def _operation(name: str, effect: Effect, *without: str) -> Operation:
@@ -207,6 +244,7 @@ def _operation(name: str, effect: Effect, *without: str) -> Operation:
     return Operation(
         name=name,
         effect=effect,
+        creates=name in _CREATING,
         summary=" ".join((inspect.getdoc(method) or "").split("\n\n")[0].split()),
         parameters={
             "type": "object",
@@ -247,6 +285,7 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     for each in (
         _operation("put_document", Effect.WRITES),
         _operation("put_documents", Effect.WRITES, "progress"),
+        _operation("embed_pending", Effect.WRITES, "progress"),
         _operation("get_document", Effect.READS),
         _operation("list_documents", Effect.READS),
         _operation("history", Effect.READS),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from triptych.records.serialization import to_dict
@@ -17,25 +18,19 @@ from triptych_adapters.wire.errors import error_json
 if TYPE_CHECKING:
     from triptych.context import ContextPack, Piece
     from triptych.events import RebuildRecord
-    from triptych.layers import LayerPlan, LayerReport, PlannedLayer
+    from triptych.layers import LayerPlan, LayerReport
     from triptych.records import (
         DatasetConfig,
         DatasetStats,
-        DerivedLayer,
-        DoctorReport,
         DocumentInfo,
-        EmbeddingSpace,
+        EmbedReport,
         Failure,
         Finding,
-        Health,
-        HealthCheck,
         PutReport,
-        QuarantinedLayer,
         RebuildReport,
-        Result,
         SourceDocument,
     )
-    from triptych.sync import SyncPlan, SyncReport
+    from triptych.sync import HeldDeletions, SyncPlan, SyncReport
 
 __all__ = ["VIEWS", "to_json"]
 
@@ -51,6 +46,12 @@ def to_json(value: Any) -> Any:
     return to_dict(value, _view)
 
 
+def _fields(*fields: str) -> Callable[[Any], _Fields]:
+    """A view of these attributes in their order; ``"name=doc_name"`` gives one another name."""
+    paths = [(key, attrgetter(path or key)) for key, _, path in (f.partition("=") for f in fields)]
+    return lambda record: {key: read(record) for key, read in paths}
+
+
 # Documents and layers
 
 
@@ -63,47 +64,24 @@ def _document_info(document: DocumentInfo) -> _Fields:
 
 
 def _about(document: SourceDocument | DocumentInfo) -> _Fields:
-    from triptych.records import shown_metadata
+    from triptych.records.metadata import metadata_to_plain
 
-    made = {"original_sha256": document.original_sha256, "parser_sig": document.parser_sig}
+    made = {
+        "original_sha256": document.original_sha256,
+        "parser_sig": document.parser_sig,
+        "sync_root": document.system.sync_root,
+    }
     return {
         "dataset": document.dataset_id,
         "name": document.name,
         "version": document.version,
         "updated_at": document.updated_at,
-        "metadata": shown_metadata(document.metadata),
+        "metadata": metadata_to_plain(document.metadata),
         **{key: value for key, value in made.items() if value},
     }
 
 
-def _layer(layer: DerivedLayer) -> _Fields:
-    return {
-        "dataset": layer.dataset_id,
-        "name": layer.doc_name,
-        "layer": layer.layer,
-        "version": layer.sig.source_version,
-        "prompt_sig": layer.sig.prompt_sig,
-        "stale": layer.stale,
-        "content": layer.content,
-    }
-
-
-def _quarantined(quarantined: QuarantinedLayer) -> _Fields:
-    return {
-        "dataset": quarantined.dataset_id,
-        "name": quarantined.doc_name,
-        "layer": quarantined.layer,
-        "reason": quarantined.reason,
-        "message": quarantined.message,
-        "quarantined_at": quarantined.quarantined_at,
-    }
-
-
 # Answers
-
-
-def _result(result: Result) -> _Fields:
-    return {"hits": result.hits, "warnings": result.warnings, "exhausted": result.exhausted}
 
 
 def _pack(pack: ContextPack) -> _Fields:
@@ -144,12 +122,17 @@ def _failure(failure: Failure) -> _Fields:
 
 
 def _put_report(report: PutReport) -> _Fields:
-    names = ("added", "updated", "unchanged", "failed", "chunks", "embedded", "reused")
+    names = ("added", "updated", "unchanged", "failed", "chunks", "embedded", "reused", "pending")
     return {"counts": _counts(report, *names), "failures": report.failed}
 
 
 def _rebuild_report(report: RebuildReport) -> _Fields:
-    names = ("checked", "fresh", "rebuilt", "removed", "failed", "embedded", "reused")
+    names = ("checked", "fresh", "rebuilt", "removed", "failed", "embedded", "reused", "pending")
+    return {"counts": _counts(report, *names), "failures": report.failed}
+
+
+def _embed_report(report: EmbedReport) -> _Fields:
+    names = ("documents", "failed", "embedded", "reused", "pending")
     return {"counts": _counts(report, *names), "failures": report.failed}
 
 
@@ -187,9 +170,19 @@ def _synced(report: SyncPlan | SyncReport, cost: str) -> _Fields:
         "counts": _counts(report, *_SYNC, cost),
         "renamed": report.renamed,
         "deleted": report.deleted,
+        "held": report.held,
         "failures": report.failed,
         "notes": report.notes,
         "skipped": report.skipped,
+    }
+
+
+def _held(held: HeldDeletions) -> _Fields:
+    return {
+        "root": str(held.root),
+        "dataset": held.dataset_id,
+        "documents": held.documents,
+        "names": held.names,
     }
 
 
@@ -203,16 +196,6 @@ def _layer_plan(plan: LayerPlan) -> _Fields:
         "cost": plan.cost,
         "conditional_cost": plan.conditional_cost,
         "warnings": plan.warnings,
-    }
-
-
-def _planned_layer(item: PlannedLayer) -> _Fields:
-    return {
-        "name": item.doc_name,
-        "layer": item.layer,
-        "reason": item.reason,
-        "conditional": item.conditional,
-        "cost": item.cost,
     }
 
 
@@ -240,6 +223,8 @@ def _stats(stats: DatasetStats) -> _Fields:
         "vectors": stats.vectors,
         "layers": stats.layers,
         "stale": stats.stale,
+        "pending": stats.pending,
+        "pending_chunks": stats.pending_chunks,
         "size": stats.size,
         "language": None if config is None else config.language,
         "embedder": None if config is None else config.embed_sig or None,
@@ -253,23 +238,6 @@ def _config(config: DatasetConfig) -> _Fields:
         "language": config.language,
         "embedder": config.embed_sig or None,
         "chunker": config.chunker_sig,
-    }
-
-
-def _space(space: EmbeddingSpace) -> _Fields:
-    return {"embedder": space.embed_sig, "dimension": space.dimension, "vectors": space.vectors}
-
-
-def _health(health: Health) -> _Fields:
-    return {"ok": health.ok, "checks": health.checks}
-
-
-def _health_check(check: HealthCheck) -> _Fields:
-    return {
-        "name": check.name,
-        "status": check.status,
-        "detail": check.detail,
-        "remedy": check.remedy,
     }
 
 
@@ -287,40 +255,47 @@ def _finding(finding: Finding) -> _Fields:
     }
 
 
-def _doctor_report(report: DoctorReport) -> _Fields:
-    return {
-        "clean": report.clean,
-        "findings": report.findings,
-        "repaired": report.repaired,
-        "actions": report.actions,
-        "checked": report.checked,
-        "skipped": report.skipped,
-    }
-
-
 VIEWS: Final[Mapping[str, Callable[[Any], _Fields]]] = {
     "triptych.context.pack.ContextPack": _pack,
     "triptych.context.records.Piece": _piece,
     "triptych.events.record.RebuildRecord": _rebuild_record,
     "triptych.layers.builder.records.LayerPlan": _layer_plan,
     "triptych.layers.builder.records.LayerReport": _layer_report,
-    "triptych.layers.builder.records.PlannedLayer": _planned_layer,
+    "triptych.layers.builder.records.PlannedLayer": _fields(
+        "name=doc_name", "layer", "reason", "conditional", "cost"
+    ),
     "triptych.records.derived.DatasetConfig": _config,
-    "triptych.records.derived.DerivedLayer": _layer,
+    "triptych.records.derived.DerivedLayer": _fields(
+        "dataset=dataset_id",
+        "name=doc_name",
+        "layer",
+        "version=sig.source_version",
+        "prompt_sig=sig.prompt_sig",
+        "stale",
+        "content",
+    ),
     "triptych.records.documents.DocumentInfo": _document_info,
     "triptych.records.documents.SourceDocument": _document,
-    "triptych.records.findings.DoctorReport": _doctor_report,
+    "triptych.records.findings.DoctorReport": _fields(
+        "clean", "findings", "repaired", "actions", "checked", "skipped"
+    ),
     "triptych.records.findings.Finding": _finding,
-    "triptych.records.journal.QuarantinedLayer": _quarantined,
+    "triptych.records.journal.QuarantinedLayer": _fields(
+        "dataset=dataset_id", "name=doc_name", "layer", "reason", "message", "quarantined_at"
+    ),
     "triptych.records.queries.Hit": hit_json,
-    "triptych.records.queries.Result": _result,
+    "triptych.records.queries.Result": _fields("hits", "warnings", "exhausted"),
     "triptych.records.reports.DatasetStats": _stats,
-    "triptych.records.reports.EmbeddingSpace": _space,
+    "triptych.records.reports.EmbedReport": _embed_report,
+    "triptych.records.reports.EmbeddingSpace": _fields(
+        "embedder=embed_sig", "dimension", "vectors"
+    ),
     "triptych.records.reports.Failure": _failure,
-    "triptych.records.reports.Health": _health,
-    "triptych.records.reports.HealthCheck": _health_check,
+    "triptych.records.reports.Health": _fields("ok", "checks"),
+    "triptych.records.reports.HealthCheck": _fields("name", "status", "detail", "remedy"),
     "triptych.records.reports.PutReport": _put_report,
     "triptych.records.reports.RebuildReport": _rebuild_report,
+    "triptych.sync.report.HeldDeletions": _held,
     "triptych.sync.report.SyncPlan": _sync_plan,
     "triptych.sync.report.SyncReport": _sync_report,
 }

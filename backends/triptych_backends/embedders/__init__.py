@@ -5,8 +5,6 @@
 words only and is for tests.
 """
 
-from triptych_backends.embedders.hashing import HashEmbedder
-from triptych_backends.embedders.local import LocalEmbedder
-from triptych_backends.embedders.multilingual import MultilingualEmbedder
+from triptych._internal.lazy import lazy_exports
 
-__all__ = ["HashEmbedder", "LocalEmbedder", "MultilingualEmbedder"]
+__all__, __getattr__, __dir__ = lazy_exports(__name__, __file__)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from triptych.errors import ProviderError
+from triptych.errors import NotAvailableError, ProviderError
 from triptych_backends.embedders.arguments import checked_texts
 from triptych_backends.embedders.installed import package_file, require, verified_bytes
 from triptych_backends.embedders.lazy import Lazy
@@ -108,6 +110,19 @@ class LocalEmbedder:
         path = self._weights or package_file(_PACKAGE, "model.onnx", extra=_EXTRA, user=_USER)
         verified_bytes(path, _WEIGHTS_SHA256, user=_USER)
         WordPieces(extra=_EXTRA, user=_USER)
+
+    def preload(self) -> None:
+        """Load the model in a thread of its own, so that the first use waits less or not at all.
+
+        What goes wrong is reported by the first use.
+        """
+
+        def load() -> None:
+            with suppress(NotAvailableError):
+                self._session.get()
+                self._pieces.get()
+
+        threading.Thread(target=load, name="triptych-preload", daemon=True).start()
 
     def close(self) -> None:
         """Let go of the model, its tokenizer and the threads. Idempotent."""

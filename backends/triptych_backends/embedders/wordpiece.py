@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -57,11 +58,15 @@ class WordPieces:
         self._tokenizer = tokenizers.Tokenizer.from_str(data.decode("utf-8"))
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
+
+    @cached_property
+    def _kinds(self) -> NDArray[np.int8]:
+        """The kind of each piece, by its id. Costs more than loading, and only `coverage` asks."""
         kinds = np.zeros(self._tokenizer.get_vocab_size(), dtype=np.int8)
         for piece, token_id in self._tokenizer.get_vocab(with_added_tokens=False).items():
             kinds[token_id] = _kind(piece)
         kinds[: _SEP + 2] = _NEUTRAL  # [PAD], the unused, [UNK], [CLS], [SEP], [MASK]: no words
-        self._kinds = kinds
+        return kinds
 
     def token_ids(self, text: str) -> NDArray[np.int64]:
         """[CLS], the first pieces of ``text``, [SEP]: shape (n,), n from 2 to `MAX_TOKENS`."""

@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 import attrs
 
 from triptych.errors import CorruptStoreError
-from triptych.records import DerivedLayer
+from triptych.records import DerivedLayer, SystemData
+from triptych.records.metadata import same_metadata
 from triptych_backends.filesystem.change_set import ChangeSet
 from triptych_backends.filesystem.contents import (
     BEHIND,
@@ -80,7 +81,8 @@ def _merge(
     if mirrored is not None and mirrored.sha256 == file.digest:
         # The sidecar alone was lost, or was set back to an earlier one that says the same.
         base = side or mirrored
-        if base.metadata == mirrored.metadata and base.version <= mirrored.version:
+        alike = base.system == mirrored.system and same_metadata(base.metadata, mirrored.metadata)
+        if alike and base.version <= mirrored.version:
             change.put(mirrored, file.data, write=False)
             return
     latest = side or mirrored
@@ -96,6 +98,10 @@ def _merge(
             metadata=latest.metadata if latest else {},
             original_sha256=fits.original_sha256 if fits else "",
             parser_sig=fits.parser_sig if fits else "",
+            system=SystemData(
+                outline=fits.system.outline if fits else "",
+                sync_root=latest.system.sync_root if latest else "",
+            ),
         ),
         file.data,
         write=False,

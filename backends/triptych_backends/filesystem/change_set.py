@@ -243,7 +243,7 @@ class ChangeSet:
             self.remove_layer(look)
 
     def reject(self, path: str, seen: FileStat, reason: str) -> None:
-        """Remember a file (from the root) that is no document."""
+        """Remember a file (from the root) that is not a document."""
         self._rejects[path] = CachedStat(
             path, stat_cache.REJECT, path, reason, seen, None, time.time_ns()
         )
@@ -434,6 +434,7 @@ class ChangeSet:
                 updated_at=sidecar.updated_at,
                 original_sha256=sidecar.original_sha256,
                 parser_sig=sidecar.parser_sig,
+                system=sidecar.system,
             )
         write_rows(tx, dataset.id, rows.values())
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterator
 
+from sqlalchemy import bindparam, select, update
+
 from triptych.diagnostics import Check, FindingCollector
 from triptych.errors import CorruptStoreError
 from triptych.records import DerivedLayer, Finding, Layer
@@ -25,8 +27,22 @@ from triptych_backends.filesystem.problems import RejectedFile
 from triptych_backends.filesystem.stat_cache import CachedStat, TrackedFile
 from triptych_backends.filesystem.workspace import Workspace
 from triptych_backends.filesystem.writer import Writer
+from triptych_backends.sql import tables as t
 
-__all__ = ["CHECKS", "examine_files", "mend_files"]
+__all__ = ["CHECKS", "check_files", "repair_files"]
+
+_DATASET = select(t.dataset.c.id).where(t.dataset.c.name == bindparam("in_dataset"))
+_OF_DOCUMENT = (
+    t.document.c.name == bindparam("called"),
+    t.document.c.dataset_id == _DATASET.scalar_subquery(),
+)
+_CONTENT = select(t.document.c.content).where(*_OF_DOCUMENT)
+_SET_CONTENT = (
+    update(t.document)
+    .where(*_OF_DOCUMENT)
+    .values(content=bindparam("data"), size=bindparam("length"))
+    .returning(t.document.c.dataset_id, t.document.c.id)
+)
 
 CHECKS = {
     check.name: check
@@ -65,7 +81,7 @@ CHECKS = {
 }
 
 
-def examine_files(writer: Writer, dataset_ids: Collection[str]) -> Iterator[Finding]:
+def check_files(writer: Writer, dataset_ids: Collection[str]) -> Iterator[Finding]:
     """What is wrong with the files. Reads every one; adopts and writes nothing."""
     tally = FindingCollector()
     workspace = writer.workspace
@@ -132,11 +148,7 @@ def _mirrors(workspace: Workspace, dataset: str, look: CachedStat, layer: Derive
 
 def _mirrored(workspace: Workspace, dataset: str, name: str) -> str:
     with workspace.database.reading() as session:
-        row = session.driver.execute(
-            "SELECT x.content FROM document x JOIN dataset d ON d.id = x.dataset_id "
-            "WHERE d.name = ? AND x.name = ?",
-            [dataset, name],
-        ).fetchone()
+        row = session.one(_CONTENT, in_dataset=dataset, called=name)
     if row is None or not isinstance(row[0], bytes):
         return ""
     return hashlib.sha256(row[0]).hexdigest()
@@ -162,7 +174,9 @@ def _orphans(writer: Writer) -> list[str]:
         return sorted(history.orphans(workspace))
 
 
-def mend_files(writer: Writer, checks: Collection[str], dataset_ids: Collection[str]) -> list[str]:
+def repair_files(
+    writer: Writer, checks: Collection[str], dataset_ids: Collection[str]
+) -> list[str]:
     """Finish what was begun, and read what the mirror has otherwise from the files again."""
     done: list[str] = []
     workspace = writer.workspace
@@ -179,17 +193,17 @@ def mend_files(writer: Writer, checks: Collection[str], dataset_ids: Collection[
             done.append(f"removed the old versions of {history.sweep(workspace)} deleted documents")
     if "files.mirror" in checks:
         for dataset in dataset_ids:
-            done += _mend_mirror(writer, dataset)
+            done += _repair_mirror(writer, dataset)
     return done
 
 
-def _mend_mirror(writer: Writer, dataset: str) -> list[str]:
+def _repair_mirror(writer: Writer, dataset: str) -> list[str]:
     workspace = writer.workspace
     with writer.locked():
         folder = workspace.folder(dataset)
         if folder is None:
             return []
-        repaired = _mend_contents(workspace, dataset, folder)
+        repaired = _repair_contents(workspace, dataset, folder)
         with workspace.database.reading() as session:
             known = stat_cache.find_documents(session, dataset)
             layers = stat_cache.find_layers(session, dataset)
@@ -212,7 +226,7 @@ def _mend_mirror(writer: Writer, dataset: str) -> list[str]:
     return [f"read {repaired} documents and layers of dataset {dataset!r} from their files again"]
 
 
-def _mend_contents(workspace: Workspace, dataset: str, folder: str) -> int:
+def _repair_contents(workspace: Workspace, dataset: str, folder: str) -> int:
     """Of how many documents the mirrored content was read again."""
     repaired = 0
     with workspace.database.reading() as session:
@@ -223,11 +237,13 @@ def _mend_contents(workspace: Workspace, dataset: str, folder: str) -> int:
         found = find_content(workspace.disk, folder, each.look.path)
         if isinstance(found, FileContent) and found.digest == each.sidecar.sha256:
             with workspace.database.writing() as tx:
-                changed = tx.driver.execute(
-                    "UPDATE document SET content = ?, size = ? WHERE name = ? AND dataset_id "
-                    "= (SELECT id FROM dataset WHERE name = ?) RETURNING dataset_id, id",
-                    [found.data, len(found.data), each.look.name, dataset],
-                ).fetchall()
+                changed = tx.all(
+                    _SET_CONTENT,
+                    data=found.data,
+                    length=len(found.data),
+                    called=each.look.name,
+                    in_dataset=dataset,
+                )
                 # The index may have been built from what was there.
                 for owner, document in changed:
                     tx.log(owner, "document", document)

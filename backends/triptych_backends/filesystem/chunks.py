@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from triptych.records import DatasetConfig, Finding, HealthCheck
-from triptych_backends.filesystem.checks import examine_files, mend_files
+from triptych_backends.filesystem.checks import check_files, repair_files
 from triptych_backends.filesystem.diagnostics import list_problems
 from triptych_backends.filesystem.mirror import mirrored
 from triptych_backends.filesystem.writer import Writer
@@ -38,14 +38,14 @@ class FilesChunks:
 
     def check_integrity(self, dataset_ids: Collection[str]) -> Iterator[Finding]:
         """See `Diagnostics.check_integrity`: the files, then the derived database."""
-        yield from examine_files(self.writer, dataset_ids)
+        yield from check_files(self.writer, dataset_ids)
         yield from self.mirror.check_integrity(dataset_ids)
 
     def repair(self, checks: Collection[str], dataset_ids: Collection[str]) -> Sequence[str]:
         """See `Diagnostics.repair`."""
         # What is taken over from the files needs a database whose rows fit each other.
         done = self.mirror.repair(checks, dataset_ids)
-        return [*done, *mend_files(self.writer, checks, dataset_ids)]
+        return [*done, *repair_files(self.writer, checks, dataset_ids)]
 
     def configure(
         self, dataset_id: str, config: DatasetConfig, *, expected: DatasetConfig | None
@@ -81,6 +81,9 @@ class FilesChunks:
     doc_names = mirrored(SqliteChunks.doc_names)
     replace = mirrored(SqliteChunks.replace)
     replace_many = mirrored(SqliteChunks.replace_many)
+    add_vectors = mirrored(SqliteChunks.add_vectors)
+    pending = mirrored(SqliteChunks.pending)
+    count_pending = mirrored(SqliteChunks.count_pending)
     update_source_version = mirrored(SqliteChunks.update_source_version)
     delete_by_doc = mirrored(SqliteChunks.delete_by_doc)
     known_vectors = mirrored(SqliteChunks.known_vectors)

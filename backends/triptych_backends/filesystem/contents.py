@@ -73,7 +73,7 @@ def find_sidecar(disk: Disk, folder: str, path: str) -> FileSidecar | RejectedFi
     except FormatError as error:
         return RejectedFile(
             path=place,
-            reason=f"is no sidecar ({error})",
+            reason=f"is not a sidecar ({error})",
             remedy="restore it, or remove it: the document is then taken as a new one, and its "
             "metadata is lost",
         )
@@ -108,13 +108,13 @@ def find_layer(disk: Disk, path: str) -> FileLayer | RejectedFile | None:
     except FormatError as error:
         return RejectedFile(
             path=path,
-            reason=f"is no layer ({error})",
+            reason=f"is not a layer ({error})",
             remedy="restore its front matter, or remove it: the layer is then made again",
         )
 
 
 def is_misplaced(path: str, entry: Entry) -> RejectedFile | None:
-    """Why what is at ``path`` is no plain file; None if it is one."""
+    """Why what is at ``path`` is not a plain file; None if it is one."""
     if entry.kind == "file":
         return None
     if entry.kind == "link":
@@ -123,7 +123,7 @@ def is_misplaced(path: str, entry: Entry) -> RejectedFile | None:
             reason="is a symbolic link, which is never followed",
             remedy="put the file or folder itself there, or remove the link",
         )
-    return RejectedFile(path=path, reason="is no plain file", remedy="move it elsewhere")
+    return RejectedFile(path=path, reason="is not a plain file", remedy="move it elsewhere")
 
 
 def _find_text(disk: Disk, path: str) -> FileContent | RejectedFile | None:

@@ -47,7 +47,7 @@ _NO_DRIVE = frozenset("\\:")
 
 
 class LinkError(StoreError):
-    """A symbolic link, or something else that is no plain file, stands in the way."""
+    """A symbolic link, or something else that is not a plain file, stands in the way."""
 
 
 @attrs.frozen
@@ -83,7 +83,7 @@ class Disk:
             StoreError: it would leave the root.
         """
         if not _is_inside(path):
-            raise StoreError(f"{path!r} is no path inside the store {self.root}")
+            raise StoreError(f"{path!r} is not a path inside the store {self.root}")
         return f"{self.root}{os.sep}{path if os.sep == '/' else path.replace('/', os.sep)}"
 
     def entry(self, path: str) -> Entry | None:
@@ -170,7 +170,7 @@ class Disk:
         os.replace(self.real(old), self.real(new))
 
     def remove(self, path: str) -> None:
-        """Remove a file, or a link itself. Absence is no error."""
+        """Remove a file, or a link itself. Absence is not an error."""
         self._check_way(path)
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             os.unlink(self.real(path))
@@ -209,7 +209,7 @@ class Disk:
     def names(self, path: str) -> list[tuple[str, Entry]]:
         """What is in a folder ("" is the root), by name; nothing if there is no such folder.
 
-        What `is_ignored` is left out; a name that is no UTF-8 holds surrogates.
+        What `is_ignored` is left out; a name that is not UTF-8 holds surrogates.
         """
         if path:
             self._check_way(path)

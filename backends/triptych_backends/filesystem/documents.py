@@ -9,7 +9,14 @@ from typing import Literal
 
 from triptych import rules
 from triptych.errors import ConflictError
-from triptych.records import DocumentInfo, NewDocument, PutOutcome, SourceDocument
+from triptych.records import (
+    DocumentInfo,
+    NewDocument,
+    PutOutcome,
+    SourceDocument,
+    copy_metadata,
+)
+from triptych.records.metadata import same_metadata
 from triptych.signatures import document_info
 from triptych_backends.filesystem import change_detection, history
 from triptych_backends.filesystem.adoption import adopt_by_name
@@ -112,7 +119,12 @@ class FilesDocuments:
                 digest = hashlib.sha256(content).hexdigest()
                 metadata = rules.metadata_after(document, old.metadata if old else None)
                 done: Literal["added", "updated", "unchanged"] = "updated" if old else "added"
-                if old and (old.sha256, old.metadata) == (digest, metadata):
+                same = old is not None and old.sha256 == digest
+                system = rules.system_after(
+                    document, old.system if old else None, same_content=same
+                )
+                alike = old is not None and same_metadata(old.metadata, metadata)
+                if old and same and alike and old.system == system:
                     new, done = old, "unchanged"
                 else:
                     new = Sidecar(
@@ -124,6 +136,7 @@ class FilesDocuments:
                         metadata=metadata,
                         original_sha256=document.original_sha256,
                         parser_sig=document.parser_sig,
+                        system=system,
                     )
                     change.put(new, content, write=True)
                 stored[name] = new
@@ -156,11 +169,12 @@ class FilesDocuments:
                 sha256=hashlib.sha256(content).hexdigest(),
                 version=document.version,
                 updated_at=document.updated_at,
-                metadata=dict(document.metadata),
+                metadata=copy_metadata(document.metadata),
                 original_sha256=document.original_sha256,
                 parser_sig=document.parser_sig,
+                system=document.system,
             )
-            if old == new:
+            if old == new and old is not None and same_metadata(old.metadata, new.metadata):
                 return
             rules.check_unused(document, old.version if old else 0, change.home.deleted_version)
             change.put(new, content, write=True)
@@ -170,7 +184,7 @@ class FilesDocuments:
         """See `DocumentRepo.get`.
 
         Raises:
-            CorruptStoreError: its file is no text any more; the message says what to do.
+            CorruptStoreError: its file is not text any more; the message says what to do.
         """
         problem = change_detection.refresh_document(self.writer, dataset_id, name)
         if problem is not None:
@@ -178,7 +192,7 @@ class FilesDocuments:
         return self.mirror.get(dataset_id, name)
 
     def get_info(self, dataset_id: str, name: str) -> DocumentInfo | None:
-        """See `DocumentRepo.get_info`. A file that is no text any more is told as it was last."""
+        """See `DocumentRepo.get_info`. A file that is not text any more is told as it was last."""
         change_detection.refresh_document(self.writer, dataset_id, name)
         return self.mirror.get_info(dataset_id, name)
 
@@ -242,7 +256,7 @@ class FilesDocuments:
         """See `DocumentRepo.delete`.
 
         Raises:
-            CorruptStoreError: its file is no text any more: nobody adopted what is in it.
+            CorruptStoreError: its file is not text any more: nobody adopted what is in it.
         """
         writer, workspace = self.writer, self.workspace
         if workspace.database.read_only:
@@ -286,7 +300,7 @@ class FilesDocuments:
             return change.leftovers
 
     def delete_many(self, dataset_id: str, versions: Mapping[str, int]) -> Sequence[str]:
-        """See `DocumentRepo.delete_many`. One whose file is no text any more stays: nobody adopted
+        """See `DocumentRepo.delete_many`. One whose file is not text any more stays: nobody adopted
         what is in it."""
         writer, workspace = self.writer, self.workspace
         if workspace.database.read_only:

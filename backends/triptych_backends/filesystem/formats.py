@@ -17,9 +17,14 @@ from triptych.records import (
     DatasetConfig,
     DerivedLayer,
     DerivedSig,
+    Metadata,
     SourceDocument,
-    check_metadata,
+    SystemData,
+    copy_metadata,
 )
+from triptych.records.metadata import metadata_from_plain, metadata_to_plain, same_metadata
+from triptych.records.old_forms import current_document
+from triptych.records.serialization import from_dict
 from triptych_backends.filesystem.names import decode, fallback, fold, folder_fallback, folder_of
 
 __all__ = [
@@ -61,13 +66,15 @@ class Sidecar:
     sha256: str
     version: int
     updated_at: datetime
-    metadata: Mapping[str, str]
+    metadata: Metadata
     original_sha256: str = ""
     parser_sig: str = ""
+    system: SystemData = attrs.field(factory=SystemData)
 
     def same(self, other: Sidecar) -> bool:
         """Whether both tell the same of the document, whenever it was put."""
-        return attrs.evolve(self, updated_at=other.updated_at) == other
+        alike = attrs.evolve(self, updated_at=other.updated_at) == other
+        return alike and same_metadata(self.metadata, other.metadata)
 
     def document(self, dataset_id: str, content: str) -> SourceDocument:
         """The document with its content."""
@@ -75,11 +82,12 @@ class Sidecar:
             dataset_id=dataset_id,
             name=self.name,
             content=content,
-            metadata=dict(self.metadata),
+            metadata=copy_metadata(self.metadata),
             version=self.version,
             updated_at=self.updated_at,
             original_sha256=self.original_sha256,
             parser_sig=self.parser_sig,
+            system=self.system,
         )
 
 
@@ -107,11 +115,13 @@ def write_sidecar(sidecar: Sidecar) -> bytes:
         "sha256": sidecar.sha256,
         "version": sidecar.version,
         "updated_at": _written(sidecar.updated_at),
-        "metadata": dict(sorted(sidecar.metadata.items())),
+        "metadata": dict(sorted(metadata_to_plain(sidecar.metadata).items())),
     }
     if sidecar.original_sha256 or sidecar.parser_sig:
         value["original_sha256"] = sidecar.original_sha256
         value["parser_sig"] = sidecar.parser_sig
+    # Written where it is empty too: a sidecar without it is of a time when it was in the metadata.
+    value["system"] = {key: text for key, text in attrs.asdict(sidecar.system).items() if text}
     return dump(value)
 
 
@@ -121,7 +131,7 @@ def read_sidecar(data: bytes, path: str) -> Sidecar:
     Raises:
         FormatError: it is damaged, or another file's.
     """
-    value = parse(data)
+    value = current_document(parse(data))
     try:
         sidecar = Sidecar(
             name=_text(value, "name"),
@@ -129,9 +139,10 @@ def read_sidecar(data: bytes, path: str) -> Sidecar:
             sha256=_text(value, "sha256"),
             version=_whole(value, "version", 1),
             updated_at=_time(_text(value, "updated_at")),
-            metadata=check_metadata(value.get("metadata")),
+            metadata=metadata_from_plain(value.get("metadata") or {}),
             original_sha256=_text(value, "original_sha256", ""),
             parser_sig=_text(value, "parser_sig", ""),
+            system=from_dict(SystemData, value.get("system", {})),
         )
     except ValidationError as error:
         raise FormatError(str(error)) from error
@@ -166,7 +177,7 @@ def read_home(data: bytes, folder: str) -> DatasetManifest:
     config = value.get("config")
     if config is not None:
         if not isinstance(config, dict):
-            raise FormatError("its config is no object")
+            raise FormatError("its config is not an object")
         config = DatasetConfig(
             chunker_sig=_text(config, "chunker_sig"),
             embed_sig=_text(config, "embed_sig", ""),
@@ -272,9 +283,9 @@ def parse(data: bytes) -> dict[str, Any]:
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise FormatError(f"it is no JSON ({error})") from error
+        raise FormatError(f"it is not JSON ({error})") from error
     if not isinstance(value, dict):
-        raise FormatError("it is no JSON object")
+        raise FormatError("it is not a JSON object")
     return value
 
 
@@ -292,7 +303,7 @@ def _text(value: Mapping[str, Any], key: str, default: str | None = None) -> str
 def _whole(value: Mapping[str, Any], key: str, least: int) -> int:
     found = value.get(key)
     if isinstance(found, bool) or not isinstance(found, int) or not least <= found < MOST_VERSION:
-        raise FormatError(f"its {key!r} is no whole number from {least} up")
+        raise FormatError(f"its {key!r} is not a whole number from {least} up")
     return found
 
 
@@ -307,4 +318,4 @@ def _time(text: str) -> datetime:
         # In UTC the first and the last year may be left.
         return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
     except (ValueError, OverflowError) as error:
-        raise FormatError(f"{text[:40]!r} is no time") from error
+        raise FormatError(f"{text[:40]!r} is not a time") from error

@@ -11,10 +11,10 @@ import gzip
 import io
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from triptych.errors import CorruptStoreError
 from triptych.records import SourceDocument
+from triptych.records.old_forms import current_document
 from triptych.records.serialization import from_dict, to_dict
 from triptych_backends.filesystem.disk import MAX_SIZE, Disk, LinkError
 from triptych_backends.filesystem.formats import FormatError, dump, parse
@@ -104,15 +104,15 @@ def read_version(
     except FileNotFoundError:
         return None
     try:
-        value: dict[str, Any] = parse(_unpacked(data))
+        value = current_document(parse(_unpacked(data)))
         document = from_dict(SourceDocument, value)
         found = (document.dataset_id, document.name, document.version)
         if found != (dataset, name, version):
             raise FormatError(f"it is version {document.version} of {document.name!r}")
     except (FormatError, ValueError, OSError, EOFError, zlib.error) as error:
         raise CorruptStoreError(
-            f"{disk.real(path)} in the store {where} is no old version ({error}): restore it, or "
-            "remove it, and that version is no longer kept"
+            f"{disk.real(path)} in the store {where} is not an old version ({error}): restore "
+            "it, or remove it, and that version is no longer kept"
         ) from error
     return document
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 
 from triptych_backends.filesystem.names import (
-    FALLBACK,
     LAYERS,
     case_folded_path,
     fallback,
@@ -21,6 +20,7 @@ __all__ = [
     "JOURNAL",
     "LOCK",
     "OWN",
+    "SETTINGS",
     "STORE",
     "dataset_file",
     "document_file",
@@ -37,6 +37,7 @@ __all__ = [
 OWN = ".triptych"
 STORE = f"{OWN}/store.json"
 LOCK = f"{OWN}/lock"
+SETTINGS = f"{OWN}/settings.json"
 JOURNAL = f"{OWN}/journal"
 INTENT = f"{JOURNAL}/intent.json"
 DERIVED = f"{OWN}/derived"
@@ -104,8 +105,3 @@ def layer_paths(folder: str, name: str, layer: str, path: str | None = None) -> 
             if place not in found:
                 found.append(place)
     return found
-
-
-def is_fallback(path: str) -> bool:
-    """Whether ``path`` is one that `naming.fallback` makes."""
-    return path.startswith(f"{FALLBACK}/")

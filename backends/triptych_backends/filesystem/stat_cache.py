@@ -14,10 +14,32 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import attrs
+from sqlalchemy import (
+    Column,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    and_,
+    bindparam,
+    column,
+    delete,
+    exists,
+    func,
+    or_,
+    select,
+    table,
+)
+from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.schema import CreateTable
 
+from triptych.records.metadata import metadata_from_plain
 from triptych_backends.filesystem.disk import FileStat
 from triptych_backends.filesystem.formats import Sidecar
+from triptych_backends.sql import tables as t
+from triptych_backends.sql.document_rows import read_system
 from triptych_backends.sqlite.connection import SqliteSession
+from triptych_backends.sqlite.dialect import DIALECT
 
 __all__ = [
     "RACY",
@@ -41,35 +63,91 @@ __all__ = [
 ]
 
 RACY = 2_000_000_000
-"""ns: the coarsest clock of a disk there is (FAT). Modified less than this before a look: racy."""
+"""Nanoseconds, the coarsest clock of a file system (FAT). A file modified within this interval
+before its metadata was read may have changed since ("racy", as in Git's index)."""
 
 REJECT = "!"
-"""The kind of a look at a file that is no document; its name is its path."""
+"""The kind of a look at a file that is not a document; its name is its path."""
 
-_TABLES = (
-    # Files: of documents (kind ""), of layers (L0, L1), and what is neither (!).
-    """CREATE TABLE IF NOT EXISTS files_look (
-        dataset TEXT NOT NULL, name TEXT NOT NULL, kind TEXT NOT NULL, path TEXT NOT NULL,
-        digest TEXT NOT NULL, mtime INTEGER, size INTEGER, inode INTEGER,
-        side_mtime INTEGER, side_size INTEGER, side_inode INTEGER, looked INTEGER NOT NULL,
-        PRIMARY KEY (dataset, name, kind)) WITHOUT ROWID""",
-    # Paths as a disk that ignores case sees them, with their spelling.
-    """CREATE TABLE IF NOT EXISTS files_node (
-        fold TEXT PRIMARY KEY, path TEXT NOT NULL, folder INTEGER NOT NULL) WITHOUT ROWID""",
-    """CREATE TABLE IF NOT EXISTS files_dataset (
-        dataset TEXT PRIMARY KEY, folder TEXT NOT NULL UNIQUE) WITHOUT ROWID""",
+_STAT = ("mtime", "size", "inode")
+_METADATA = MetaData()
+_LOOKS = Table(
+    "files_look",
+    _METADATA,
+    Column("dataset", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("path", Text, nullable=False),
+    Column("digest", Text, nullable=False),
+    *(Column(f"{side}{part}", Integer) for side in ("", "side_") for part in _STAT),
+    Column("looked", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""Files: of documents (kind ""), of layers (L0, L1), and what is neither (!)."""
+_NODES = Table(
+    "files_node",
+    _METADATA,
+    Column("fold", Text, primary_key=True),
+    Column("path", Text, nullable=False),
+    Column("folder", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""Paths as a disk that ignores case sees them, with their spelling."""
+_DATASETS = Table(
+    "files_dataset",
+    _METADATA,
+    Column("dataset", Text, primary_key=True),
+    Column("folder", Text, nullable=False, unique=True),
+    sqlite_with_rowid=False,
+)
+_MASTER = table("sqlite_master", column("type"), column("name"))
+_MADE = select(func.count()).where(
+    _MASTER.c.type == "table", _MASTER.c.name.startswith("files_", autoescape=True)
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LOOK = (
-    "f.name, f.kind, f.path, f.digest, f.mtime, f.size, f.inode, "
-    "f.side_mtime, f.side_size, f.side_inode, f.looked"
-)
+_IN_DATASET = _LOOKS.c.dataset == bindparam("in_dataset")
+_NAMED = _LOOKS.c.name == bindparam("called")
+_LOOK = select(*[each for each in _LOOKS.c if each is not _LOOKS.c.dataset]).where(_IN_DATASET)
 _DOCUMENTS = (
-    f"SELECT {_LOOK}, x.version, x.content_sha256, x.metadata, x.updated_at, x.original_sha256, "
-    "x.parser_sig FROM files_look f JOIN dataset d ON d.name = f.dataset "
-    "JOIN document x ON x.dataset_id = d.id AND x.name = f.name "
-    "WHERE f.dataset = ? AND f.kind = ''"
+    _LOOK.add_columns(
+        t.document.c.version,
+        t.document.c.content_sha256,
+        t.document.c.metadata,
+        t.document.c.updated_at,
+        t.document.c.original_sha256,
+        t.document.c.system,
+    )
+    .join(t.dataset, t.dataset.c.name == _LOOKS.c.dataset)
+    .join(
+        t.document,
+        and_(t.document.c.dataset_id == t.dataset.c.id, t.document.c.name == _LOOKS.c.name),
+    )
+    .where(_LOOKS.c.kind == "")
 )
+_DOCUMENT = _DOCUMENTS.where(_NAMED)
+_LAYERS = _LOOK.where(or_(_LOOKS.c.kind == "L0", _LOOKS.c.kind == "L1"))
+_LAYERS_OF = _LAYERS.where(_NAMED)
+_REJECTS = _LOOK.where(_LOOKS.c.kind == REJECT)
+_KEEP = insert(_LOOKS).prefix_with("OR REPLACE")
+_FORGET_ALL = delete(_LOOKS).where(_IN_DATASET)
+_FORGET = _FORGET_ALL.where(_NAMED, _LOOKS.c.kind == bindparam("of_kind"))
+_AT = _NODES.c.fold == bindparam("folded")
+_NODE = select(_NODES.c.path, _NODES.c.folder).where(_AT)
+_FREE = delete(_NODES).where(_AT, _NODES.c.path == bindparam("spelling"))
+_TAKE = insert(_NODES)
+_TAKE = _TAKE.on_conflict_do_update(
+    index_elements=["fold"],
+    set_={"folder": _TAKE.excluded.folder},
+    where=_NODES.c.path == _TAKE.excluded.path,
+)
+_FOLDER = select(_DATASETS.c.folder).where(_DATASETS.c.dataset == bindparam("in_dataset"))
+_KEEP_FOLDER = insert(_DATASETS).prefix_with("OR REPLACE")
+_ALL_DATASETS = select(
+    _DATASETS.c.dataset,
+    _DATASETS.c.folder,
+    func.coalesce(t.dataset.c.live, 0),
+    exists().where(t.document.c.dataset_id == t.dataset.c.id),
+).join(t.dataset, t.dataset.c.name == _DATASETS.c.dataset, isouter=True)
 
 
 @attrs.frozen
@@ -99,122 +177,98 @@ class TrackedFile:
 
 def has_tables(session: SqliteSession) -> bool:
     """Whether `create_tables` was done."""
-    found = session.driver.execute(
-        "SELECT count(*) FROM sqlite_master WHERE name LIKE 'files\\_%' ESCAPE '\\' "
-        "AND type = 'table'"
-    ).fetchone()
-    return bool(found[0] == len(_TABLES))
+    return bool(session.all(_MADE)[0][0] == len(_METADATA.tables))
 
 
 def create_tables(session: SqliteSession) -> None:
     """Make the tables of this module."""
-    for statement in _TABLES:
-        session.driver.execute(statement)
+    for made in _METADATA.sorted_tables:
+        statement = CreateTable(made, if_not_exists=True).compile(dialect=DIALECT.engine)
+        session.driver.execute(str(statement))
 
 
 def find_document(session: SqliteSession, dataset: str, name: str) -> TrackedFile | None:
     """A document that is mirrored."""
-    row = session.driver.execute(f"{_DOCUMENTS} AND f.name = ?", [dataset, name]).fetchone()
+    row = session.one(_DOCUMENT, in_dataset=dataset, called=name)
     return None if row is None else _tracked_file(row)
 
 
 def find_documents(session: SqliteSession, dataset: str) -> list[TrackedFile]:
     """Every document of the dataset that is mirrored."""
-    return [_tracked_file(row) for row in session.driver.execute(_DOCUMENTS, [dataset])]
+    return [_tracked_file(row) for row in session.all(_DOCUMENTS, in_dataset=dataset)]
 
 
 def find_layers(session: SqliteSession, dataset: str, name: str | None = None) -> list[CachedStat]:
     """The layers' files, of the dataset or of one name."""
-    sql = f"SELECT {_LOOK} FROM files_look f WHERE f.dataset = ? AND f.kind IN ('L0', 'L1')"
-    values = [dataset]
-    if name is not None:
-        sql += " AND f.name = ?"
-        values.append(name)
-    return [_cached_stat(row) for row in session.driver.execute(sql, values)]
+    if name is None:
+        rows = session.all(_LAYERS, in_dataset=dataset)
+    else:
+        rows = session.all(_LAYERS_OF, in_dataset=dataset, called=name)
+    return [_cached_stat(row) for row in rows]
 
 
 def find_rejects(session: SqliteSession, dataset: str) -> list[CachedStat]:
-    """Files that are no documents; ``digest`` says why."""
-    sql = f"SELECT {_LOOK} FROM files_look f WHERE f.dataset = ? AND f.kind = '{REJECT}'"
-    return [_cached_stat(row) for row in session.driver.execute(sql, [dataset])]
+    """Files that are not documents; ``digest`` says why."""
+    return [_cached_stat(row) for row in session.all(_REJECTS, in_dataset=dataset)]
 
 
 def keep(session: SqliteSession, dataset: str, look: CachedStat) -> None:
     """Remember a look."""
-    seen, side = look.seen, look.side
-    session.driver.execute(
-        "INSERT OR REPLACE INTO files_look VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [
-            dataset,
-            look.name,
-            look.kind,
-            look.path,
-            look.digest,
-            seen.mtime,
-            seen.size,
-            seen.inode,
-            *((side.mtime, side.size, side.inode) if side else (None, None, None)),
-            look.looked,
-        ],
+    side = {f"side_{part}": getattr(look.side, part, None) for part in _STAT}
+    session.run(
+        _KEEP,
+        dataset=dataset,
+        name=look.name,
+        kind=look.kind,
+        path=look.path,
+        digest=look.digest,
+        looked=look.looked,
+        **{part: getattr(look.seen, part) for part in _STAT},
+        **side,
     )
 
 
 def forget(session: SqliteSession, dataset: str, names: Iterable[tuple[str, str]]) -> None:
     """Forget looks, by (name, kind)."""
-    session.driver.executemany(
-        "DELETE FROM files_look WHERE dataset = ? AND name = ? AND kind = ?",
-        [(dataset, name, kind) for name, kind in names],
-    )
+    session.run_many(_FORGET, [(dataset, name, kind) for name, kind in names])
 
 
 def drop_dataset(session: SqliteSession, dataset: str) -> None:
     """Forget every look at the dataset."""
-    session.driver.execute("DELETE FROM files_look WHERE dataset = ?", [dataset])
+    session.run(_FORGET_ALL, in_dataset=dataset)
 
 
 def node(session: SqliteSession, folded: str) -> tuple[str, bool] | None:
     """How the path that folds to ``folded`` is spelt, and whether it is a folder."""
-    row = session.driver.execute(
-        "SELECT path, folder FROM files_node WHERE fold = ?", [folded]
-    ).fetchone()
+    row = session.one(_NODE, folded=folded)
     return None if row is None else (row[0], bool(row[1]))
 
 
 def keep_node(session: SqliteSession, folded: str, path: str, *, folder: bool) -> None:
     """Remember that ``path`` is taken; the first spelling stays."""
-    session.driver.execute(
-        "INSERT INTO files_node VALUES (?, ?, ?) ON CONFLICT (fold) DO UPDATE "
-        "SET folder = excluded.folder WHERE path = excluded.path",
-        [folded, path, int(folder)],
-    )
+    session.run(_TAKE, fold=folded, path=path, folder=int(folder))
 
 
 def forget_node(session: SqliteSession, folded: str, path: str) -> None:
     """``path`` is free."""
-    session.driver.execute("DELETE FROM files_node WHERE fold = ? AND path = ?", [folded, path])
+    session.run(_FREE, folded=folded, spelling=path)
 
 
 def folder_of_dataset(session: SqliteSession, dataset: str) -> str | None:
     """The folder that the dataset was given."""
-    row = session.driver.execute(
-        "SELECT folder FROM files_dataset WHERE dataset = ?", [dataset]
-    ).fetchone()
+    row = session.one(_FOLDER, in_dataset=dataset)
     return None if row is None else str(row[0])
 
 
 def keep_folder(session: SqliteSession, dataset: str, folder: str) -> None:
     """Remember the dataset's folder."""
-    session.driver.execute("INSERT OR REPLACE INTO files_dataset VALUES (?, ?)", [dataset, folder])
+    session.run(_KEEP_FOLDER, dataset=dataset, folder=folder)
 
 
 def datasets(session: SqliteSession) -> list[tuple[str, str, bool, bool]]:
     """Of each dataset id, folder, whether it is live, and whether it has documents."""
-    rows = session.driver.execute(
-        "SELECT f.dataset, f.folder, coalesce(d.live, 0), "
-        "EXISTS (SELECT 1 FROM document x WHERE x.dataset_id = d.id) "
-        "FROM files_dataset f LEFT JOIN dataset d ON d.name = f.dataset"
-    )
-    return [(row[0], row[1], bool(row[2]), bool(row[3])) for row in rows.fetchall()]
+    rows = session.all(_ALL_DATASETS)
+    return [(row[0], row[1], bool(row[2]), bool(row[3])) for row in rows]
 
 
 def _cached_stat(row: tuple[Any, ...]) -> CachedStat:
@@ -225,6 +279,7 @@ def _cached_stat(row: tuple[Any, ...]) -> CachedStat:
 
 def _tracked_file(row: tuple[Any, ...]) -> TrackedFile:
     look = _cached_stat(row)
+    parser_sig, system = read_system(row[16])
     return TrackedFile(
         look,
         Sidecar(
@@ -233,8 +288,9 @@ def _tracked_file(row: tuple[Any, ...]) -> TrackedFile:
             sha256=row[12],
             version=row[11],
             updated_at=_EPOCH + timedelta(microseconds=row[14]),
-            metadata=json.loads(row[13]),
+            metadata=metadata_from_plain(json.loads(row[13])),
             original_sha256=row[15],
-            parser_sig=row[16],
+            parser_sig=parser_sig,
+            system=system,
         ),
     )

@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 
+from triptych._internal.closing import Closing
 from triptych.errors import (
     CorruptStoreError,
     SchemaVersionError,
@@ -27,6 +28,7 @@ from triptych_backends.filesystem.layers import FilesLayers
 from triptych_backends.filesystem.layout import DATASETS, DERIVED, JOURNAL, OWN, STORE
 from triptych_backends.filesystem.lock import WritersLock
 from triptych_backends.filesystem.problems import RejectedFile
+from triptych_backends.filesystem.settings import FilesSettings
 from triptych_backends.filesystem.workspace import Workspace
 from triptych_backends.filesystem.writer import Writer
 from triptych_backends.sqlite import SqliteStore
@@ -45,7 +47,7 @@ _IGNORED = (
 _DATABASE = "kb.db"
 
 
-class FilesStore:
+class FilesStore(Closing, FilesSettings):
     """Documents and layers as files in a folder; thread-safe, and fork-safe.
 
     ``documents``, ``chunks`` and ``layers`` are the repositories. What is derived lies in
@@ -147,12 +149,6 @@ class FilesStore:
     def close(self) -> None:
         """Close the derived database and its index. Idempotent."""
         self.mirror.close()
-
-    def __enter__(self) -> FilesStore:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _root(path: str | os.PathLike[str]) -> str:

@@ -19,8 +19,9 @@ from triptych_backends.index.change_log import (
     Unit,
 )
 from triptych_backends.index.helper import IndexHelper, available_cores
-from triptych_backends.index.local import LocalIndex, Owners
+from triptych_backends.index.local import LocalIndex
 from triptych_backends.index.searcher import Filters, LocalSearcher
+from triptych_backends.index.selection import OwnedBy, Owners, Selection, Under
 
 __all__ = [
     "Change",
@@ -32,10 +33,13 @@ __all__ = [
     "LocalIndex",
     "LocalSearcher",
     "LogPosition",
+    "OwnedBy",
     "Owners",
     "Rows",
     "Scored",
+    "Selection",
     "TextAnalyzer",
+    "Under",
     "Unit",
     "available_cores",
 ]

@@ -52,7 +52,7 @@ def tidied(views: Sequence[SegmentReader]) -> list[tuple[SegmentReader, ...]]:
 
     None is rewritten that is larger than all that it would be merged with.
     """
-    groups = []
+    groups: list[tuple[SegmentReader, ...]] = []
     for packed in _packed(views):
         group = sorted(packed, key=lambda view: view.live_count)
         while len(group) > 1 and group[-1].live_count > _size(group[:-1]):

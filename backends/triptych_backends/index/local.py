@@ -6,16 +6,16 @@ import hashlib
 import logging
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from operator import itemgetter
 from pathlib import Path
 from threading import Lock
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from triptych._internal.closing import Closing
 from triptych.records import HealthCheck
 from triptych.text import get_analyzer
 from triptych_backends.index import bm25
@@ -26,12 +26,12 @@ from triptych_backends.index.health import check_index
 from triptych_backends.index.helper import IndexHelper
 from triptych_backends.index.ranking import RankedUnits, parts_of, rank
 from triptych_backends.index.segment import SegmentReader
+from triptych_backends.index.selection import Selection
 from triptych_backends.index.snapshot import Snapshot, Stats, stats
 from triptych_backends.index.top_k import SLACK, Bar
 from triptych_backends.index.vector_scan import CpuGate
 from triptych_backends.index.vector_search import VanishedError, checked, nearest, nearest_documents
 
-Owners = Mapping[str, NDArray[np.int64]]
 TRIES = 4
 # A process that ends with a smaller delta leaves it to the next one's replay: publishing costs
 # several syncs of the disk, replaying so few units some milliseconds.
@@ -40,7 +40,7 @@ PUBLISH_AT_CLOSE = 200
 logger = logging.getLogger("triptych.index")
 
 
-class LocalIndex:
+class LocalIndex(Closing):
     """Keyword and vector search over a truth's change feed; see the package's docstring.
 
     Every search first replays the changes that it has not seen: what was committed before the
@@ -73,15 +73,12 @@ class LocalIndex:
         query: str,
         *,
         limit: int,
-        owners: Owners | None = None,
-        headings: frozenset[str] | None = None,
+        selection: Selection | None = None,
     ) -> list[Scored]:
         """The units with the best BM25 scores, min(limit, matches) of them.
 
-        Statistics are pooled over `datasets`; filters do not touch them. `owners` restricts to
-        documents: a sorted int64 array for each dataset, none for a dataset that it lacks.
-        `headings` restricts to units under any of these, case folded. Equal scores (rounded to
-        1e-6) rank by name, index, dataset.
+        Statistics are pooled over `datasets`; `selection`, which restricts to some units, does
+        not touch them. Equal scores (rounded to 1e-6) rank by name, index, dataset.
         """
         snapshots = self._fresh(datasets)
         repeats = {
@@ -91,7 +88,6 @@ class LocalIndex:
         terms = sorted({term for counted in repeats.values() for term in counted})
         if limit <= 0 or not terms:
             return []
-        folded = _folded(headings)
         with self._cores.one():
             views = [view for snapshot in snapshots.values() for view in snapshot.views(field)]
             numbers = bm25.find(views, terms)
@@ -111,7 +107,7 @@ class LocalIndex:
             for most, dataset, view in parts:
                 if most <= max(bar.value - SLACK, 0.0):
                     break
-                for part in parts_of(dataset, [view], owners, folded):
+                for part in parts_of(dataset, [view], selection):
                     units, scores = bm25.top(
                         view,
                         known[id(view)],
@@ -131,8 +127,7 @@ class LocalIndex:
         vector: NDArray[np.float32],
         *,
         limit: int,
-        owners: Owners | None = None,
-        headings: frozenset[str] | None = None,
+        selection: Selection | None = None,
         space: str | None = None,
     ) -> list[Scored]:
         """The units whose vectors have the greatest dot product with `vector`.
@@ -143,9 +138,7 @@ class LocalIndex:
         Raises ValidationError when `vector` is not finite, ModelMismatchError when it is not as
         wide as the datasets' vectors.
         """
-        return self._nearest(
-            nearest, datasets, field, vector, limit, owners, _folded(headings), space
-        )
+        return self._nearest(nearest, datasets, field, vector, limit, selection, space)
 
     def document_vector(
         self,
@@ -153,16 +146,14 @@ class LocalIndex:
         vector: NDArray[np.float32],
         *,
         limit: int,
-        owners: Owners | None = None,
+        selection: Selection | None = None,
         space: str | None = None,
     ) -> list[Scored]:
         """The documents with the nearest chunks: each once, with its best chunk's key and index.
 
         A document's score is the maximum over all of its chunks. Raises as `vector` does.
         """
-        return self._nearest(
-            nearest_documents, datasets, "chunk", vector, limit, owners, None, space
-        )
+        return self._nearest(nearest_documents, datasets, "chunk", vector, limit, selection, space)
 
     def _nearest(
         self,
@@ -171,8 +162,7 @@ class LocalIndex:
         field: Field,
         vector: NDArray[np.float32],
         limit: int,
-        owners: Owners | None,
-        headings: Sequence[str] | None,
+        selection: Selection | None,
         space: str | None,
     ) -> list[Scored]:
         for attempt in range(TRIES):
@@ -180,7 +170,7 @@ class LocalIndex:
                 part
                 for dataset, snapshot in self._fresh(datasets).items()
                 if space is None or snapshot.space == space
-                for part in parts_of(dataset, snapshot.views(field), owners, headings)
+                for part in parts_of(dataset, snapshot.views(field), selection)
             ]
             query = checked(vector, parts)
             if limit <= 0:
@@ -325,12 +315,6 @@ class LocalIndex:
         except Exception:
             logger.exception("publishing the index of dataset %r failed", index.dataset)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def close(self, *, publish: bool = True) -> None:
         """Publish what is worth it and give back what is held. Idempotent.
 
@@ -360,7 +344,3 @@ class LocalIndex:
 def _place(path: Path, dataset: str) -> Path:
     """A dataset's folder: any name is safe there, whatever characters it has."""
     return path / hashlib.sha256(dataset.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-def _folded(headings: frozenset[str] | None) -> list[str] | None:
-    return None if headings is None else sorted({heading.casefold() for heading in headings})

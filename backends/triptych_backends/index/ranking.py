@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from attrs import frozen
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from triptych_backends.index.change_log import Scored
 from triptych_backends.index.segment import IntArray, SegmentReader
+from triptych_backends.index.selection import Selection
 from triptych_backends.index.top_k import DECIMALS
 
 
@@ -34,19 +35,12 @@ class RankedUnits:
 def parts_of(
     dataset: str,
     views: Sequence[SegmentReader],
-    owners: Mapping[str, NDArray[np.int64]] | None,
-    headings: Sequence[str] | None,
+    selection: Selection | None,
 ) -> list[Part]:
-    """The views of a dataset, restricted by the filters; those left with nothing are left out."""
+    """The views of a dataset, restricted by ``selection``; those left with nothing are left out."""
     found = []
-    wanted = None if owners is None else owners.get(dataset, np.empty(0, np.int64))
     for view in views:
-        allowed = None if wanted is None else view.segment.units_of(wanted)
-        if headings is not None:
-            under = view.segment.units_under(headings)
-            allowed = (
-                under if allowed is None else np.intersect1d(allowed, under, assume_unique=True)
-            )
+        allowed = None if selection is None else selection.units(dataset, view.segment)
         if allowed is None or len(allowed):
             found.append(Part(dataset, view, allowed))
     return found

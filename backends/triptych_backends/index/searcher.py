@@ -5,11 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-import attrs
-
-from triptych.records import NO_CHUNK, Candidate, Candidates, ChunkQuery, Filter, Mode
+from triptych.records import (
+    NO_CHUNK,
+    Candidate,
+    Candidates,
+    ChunkQuery,
+    DerivedSig,
+    Filter,
+    FilterTree,
+    Mode,
+)
 from triptych_backends.index.change_log import Field, Scored
-from triptych_backends.index.local import LocalIndex, Owners
+from triptych_backends.index.local import LocalIndex
+from triptych_backends.index.selection import (
+    OwnedBy,
+    Owners,
+    Selection,
+    both,
+    has_headings,
+    select,
+)
 
 __all__ = ["Filters", "LocalSearcher"]
 
@@ -43,13 +58,7 @@ class LocalSearcher:
 
         Datasets whose vectors are of another space than the query's have none.
         """
-        where = query.filter
-        if unit == "chunk":
-            where = attrs.evolve(where, headings=None)  # which the index has of each chunk
-        owners = None
-        if not where.is_trivial:
-            owners = self._filters.owners(unit, query.dataset_ids, where)
-        rows: Sequence[Scored] = self._rank(unit, query, owners)
+        rows: Sequence[Scored] = self._rank(unit, query, self._selection(unit, query))
         if unit == "document" and query.mode is not Mode.BM25:
             keys = self._filters.document_keys(rows)
             rows = [row._replace(key=keys[row.owner]) for row in rows if row.owner in keys]
@@ -57,26 +66,39 @@ class LocalSearcher:
             rows = [row._replace(index=NO_CHUNK) for row in rows]
         return Candidates(rows, str(query.mode))
 
-    def _rank(self, unit: Field, query: ChunkQuery, owners: Owners | None) -> list[Scored]:
+    def _selection(self, unit: Field, query: ChunkQuery) -> Selection | None:
+        where = query.filter
+        if where.is_trivial:
+            return None
+
+        def owners(tree: FilterTree | None, fresh: DerivedSig | None = None) -> Owners:
+            asked = Filter(tree=tree, fresh=fresh)
+            return self._filters.owners(unit, query.dataset_ids, asked)
+
+        if unit != "chunk" or where.tree is None or not has_headings(where.tree):
+            return OwnedBy(owners(where.tree, where.fresh))
+        # The index has the headings of each chunk, the truth all else.
+        found = select(where.tree, owners)
+        if where.fresh is None:
+            return found
+        return both(found, OwnedBy(owners(None, where.fresh)))
+
+    def _rank(self, unit: Field, query: ChunkQuery, selection: Selection | None) -> list[Scored]:
         datasets, limit = query.dataset_ids, query.top_k
-        headings = query.filter.headings if unit == "chunk" else None
         if query.mode is Mode.BM25:
-            return self.index.bm25(
-                datasets, unit, query.text, limit=limit, owners=owners, headings=headings
-            )
+            return self.index.bm25(datasets, unit, query.text, limit=limit, selection=selection)
         if query.vector is None:
             return []
         if unit == "document":
             return self.index.document_vector(
-                datasets, query.vector, limit=limit, owners=owners, space=query.embed_sig
+                datasets, query.vector, limit=limit, selection=selection, space=query.embed_sig
             )
         return self.index.vector(
             datasets,
             unit,
             query.vector,
             limit=limit,
-            owners=owners,
-            headings=headings,
+            selection=selection,
             space=query.embed_sig,
         )
 

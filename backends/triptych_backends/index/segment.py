@@ -355,12 +355,6 @@ class SegmentReader:
             self._dead_rows = common_places(self.segment.row_units, self.dead)
         return self._dead_rows
 
-    def live_mask(self) -> NDArray[np.bool_]:
-        """True for each live unit."""
-        mask = np.ones(len(self.segment), np.bool_)
-        mask[self.dead] = False
-        return mask
-
 
 def union(*lists: IntArray) -> NDArray[np.int32]:
     """The values of all lists, ascending, each once. `np.unique` would import `numpy.ma`."""

@@ -11,6 +11,8 @@ from triptych.records import (
     OPENING,
     Candidate,
     ChunkQuery,
+    ChunkVector,
+    CompleteSet,
     DatasetConfig,
     DerivedChunk,
     DerivedSig,
@@ -23,9 +25,17 @@ from triptych.records import (
 from triptych.repositories import ChunkRepoBase
 from triptych_backends.index import LocalSearcher
 from triptych_backends.index.checks import examine_index
-from triptych_backends.memory.truth import Truth
+from triptych_backends.memory.truth import Dataset, Truth
 
 __all__ = ["MemoryChunks"]
+
+
+def _pending(dataset: Dataset, embed_sig: str) -> list[str]:
+    return [
+        name
+        for name, chunks in dataset.sets.items()
+        if chunks.chunks and rules.is_pending(chunks.sig, embed_sig)
+    ]
 
 
 class MemoryChunks(ChunkRepoBase):
@@ -99,13 +109,42 @@ class MemoryChunks(ChunkRepoBase):
             ]
             allowed = list(itertools.compress(sets, done))
             # All are checked before the first is stored: they are one write.
+            space = dataset.config.embed_sig if dataset.config else ""
             truth.check_widths(
                 dataset_id,
-                [(sig.embed_sig, chunk.vector) for _, chunks, sig in allowed for chunk in chunks],
+                [(space, chunk.vector) for _, chunks, _ in allowed for chunk in chunks],
             )
             for name, chunks, sig in allowed:
                 truth.store_set(dataset_id, name, chunks, sig)
             return done
+
+    def add_vectors(
+        self,
+        dataset_id: str,
+        embed_sig: str,
+        vectors: Sequence[ChunkVector],
+        complete: Sequence[CompleteSet] = (),
+    ) -> Sequence[str]:
+        with self._truth.writing() as truth:
+            config = truth.read(dataset_id).config
+            if not embed_sig or config is None or config.embed_sig != embed_sig:
+                return []
+            by_name: dict[str, list[ChunkVector]] = {}
+            for each in vectors:
+                by_name.setdefault(each.doc_name, []).append(each)
+            truth.check_widths(dataset_id, [(embed_sig, each.vector) for each in vectors])
+            for name, some in by_name.items():
+                truth.add_vectors(dataset_id, name, embed_sig, some)
+            return sorted(end.doc_name for end in complete if truth.complete(dataset_id, end))
+
+    def pending(self, dataset_id: str, embed_sig: str) -> Sequence[str]:
+        with self._truth as truth:
+            return sorted(_pending(truth.read(dataset_id), embed_sig))
+
+    def count_pending(self, dataset_ids: Sequence[str], embed_sig: str) -> int:
+        with self._truth as truth:
+            names = dict.fromkeys(dataset_ids)
+            return sum(len(_pending(truth.read(name), embed_sig)) for name in names)
 
     def update_source_version(self, dataset_id: str, doc_name: str, sig: DerivedSig) -> bool:
         with self._truth.writing() as truth:

@@ -8,7 +8,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from triptych.records import DerivedSig, Filter
+from triptych.records import DerivedSig, Filter, Subject
+from triptych.records.filters import HEADING, conditions_of
 from triptych_backends.index.change_log import Field, Scored
 from triptych_backends.memory.change_log import LAYERS
 from triptych_backends.memory.truth import ChunkSet, Dataset, Truth
@@ -44,22 +45,30 @@ class MemoryFilters:
 def _owners(unit: Field, where: Filter, state: Dataset) -> NDArray[np.int64]:
     """The owners in this dataset that pass; under a heading are those with a chunk there."""
     passing = []
+    headed = any(condition.field == HEADING for condition in conditions_of(where.tree))
     for name, owner in state.owners.items():
-        stored = state.documents.get(name)
-        if not where.admits(name, stored.document.metadata if stored else {}):
-            continue
-        if where.headings is not None and not _under(where.headings, state.sets.get(name)):
+        if where.tree is not None and not where.tree.admits(_subject(name, state, headed)):
             continue
         if where.fresh is None or _is_fresh(unit, where.fresh, state, name):
             passing.append(owner)
     return np.array(sorted(passing), dtype=np.int64)
 
 
-def _under(headings: frozenset[str], chunks: ChunkSet | None) -> bool:
-    wanted = {heading.casefold() for heading in headings}
-    return chunks is not None and any(
-        heading.casefold() in wanted for chunk in chunks.chunks for heading in chunk.heading_path
+def _subject(name: str, state: Dataset, headed: bool) -> Subject:
+    stored, chunks = state.documents.get(name), state.sets.get(name)
+    if stored is None:
+        return Subject(name=name)
+    return Subject(
+        name=name,
+        metadata=stored.document.metadata,
+        version=stored.document.version,
+        updated_at=stored.document.updated_at,
+        headings=_headings(chunks) if headed and chunks else (),
     )
+
+
+def _headings(chunks: ChunkSet) -> set[str]:
+    return {heading.casefold() for chunk in chunks.chunks for heading in chunk.heading_path}
 
 
 def _is_fresh(unit: Field, want: DerivedSig, state: Dataset, name: str) -> bool:
@@ -67,14 +76,16 @@ def _is_fresh(unit: Field, want: DerivedSig, state: Dataset, name: str) -> bool:
     want = fresh_sig(state, name, want)
     if unit not in LAYERS:
         chunks = state.sets.get(name)
-        return chunks is not None and not chunks.sig.is_stale(want)
+        # A set that waits for vectors is of the newest text: it is not stale.
+        return chunks is not None and chunks.sig.stale_reason(want) in (None, "vector")
     if stored := state.documents.get(name):
         want = attrs.evolve(want, input_sig=stored.info.content_sha256)
     made = state.layers.get((name, LAYERS[unit]))
     if made is None:
         return False
     sig = made.layer.sig
-    return not sig.is_stale(attrs.evolve(want, prompt_sig=want.prompt_sig or sig.prompt_sig))
+    want = attrs.evolve(want, prompt_sig=want.prompt_sig or sig.prompt_sig)
+    return sig.stale_reason(want) in (None, "vector")
 
 
 def fresh_sig(dataset: Dataset, name: str, configuration: DerivedSig) -> DerivedSig:

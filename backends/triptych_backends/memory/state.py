@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import attrs
 
@@ -16,8 +17,10 @@ from triptych.records import (
     QuarantinedLayer,
     SourceDocument,
 )
+from triptych.records.old_forms import current_document
+from triptych.records.serialization import from_dict
 
-__all__ = ["ChunkSetState", "DatasetState"]
+__all__ = ["ChunkSetState", "DatasetState", "read_state"]
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -49,3 +52,26 @@ class DatasetState:
     quarantined: tuple[QuarantinedLayer, ...] = ()
     usage: tuple[ModelUsage, ...] = ()
     checkpoints: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
+
+
+def read_state(plain: Mapping[str, Any]) -> DatasetState:
+    """The state that `triptych.records.serialization.to_dict` made ``plain`` of, in this version of
+    Triptych or an earlier one.
+
+    Raises:
+        ValidationError: ``plain`` is something else.
+    """
+    current = dict(plain)
+    documents, replaced = plain.get("documents"), plain.get("replaced")
+    if isinstance(documents, Mapping):
+        current["documents"] = {name: _current(each) for name, each in documents.items()}
+    if isinstance(replaced, Mapping):
+        current["replaced"] = {
+            name: [_current(each) for each in old] if isinstance(old, list) else old
+            for name, old in replaced.items()
+        }
+    return from_dict(DatasetState, current)
+
+
+def _current(document: Any) -> Any:
+    return current_document(document) if isinstance(document, Mapping) else document

@@ -5,7 +5,7 @@ from __future__ import annotations
 from triptych import rules
 from triptych.records import DatasetStats, DerivedSig
 from triptych_backends.memory.filters import fresh_sig
-from triptych_backends.memory.truth import Dataset
+from triptych_backends.memory.truth import Dataset, has_vector
 
 __all__ = ["stats_of"]
 
@@ -20,7 +20,12 @@ def stats_of(
     fresh = [
         name
         for name, chunks in dataset.sets.items()
-        if not chunks.sig.is_stale(fresh_sig(dataset, name, want))
+        if chunks.sig.stale_reason(fresh_sig(dataset, name, want)) in (None, "vector")
+    ]
+    waiting = [
+        chunks
+        for chunks in dataset.sets.values()
+        if chunks.chunks and rules.is_pending(chunks.sig, embed_sig)
     ]
     every = [chunk for chunks in dataset.sets.values() for chunk in chunks.chunks]
     return DatasetStats(
@@ -32,9 +37,9 @@ def stats_of(
         stale=len(dataset.documents) - len(fresh),
         size=sum(stored.info.size for stored in dataset.documents.values()),
         config=dataset.config,
-        spaces=rules.embedding_spaces(
-            (chunks.sig.embed_sig, chunk.vector)
-            for chunks in dataset.sets.values()
-            for chunk in chunks.chunks
+        spaces=rules.embedding_spaces((chunk.sig.embed_sig, chunk.vector) for chunk in every),
+        pending=len(waiting),
+        pending_chunks=sum(
+            not has_vector(chunk, embed_sig) for chunks in waiting for chunk in chunks.chunks
         ),
     )

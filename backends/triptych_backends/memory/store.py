@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from triptych._internal.closing import Closing
 from triptych.records import DatasetStats, check_whole
 from triptych_backends.index import LocalIndex, LocalSearcher
 from triptych_backends.memory.change_log import MemoryChangeLog
@@ -18,7 +19,7 @@ from triptych_backends.memory.truth import Save, Truth
 __all__ = ["MemoryStore"]
 
 
-class MemoryStore:
+class MemoryStore(Closing):
     """Keeps everything in this process's memory, until it is closed.
 
     Thread-safe. A `Store` with every capability. To keep the datasets elsewhere too, give
@@ -27,8 +28,9 @@ class MemoryStore:
     Args:
         history: how many old versions of each document are kept.
         datasets: what the store begins with, by dataset id.
-        save: is called in each write with what all datasets hold after it. When it raises, the
-            write is undone, and its caller gets the error.
+        settings: the settings that the store begins with, by key.
+        save: is called in each write with what all datasets hold after it, and all settings.
+            When it raises, the write is undone, and its caller gets the error.
     """
 
     def __init__(
@@ -36,12 +38,14 @@ class MemoryStore:
         *,
         history: int = 10,
         datasets: Mapping[str, DatasetState] | None = None,
+        settings: Mapping[str, str] | None = None,
         save: Save | None = None,
     ) -> None:
         self._truth = Truth(check_whole(history, "history"), save)
         with self._truth as truth:
             for dataset_id, state in (datasets or {}).items():
                 truth.load(dataset_id, state)
+            truth.settings.update(settings or {})
         self._index = LocalIndex(MemoryChangeLog(self._truth))
         self._searcher = LocalSearcher(self._index, MemoryFilters(self._truth))
         self.documents = MemoryDocuments(self._truth)
@@ -59,12 +63,25 @@ class MemoryStore:
         with self._truth as truth:
             return stats_of(truth.read(dataset_id), dataset_id, chunker_sig, embed_sig)
 
+    def get_setting(self, key: str) -> str | None:
+        """See `SettingsStore.get_setting`."""
+        with self._truth as truth:
+            return truth.settings.get(key)
+
+    def set_setting(self, key: str, value: str | None, *, expected: str | None) -> bool:
+        """See `SettingsStore.set_setting`."""
+        with self._truth.writing() as truth:
+            if truth.settings.get(key) != expected:
+                return False
+            truth.set_setting(key, value)
+            return True
+
+    def list_settings(self, prefix: str = "") -> Mapping[str, str]:
+        """See `SettingsStore.list_settings`."""
+        with self._truth as truth:
+            found = {key: each for key, each in truth.settings.items() if key.startswith(prefix)}
+        return dict(sorted(found.items()))
+
     def close(self) -> None:
         self._truth.close()
         self._index.close()
-
-    def __enter__(self) -> MemoryStore:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -23,6 +23,8 @@ from triptych import rules
 from triptych.errors import StoreError
 from triptych.records import (
     NO_CHUNK,
+    ChunkVector,
+    CompleteSet,
     DatasetConfig,
     DerivedChunk,
     DerivedLayer,
@@ -38,13 +40,23 @@ from triptych.signatures import document_info
 from triptych_backends.index.change_log import Field
 from triptych_backends.memory.state import ChunkSetState, DatasetState
 
-__all__ = ["FIELDS", "ChunkSet", "Dataset", "Save", "StoredDocument", "StoredLayer", "Truth"]
+__all__ = [
+    "FIELDS",
+    "ChunkSet",
+    "Dataset",
+    "Save",
+    "StoredDocument",
+    "StoredLayer",
+    "Truth",
+    "has_vector",
+]
 
 FIELDS: dict[Layer, Field] = {Layer.ABSTRACT: "abstract", Layer.OVERVIEW: "overview"}
 """The index field of each kind of layer."""
 
-Save = Callable[[Mapping[str, DatasetState]], None]
-"""Writes down what all datasets hold, by id; when it raises, the write is undone."""
+Save = Callable[[Mapping[str, DatasetState], Mapping[str, str]], None]
+"""Writes down what all datasets hold, by id, and the settings; when it raises, the write is
+undone."""
 
 Place = tuple[str, str, int | Layer]
 """What a key stands for: dataset, name, and a chunk's index, a layer, or `NO_CHUNK`."""
@@ -59,7 +71,11 @@ class StoredDocument:
 
 @attrs.frozen
 class ChunkSet:
-    """A chunk's own signature is its set's, but for the input: a restamp writes no chunk."""
+    """A chunk's own signature is its set's, but for the input: another source version
+    writes no chunk.
+
+    As it is kept, that of a chunk with a vector has the vector's space.
+    """
 
     sig: DerivedSig
     keys: tuple[int, ...]
@@ -141,6 +157,11 @@ class Dataset:
         )
 
 
+def has_vector(chunk: DerivedChunk, space: str) -> bool:
+    """Whether a kept chunk has a vector of ``space``."""
+    return chunk.vector is not None and chunk.sig.embed_sig == space
+
+
 class Truth:
     """The datasets, the lock around them, and the counters behind keys and owners."""
 
@@ -152,6 +173,7 @@ class Truth:
         self.seq = 0
         self.places: dict[Hashable, Place] = {}
         self.datasets: dict[str, Dataset] = {}
+        self.settings: dict[str, str] = {}
         self._lock = threading.RLock()
         self._numbers = itertools.count(1)
         self._closed = False
@@ -179,15 +201,15 @@ class Truth:
                 yield self
                 return
             datasets = {name: dataset.copy() for name, dataset in self.datasets.items()}
-            before = self.seq, dict(self.places), datasets
+            before = self.seq, dict(self.places), datasets, dict(self.settings)
             self._written = False
             try:
                 yield self
                 if self._written:
                     states = {name: dataset.state() for name, dataset in self.datasets.items()}
-                    self._save(states)
+                    self._save(states, self.settings)
             except BaseException:
-                self.seq, self.places, self.datasets = before
+                self.seq, self.places, self.datasets, self.settings = before
                 raise
 
     def load(self, dataset_id: str, state: DatasetState) -> None:
@@ -201,7 +223,7 @@ class Truth:
             for name, old in state.replaced.items()
         }
         for name, chunks in state.sets.items():
-            self.store_set(dataset_id, name, chunks.chunks, chunks.sig)
+            self.store_set(dataset_id, name, chunks.chunks, chunks.sig, stored=True)
         for kinds in state.layers.values():
             for layer in kinds.values():
                 self.store_layer(layer)
@@ -223,6 +245,14 @@ class Truth:
     def write(self, dataset_id: str) -> Dataset:
         self._written = True
         return self.datasets.setdefault(dataset_id, Dataset())
+
+    def set_setting(self, key: str, value: str | None) -> None:
+        """Set a setting; None removes it."""
+        self._written = True
+        if value is None:
+            self.settings.pop(key, None)
+        else:
+            self.settings[key] = value
 
     # Documents
 
@@ -281,16 +311,67 @@ class Truth:
     # Chunk sets
 
     def store_set(
-        self, dataset_id: str, name: str, chunks: Sequence[DerivedChunk], sig: DerivedSig
+        self,
+        dataset_id: str,
+        name: str,
+        chunks: Sequence[DerivedChunk],
+        sig: DerivedSig,
+        *,
+        stored: bool = False,
     ) -> None:
+        """Swap in a set whose vectors are of the dataset's space; as it was ``stored``, of those
+        that its chunks' signatures name."""
         dataset = self.write(dataset_id)
         old = dataset.sets.get(name)
-        own = tuple(self._shared(dataset, sig.embed_sig, rules.copy_vector(it)) for it in chunks)
+        space = sig.embed_sig or (dataset.config.embed_sig if dataset.config else "")
+        waits = space != sig.embed_sig
+        own = [
+            self._shared(
+                dataset,
+                (stored and waits and chunk.vector is not None and chunk.sig.embed_sig) or space,
+                rules.copy_vector(chunk),
+                waits,
+            )
+            for chunk in chunks
+        ]
         keys = tuple(self._place(dataset_id, name, index) for index in range(len(own)))
-        dataset.sets[name] = ChunkSet(sig, keys, own)
+        dataset.sets[name] = ChunkSet(sig, keys, tuple(own))
         if old is not None:
             self._forget(dataset, old)
         self._changed(dataset, "chunk", name)
+
+    def add_vectors(
+        self, dataset_id: str, name: str, space: str, vectors: Iterable[ChunkVector]
+    ) -> None:
+        """Give chunks of a set, if it is there, those vectors that are of their texts."""
+        dataset = self.write(dataset_id)
+        old = dataset.sets.get(name)
+        if old is None:
+            return
+        chunks = list(old.chunks)
+        for each in vectors:
+            chunk = chunks[each.index] if 0 <= each.index < len(chunks) else None
+            if chunk is None or chunk.sig.input_sig != each.input_sig or has_vector(chunk, space):
+                continue
+            new = rules.copy_vector(attrs.evolve(chunk, vector=each.vector))
+            chunks[each.index] = self._shared(dataset, space, new, False)
+            self._unshare(dataset, chunk)
+            sig = old.sig if old.sig.embed_sig == space else attrs.evolve(old.sig, embed_sig="")
+            old = dataset.sets[name] = ChunkSet(sig, old.keys, tuple(chunks))
+
+    def complete(self, dataset_id: str, end: CompleteSet) -> bool:
+        """End a set's waiting for vectors, if it has them all; whether it has."""
+        dataset, name = self.write(dataset_id), end.doc_name
+        old = dataset.sets.get(name)
+        if old is None:
+            return False
+        missing = sum(not has_vector(chunk, end.sig.embed_sig) for chunk in old.chunks)
+        if not rules.can_complete(old.sig, dataset.version(name), end, missing=missing):
+            return False
+        if old.sig != end.sig:
+            dataset.sets[name] = attrs.evolve(old, sig=end.sig)
+            self._changed(dataset, "chunk", name)
+        return True
 
     def update_source_version(self, dataset_id: str, name: str, sig: DerivedSig) -> None:
         sets = self.write(dataset_id).sets
@@ -303,23 +384,39 @@ class Truth:
             self._forget(dataset, old)
             self._changed(dataset, "chunk", name)
 
-    def _shared(self, dataset: Dataset, space: str, chunk: DerivedChunk) -> DerivedChunk:
-        """The chunk with the dataset's one array for what it embeds."""
-        if chunk.vector is None:
-            return chunk
+    def _shared(
+        self, dataset: Dataset, space: str, chunk: DerivedChunk, waits: bool
+    ) -> DerivedChunk:
+        """The chunk with the dataset's one array for what it embeds, and that array's space.
+
+        Of a set that waits for vectors, a chunk without one takes what the dataset has.
+        """
         digest = (space, chunk.sig.input_sig)
+        vector = chunk.vector
+        if vector is None and waits:
+            vector = dataset.vectors.get(digest)
+        if vector is None:
+            return chunk
         dataset.references[digest] += 1
-        return attrs.evolve(chunk, vector=dataset.vectors.setdefault(digest, chunk.vector))
+        return attrs.evolve(
+            chunk,
+            vector=dataset.vectors.setdefault(digest, vector),
+            sig=attrs.evolve(chunk.sig, embed_sig=space),
+        )
 
     def _forget(self, dataset: Dataset, old: ChunkSet) -> None:
         for key in old.keys:
             del self.places[key]
         for chunk in old.chunks:
-            if chunk.vector is not None:
-                digest = (old.sig.embed_sig, chunk.sig.input_sig)
-                dataset.references[digest] -= 1
-                if not dataset.references[digest]:
-                    del dataset.references[digest], dataset.vectors[digest]
+            self._unshare(dataset, chunk)
+
+    def _unshare(self, dataset: Dataset, chunk: DerivedChunk) -> None:
+        """Count one user less of the array of what ``chunk`` embeds."""
+        if chunk.vector is not None:
+            digest = (chunk.sig.embed_sig, chunk.sig.input_sig)
+            dataset.references[digest] -= 1
+            if not dataset.references[digest]:
+                del dataset.references[digest], dataset.vectors[digest]
 
     # Layers
 

@@ -72,7 +72,7 @@ def parse_file(
     """Read and parse one file; ``parse_file(path).document(name)`` is what to put.
 
     Raises:
-        ValidationError: the file cannot be read, or is no text.
+        ValidationError: the file cannot be read, or is not text.
         ParseError: it is malformed, encrypted, or beyond a limit.
         NotAvailableError: a library is missing.
     """

@@ -12,7 +12,7 @@ import attrs
 
 from triptych import deadlines
 from triptych.chunking.outline import Locator, Part
-from triptych.parsing.decoding import decode_text
+from triptych.parsing.decoder import decode_text
 from triptych.parsing.limits import ParseLimits
 from triptych.parsing.parsed import Decode, ParsedFile
 from triptych_backends.parsing.definitions import TooSlowError, definitions
@@ -23,7 +23,7 @@ __all__ = ["CodeParser", "has_definitions"]
 
 _MOST_CHARACTERS = 4_000_000  # what is larger was written by a program, for programs
 _MOST_HERE = 16_384
-"""Bytes read in this process. Text that is no code holds it up for 0.4 s then, and four times that
+"""Bytes read in this process. Text that is not code holds it up for 0.4 s then, and four times that
 with twice as many; larger files go to another process, which costs a millisecond for each."""
 _SECONDS = 10.0
 

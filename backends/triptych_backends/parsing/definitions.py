@@ -1,6 +1,6 @@
 """The definitions in a source file, by tree-sitter; also a program that finds them.
 
-Recovering from text that is no code can take tree-sitter time that grows with the square of the
+Recovering from text that is not code can take tree-sitter time that grows with the square of the
 text, which a caller in this process cannot always stop. So long files are read in a process of
 their own: it runs this module, which needs nothing but tree-sitter, and can be killed.
 """
@@ -230,7 +230,7 @@ def main() -> None:
     """
     requests = sys.stdin.buffer
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # what a library prints is not an answer
     _hold_to(int(sys.argv[1]))
     languages: dict[str, Any] = {}
     while True:

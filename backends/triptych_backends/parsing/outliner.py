@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from triptych.chunking.outline import OUTLINE_KEY
 from triptych.errors import CancelledError, TriptychError
 from triptych.parsing import FileParser, JsonParser, YamlParser
 from triptych_backends.parsing.code import CodeParser, has_definitions
@@ -15,7 +14,7 @@ _KEYS: tuple[FileParser, ...] = (JsonParser(), YamlParser())
 
 
 def outline_of(name: str, content: str) -> str | None:
-    """What a parser of the name's ending leaves under `OUTLINE_KEY`, where it keeps the text as it
+    """The outline that a parser of the name's ending writes, where it keeps the text as it
     is: source code of a language whose grammar is installed, JSON and YAML.
 
     None for every other name, and for a text that is not of its format.
@@ -34,4 +33,4 @@ def outline_of(name: str, content: str) -> str | None:
         return None  # as a text without structure, it can be put all the same
     if parsed is None or parsed.content != content:
         return None
-    return parsed.metadata.get(OUTLINE_KEY, "")
+    return parsed.outline

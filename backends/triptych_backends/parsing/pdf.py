@@ -1,9 +1,11 @@
-"""PDF by PDFium (the package pypdfium2), page by page."""
+"""PDF by PDFium (the package pypdfium2), page by page, with the tables and headings it shows."""
 
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -13,6 +15,8 @@ from triptych.errors import ParseError
 from triptych.parsing.builder import drop_contents_lines, markdown_safe, one_line
 from triptych.parsing.limits import ParseLimits
 from triptych.parsing.parsed import ParsedFile
+from triptych_backends.parsing.pdf_headings import sized_headings
+from triptych_backends.parsing.pdf_layout import PageLayout, markdown_table, read_layout
 from triptych_backends.parsing.worker import Reading
 from triptych_backends.parsing.worker_process import run_isolated
 
@@ -24,15 +28,23 @@ _MOST_BOOKMARKS = 5_000
 _FEWEST_PAGES = 4  # with fewer, a line that repeats may be a coincidence
 _SHARE = 0.6
 # PDFium's mark for a hyphen that only the end of a line has made.
+_LAYOUT_SHARE = 0.5
+"""Of the time for a file, what tables and headings may take; the text comes first."""
+# Where a table stands, while lines are dropped and made headings. No text has this character.
+_MARK = re.compile("\x0e([0-9]+)\x0e")
 _SOFT_HYPHEN = re.compile(r"[\x02\ufffe](?:\r?\n)?")
 
 
 @attrs.frozen(kw_only=True)
 class PdfParser:
-    """PDF files, in a worker process. Pages are the locators, bookmarks become headings."""
+    """PDF files, in a worker process.
+
+    Pages are the locators. Bookmarks become headings; in a file without any, large type does.
+    Tables are Markdown tables.
+    """
 
     limits: ParseLimits = attrs.field(factory=ParseLimits)
-    signature: str = attrs.field(default="pdf/2", init=False)
+    signature: str = attrs.field(default="pdf/3", init=False)
     endings: frozenset[str] = attrs.field(default=frozenset((".pdf",)), init=False)
 
     def recognises(self, data: bytes) -> bool:
@@ -42,7 +54,9 @@ class PdfParser:
     def parse(self, name: str, data: bytes) -> ParsedFile:
         """The text of the pages; scanned pages have none, which a note tells."""
         if b"%PDF-" not in data[:_HEADER_WITHIN]:
-            raise ParseError(f"{name!r} is no PDF: it does not begin with %PDF-. Name it rightly")
+            raise ParseError(
+                f"{name!r} is not a PDF: it does not begin with %PDF-. Name it rightly"
+            )
         return run_isolated(
             "triptych_backends.parsing.pdf:read_pdf",
             name,
@@ -70,12 +84,22 @@ def read_pdf(reading: Reading) -> None:
     if len(document) > _MOST_PAGES:
         raise ParseError(f"{name!r} has more than {_MOST_PAGES:,} pages: split it")
     title = one_line(document.get_metadata_dict().get("Title", ""))
-    pages, length, failed = [], 0, []
+    pages: list[str] = []
+    layouts: list[PageLayout] = []
+    tables: list[str] = []
+    length, failed, unread = 0, [], 0
+    with_form = _begins_form(document)
+    end = time.monotonic() + _LAYOUT_SHARE * reading.limits.seconds
     for index in range(len(document)):
         try:
-            page = document[index]
+            page = _page(document, index, with_form=with_form)
             text_page = page.get_textpage()
             text = text_page.get_text_range()
+            if time.monotonic() < end:
+                layouts.append(read_layout(page, text_page, text))
+                text = _with_marks(layouts[-1], tables)
+            else:
+                unread += 1
             text_page.close()
             page.close()
         except pypdfium2.PdfiumError:
@@ -85,21 +109,27 @@ def read_pdf(reading: Reading) -> None:
         length += len(text)
         if length > reading.limits.max_characters:
             break  # the builder tells it below
-    headings = _bookmarks(document)
-    _drop_running_lines(pages)
+    headings = _bookmarks(document) or sized_headings(layouts)
+    _drop_running_lines(pages, headings)
     matched = False
     shown = []
     for index, text in enumerate(pages):
         marked, found = _with_headings(text, headings.get(index, []))
         matched = matched or found
         shown.append(marked)
+    matched = matched or bool(tables)
     for number, text in enumerate(shown if matched else pages, start=1):
-        reading.builder.add(text, "page", number)
+        reading.builder.add(_MARK.sub(lambda found: tables[int(found[1])], text), "page", number)
     if matched:
         reading.metadata["kind"] = "markdown"
     if title:
         reading.metadata["title"] = title[:300]
     empty = [number for number, text in enumerate(pages, start=1) if not text.strip()]
+    if unread:
+        reading.notes.append(
+            f"{name!r}: its last {_pages(unread)} have no tables and headings, since looking for "
+            f"them takes long; raise seconds of ParseLimits (now {reading.limits.seconds:g})"
+        )
     if failed:
         reading.notes.append(f"{name!r}: left out, because it cannot be read: {_count(failed)}")
     if empty:
@@ -107,6 +137,10 @@ def read_pdf(reading: Reading) -> None:
             f"{name!r}: no text on {_count(empty)}; if they are scanned, put the file through "
             "character recognition first"
         )
+
+
+def _pages(count: int) -> str:
+    return "page" if count == 1 else f"{count:,} pages"
 
 
 def _count(numbers: list[int]) -> str:
@@ -119,6 +153,41 @@ def _count(numbers: list[int]) -> str:
 def _cleaned(text: str) -> str:
     text = _SOFT_HYPHEN.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
     return drop_contents_lines(text)
+
+
+def _begins_form(document: Any) -> bool:
+    """Whether the document is a form, whose fields PDFium then draws."""
+    pypdfium2 = import_module("pypdfium2")
+    if document.get_formtype() == pypdfium2.raw.FORMTYPE_NONE:
+        return False
+    try:
+        document.init_forms()
+    except pypdfium2.PdfiumError:
+        return False
+    return True
+
+
+def _page(document: Any, index: int, *, with_form: bool) -> Any:
+    """A page; of a form, with the values of its fields as text."""
+    page = document[index]
+    if with_form:
+        page.flatten()
+        page.close()  # what is flattened shows once the page is loaded again
+        page = document[index]
+    return page
+
+
+def _with_marks(layout: PageLayout, tables: list[str]) -> str:
+    """The lines of a page, a mark where a table stands; the tables go to ``tables``."""
+    lines = []
+    for number, line in enumerate(layout.lines):
+        text = line.text.replace("\x0e", "")
+        if number in layout.tables:
+            tables.append(markdown_table(layout.tables[number]))
+            lines.append(f"\n\x0e{len(tables) - 1}\x0e\n" + text)
+        elif text or line.glyphs or not lines or lines[-1]:
+            lines.append(text)
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip("\n")
 
 
 def _bookmarks(document: Any) -> dict[int, list[tuple[int, str]]]:
@@ -151,21 +220,26 @@ def _with_headings(text: str, headings: list[tuple[int, str]]) -> tuple[str, boo
     return "\n".join(lines), found
 
 
-def _drop_running_lines(pages: list[str]) -> None:
+def _drop_running_lines(
+    pages: list[str], headings: Mapping[int, Sequence[tuple[int, str]]]
+) -> None:
     """Take page headers, footers and numbers from ``pages``: the first or last line of most.
 
-    A line with words that is all of its page is the page's text, and stays.
+    A line with words that is all of its page is the page's text, and stays; so do ``headings``.
     """
+    titles = {(page, title.casefold()) for page, found in headings.items() for _, title in found}
     whole = {
         index
         for index, text in enumerate(pages)
         if "\n" not in text.strip("\n") and any(each.isalpha() for each in text)
     }
     for place in (0, -1):
-        edges = []
+        edges: list[str] = []
         for text in pages:
             lines = text.strip("\n").split("\n")
-            edges.append(re.sub(r"\d+", "0", one_line(lines[place]))[:200])
+            edge = one_line(lines[place])
+            titled = (len(edges), edge.casefold()) in titles
+            edges.append("" if titled else re.sub(r"\d+", "0", edge)[:200])
         counts = Counter(edge for edge in edges if edge)
         if not counts:
             return

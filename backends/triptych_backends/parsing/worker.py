@@ -34,7 +34,7 @@ class Reading:
 def main() -> None:
     """Read the header and the file from standard input, do the job, answer."""
     answers = os.dup(1)
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # what a library prints is not an answer
     header = json.loads(sys.stdin.buffer.readline())
     limits = ParseLimits(**header["limits"])
     _limit(limits)
@@ -50,7 +50,7 @@ def _answer(job: str, name: str, data: bytes, limits: ParseLimits) -> dict[str, 
     reading = Reading(name, data, limits, ContentBuilder(name, limits.max_characters))
     module, _, function = job.partition(":")
     try:
-        warnings.simplefilter("ignore")  # libraries warn of what they pass over
+        warnings.simplefilter("ignore")  # libraries warn of what they skip
         work: Callable[[Reading], None] = getattr(importlib.import_module(module), function)
         work(reading)
     except ParseError as error:
@@ -64,7 +64,7 @@ def _answer(job: str, name: str, data: bytes, limits: ParseLimits) -> dict[str, 
         }
     except Exception as error:  # noqa: BLE001 - a library may fail in any way
         return {
-            "error": f"{name!r} is damaged, or is no file of this format "
+            "error": f"{name!r} is damaged, or is not a file of this format "
             f"({type(error).__name__}: {str(error)[:200]}): open it in the program that made it, "
             "and save it again"
         }

@@ -59,7 +59,7 @@ def _proxy(instance: object, attribute: attrs.Attribute[str | None], value: str 
         fits = None
     if not fits:
         raise ValidationError(
-            "the proxy is no URL such as http://host:3128: check proxy, or the variables "
+            "the proxy is not a URL such as http://host:3128: check proxy, or the variables "
             "HTTPS_PROXY, HTTP_PROXY and ALL_PROXY"
         )
 

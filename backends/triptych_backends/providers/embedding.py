@@ -37,7 +37,7 @@ def checked_model(model: str) -> str:
     """``model``.
 
     Raises:
-        ValidationError: it is no name.
+        ValidationError: it is not a name.
     """
     if not isinstance(model, str) or not model.strip() or not model.isprintable():
         raise ValidationError(f"the model is a name such as 'nomic-embed-text', not {model!r}")

@@ -65,7 +65,7 @@ def checked_base_url(base_url: str) -> str:
     """``base_url`` without a slash at its end.
 
     Raises:
-        ValidationError: it is no http or https URL, or carries a password, a query or a
+        ValidationError: it is not an http or https URL, or carries a password, a query or a
             fragment.
     """
     try:
@@ -186,7 +186,7 @@ class HttpClient:
             found = json.loads(data)
         except (ValueError, RecursionError) as error:
             raise self.failed(
-                "was answered with something that is no JSON"
+                "was answered with something that is not JSON"
                 + (" but a web page" if data.lstrip()[:1] == b"<" else "")
                 + ": check base_url, and what stands between you and the provider"
             ) from error

@@ -80,7 +80,7 @@ class OpenAIEmbedder(RemoteEmbedder):
         document_prefix: what it wants before a document.
         batch: the most that one request holds.
         space: a word for the signature, where two servers run different weights under one
-            name (the address is no part of it).
+            name (the address is not part of it).
         connection: how requests are sent.
 
     Raises:

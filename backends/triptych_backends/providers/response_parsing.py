@@ -67,7 +67,7 @@ def text_at(value: Any, *path: str | int) -> str:
 def count_at(value: Any, *path: str | int) -> int:
     """The count at ``path``, 0 to `MOST_COUNTED`; 0 where there is none.
 
-    Not every server counts tokens, and what is no count must not reach sums and stores.
+    Not every server counts tokens, and what is not a count must not reach sums and stores.
     """
     try:
         found = at(value, *path, of=object)
@@ -129,7 +129,7 @@ def numbers(values: Sequence[Any]) -> NDArray[np.float32]:
     """``values`` as float32.
 
     Raises:
-        MalformedAnswerError: one is no number, or not finite.
+        MalformedAnswerError: one is not a number, or not finite.
     """
     if not all(type(value) in (int, float) for value in values):
         raise MalformedAnswerError("has scores that are no numbers")

@@ -39,7 +39,7 @@ def _object(text: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise MalformedAnswerError("has an event that is no JSON") from error
+        raise MalformedAnswerError("has an event that is not JSON") from error
     if not isinstance(found, dict):
-        raise MalformedAnswerError("has an event that is no JSON object")
+        raise MalformedAnswerError("has an event that is not a JSON object")
     return found

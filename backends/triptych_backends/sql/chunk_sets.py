@@ -14,7 +14,7 @@ from triptych_backends.sql import tables as t
 from triptych_backends.sql.chunk_rows import row_of
 from triptych_backends.sql.dialect import Upsert, in_list
 from triptych_backends.sql.transaction import Dataset, Transaction
-from triptych_backends.sql.vectors import delete_unreferenced_vectors, store_vectors
+from triptych_backends.sql.vectors import delete_unreferenced_vectors, store_vectors, vector_ids
 
 __all__ = ["configure", "replace_sets", "update_source_version"]
 
@@ -97,16 +97,27 @@ def _write(tx: Transaction, dataset: Dataset, pending: Sequence[_Pending]) -> No
     before = [row[0] for row in tx.all(_OLD_VECTORS, documents=old)] if old else []
     if old:
         tx.run(_DROP_OLD, documents=old)
-    # All pending sets are of the dataset's one space: `replace_sets` has refused the others.
+    # All vectors are of the dataset's one space: `replace_sets` has refused the others.
     vectors: dict[str, Vector] = {}
+    bare: list[str] = []
     for one in pending:
         vectors.update(one.vectors)
-    ids: Mapping[str, int] = store_vectors(tx, dataset.id, pending[0].sig.embed_sig, vectors)
+        if not one.sig.embed_sig:
+            bare += [_digest(chunk) for chunk in one.chunks if chunk.vector is None]
+    space = dataset.config.embed_sig if dataset.config else ""
+    ids: Mapping[str, int] = store_vectors(tx, dataset.id, space, vectors)
+    if space and bare:
+        # What waits for vectors takes those that came, with another set, since it was made.
+        ids = {**vector_ids(tx, dataset.id, space, bare), **ids}
     pk = tx.ticks(sum(len(one.chunks) for one in pending))
     chunk_rows, set_rows = [], []
     for one in pending:
+        waits = not one.sig.embed_sig
+        count = 0
         for chunk in one.chunks:
-            vector = None if chunk.vector is None else ids[_digest(chunk)]
+            bound = waits or chunk.vector is not None
+            vector = ids.get(_digest(chunk)) if bound else None
+            count += vector is not None
             chunk_rows.append(row_of(pk, one.document, one.name, chunk, vector))
             pk += 1
         sig = one.sig
@@ -119,7 +130,8 @@ def _write(tx: Transaction, dataset: Dataset, pending: Sequence[_Pending]) -> No
                 sig.embed_sig,
                 sig.input_sig,
                 len(one.chunks),
-                sum(chunk.vector is not None for chunk in one.chunks),
+                count,
+                dataset.id,
             )
         )
         tx.log(dataset.id, "chunk", one.document)

@@ -9,6 +9,8 @@ from sqlalchemy import bindparam, select
 from triptych.records import (
     Candidate,
     ChunkQuery,
+    ChunkVector,
+    CompleteSet,
     DatasetConfig,
     DerivedChunk,
     DerivedSig,
@@ -20,6 +22,12 @@ from triptych_backends.sql.chunk_rows import SIG_COLUMNS, sig_of
 from triptych_backends.sql.chunk_sets import configure, replace_sets, update_source_version
 from triptych_backends.sql.deletes import remove_chunk_set, remove_chunk_sets
 from triptych_backends.sql.dialect import in_list
+from triptych_backends.sql.pending_vectors import (
+    add_vectors,
+    complete_sets,
+    count_pending,
+    pending_names,
+)
 from triptych_backends.sql.reads import fetch_chunks, fetch_documents, integers, iter_chunks
 from triptych_backends.sql.repository import Repository
 from triptych_backends.sql.transaction import find_dataset, find_datasets
@@ -104,6 +112,31 @@ class SqlChunks(Repository):
             if dataset is None:
                 return [False] * len(sets)
             return replace_sets(tx, dataset, sets)
+
+    def add_vectors(
+        self,
+        dataset_id: str,
+        embed_sig: str,
+        vectors: Sequence[ChunkVector],
+        complete: Sequence[CompleteSet] = (),
+    ) -> Sequence[str]:
+        """See `ChunkRepo.add_vectors`."""
+        with self.database.writing(durable=False) as tx:
+            dataset = find_dataset(tx, dataset_id)
+            if not embed_sig or dataset is None or dataset.embed_sig != embed_sig:
+                return []
+            add_vectors(tx, dataset, embed_sig, vectors)
+            return complete_sets(tx, dataset, complete)
+
+    def pending(self, dataset_id: str, embed_sig: str) -> Sequence[str]:
+        """See `ChunkRepo.pending`."""
+        with self.database.reading() as session:
+            return pending_names(session, find_dataset(session, dataset_id), embed_sig)
+
+    def count_pending(self, dataset_ids: Sequence[str], embed_sig: str) -> int:
+        """See `ChunkRepo.count_pending`: counted in an index of the sets, chunks are not read."""
+        with self.database.reading() as session:
+            return count_pending(session, find_datasets(session, dataset_ids), embed_sig)
 
     def update_source_version(self, dataset_id: str, doc_name: str, sig: DerivedSig) -> bool:
         """See `ChunkRepo.update_source_version`."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,10 +11,19 @@ import attrs
 from sqlalchemy import bindparam, delete, insert, select, update
 
 from triptych.errors import CorruptStoreError
-from triptych.records import DocumentInfo, SourceDocument
+from triptych.records import (
+    DocumentInfo,
+    Metadata,
+    MetadataValue,
+    SourceDocument,
+    SystemData,
+    copy_metadata,
+)
+from triptych.records.metadata import dump_metadata, metadata_from_plain, same_metadata
 from triptych.signatures import document_input_sig
 from triptych_backends.sql import tables as t
 from triptych_backends.sql.dialect import in_list
+from triptych_backends.sql.entries import entries_of
 from triptych_backends.sql.errors import DAMAGE, corrupt
 from triptych_backends.sql.transaction import Dataset, Transaction
 
@@ -25,10 +33,11 @@ __all__ = [
     "Replaced",
     "info_in",
     "info_of",
-    "pair_of",
     "read_rows",
+    "read_system",
     "source_of",
     "write_rows",
+    "write_system",
 ]
 
 _d = t.document.c
@@ -42,11 +51,12 @@ COLUMNS = (
     _d.size,
     _d.input_sig,
     _d.original_sha256,
-    _d.parser_sig,
+    _d.system,
     _d.metadata,
 )
 """What `DocumentRow.read` takes, in its order."""
 
+_NO_SYSTEM = SystemData()
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _BY_NAMES = select(*COLUMNS).where(
@@ -63,18 +73,12 @@ _UPDATE_INFO = (
     .where(_d.id == bindparam("pk"))
     .values({column.name: bindparam(f"new_{column.name}") for column in COLUMNS[2:]})
 )
-_ADD_PAIR = insert(t.document_meta)
-_DROP_PAIR = delete(t.document_meta).where(
+_ADD_ENTRY = insert(t.document_meta)
+_DROP_ENTRY = delete(t.document_meta).where(
     t.document_meta.c.dataset_id == bindparam("dataset"),
     t.document_meta.c.pair == bindparam("which"),
     t.document_meta.c.document_id == bindparam("document"),
 )
-
-
-def pair_of(key: str, value: str) -> bytes:
-    """The 16-byte digest under which a document's metadata is found."""
-    data = key.encode()
-    return hashlib.sha256(b"%d:%b%b" % (len(data), data, value.encode())).digest()[:16]
 
 
 @attrs.frozen
@@ -109,8 +113,9 @@ class DocumentRow:
     input_sig: str
     original_sha256: str
     parser_sig: str
-    metadata: Mapping[str, str]
-    stored_metadata: Mapping[str, str] | None = None
+    system: SystemData
+    metadata: Metadata
+    stored_metadata: Metadata | None = None
     content: bytes | None = None
     changed: bool = False
     replaced: list[Replaced] = attrs.field(factory=list)
@@ -119,17 +124,18 @@ class DocumentRow:
     def read(cls, row: Sequence[Any], where: str) -> DocumentRow:
         """From the first columns of ``row``."""
         metadata = _metadata_in(row, where)
-        values: tuple[Any, ...] = (*row[:10], metadata, metadata)
+        values: tuple[Any, ...] = (*row[:9], *_system_in(row, where), metadata, metadata)
         return cls(*values)
 
     @classmethod
     def new(cls, tx: Transaction, name: str) -> DocumentRow:
         """A document that does not exist yet."""
-        return cls(tx.ticks(1), name, 0, 0, 0, "", 0, "", "", "", {})
+        return cls(tx.ticks(1), name, 0, 0, 0, "", 0, "", "", "", SystemData(), {})
 
-    def holds(self, digest: str, metadata: Mapping[str, str]) -> bool:
-        """Whether content of this digest and this metadata are what is here."""
-        return self.content_sha256 == digest and self.metadata == metadata
+    def holds(self, digest: str, metadata: Metadata, system: SystemData) -> bool:
+        """Whether content of this digest, this metadata and system data are what is here."""
+        same = (self.content_sha256, self.system) == (digest, system)
+        return same and same_metadata(self.metadata, metadata)
 
     def change(
         self,
@@ -137,12 +143,13 @@ class DocumentRow:
         dataset: int,
         content: bytes,
         digest: str,
-        metadata: Mapping[str, str],
+        metadata: Metadata,
         *,
         version: int,
         updated_at: datetime,
         original_sha256: str,
         parser_sig: str,
+        system: SystemData,
     ) -> None:
         """Take over a new state; only new content concerns the index."""
         if self.version:
@@ -157,11 +164,12 @@ class DocumentRow:
         if digest != self.content_sha256:
             self.content, self.content_sha256, self.size = content, digest, len(content)
             self.revision = tx.log(dataset, "document", self.id)
-        self.metadata = dict(metadata)
+        self.metadata = copy_metadata(metadata)
         self.version = version
         self.updated_at = _micros(updated_at)
-        self.input_sig = document_input_sig(self.name, digest, metadata)
+        self.input_sig = document_input_sig(self.name, digest, metadata, system.outline)
         self.original_sha256, self.parser_sig = original_sha256, parser_sig
+        self.system = system
         self.changed = True
 
     def values(self) -> tuple[Any, ...]:
@@ -174,8 +182,8 @@ class DocumentRow:
             self.size,
             self.input_sig,
             self.original_sha256,
-            self.parser_sig,
-            json.dumps(self.metadata, ensure_ascii=False) if self.metadata else "{}",
+            write_system(self.parser_sig, self.system),
+            dump_metadata(self.metadata),
         )
 
 
@@ -190,10 +198,10 @@ def read_rows(
 
 
 def write_rows(tx: Transaction, dataset: int, rows: Iterable[DocumentRow]) -> None:
-    """Write what changed of ``rows``, metadata pairs included."""
+    """Write what changed of ``rows``, what filters read included."""
     added, updated, informed = [], [], []
-    new_pairs: list[tuple[int, bytes, int]] = []
-    old_pairs: list[tuple[int, bytes, int]] = []
+    new_entries: list[tuple[int, bytes, int]] = []
+    old_entries: list[tuple[int, bytes, int]] = []
     for row in rows:
         if not row.changed:
             continue
@@ -203,15 +211,15 @@ def write_rows(tx: Transaction, dataset: int, rows: Iterable[DocumentRow]) -> No
             updated.append((*row.values(), row.content, row.id))
         else:
             informed.append((*row.values(), row.id))
-        old = (row.stored_metadata or {}).items()
-        new = row.metadata.items()
-        new_pairs += [(dataset, pair_of(*item), row.id) for item in new - old]
-        old_pairs += [(dataset, pair_of(*item), row.id) for item in old - new]
+        if row.metadata or row.stored_metadata:
+            old, new = entries_of(row.stored_metadata or {}), entries_of(row.metadata)
+            new_entries += [(dataset, entry, row.id) for entry in sorted(new - old)]
+            old_entries += [(dataset, entry, row.id) for entry in sorted(old - new)]
     tx.run_many(_ADD, added)
     tx.run_many(_UPDATE, updated)
     tx.run_many(_UPDATE_INFO, informed)
-    tx.run_many(_DROP_PAIR, old_pairs)
-    tx.run_many(_ADD_PAIR, new_pairs)
+    tx.run_many(_DROP_ENTRY, old_entries)
+    tx.run_many(_ADD_ENTRY, new_entries)
 
 
 def source_of(row: DocumentRow, dataset_id: str, content: str) -> SourceDocument:
@@ -220,11 +228,12 @@ def source_of(row: DocumentRow, dataset_id: str, content: str) -> SourceDocument
         dataset_id=dataset_id,
         name=row.name,
         content=content,
-        metadata=dict(row.metadata),
+        metadata=copy_metadata(row.metadata),
         version=row.version,
         updated_at=_time(row.updated_at),
         original_sha256=row.original_sha256,
         parser_sig=row.parser_sig,
+        system=row.system,
     )
 
 
@@ -241,11 +250,13 @@ def info_of(row: DocumentRow, dataset_id: str) -> DocumentInfo:
         input_sig=row.input_sig,
         original_sha256=row.original_sha256,
         parser_sig=row.parser_sig,
+        system=row.system,
     )
 
 
 def info_in(row: Sequence[Any], dataset_id: str, where: str) -> DocumentInfo:
     """The document in the first columns of ``row``, in the order of `COLUMNS`."""
+    parser_sig, system = _system_in(row, where)
     return DocumentInfo(
         dataset_id=dataset_id,
         name=row[1],
@@ -256,13 +267,41 @@ def info_in(row: Sequence[Any], dataset_id: str, where: str) -> DocumentInfo:
         size=row[6],
         input_sig=row[7],
         original_sha256=row[8],
-        parser_sig=row[9],
+        parser_sig=parser_sig,
+        system=system,
     )
 
 
-def _metadata_in(row: Sequence[Any], where: str) -> dict[str, str]:
+def write_system(parser_sig: str, system: SystemData) -> str:
+    """The column `system`."""
+    fields = {"parser_sig": parser_sig, "outline": system.outline, "sync_root": system.sync_root}
+    held = {key: text for key, text in fields.items() if text}
+    return json.dumps(held, ensure_ascii=False) if held else "{}"
+
+
+def read_system(text: str) -> tuple[str, SystemData]:
+    """What `write_system` wrote.
+
+    Raises:
+        ValueError, TypeError, AttributeError: it is something else.
+    """
+    if text == "{}":
+        return "", _NO_SYSTEM
+    held = json.loads(text)
+    parser_sig = held.pop("parser_sig", "")
+    return parser_sig, SystemData(**held)
+
+
+def _system_in(row: Sequence[Any], where: str) -> tuple[str, SystemData]:
     try:
-        metadata: dict[str, str] = json.loads(row[10]) if row[10] != "{}" else {}
+        return read_system(row[9])
+    except DAMAGE as error:
+        raise corrupt(where, f"what is kept of document {row[1]!r}: {error}") from error
+
+
+def _metadata_in(row: Sequence[Any], where: str) -> dict[str, MetadataValue]:
+    try:
+        metadata = metadata_from_plain(json.loads(row[10])) if row[10] != "{}" else {}
     except DAMAGE as error:
         raise corrupt(where, f"the metadata of document {row[1]!r}: {error}") from error
     return metadata
@@ -278,6 +317,6 @@ def _time(micros: int) -> datetime:
         return _EPOCH + timedelta(microseconds=micros)
     except (OverflowError, TypeError) as error:
         raise CorruptStoreError(
-            f"the store is damaged: {micros!r} is no time that a document was put. Restore it from "
-            "a backup; what can still be read can be copied into a new store"
+            f"the store is damaged: {micros!r} is not a time that a document was put. Restore "
+            "it from a backup; what can still be read can be copied into a new store"
         ) from error

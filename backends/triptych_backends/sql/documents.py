@@ -88,7 +88,10 @@ class SqlDocuments(Repository):
         if document.if_version not in (None, row.version):
             return None
         digest = hashlib.sha256(document.content.encode()).hexdigest()
-        if not row.holds(digest, rules.metadata_after(document, row.metadata)):
+        metadata = rules.metadata_after(document, row.metadata)
+        same = row.content_sha256 == digest
+        system = rules.system_after(document, row.system, same_content=same)
+        if not row.holds(digest, metadata, system):
             return None
         return source_of(row, dataset_id, document.content)
 
@@ -113,8 +116,13 @@ class SqlDocuments(Repository):
                 content = document.content.encode()
                 digest = hashlib.sha256(content).hexdigest()
                 metadata = rules.metadata_after(document, row.metadata if row else None)
+                system = rules.system_after(
+                    document,
+                    row.system if row else None,
+                    same_content=row is not None and row.content_sha256 == digest,
+                )
                 change: Change = "updated" if row else "added"
-                if row is not None and row.holds(digest, metadata):
+                if row is not None and row.holds(digest, metadata, system):
                     change = "unchanged"
                 else:
                     dataset = dataset if dataset and dataset.live else _begin(tx, dataset_id)
@@ -130,6 +138,7 @@ class SqlDocuments(Repository):
                         updated_at=now,
                         original_sha256=document.original_sha256,
                         parser_sig=document.parser_sig,
+                        system=system,
                     )
                 outcomes.append(
                     PutOutcome(
@@ -149,7 +158,7 @@ class SqlDocuments(Repository):
         with self.database.writing() as tx:
             dataset = find_dataset(tx, document.dataset_id)
             row = read_rows(tx, dataset, {document.name}, self.where).get(document.name)
-            if row is not None and row.holds(digest, document.metadata):
+            if row is not None and row.holds(digest, document.metadata, document.system):
                 same = source_of(row, document.dataset_id, document.content)
                 if same == document:
                     return
@@ -167,6 +176,7 @@ class SqlDocuments(Repository):
                 updated_at=document.updated_at,
                 original_sha256=document.original_sha256,
                 parser_sig=document.parser_sig,
+                system=document.system,
             )
             write_and_keep(tx, dataset.id, [row], self.database.history)
 

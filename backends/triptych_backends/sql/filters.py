@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
-from sqlalchemy import Select, bindparam, case, or_, select
+from sqlalchemy import bindparam, case, or_, select
 
-from triptych.records import Filter, Layer
+from triptych.records import Condition, Filter, FilterTree, Layer, Not, Or, Subject
+from triptych.records.filters import NAME
 from triptych_backends.index import Field, Scored
 from triptych_backends.sql import tables as t
-from triptych_backends.sql.chunk_rows import headings_of
+from triptych_backends.sql.conditions import (
+    DocumentConditions,
+    Ids,
+    ids_of,
+    sorted_ids,
+    union_of,
+)
 from triptych_backends.sql.database import Database
 from triptych_backends.sql.dialect import in_list
-from triptych_backends.sql.document_rows import pair_of
-from triptych_backends.sql.prefixes import prefix_end
 from triptych_backends.sql.session import Session
 from triptych_backends.sql.transaction import LAYER_OF_FIELD, find_dataset
 
 __all__ = ["SqlFilters"]
-
-Ids = NDArray[np.int64]
 
 _REVISIONS = select(t.document.c.id, t.document.c.revision).where(
     in_list(t.document.c.id, "owners")
 )
 
 _OF_DATASET = t.document.c.dataset_id == bindparam("dataset")
-_NAMED = select(t.document.c.id).where(_OF_DATASET, in_list(t.document.c.name, "names"))
-_TAGGED = select(t.document_meta.c.document_id).where(
-    t.document_meta.c.dataset_id == bindparam("dataset"),
-    t.document_meta.c.pair == bindparam("which"),
-)
-_FROM = select(t.document.c.id).where(_OF_DATASET, t.document.c.name >= bindparam("prefix"))
-_BETWEEN = _FROM.where(t.document.c.name < bindparam("end"))
 # `DerivedSig.stale_reason`: without a digest the version decides; no embedder means any.
 _FRESH = (
     select(t.document.c.id)
@@ -46,14 +42,9 @@ _FRESH = (
             else_=t.derivation.c.source_version >= t.document.c.version,
         ),
         t.derivation.c.chunker_sig == bindparam("chunker"),
-        or_(bindparam("embed") == "", t.derivation.c.embed_sig == bindparam("embed")),
+        # A set that waits for vectors is of the newest text: it is not stale.
+        or_(bindparam("embed") == "", t.derivation.c.embed_sig.in_(("", bindparam("embed")))),
     )
-)
-_HEADED = (
-    select(t.chunk.c.document_id, t.chunk.c.heading_path)
-    .join(t.document, t.document.c.id == t.chunk.c.document_id)
-    .where(_OF_DATASET, t.chunk.c.heading_path.is_not(None))
-    .distinct()
 )
 _LAYERS = (
     select(t.layer.c.id, t.layer.c.doc_name, t.document.c.id)
@@ -74,7 +65,7 @@ _FRESH_LAYERS = _LAYERS.where(
         else_=t.layer.c.source_version >= t.document.c.version,
     ),
     or_(bindparam("prompt") == "", t.layer.c.prompt_sig == bindparam("prompt")),
-    or_(bindparam("embed") == "", t.layer.c.embed_sig == bindparam("embed")),
+    or_(bindparam("embed") == "", t.layer.c.embed_sig.in_(("", bindparam("embed")))),
 )
 
 
@@ -107,46 +98,18 @@ class SqlFilters:
             return dict(session.all(_REVISIONS, owners=[row.owner for row in found]))
 
 
-def _documents(session: Session, dataset: int, query: Filter) -> Ids:
-    conditions = []
-    if query.doc_names is not None:
-        conditions.append(_ids(session, _NAMED, dataset=dataset, names=list(query.doc_names)))
-    if query.doc_prefixes is not None:
-        conditions.append(
-            _union(_prefixed(session, dataset, prefix) for prefix in query.doc_prefixes)
-        )
-    for key, values in query.metadata.items():
-        pairs = (pair_of(key, value) for value in values)
-        conditions.append(
-            _union(_ids(session, _TAGGED, dataset=dataset, which=pair) for pair in pairs)
-        )
-    if query.fresh is not None:
-        fresh = query.fresh
-        conditions.append(
-            _ids(session, _FRESH, dataset=dataset, chunker=fresh.chunker_sig, embed=fresh.embed_sig)
-        )
-    if query.headings is not None:
-        wanted = {heading.casefold() for heading in query.headings}
-        rows = session.all(_HEADED, dataset=dataset)
-        conditions.append(
-            _sorted(
-                pk
-                for pk, path in rows
-                if not wanted.isdisjoint(heading.casefold() for heading in headings_of(path))
+def _documents(session: Session, dataset: int, where: Filter) -> Ids:
+    parts = []
+    if where.tree is not None:
+        parts.append(_evaluate(where.tree, DocumentConditions(session, dataset)))
+    if where.fresh is not None:
+        fresh = where.fresh
+        parts.append(
+            ids_of(
+                session, _FRESH, dataset=dataset, chunker=fresh.chunker_sig, embed=fresh.embed_sig
             )
         )
-    passing = conditions[0]
-    for ids in conditions[1:]:
-        passing = np.intersect1d(passing, ids, assume_unique=True)
-    return passing
-
-
-def _prefixed(session: Session, dataset: int, prefix: str) -> Ids:
-    end = prefix_end(prefix)
-    if end is None:
-        # Above U+10FFFF there is no bound, and none is needed: nothing else comes behind.
-        return _ids(session, _FROM, dataset=dataset, prefix=prefix)
-    return _ids(session, _BETWEEN, dataset=dataset, prefix=prefix, end=end)
+    return _intersection(parts)
 
 
 def _layers(session: Session, dataset: int, kind: Layer, where: Filter) -> Ids:
@@ -160,22 +123,59 @@ def _layers(session: Session, dataset: int, kind: Layer, where: Filter) -> Ids:
             prompt=where.fresh.prompt_sig,
             embed=where.fresh.embed_sig,
         )
-    by_name = Filter(doc_names=where.doc_names, doc_prefixes=where.doc_prefixes)
-    rows = [row for row in rows if by_name.admits(row[1], {})]
-    if where.metadata or where.headings is not None:
-        rest = Filter(metadata=where.metadata, headings=where.headings)
-        documents = set(_documents(session, dataset, rest).tolist())
-        rows = [row for row in rows if row[2] in documents]
-    return _sorted(row[0] for row in rows)
+    if where.tree is None:
+        return sorted_ids(row[0] for row in rows)
+    return _evaluate(where.tree, _LayerConditions(DocumentConditions(session, dataset), rows))
 
 
-def _ids(session: Session, statement: Select[tuple[int]], **parameters: object) -> Ids:
-    return _sorted(row[0] for row in session.all(statement, **parameters))
+class _Conditions(Protocol):
+    """Finds the ids for which a condition holds, among ``every``."""
+
+    @property
+    def every(self) -> Ids: ...
+
+    def holding(self, condition: Condition) -> Ids: ...
 
 
-def _sorted(ids: Iterable[int]) -> Ids:
-    return np.unique(np.fromiter(ids, np.int64))
+class _LayerConditions:
+    """Conditions on layers: names are their own, all else is their document's."""
+
+    def __init__(self, documents: DocumentConditions, rows: Sequence[Any]) -> None:
+        self._documents = documents
+        self._rows = rows
+        self.every: Ids = sorted_ids(row[0] for row in rows)
+
+    def holding(self, condition: Condition) -> Ids:
+        if condition.field == NAME:
+            return sorted_ids(
+                pk for pk, name, _ in self._rows if condition.admits(Subject(name=name))
+            )
+        found = set(self._documents.holding(condition).tolist())
+        return sorted_ids(pk for pk, _, document in self._rows if document in found)
 
 
-def _union(parts: Iterable[Ids]) -> Ids:
-    return np.unique(np.concatenate([np.empty(0, np.int64), *parts]))
+def _evaluate(tree: FilterTree, conditions: _Conditions) -> Ids:
+    if isinstance(tree, Condition):
+        return conditions.holding(tree)
+    if isinstance(tree, Not):
+        return _difference(conditions.every, _evaluate(tree.part, conditions))
+    if isinstance(tree, Or):
+        return union_of(_evaluate(part, conditions) for part in tree.parts)
+    # What is negated is taken away from the rest, not from everything.
+    plain = [part for part in tree.parts if not isinstance(part, Not)]
+    found = _intersection([_evaluate(part, conditions) for part in plain] or [conditions.every])
+    for part in tree.parts:
+        if isinstance(part, Not):
+            found = _difference(found, _evaluate(part.part, conditions))
+    return found
+
+
+def _intersection(parts: Sequence[Ids]) -> Ids:
+    passing = parts[0]
+    for ids in parts[1:]:
+        passing = np.intersect1d(passing, ids, assume_unique=True)
+    return passing
+
+
+def _difference(left: Ids, right: Ids) -> Ids:
+    return np.setdiff1d(left, right, assume_unique=True)

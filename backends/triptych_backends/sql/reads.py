@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 
+import attrs
 from sqlalchemy import bindparam, func, select
 
 from triptych.records import OPENING, DerivedChunk, DerivedSig, DocumentInfo, StoredUnit
@@ -63,6 +64,7 @@ _SETS_OF_PAGE, _SETS_OF_ONE = (
         page.c.name,
         *chunk_rows.SIG_COLUMNS,
         *chunk_rows.COLUMNS,
+        t.space.c.embed_sig,
         t.space.c.dimension,
         t.vector.c.data,
     )
@@ -136,14 +138,17 @@ def iter_chunks(
             after = document
             if row[5] is None:
                 continue
-            width, data = row[-2:]
+            space, width, data = row[-3:]
             try:
                 vector = (
                     decode_vector(data, width, database.where)
                     if vectors and data is not None
                     else None
                 )
-                yield chunk_of(dataset, document, row[5:], sig_of(row), vector)
+                sig = sig_of(row)
+                if vector is not None and space != sig.embed_sig:
+                    sig = attrs.evolve(sig, embed_sig=space)
+                yield chunk_of(dataset, document, row[5:], sig, vector)
             except DAMAGE as error:
                 place = f"chunk {row[5]} of document {document!r} of dataset {dataset!r}"
                 raise damaged_chunk(database.where, f"{place}: {error}") from error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from sqlalchemy import and_, bindparam, case, func, or_, select
 
 from triptych.records import DatasetStats, EmbeddingSpace
@@ -18,7 +20,7 @@ _FRESH = and_(
         else_=t.derivation.c.source_version >= t.document.c.version,
     ),
     t.derivation.c.chunker_sig == bindparam("chunker"),
-    or_(bindparam("embed") == "", t.derivation.c.embed_sig == bindparam("embed")),
+    or_(bindparam("embed") == "", t.derivation.c.embed_sig.in_(("", bindparam("embed")))),
 )
 _COUNTS = (
     select(
@@ -28,6 +30,7 @@ _COUNTS = (
         func.coalesce(func.sum(t.derivation.c.vectors), 0),
         func.coalesce(func.sum(case((_FRESH, 0), else_=1)), 0),
         func.coalesce(func.sum(t.document.c.size), 0),
+        func.coalesce(func.sum(case((t.derivation.c.chunks > 0, 1), else_=0)), 0),
     )
     .select_from(t.document)
     .join(t.derivation, t.derivation.c.document_id == t.document.c.id, isouter=True)
@@ -36,6 +39,17 @@ _COUNTS = (
     .order_by(t.derivation.c.embed_sig)
 )
 """For each embedding space; NULL stands for documents without a set."""
+
+_MIXED = (
+    select(t.space.c.embed_sig, func.count())
+    .select_from(t.derivation)
+    .join(t.chunk, t.chunk.c.document_id == t.derivation.c.document_id)
+    .join(t.vector, t.vector.c.id == t.chunk.c.vector_id)
+    .join(t.space, t.space.c.id == t.vector.c.space_id)
+    .where(t.derivation.c.dataset_id == bindparam("pk"), t.derivation.c.embed_sig == "")
+    .group_by(t.space.c.embed_sig)
+)
+"""The vectors of sets that wait for more, by space: the sets' own counters do not tell."""
 
 _LAYERS = (
     select(func.count()).select_from(t.layer).where(t.layer.c.dataset_id == bindparam("dataset"))
@@ -56,6 +70,9 @@ def read_stats(
     layers = session.one(_LAYERS, dataset=dataset.id)
     widths = dict(session.all(_WIDTHS, dataset=dataset.id))
     assert layers is not None
+    mixed = dict(session.all(_MIXED, pk=dataset.id))
+    spaces = Counter({row[0]: row[3] for row in counts if row[0]}) + Counter(mixed)
+    waiting = [row for row in counts if row[0] is not None and embed_sig not in ("", row[0])]
     documents, chunks, vectors, stale, size = (
         sum(row[column] for row in counts) for column in range(1, 6)
     )
@@ -70,8 +87,9 @@ def read_stats(
         config=dataset.config,
         spaces=tuple(
             EmbeddingSpace(embed_sig=sig, dimension=widths[sig], vectors=count)
-            for sig, _, _, count, _, _ in counts
-            if count
-            and sig in widths  # in a damaged store it may be missing: the doctor reports it
+            for sig, count in sorted(spaces.items())
+            if sig in widths  # in a damaged store it may be missing: the doctor reports it
         ),
+        pending=sum(row[6] for row in waiting),
+        pending_chunks=sum(row[2] for row in waiting) - mixed.get(embed_sig, 0) * bool(waiting),
     )

@@ -46,7 +46,7 @@ __all__ = [
     "vector",
 ]
 
-ALEMBIC_REVISION = "0004"
+ALEMBIC_REVISION = "0007"
 """The revision of the migrations that makes exactly these tables."""
 
 METADATA = MetaData()
@@ -112,13 +112,16 @@ document = Table(
     Column("size", BigInteger, nullable=False),
     Column("input_sig", Text, nullable=False),
     Column("original_sha256", Text, nullable=False),
-    Column("parser_sig", Text, nullable=False),
+    Column("system", Text, nullable=False),
     Column("metadata", Text, nullable=False),
     # Last, so that reading the columns before it never walks a long content's overflow pages.
     Column("content", LargeBinary, nullable=False),
     UniqueConstraint("dataset_id", "name"),
 )
-"""`revision` is the tick of the last change of content."""
+"""`revision` is the tick of the last change of content.
+
+`system` is a JSON object of what Triptych itself keeps: `parser_sig`, and the fields of
+`SystemData`. Empty ones are left out."""
 
 document_meta = Table(
     "document_meta",
@@ -130,8 +133,8 @@ document_meta = Table(
     Index("document_meta_document", "document_id"),
     sqlite_with_rowid=False,
 )
-"""What filters read: `pair` is a 16-byte digest of one key and its value, so that a value may be
-of any length and hold any character."""
+"""What filters read: `pair` is an entry of one key and its value
+(`triptych_backends.sql.entries`)."""
 
 document_version = Table(
     "document_version",
@@ -143,7 +146,7 @@ document_version = Table(
     Column("size", BigInteger, nullable=False),
     Column("input_sig", Text, nullable=False),
     Column("original_sha256", Text, nullable=False),
-    Column("parser_sig", Text, nullable=False),
+    Column("system", Text, nullable=False),
     Column("metadata", Text, nullable=False),
     Column("content", LargeBinary),
     PrimaryKeyConstraint("document_id", "version"),
@@ -184,8 +187,13 @@ derivation = Table(
     Column("input_sig", Text, nullable=False),
     Column("chunks", Integer, nullable=False),
     Column("vectors", Integer, nullable=False),
+    Column("dataset_id", BigInteger),
+    Index("derivation_space", "dataset_id", "embed_sig", "chunks"),
 )
-"""A document's chunk set: its signature, and how many chunks it has (with a vector)."""
+"""A document's chunk set: its signature, and how many chunks it has (with a vector).
+
+`embed_sig` is "" while vectors are to come; those that are there may be of any space. `dataset_id`
+is the document's: by it and `embed_sig` every search counts what lacks vectors."""
 
 chunk = Table(
     "chunk",

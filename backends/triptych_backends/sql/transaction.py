@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import attrs
@@ -200,11 +200,6 @@ class Transaction(Session):
             if newest is None or newest[0] // _FORGET_EVERY != first // _FORGET_EVERY:
                 self.run(_FORGET_EPOCHS)
         self.position = Position(self._tick, mark)
-
-    def log_all(self, dataset: int, field: str, owners: Iterable[int]) -> None:
-        """`log` for each of ``owners``."""
-        for owner in owners:
-            self.log(dataset, field, owner)
 
 
 _FIELDS = {str(layer): field for layer, field in FIELD_OF_LAYER.items()}

@@ -22,6 +22,7 @@ __all__ = [
     "delete_unreferenced_vectors",
     "known_vectors",
     "store_vectors",
+    "vector_ids",
 ]
 
 _SPACE = select(t.space.c.id, t.space.c.dimension).where(
@@ -109,6 +110,14 @@ def store_vectors(
         rows.append((pk, space_id, digest, np.asarray(vectors[digest], "<f4").tobytes()))
     tx.run_many(_ADD, rows)
     return ids
+
+
+def vector_ids(
+    session: Session, dataset: int, space: str, digests: Sequence[str]
+) -> Mapping[str, int]:
+    """The row ids of the vectors in ``space`` under those of ``digests`` that have one."""
+    row = session.one(_SPACE, pk=dataset, space=space)
+    return {} if row is None else dict(session.all(_IDS, space=row[0], digests=list(digests)))
 
 
 def delete_unreferenced_vectors(tx: Transaction, vectors: Iterable[int]) -> None:

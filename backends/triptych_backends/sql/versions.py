@@ -34,7 +34,7 @@ _KEPT = _CURRENT.join(t.document_version, _v.document_id == t.document.c.id).wit
     _v.size,
     _v.input_sig,
     _v.original_sha256,
-    _v.parser_sig,
+    _v.system,
     _v.metadata,
 )
 _VERSIONS = union_all(_CURRENT, _KEPT).order_by(desc("version"))

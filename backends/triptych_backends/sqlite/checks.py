@@ -11,10 +11,11 @@ import numpy as np
 from triptych.diagnostics import Check, FindingCollector
 from triptych.errors import CancelledError, CorruptStoreError
 from triptych.records import Finding
+from triptych.records.metadata import metadata_from_plain
 from triptych_backends.index import LocalIndex
 from triptych_backends.index.checks import examine_index
 from triptych_backends.sql import tables as t
-from triptych_backends.sql.document_rows import pair_of
+from triptych_backends.sql.entries import entries_of
 from triptych_backends.sqlite.connection import SqliteSession
 from triptych_backends.sqlite.database import SqliteDatabase
 from triptych_backends.sqlite.invariants import INVARIANTS, Invariant, broken_references
@@ -233,7 +234,7 @@ def _rows(database: SqliteDatabase, dataset_ids: Collection[str], tally: Finding
 def _broken(database: SqliteDatabase, invariant: Invariant) -> Iterator[tuple[str, str, int]]:
     """Of each dataset a few rows by name, and how many there are."""
     with database.reading() as session:
-        # One statement, one state: what two would see of a write in between is no finding.
+        # One statement, one state: what two would see of a write in between is not a finding.
         rows = session.driver.execute(
             "SELECT dataset, min(label), count(*) FROM (SELECT '' AS dataset, '' AS label "
             f"WHERE 0 UNION ALL {invariant.rows}) GROUP BY dataset"
@@ -269,7 +270,7 @@ def bad_pairs(
             if dataset_ids is not None and dataset not in dataset_ids:
                 continue
             try:
-                pairs = {pair_of(key, value) for key, value in json.loads(text).items()}
+                pairs = entries_of(metadata_from_plain(json.loads(text)))
             except (ValueError, AttributeError, TypeError):
                 yield owner, pk, dataset, name, None
                 continue

@@ -7,16 +7,13 @@ from collections.abc import Collection, Iterator, Sequence
 from triptych.records import DerivedChunk, DerivedSig, Finding, HealthCheck
 from triptych_backends.index import LocalIndex
 from triptych_backends.sql import Searcher, SqlChunks
-from triptych_backends.sqlite.checks import check_integrity
 from triptych_backends.sqlite.database import SqliteDatabase
-from triptych_backends.sqlite.health import check_store
-from triptych_backends.sqlite.repair import repair
 
 __all__ = ["SqliteChunks"]
 
 
 class SqliteChunks(SqlChunks):
-    """`SqlChunks` with `Diagnostics`."""
+    """`SqlChunks` with `Diagnostics`, whose modules no search needs and each imports at its use."""
 
     def __init__(self, database: SqliteDatabase, searcher: Searcher, index: LocalIndex) -> None:
         super().__init__(database, searcher)
@@ -34,12 +31,18 @@ class SqliteChunks(SqlChunks):
 
     def check_health(self) -> Sequence[HealthCheck]:
         """See `Diagnostics.check_health`."""
+        from triptych_backends.sqlite.health import check_store
+
         return check_store(self._file, self._index)
 
     def check_integrity(self, dataset_ids: Collection[str]) -> Iterator[Finding]:
         """See `Diagnostics.check_integrity`."""
+        from triptych_backends.sqlite.checks import check_integrity
+
         return check_integrity(self._file, self._index, dataset_ids)
 
     def repair(self, checks: Collection[str], dataset_ids: Collection[str]) -> Sequence[str]:
         """See `Diagnostics.repair`."""
+        from triptych_backends.sqlite.repair import repair
+
         return repair(self._file, self._index, checks, dataset_ids)

@@ -73,7 +73,7 @@ def store_error(error: BaseException, where: str) -> StoreError:
         )
     if primary == sqlite3.SQLITE_NOTADB:
         return CorruptStoreError(
-            f"{where} is no SQLite database, or its first page is damaged: check the path, or "
+            f"{where} is not an SQLite database, or its first page is damaged: check the path, or "
             "restore it from a backup"
         )
     if primary in _CORRUPT or _is_undecodable(error):

@@ -54,6 +54,9 @@ def _dropping(ids: str) -> tuple[str, ...]:
     )
 
 
+# A set that waits for vectors may have some of several spaces: none of them is searched.
+_OTHER_SPACE = "(v.embed_sig <> '' AND p.embed_sig <> v.embed_sig) OR p.dataset_id <> d.dataset_id"
+
 _KEPT = {
     # A source document is never removed: a dataset is made for it.
     ("document", "dataset_id"): (
@@ -154,6 +157,21 @@ INVARIANTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         Check(
+            "chunks.dataset",
+            "a chunk set is counted in another dataset than its document's",
+            "a search does not tell that vectors are missing",
+            repair="the sets are counted where they belong",
+        ),
+        f"SELECT s.name AS dataset, d.name AS label FROM derivation v "
+        f"JOIN document d ON d.id = v.document_id {_NAMED} "
+        "WHERE v.dataset_id IS NOT d.dataset_id",
+        (
+            "UPDATE derivation SET dataset_id = (SELECT dataset_id FROM document "
+            "WHERE document.id = derivation.document_id)",
+        ),
+    ),
+    Invariant(
+        Check(
             "chunks.ownerless",
             "chunks belong to no chunk set",
             "search finds passages whose freshness nobody can tell",
@@ -176,12 +194,12 @@ INVARIANTS: tuple[Invariant, ...] = (
         f"JOIN document d ON d.id = c.document_id {_NAMED} "
         "JOIN derivation v ON v.document_id = d.id JOIN vector w ON w.id = c.vector_id "
         "JOIN space p ON p.id = w.space_id "
-        "WHERE p.embed_sig <> v.embed_sig OR p.dataset_id <> d.dataset_id",
+        f"WHERE {_OTHER_SPACE}",
         _dropping(
             "SELECT c.document_id FROM chunk c JOIN document d ON d.id = c.document_id "
             "JOIN derivation v ON v.document_id = d.id JOIN vector w ON w.id = c.vector_id "
             "JOIN space p ON p.id = w.space_id "
-            "WHERE p.embed_sig <> v.embed_sig OR p.dataset_id <> d.dataset_id"
+            f"WHERE {_OTHER_SPACE}"
         ),
     ),
     Invariant(

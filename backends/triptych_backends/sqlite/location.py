@@ -34,7 +34,7 @@ def database_path(url: str | os.PathLike[str]) -> Path:
             parsed = make_url(text)
         except ArgumentError as error:
             raise ValidationError(
-                f"{shown_url(text)!r} is no URL of a database: write sqlite:///and/a/path"
+                f"{shown_url(text)!r} is not a URL of a database: write sqlite:///and/a/path"
             ) from error
         if parsed.query or parsed.host:
             raise ValidationError(

@@ -9,9 +9,12 @@ from collections.abc import Collection
 
 from sqlalchemy import Table
 
+from triptych._internal.plurals import counted
+from triptych.records.metadata import metadata_from_plain
 from triptych.signatures import document_input_sig
 from triptych_backends.index import LocalIndex
 from triptych_backends.sql import tables as t
+from triptych_backends.sql.document_rows import read_system
 from triptych_backends.sqlite.checks import (
     bad_pairs,
     bad_vectors,
@@ -158,15 +161,17 @@ def _mend_digests(tx: SqliteTransaction) -> int:
     """Size and input signature of all whose content is what was put."""
     repaired = after = 0
     while page := tx.driver.execute(
-        "SELECT id, name, content_sha256, size, input_sig, metadata, content FROM document "
+        "SELECT id, name, content_sha256, size, input_sig, metadata, system, content FROM document "
         "WHERE id > ? ORDER BY id LIMIT ?",
         [after, _PAGE],
     ).fetchall():
         after = page[-1][0]
-        for pk, name, sha256, size, input_sig, metadata, content in page:
+        for pk, name, sha256, size, input_sig, metadata, system, content in page:
             if not isinstance(content, bytes) or hashlib.sha256(content).hexdigest() != sha256:
                 continue
-            right = (len(content), document_input_sig(name, sha256, json.loads(metadata)))
+            outline = read_system(system)[1].outline
+            held = metadata_from_plain(json.loads(metadata))
+            right = (len(content), document_input_sig(name, sha256, held, outline))
             if right != (size, input_sig):
                 tx.driver.execute(
                     "UPDATE document SET size = ?, input_sig = ? WHERE id = ?", [*right, pk]
@@ -178,4 +183,4 @@ def _mend_digests(tx: SqliteTransaction) -> int:
 def _drop_index(index: LocalIndex, dataset_ids: Collection[str]) -> list[str]:
     for dataset in dataset_ids:
         index.drop(dataset)
-    return [f"dropped the search index of {len(dataset_ids)} datasets"]
+    return [f"dropped the search index of {counted(len(dataset_ids), 'dataset')}"]

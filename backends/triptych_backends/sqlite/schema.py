@@ -28,7 +28,7 @@ from triptych_backends.sqlite.dialect import DIALECT
 
 __all__ = ["SCHEMA_VERSION", "migrate", "prepare", "require_current"]
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 7
 """What `PRAGMA user_version` says of a store of this version of Triptych."""
 
 APPLICATION_ID = 0x54726970

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from triptych._internal.closing import Closing
 from triptych.records import DatasetStats, check_whole
 from triptych_backends.index import IndexHelper, LocalIndex, LocalSearcher, available_cores
 from triptych_backends.sql import SqlChangeLog, SqlDocuments, SqlLayers
 from triptych_backends.sql.filters import SqlFilters
+from triptych_backends.sql.settings import SqlSettings
 from triptych_backends.sql.stats import read_stats
 from triptych_backends.sqlite.chunks import SqliteChunks
 from triptych_backends.sqlite.database import SqliteDatabase
@@ -19,7 +21,7 @@ __all__ = ["SqliteStore"]
 _HELPER = "triptych_backends.sqlite.index_process"
 
 
-class SqliteStore:
+class SqliteStore(Closing, SqlSettings):
     """Documents, chunks, vectors and layers in one SQLite file; thread-safe, and fork-safe.
 
     ``documents``, ``chunks`` and ``layers`` are the repositories; `index` lies in the folder
@@ -61,7 +63,7 @@ class SqliteStore:
             ValidationError: ``url`` names no file, or ``history`` is below 0.
             StoreError: it cannot be opened there; the message says why.
             StoreLockedError: somebody holds it exclusively.
-            CorruptStoreError: it is no database, or damaged.
+            CorruptStoreError: it is not a database, or damaged.
             SchemaVersionError: a newer version of Triptych wrote it.
         """
         path = database_path(url)
@@ -94,9 +96,3 @@ class SqliteStore:
             self.index.close(publish=not self.database.lost)
         finally:
             self.database.close()
-
-    def __enter__(self) -> SqliteStore:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

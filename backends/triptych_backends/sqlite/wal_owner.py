@@ -80,7 +80,7 @@ def set_foreign_log_aside(path: Path, *, read_only: bool) -> None:
 def remember_owner(path: Path, file: FileIdentity, known: Pair | None) -> Pair | None:
     """Note that the log at ``path`` belongs to ``file``; what is noted, ``known`` if nothing new.
 
-    A folder that cannot be written is no error: the note is lost, and nothing else.
+    A folder that cannot be written is not an error: the note is lost, and nothing else.
     """
     log, _, owner = _beside(path)
     found = _identity(log)

@@ -43,7 +43,7 @@ class WatchfilesNotifier:
         """Nothing is watched yet.
 
         Raises:
-            ValidationError: ``resync`` is no number of seconds above 0.
+            ValidationError: ``resync`` is not a number of seconds above 0.
             NotAvailableError: watchfiles is not installed.
         """
         number = isinstance(resync, int | float) and not isinstance(resync, bool)

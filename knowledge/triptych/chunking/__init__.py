@@ -6,14 +6,13 @@ from triptych.chunking.fixed_window import FixedWindowChunker
 from triptych.chunking.headings import first_heading
 from triptych.chunking.kinds import ChunkerSet, default_chunkers, kind_of
 from triptych.chunking.markdown import MarkdownChunker
-from triptych.chunking.outline import OUTLINE_KEY, Locator, Outline, Outliner, Part
+from triptych.chunking.outline import Locator, Outline, Outliner, Part
 from triptych.chunking.outlined import OutlinedChunker
 from triptych.chunking.positions import byte_offsets, line_starts, start_lines
 from triptych.chunking.sentence_window import SentenceWindowChunker
 from triptych.chunking.specs import ChunkConfig, Chunker, ChunkSpec
 
 __all__ = [
-    "OUTLINE_KEY",
     "ChunkConfig",
     "ChunkSpec",
     "Chunker",

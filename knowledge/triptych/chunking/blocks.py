@@ -8,6 +8,7 @@ code points; a line of Unicode whitespace is blank.
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import TypeAlias
 
 from triptych.chunking.boundaries import trimmed_end
@@ -55,8 +56,7 @@ _ITEM_INTERRUPT = (
     rf"(?:{_BLANK}|[ ]?(?=[\#`~>\-+*_\d=<!?])"
     rf"(?:{_HEADING}|{_FENCE}|>|{_ITEM}|{_RULE}|{_HTML_OPEN}|{_HTML_TAG}))"
 )
-_BLOCK = re.compile(
-    rf"""
+_BLOCK = rf"""
     (?:[^\S\n]*+\n)*+
     (?:
       (?P<end>[^\S\n]*+\Z)
@@ -72,9 +72,15 @@ _BLOCK = re.compile(
     | (?P<tag>[ ]{{0,3}}(?:{_HTML_TAG}|{_HTML_ALONE}))[^\n]*+(?:\n(?!{_BLANK})[^\n]*+)*+
     | (?P<paragraph>[^\n]++)(?:\n(?!{_INTERRUPT})[^\n]*+)*+
       (?:\n[ ]{{0,3}}(?P<underline>=++|-++)[ \t]*$)?
-    )""",
-    re.VERBOSE | re.MULTILINE,
-)
+    )"""
+
+
+@cache
+def _block() -> re.Pattern[str]:
+    """`_BLOCK`, compiled at the first use: that takes longer than many a search."""
+    return re.compile(_BLOCK, re.VERBOSE | re.MULTILINE)
+
+
 _FENCE_LINE = re.compile(r"^ {0,3}(`{3,}+|~{3,}+)[^\S\n]*$", re.MULTILINE)
 _FRONT_MATTER = re.compile(
     r"\n?(?P<body>---[ \t]*\n(?=\S)(?s:.*?)^(?:---|\.\.\.)[ \t]*$"
@@ -133,7 +139,7 @@ def scan(text: str) -> Iterator[Block]:
         position = front_matter.end()
         start = front_matter.start("body")
         yield FRONT_MATTER, start, start + len(front_matter["body"].rstrip(" \t"))
-    match = _BLOCK.match
+    match = _block().match
     while (found := match(text, position)) is not None:
         group = found.lastgroup or "end"
         position = found.end()

@@ -7,7 +7,7 @@ ZERO_WIDTH_JOINER = "\u200d"
 # A cluster longer than this is an attack or a test; it may be cut, or time stops being linear.
 CLUSTER_LIMIT = 64
 
-# Nothing joins what ends a line or is no character to be seen (rule GB4).
+# Nothing joins what ends a line or is not a character to be seen (rule GB4).
 _ENDS = frozenset(map(chr, [*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029]))
 
 SENTENCE_END = r"""(?:[.!?…]["'”’)\]]*+\s|[。！？；…][」』”’）)]*+)"""

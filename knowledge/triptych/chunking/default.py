@@ -19,7 +19,7 @@ def chunk_text(content: str, config: ChunkConfig) -> list[ChunkSpec]:
 
     A chunk ends after the last blank line, else the last sentence, else the last line, else the
     last word that ends in the last quarter of its window, else at the limit; a user-perceived
-    character or CRLF is not parted. The next window starts `config.overlap` code points before
+    character or CRLF is not split. The next window starts `config.overlap` code points before
     that cut (a little earlier where that would part a character). Chunks are trimmed of
     whitespace, so a chunk may be shorter than its window and an overlap shorter than asked; every
     visible character is in a chunk. A leading byte order mark is in none.

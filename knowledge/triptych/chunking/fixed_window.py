@@ -18,7 +18,7 @@ class FixedWindowChunker:
     """Chunks of `size` code points, each repeating the last `overlap` of the one before.
 
     A window is cut at its limit, and moved left only where that would part a user-perceived
-    character or CRLF; a character longer than a window, or than 64 code points, is parted. With
+    character or CRLF; a character longer than a window, or than 64 code points, is split. With
     `whole_words` a window ends after its last white space, and an overlap begins at the first
     word that fits in it; a word that leaves no room for the overlap, and text without spaces, is
     cut at the limit. Chunks are trimmed of white space, so that one may be shorter than its

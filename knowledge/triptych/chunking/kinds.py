@@ -7,21 +7,21 @@ import attrs
 
 from triptych.chunking.default import DefaultChunker
 from triptych.chunking.markdown import MarkdownChunker
-from triptych.chunking.outline import OUTLINE_KEY
 from triptych.chunking.outlined import OutlinedChunker
 from triptych.chunking.specs import ChunkConfig, Chunker
+from triptych.records.metadata import Metadata, text_of
 
 MARKDOWN = "markdown"
 TEXT = "text"
 _MARKDOWN_ENDINGS = (".md", ".markdown", ".mdx")
 
 
-def kind_of(name: str, metadata: Mapping[str, str]) -> str:
-    """Return a document's kind: `metadata["kind"]`, else by the ending of its name.
+def kind_of(name: str, metadata: Metadata) -> str:
+    """Return a document's kind: `metadata["kind"]` if that is text, else by its name's ending.
 
     "markdown" for .md, .markdown and .mdx in any case, else "text".
     """
-    declared = metadata.get("kind", "")
+    declared = text_of(metadata, "kind")
     if declared:
         return declared
     return MARKDOWN if name.lower().endswith(_MARKDOWN_ENDINGS) else TEXT
@@ -44,12 +44,12 @@ class ChunkerSet:
         parts = [f"{kind!r}={chunker.signature}" for kind, chunker in self.by_kind.items()]
         return ";".join([*parts, f"*={self.default.signature}"])
 
-    def for_document(self, name: str, metadata: Mapping[str, str]) -> Chunker:
+    def for_document(self, name: str, metadata: Metadata, outline: str = "") -> Chunker:
         """Return the chunker of the document's kind (`kind_of`), under the document's outline
-        where a parser left one (`triptych.chunking.outline`)."""
+        where it has one (`triptych.chunking.outline`)."""
         chunker = self.by_kind.get(kind_of(name, metadata), self.default)
-        if OUTLINE_KEY in metadata:
-            return OutlinedChunker(base=chunker, metadata=metadata)
+        if outline:
+            return OutlinedChunker(base=chunker, outline=outline)
         return chunker
 
 

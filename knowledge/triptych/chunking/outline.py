@@ -1,7 +1,7 @@
 """What a parser knows of an extracted text: where each part stood in the file, and its structure.
 
-It travels with the document, as the metadata value `OUTLINE_KEY`, so that every store keeps it
-and a rebuild needs no parser. It names the text it was made for: over any other text it says
+It travels with the document (`triptych.records.SystemData`), so that every store keeps it and a
+rebuild needs no parser. It names the text it was made for: over any other text it says
 nothing.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import index
 from typing import Any, TypeAlias
 
@@ -20,7 +20,6 @@ from triptych.chunking.line_ends import LineEnds
 from triptych.errors import ValidationError
 
 __all__ = [
-    "OUTLINE_KEY",
     "Locator",
     "Outline",
     "Outliner",
@@ -29,13 +28,10 @@ __all__ = [
     "write_outline",
 ]
 
-OUTLINE_KEY = "triptych.outline"
-"""The metadata key. Keys that begin with "triptych." are reserved, and not shown with hits."""
-
 Outliner: TypeAlias = Callable[[str, str], str | None]
-"""From a document's name and text to the value for `OUTLINE_KEY`, "" where there is nothing to say;
-None where the name is of no format that it knows. Deterministic, called from any thread, and never
-raises for what a text holds."""
+"""From a document's name and text to its outline (`write_outline`), "" where there is nothing to
+say; None where the name is of no format that it knows. Deterministic, called from any thread, and
+never raises for what a text holds."""
 
 MAX_LOCATORS = 20_000
 """Of more, every second one is left out until they fit; what is left then spans its neighbour."""
@@ -154,9 +150,8 @@ def write_outline(content: str, locators: Sequence[Locator], parts: Sequence[Par
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def read_outline(metadata: Mapping[str, str], content: str) -> Outline | None:
-    """The outline that ``metadata`` holds for ``content``; None for none, or another text's."""
-    text = metadata.get(OUTLINE_KEY, "")
+def read_outline(text: str, content: str) -> Outline | None:
+    """The outline of ``content`` that was written as ``text``; None for none, or another text's."""
     if not text:
         return None
     try:
@@ -168,7 +163,7 @@ def read_outline(metadata: Mapping[str, str], content: str) -> Outline | None:
         )
         _check(content, outline.locators, outline.parts)
     except (ValueError, TypeError, LookupError, RecursionError):
-        return None  # somebody else's value under this key
+        return None  # not written by `write_outline`
     return outline
 
 

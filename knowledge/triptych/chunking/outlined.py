@@ -1,6 +1,6 @@
 """Chunks of a text that a parser extracted: cut at its parts, each with its place in the file."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import attrs
 
@@ -16,7 +16,7 @@ _LEAD = 80
 
 @attrs.frozen(kw_only=True)
 class OutlinedChunker:
-    """The chunks of ``base``, under the outline that a document's ``metadata`` may hold.
+    """The chunks of ``base``, under a document's ``outline``, as `write_outline` writes it.
 
     No chunk reaches over an end of a part (a definition, a key), and its heading path begins
     with the parts around it. Where the outline knows the place of a chunk in the original, that
@@ -24,7 +24,7 @@ class OutlinedChunker:
     """
 
     base: Chunker
-    metadata: Mapping[str, str]
+    outline: str
 
     @property
     def signature(self) -> str:
@@ -33,7 +33,7 @@ class OutlinedChunker:
 
     def chunk(self, content: str) -> list[ChunkSpec]:
         """Return the chunks of ``content``."""
-        outline = read_outline(self.metadata, content)
+        outline = read_outline(self.outline, content)
         if outline is None:
             return self.base.chunk(content)
         specs = self.base.chunk(content) if not outline.parts else self._by_parts(content, outline)

@@ -33,7 +33,7 @@ def verify(citation: Any, documents: DocumentRepo, layers: LayerService) -> Veri
     if not isinstance(citation, Citation):
         raise ValidationError(
             f"verify takes the Citation of a piece, not {type(citation).__name__}: "
-            "read one back with triptych.records.serialization.from_plain(Citation, …)"
+            "read one back with triptych.records.serialization.from_dict(Citation, …)"
         )
     if citation.layer is not Layer.DETAIL:
         return _verify_layer(citation, layers)

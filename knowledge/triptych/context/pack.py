@@ -23,7 +23,7 @@ class ContextPack:
     Attributes:
         query: what was asked.
         pieces: in reading order; their numbers tell their ranks.
-        budget: the most tokens that any rendering may cost.
+        budget: the maximum number of tokens that any rendering may cost.
         tokens: what the rendering in ``format`` costs.
         format: the format that the pieces were chosen for.
         counter: what counted the tokens; ``exact`` is False where it is an estimate.

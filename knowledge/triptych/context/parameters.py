@@ -23,8 +23,8 @@ class ContextParameters:
         whole: by all of its text.
         best_chunk: by its best chunk.
         beside: the share of its own score that a chunk adds to those before and behind it.
-        bridge: the most tokens of text between two passages of a document that are taken in to
-            make one of them.
+        bridge: the maximum number of tokens between two passages of a document that are joined
+            into one, with the text between them.
         repeated: the share of a text's shingles that makes it a repetition when seen before.
         summaries: the share of the budget that abstracts and overviews may take.
         leading: of how many documents, by their best passages, abstracts and overviews may be

@@ -14,6 +14,7 @@ from triptych._internal.xml_text import attribute_text, element_text
 from triptych.context.records import Citation, Piece
 from triptych.errors import ValidationError
 from triptych.records import Layer
+from triptych.records.serialization import to_dict
 
 __all__ = [
     "FORMATS",
@@ -185,24 +186,14 @@ def _xml(piece: Piece) -> str:
 
 
 def piece_json(piece: Piece) -> dict[str, Any]:
-    """A piece as JSON has it; what does not apply is left out."""
-    cited = piece.citation
-    about: dict[str, Any] = {
-        "number": piece.number,
-        "document": cited.doc_name,
-        "dataset": cited.dataset_id,
-        "layer": str(cited.layer),
-        "version": cited.version,
-        "start": cited.start,
-        "end": cited.end,
-        "lines": None if cited.lines is None else list(cited.lines),
-        "heading_path": list(cited.heading_path),
-        "locator": cited.locator,
-        "stale": cited.stale,
-        "cut": piece.cut or None,
-        "text": piece.text,
+    """A piece as JSON has it; fields without a value are left out.
+
+    `triptych.records.serialization.from_dict` reads its ``citation`` back.
+    """
+    cited = {
+        key: value for key, value in to_dict(piece.citation).items() if value not in (None, [])
     }
-    return {key: value for key, value in about.items() if value not in (None, [])}
+    return {"number": piece.number, "citation": cited} | ({"cut": True} if piece.cut else {})
 
 
 def _json(piece: Piece) -> str:

@@ -35,7 +35,7 @@ def ends(text: str) -> list[int]:
         is_fence = _FENCE.match(text, start) is not None
         fenced = fenced is not is_fence
         following = lines[at + 1][0] if at + 1 < len(lines) else len(text)
-        # A fence that opens is no end: what it fences would be missing.
+        # A fence that opens is not an end: what it fences would be missing.
         opens = is_fence and fenced
         if not opens and (fenced or is_fence or _NEW.match(text, following)):
             found.add(end)

@@ -125,6 +125,13 @@ CHECKS = {
             derives=True,
         ),
         Check(
+            "vectors.pending",
+            "documents wait for vectors",
+            "they are found by keyword, and not by meaning",
+            repair="they are embedded",
+            derives=True,
+        ),
+        Check(
             "vectors.width",
             "vectors of one embedding space differ in width",
             "they cannot be compared with a query's vector",
@@ -159,7 +166,7 @@ CHECKS = {
         Check(
             "journal.orphans",
             "layers are noted as impossible to make for documents that do not exist",
-            "a later document of that name is passed over when layers are built",
+            "a later document of that name is skipped when layers are built",
             repair="the notes are removed",
         ),
         Check(

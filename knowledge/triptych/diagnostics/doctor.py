@@ -62,7 +62,7 @@ class Doctor:
         ``datasets`` is asked for each examination: a repair may bring one to light.
         """
         found = self._examine(datasets(), progress)
-        if not repair or not any(finding.mendable for finding in found.findings):
+        if not repair or not any(finding.repairable for finding in found.findings):
             return found
         actions = self._mend(datasets(), found.findings, progress)
         left = self._examine(datasets(), progress)
@@ -161,15 +161,15 @@ class Doctor:
             actions.append("left what would have to be embedded: the embedder does not answer")
             findings = [finding for finding in findings if not finding.derives]
         # A check that finds something beyond repair in one dataset is not let loose on the store.
-        names = {finding.check for finding in findings if finding.mendable}
-        names -= {finding.check for finding in findings if not finding.mendable}
+        names = {finding.check for finding in findings if finding.repairable}
+        names -= {finding.check for finding in findings if not finding.repairable}
         if self._diagnostics is not None:
             actions += self._diagnostics.repair(names, datasets)
         for dataset in self._documents.list_datasets():
             checks = {
                 finding.check
                 for finding in findings
-                if finding.mendable and finding.dataset_id == dataset
+                if finding.repairable and finding.dataset_id == dataset
             }
             try:
                 self._mend_dataset(dataset, checks, actions, progress)

@@ -21,6 +21,7 @@ from triptych.records import (
     DocumentInfo,
     SourceDocument,
 )
+from triptych.records.metadata import text_of
 from triptych.signatures import content_sha256, document_input_sig, embedding_input_sig
 
 __all__ = ["Examined", "examine_document"]
@@ -98,7 +99,7 @@ def _check_content(document: SourceDocument, info: DocumentInfo, result: Examine
         result.fail("documents.checksum", info.name)
         return
     size = len(document.content.encode("utf-8"))
-    input_sig = document_input_sig(info.name, sha256, info.metadata)
+    input_sig = document_input_sig(info.name, sha256, info.metadata, info.system.outline)
     if (size, input_sig) != (info.size, info.input_sig):
         result.fail("documents.digests", info.name)
 
@@ -123,6 +124,9 @@ def _check_set(
     )
     if sig.source_version > info.version:
         result.fail("chunks.signature", info.name)
+    elif sig.stale_reason(expected_signature) == "vector":
+        if next(iter(chunks.iter_chunks(info.dataset_id, info.name)), None) is not None:
+            result.fail("vectors.pending", info.name)
     elif sig.is_stale(expected_signature) or sig.embed_sig != expected_signature.embed_sig:
         result.fail("chunks.stale", info.name)
     try:
@@ -136,11 +140,12 @@ def _check_set(
     result.vectors = sum(chunk.vector is not None for chunk in found)
     if [chunk.index for chunk in found] != list(range(len(found))):
         result.fail("chunks.order", info.name)
-    _check_vectors(found, result)
+    waits = config if sig.embed_sig == "" else None
+    _check_vectors(found, waits, result)
     current = sig.input_sig == info.input_sig
     if document is not None and current and "documents.checksum" not in result.failed:
         _check_spans(document.content, found, result)
-        title = info.metadata.get("title")
+        title = text_of(info.metadata, "title") or None
         _check_inputs(title, found, bool(sig.embed_sig), gate, result)
 
 
@@ -178,10 +183,13 @@ def _check_inputs(
                 result.fail("vectors.missing", _place(chunk))
 
 
-def _check_vectors(chunks: Sequence[DerivedChunk], result: Examined) -> None:
+def _check_vectors(
+    chunks: Sequence[DerivedChunk], config: DatasetConfig | None, result: Examined
+) -> None:
     for chunk in chunks:
         vector = chunk.vector
-        if vector is None:
+        # Of a set that waits for vectors some may be of an earlier model, which nobody searches.
+        if vector is None or (config is not None and chunk.sig.embed_sig != config.embed_sig):
             continue
         if result.width is None:
             result.width = len(vector)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from shlex import quote
 
+from triptych._internal.plurals import counted
 from triptych.contracts import Diagnostics, DocumentRepo, Embedder
 from triptych.errors import CancelledError, TriptychError
 from triptych.ingestion.embedding import embed_query
@@ -58,7 +59,9 @@ def _guarded(name: str, check: Callable[[], Sequence[HealthCheck]]) -> Sequence[
 
 def _store_answers(documents: DocumentRepo) -> HealthCheck:
     count = len(documents.list_datasets())
-    return HealthCheck(name="store", status="ok", detail=f"answers, with {count} datasets")
+    return HealthCheck(
+        name="store", status="ok", detail=f"answers, with {counted(count, 'dataset')}"
+    )
 
 
 def _embedder_answers(embedder: Embedder) -> HealthCheck:
@@ -78,13 +81,14 @@ def dataset_checks(
     for each in datasets:
         name = f"dataset {each.dataset_id!r}"
         rebuild = f"`triptych rebuild --dataset {quote(each.dataset_id)}`"
+        embed = f"`triptych embed --dataset {quote(each.dataset_id)}`"
         stored = "" if each.config is None else each.config.embed_sig
         found = []
         if stored and embedder is None:
             found.append(
                 (
                     f"has vectors of {stored} and no embedder is in use: it is searched by "
-                    "keyword alone",
+                    "keyword only",
                     "name the embedder it was filled with",
                 )
             )
@@ -96,10 +100,21 @@ def dataset_checks(
                 )
             )
         elif not stored and embedder is not None and each.chunks:
-            found.append(("was made without an embedder", f"{rebuild} adds vectors"))
+            found.append(("was made without an embedder", f"{embed} adds vectors"))
+        elif each.pending:
+            found.append(
+                (
+                    f"has {each.pending} of {each.documents} documents without all their vectors, "
+                    f"and {each.pending_chunks} chunks to embed",
+                    f"{embed} adds them",
+                )
+            )
         if each.stale:
             found.append(
-                (f"has {each.stale} of {each.documents} documents stale", f"{rebuild} repairs them")
+                (
+                    f"has {each.stale} of {counted(each.documents, 'document')} stale",
+                    f"{rebuild} repairs {'it' if each.stale == 1 else 'them'}",
+                )
             )
         checks += [
             HealthCheck(name=name, status="warning", detail=f"{name} {detail}", remedy=remedy)

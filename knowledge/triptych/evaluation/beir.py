@@ -71,7 +71,7 @@ def _judgements(folder: _Folder, member: str, texts: dict[str, str]) -> dict[str
         if len(columns) != 3:
             raise folder.wrong(
                 f"{len(columns)} columns, where query id, document id and grade are expected, "
-                "parted by tabs",
+                "separated by tabs",
                 at,
             )
         query_id, document, written = (column.strip() for column in columns)

@@ -21,7 +21,7 @@ def whole_grade(written: str) -> int:
     """The grade that ``written`` is, in decimal digits.
 
     Raises:
-        ValueError: it is no whole number, or none from -1,000 to 1,000; the message says which.
+        ValueError: it is not a whole number, or none from -1,000 to 1,000; the message says which.
     """
     try:
         grade = int(written)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import attrs
 import numpy as np
 
+from triptych._internal.plurals import counted
 from triptych.errors import ValidationError
 from triptych.evaluation.results import Evaluation
 from triptych.evaluation.significance import (
@@ -149,7 +150,8 @@ def _warnings(a: Evaluation, b: Evaluation, queries: int) -> list[str]:
         warnings.append(few)
     left_out = len(a.query_ids) + len(b.query_ids) - 2 * queries
     if left_out:
-        warnings.append(f"{left_out} queries are in one of the evaluations alone: left out")
+        skipped = counted(left_out, "query", "queries")
+        warnings.append(f"skipped {skipped} that only one of the evaluations has")
     if a.collection != b.collection:
         warnings.append(f"the collections differ: {a.collection!r} and {b.collection!r}")
     if a.granularity is not b.granularity:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from triptych._internal.plurals import counted
 from triptych.evaluation.charts import bars, differences, legend, lines
 from triptych.evaluation.comparison import Comparison, compare_modes
 from triptych.evaluation.results import Evaluation
@@ -38,8 +39,9 @@ def evaluation_html(evaluation: Evaluation) -> str:
     shown = headline(evaluation.metrics)
     modes = list(evaluation.modes)
     parts = [
-        f"<p>{len(evaluation.query_ids):,} queries, by {escape(str(evaluation.granularity))}, "
-        f"searched {evaluation.configuration.get('depth', '?')} deep.</p>",
+        f"<p>{counted(len(evaluation.query_ids), 'query', 'queries')}, "
+        f"by {escape(str(evaluation.granularity))}, searched "
+        f"{evaluation.configuration.get('depth', '?')} deep.</p>",
         _warnings(
             [
                 *evaluation.warnings,
@@ -93,7 +95,8 @@ def comparison_html(comparison: Comparison, *, name_a: str, name_b: str) -> str:
     first = comparison.differences[0].metric
     parts = [
         f"<p>Differences are {escape(name_b)} less {escape(name_a)}, over "
-        f"{len(comparison.query_ids):,} queries. p is of a paired randomisation test, p (Holm) "
+        f"{counted(len(comparison.query_ids), 'query', 'queries')}. "
+        "p is of a paired randomisation test, p (Holm) "
         "the same adjusted for all tests in the table.</p>",
         _warnings(comparison.warnings),
         _tests(comparison),

@@ -13,6 +13,7 @@ import numpy as np
 
 import triptych
 from triptych import deadlines
+from triptych._internal.plurals import counted
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.evaluation.budget import DEFAULT_BUDGETS, evidence_within
@@ -229,7 +230,7 @@ def _granularity(value: Granularity | str) -> Granularity:
         return Granularity(str(value))
     except ValueError:
         raise ValidationError(
-            f"{value!r} is no granularity: choose 'document' or 'chunk'"
+            f"{value!r} is not a granularity: choose 'document' or 'chunk'"
         ) from None
 
 
@@ -277,24 +278,28 @@ def _warnings(
     ]
     if empty:
         yield (
-            f"{len(empty)} queries have no relevant judgement and score 0 in every metric, as "
-            f"in trec_eval: {_list(empty)}"
+            f"no relevant judgement for {counted(len(empty), 'query', 'queries')}, which score 0 "
+            f"in every metric, as in trec_eval: {_list(empty)}"
         )
     missing = [f"{query}: {name}" for query, wanted in targets.items() for name in wanted.missing]
     if missing:
         yield (
-            f"{len(missing)} relevant documents or passages are not in the dataset and count as "
-            f"not found: {_list(missing)}"
+            "the dataset lacks "
+            + counted(
+                len(missing), "relevant document or passage", "relevant documents or passages"
+            )
+            + f", counted as not found: {_list(missing)}"
         )
     if stale:
-        yield f"{stale} documents of the dataset are stale: rebuild it, and evaluate again"
+        yield f"the dataset has {counted(stale, 'stale document')}: rebuild it, and evaluate again"
 
 
 def _run_warnings(refused: Sequence[Exception], warned: Sequence[str]) -> Iterator[str]:
     if refused:
-        yield f"{len(refused)} queries could not be served and score 0; the first: {refused[0]}"
+        failed = counted(len(refused), "query", "queries")
+        yield f"{failed} could not be served, with score 0; the first: {refused[0]}"
     if warned:
-        yield f"{len(warned)} searches warned; the first: {warned[0]}"
+        yield f"{counted(len(warned), 'search', 'searches')} warned; the first: {warned[0]}"
 
 
 def _list(names: Sequence[str]) -> str:

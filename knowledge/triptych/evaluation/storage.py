@@ -84,7 +84,7 @@ def read_evaluation(path: str | os.PathLike[str]) -> Evaluation:
 
     Raises:
         NotFoundError: the file cannot be read.
-        MalformedFileError: it is no evaluation, or of another version.
+        MalformedFileError: it is not an evaluation, or of another version.
     """
     try:
         data = Path(path).read_bytes()

@@ -1,7 +1,7 @@
 """TREC's files: judgements (qrels) and runs.
 
 A line of qrels is ``query 0 document grade``, a line of a run ``query Q0 document rank score
-tag``, parted by white space, which ids therefore cannot hold. trec_eval ignores the ranks of a
+tag``, separated by white space, which ids therefore cannot hold. trec_eval ignores the ranks of a
 run: it sorts by score in single precision, then by document id descending.
 """
 
@@ -133,7 +133,7 @@ def _below(before: np.float32, score: float, document: str) -> tuple[float, np.f
 def _id(name: str) -> str:
     if not name or _SPACE.search(name):
         raise ValidationError(
-            f"{name!r} cannot stand in a TREC file, whose columns are parted by white space: "
+            f"{name!r} cannot stand in a TREC file, whose columns are separated by white space: "
             "name documents and queries without it"
         )
     return name

@@ -36,7 +36,7 @@ class QueueNotifier:
         """Hold at most ``capacity`` events, 1 or more.
 
         Raises:
-            ValidationError: ``capacity`` is no whole number from 1 up.
+            ValidationError: ``capacity`` is not a whole number from 1 up.
         """
         self._capacity = check_whole(capacity, "capacity", least=1)
         self._changed = threading.Condition()
@@ -48,7 +48,7 @@ class QueueNotifier:
         """Tell of a change; False when the notifier is closed and nobody will hear of it.
 
         Raises:
-            ValidationError: ``event`` is no `ChangeEvent`.
+            ValidationError: ``event`` is not a `ChangeEvent`.
         """
         if not isinstance(event, ChangeEvent):
             raise ValidationError(f"notify takes a ChangeEvent, not {type(event).__name__}")

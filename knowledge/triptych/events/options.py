@@ -25,7 +25,7 @@ class ReloaderOptions:
         backoff_max: the wait doubles with every failure in a row, up to this.
 
     Raises:
-        ValidationError: a field is no duration, ``max_delay`` is below ``debounce``, or
+        ValidationError: a field is not a duration, ``max_delay`` is below ``debounce``, or
             ``backoff_max`` below ``backoff_initial``.
     """
 

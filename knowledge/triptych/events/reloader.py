@@ -6,8 +6,8 @@ import atexit
 import logging
 import threading
 from random import Random
-from types import TracebackType
 
+from triptych._internal.closing import Closing
 from triptych.contracts import EventNotifier, Rebuilder
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.events.clock import LOOK_UP, Clock, SystemClock
@@ -22,7 +22,7 @@ __all__ = ["EventReloader"]
 _logger = logging.getLogger("triptych.events")
 
 
-class EventReloader:
+class EventReloader(Closing):
     """Debounces the events of a notifier, and rebuilds what they touch, one rebuild at a time.
 
     - A rebuild starts on the trailing edge: ``debounce`` after the last event of a window,
@@ -62,7 +62,7 @@ class EventReloader:
         jitter) are for tests.
 
         Raises:
-            ValidationError: ``options`` is no `ReloaderOptions`.
+            ValidationError: ``options`` is not a `ReloaderOptions`.
         """
         if options is not None and not isinstance(options, ReloaderOptions):
             raise ValidationError(f"options is a ReloaderOptions, not {type(options).__name__}")
@@ -170,19 +170,6 @@ class EventReloader:
         finally:
             if threading.get_ident() not in self._own_threads:
                 self._wait_for_the_end()
-
-    def __enter__(self) -> EventReloader:
-        """The reloader itself, not started."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close."""
-        self.close()
 
     def _claim(self) -> bool:
         """Whether the one run may begin; False when the reloader is closed already."""

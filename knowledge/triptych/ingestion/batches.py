@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 
 import attrs
@@ -22,14 +23,17 @@ __all__ = [
 ]
 
 _BATCH_DOCUMENTS = 1_024
-BATCH_CHARACTERS = 4_000_000
+BATCH_CHARACTERS = 1_000_000
+_BATCH_SECONDS = 1.0
+"""A document does not wait longer for others before it is stored, once the next one is read."""
 
 
 @attrs.frozen(kw_only=True)
 class RefreshResult:
-    """What bringing some documents up to date came to: sets swapped in, and chunks."""
+    """What bringing some documents up to date came to: whose sets were swapped in or are being
+    filled, and counts of chunks."""
 
-    rebuilt: int = 0
+    names: tuple[str, ...] = ()
     chunks: int = 0
     embedded: int = 0
     reused: int = 0
@@ -37,19 +41,33 @@ class RefreshResult:
 
 
 class EmbeddingProgress:
-    """Counts embedded texts for a progress callback, and remembers what that raised."""
+    """Counts chunks that get vectors for a progress callback, and remembers what that raised.
 
-    def __init__(self, progress: ProgressCallback | None) -> None:
+    ``total`` is how many are to get one, where that is known from the start; else it is what was
+    found so far.
+    """
+
+    def __init__(self, progress: ProgressCallback | None, total: int | None = None) -> None:
         self._progress = progress
         self._done = 0
+        self._found = 0
+        self._total = total
         self.error: Exception | None = None
 
-    def __call__(self, embedded: int) -> None:
-        self._done += embedded
+    def expect(self, chunks: int) -> None:
+        """So many more chunks are to get a vector."""
+        self._found += chunks
+
+    def advance(self, chunks: int) -> None:
+        """So many more chunks have got theirs."""
+        if not chunks:
+            return
+        self._done += chunks
         if self._progress is None:
             return
+        total = max(self._found, self._total or 0)
         try:
-            self._progress(Progress(phase="embedding", done=self._done))
+            self._progress(Progress(phase="embedding", done=self._done, total=total))
         except Exception as error:
             self.error = error
             raise
@@ -84,7 +102,7 @@ class PutReportBuilder:
             reused=self._done.reused + done.reused,
         )
 
-    def report(self) -> PutReport:
+    def report(self, pending: int = 0) -> PutReport:
         kinds = [kind for kind, _ in self._changes]
         return PutReport(
             added=kinds.count("added"),
@@ -93,6 +111,7 @@ class PutReportBuilder:
             chunks=self._done.chunks,
             embedded=self._done.embedded,
             reused=self._done.reused,
+            pending=pending,
             failed=tuple(self._failed),
         )
 
@@ -119,15 +138,19 @@ def new_documents(
 
 
 def batches(documents: Iterable[NewDocument]) -> Iterator[list[NewDocument]]:
-    """Batches of bounded count and size, so that a stream of any length fits in memory."""
+    """Batches of bounded count, size and time, so that a stream of any length fits in memory, and
+    what comes slowly is stored soon."""
     batch: list[NewDocument] = []
     size = 0
+    began = time.monotonic()
     for document in documents:
         batch.append(document)
         size += len(document.content)
-        if len(batch) >= _BATCH_DOCUMENTS or size >= BATCH_CHARACTERS:
+        late = time.monotonic() - began >= _BATCH_SECONDS
+        if len(batch) >= _BATCH_DOCUMENTS or size >= BATCH_CHARACTERS or late:
             yield batch
             batch, size = [], 0
+            began = time.monotonic()
     if batch:
         yield batch
 

@@ -31,7 +31,7 @@ def check_embedder(embedder: object) -> None:
         )
     if not callable(getattr(embedder, "embed", None)):
         raise ValidationError(
-            f"a {kind} is no embedder: give a name such as 'local', None, or an object with "
+            f"a {kind} is not an embedder: give a name such as 'local', None, or an object with "
             "signature, dimension and embed(texts, *, kind)"
         )
     signature = check_text(getattr(embedder, "signature", None), f"the signature of the {kind}")

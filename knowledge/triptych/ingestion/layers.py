@@ -1,4 +1,4 @@
-"""Layers: stored with what they were made from, and told stale when that changed."""
+"""Layers: stored with what they were made from, and marked stale when that changed."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ class LayerService:
 
         The texts stay as they are. A layer whose document has moved on is left: it is stale
         anyway, and whoever makes it again embeds it. One that cannot be embedded is in the
-        report, and holds up no other.
+        report, and does not stop the others.
         """
         embedded = 0
         failed = []

@@ -10,11 +10,13 @@ from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import ChunkRepo, DocumentRepo, LayerRepo
 from triptych.errors import CancelledError, ConflictError, ModelMismatchError
-from triptych.ingestion.batches import BATCH_CHARACTERS, RefreshResult, check_progress
+from triptych.ingestion.batches import BATCH_CHARACTERS, EmbeddingProgress, check_progress
 from triptych.ingestion.derivation import DerivationPipeline
+from triptych.ingestion.failures import derivation_error
 from triptych.ingestion.folder_tree import is_folder
 from triptych.ingestion.layers import LayerService
-from triptych.ingestion.writer import Writer, derivation_error
+from triptych.ingestion.pending import VectorFiller
+from triptych.ingestion.writer import Writer
 from triptych.records import DocumentInfo, Failure, RebuildReport, SourceDocument
 
 __all__ = ["RebuildRunner"]
@@ -55,7 +57,8 @@ class RebuildRunner:
         page = [info for info in infos.values() if info is not None]
         if page:
             self._writer.check_config(dataset_id)
-        report = self._page(dataset_id, page)
+        with self._writer.filler(dataset_id) as filler:
+            report = self._filled(self._page(dataset_id, page, filler), filler)
         gone = [
             name
             for name, info in infos.items()
@@ -74,14 +77,38 @@ class RebuildRunner:
         report = RebuildReport()
         for dataset_id in dataset_ids:
             self._writer.adopt_config(dataset_id)
-            for page in self._pages(dataset_id):
-                deadlines.check("the rebuild")
-                report = _sum(report, self._page(dataset_id, page))
-                if progress is not None:
-                    progress(Progress(phase=f"rebuilding {dataset_id}", done=report.checked))
+            report = _sum(report, self._dataset(dataset_id, progress))
             report = _sum(report, self.remove_orphans(dataset_id))
             report = _sum(report, self._layer_desk.embed_anew(dataset_id))
         return report
+
+    def _dataset(self, dataset_id: str, progress: ProgressCallback | None) -> RebuildReport:
+        """The chunks of all documents, page by page, and then the vectors that they lack."""
+        report = RebuildReport()
+        meter = EmbeddingProgress(progress)
+        total = len(self._documents.list(dataset_id)) if progress is not None else None
+        with self._writer.filler(dataset_id, meter) as filler:
+            for page in self._pages(dataset_id):
+                deadlines.check("the rebuild")
+                report = _sum(report, self._page(dataset_id, page, filler))
+                if progress is not None:
+                    phase = f"rebuilding {dataset_id}"
+                    progress(Progress(phase=phase, done=report.checked, total=total))
+            return self._filled(report, filler)
+
+    def _filled(self, report: RebuildReport, filler: VectorFiller) -> RebuildReport:
+        """``report`` once the sets have their vectors; those that failed are not rebuilt."""
+        filler.finish()
+        done = filler.result()
+        return attrs.evolve(
+            report,
+            rebuilt=report.rebuilt - len(done.pending),
+            fresh=report.fresh + len(done.pending) - len(done.failed),
+            embedded=report.embedded + done.embedded,
+            reused=report.reused + done.reused,
+            failed=(*report.failed, *done.failed),
+            pending=len(done.pending),
+        )
 
     def remove_orphans(self, dataset_id: str, more: Iterable[str] = ()) -> RebuildReport:
         """Remove what has lost its source: layers of folders that are empty now, for one.
@@ -111,7 +138,9 @@ class RebuildRunner:
             removed += len(self._documents.delete_orphans(dataset_id, names[at : at + _PAGE]))
         return RebuildReport(removed=removed)
 
-    def _page(self, dataset_id: str, page: Sequence[DocumentInfo]) -> RebuildReport:
+    def _page(
+        self, dataset_id: str, page: Sequence[DocumentInfo], filler: VectorFiller
+    ) -> RebuildReport:
         have = self._chunks.get_doc_sigs(dataset_id, [info.name for info in page])
         report = RebuildReport(checked=len(page))
         batch: list[SourceDocument] = []
@@ -128,25 +157,28 @@ class RebuildRunner:
                 batch.append(document)
                 size += len(document.content)
             if size > BATCH_CHARACTERS:
-                report = _sum(report, self._rebuilt(dataset_id, batch))
+                report = _sum(report, self._rebuilt(dataset_id, batch, filler))
                 batch, size = [], 0
-        report = _sum(report, self._rebuilt(dataset_id, batch))
+        report = _sum(report, self._rebuilt(dataset_id, batch, filler))
         return attrs.evolve(report, fresh=report.checked - report.rebuilt - len(report.failed))
 
-    def _rebuilt(self, dataset_id: str, documents: Sequence[SourceDocument]) -> RebuildReport:
+    def _rebuilt(
+        self, dataset_id: str, documents: Sequence[SourceDocument], filler: VectorFiller
+    ) -> RebuildReport:
         try:
-            done = self._writer.refresh(dataset_id, documents)
+            filler.poll()
+            done = self._writer.refresh(dataset_id, documents, filler)
         except (CancelledError, ModelMismatchError, ConflictError):
             raise
         except Exception as error:  # noqa: BLE001 - reported item by item
-            done = RefreshResult(
+            return RebuildReport(
                 failed=tuple(
                     Failure(dataset_id=dataset_id, name=d.name, error=derivation_error(d, error))
                     for d in documents
                 )
             )
         return RebuildReport(
-            rebuilt=done.rebuilt,
+            rebuilt=len(done.names),
             embedded=done.embedded,
             reused=done.reused,
             failed=done.failed,
@@ -167,5 +199,6 @@ def _sum(left: RebuildReport, right: RebuildReport) -> RebuildReport:
         embedded=left.embedded + right.embedded,
         reused=left.reused + right.reused,
         removed=left.removed + right.removed,
+        pending=left.pending + right.pending,
         failed=(*left.failed, *right.failed),
     )

@@ -13,7 +13,6 @@ from triptych.records import (
     NewDocument,
     SourceDocument,
     check_whole,
-    shown_metadata,
 )
 
 __all__ = ["VersionHistory", "restored", "unified_diff"]
@@ -64,7 +63,7 @@ class VersionHistory:
 
 
 def restored(old: SourceDocument, if_version: int | None) -> NewDocument:
-    """What puts ``old`` back."""
+    """What puts ``old`` back. The document stays of the root that it is of now."""
     return NewDocument(
         name=old.name,
         content=old.content,
@@ -72,6 +71,7 @@ def restored(old: SourceDocument, if_version: int | None) -> NewDocument:
         if_version=if_version,
         original_sha256=old.original_sha256,
         parser_sig=old.parser_sig,
+        outline=old.system.outline,
     )
 
 
@@ -95,5 +95,4 @@ def _diff(old: SourceDocument, new: SourceDocument, what: str, before: str, afte
 
 
 def _metadata(document: SourceDocument) -> str:
-    shown = shown_metadata(document.metadata)
-    return "".join(f"{key}: {value!r}\n" for key, value in sorted(shown.items()))
+    return "".join(f"{key}: {value!r}\n" for key, value in sorted(document.metadata.items()))

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
 from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
-from triptych.chunking.outline import Outliner, read_outline
+from triptych.chunking.outline import Outliner
 from triptych.contracts import ChunkRepo, DocumentRepo
 from triptych.errors import (
     CancelledError,
     ConflictError,
-    DerivationError,
     ModelMismatchError,
+    ParseError,
     TriptychError,
 )
 from triptych.ingestion.batches import (
@@ -27,6 +27,8 @@ from triptych.ingestion.batches import (
     new_documents,
 )
 from triptych.ingestion.derivation import Derivation, DerivationPipeline
+from triptych.ingestion.failures import derivation_error
+from triptych.ingestion.pending import VectorFiller
 from triptych.records import (
     DatasetConfig,
     Failure,
@@ -36,7 +38,7 @@ from triptych.records import (
     SourceDocument,
 )
 
-__all__ = ["Writer", "derivation_error"]
+__all__ = ["Writer"]
 
 _TRIES = 8
 """How often a set is swapped in while the dataset is deleted, and begun again, beneath it."""
@@ -64,6 +66,8 @@ class Writer:
     def check_config(self, dataset_id: str) -> None:
         """Make sure that the dataset is configured as this Service is, setting it if it is new.
 
+        One that has no vectors yet takes on this Service's embedder: that is not another model.
+
         Raises:
             ModelMismatchError, ConflictError: it is configured otherwise, and not empty.
         """
@@ -72,7 +76,12 @@ class Writer:
             wanted = self._wanted(stored)
             if stored == wanted:
                 return
-            if stored is not None and self._documents.list(dataset_id, limit=1):
+            no_vectors_yet = attrs.evolve(wanted, embed_sig="")
+            if (
+                stored is not None
+                and stored != no_vectors_yet
+                and self._documents.list(dataset_id, limit=1)
+            ):
                 raise self._mismatch(dataset_id, stored)
             if self._chunks.configure(dataset_id, wanted, expected=stored):
                 return
@@ -110,20 +119,37 @@ class Writer:
             if stored == wanted or self._chunks.configure(dataset_id, wanted, expected=stored):
                 return
 
+    def take_on_embedder(self, dataset_id: str) -> None:
+        """Make this Service's embedder that of a dataset which has none.
+
+        Raises:
+            ModelMismatchError, ConflictError: the dataset is configured otherwise.
+        """
+        while True:
+            stored = self._chunks.config(dataset_id)
+            wanted = self._wanted(stored)
+            if stored is None or stored == wanted:
+                return
+            if stored.embed_sig or stored.chunker_sig != wanted.chunker_sig:
+                raise self._mismatch(dataset_id, stored)
+            if self._chunks.configure(dataset_id, wanted, expected=stored):
+                return
+
     def _mismatch(
         self, dataset_id: str, stored: DatasetConfig, left: str = "nothing was written"
     ) -> TriptychError:
         remedy = (
-            f"run rebuild(dataset_id={dataset_id!r}) to derive it again, or open the store "
-            "with the settings it was filled with"
+            "rebuild the dataset to derive it again with these settings, or open the store with "
+            "those it was filled with"
         )
         if stored.embed_sig != self._deriver.embed_sig:
+            used = self._deriver.embed_sig
+            here = f"embeds with {used!r}" if used else "was opened without an embedder"
             return ModelMismatchError(
-                f"the dataset {dataset_id!r} holds vectors of {stored.embed_sig or 'no model'!r} "
-                f"and this knowledge base embeds with {self._deriver.embed_sig or 'no model'!r}: "
-                f"{left}; {remedy}",
+                f"the dataset {dataset_id!r} holds vectors of {stored.embed_sig!r} and this "
+                f"knowledge base {here}: {left}; {remedy}",
                 stored=stored.embed_sig,
-                configured=self._deriver.embed_sig,
+                configured=used,
             )
         return ConflictError(
             f"the dataset {dataset_id!r} was chunked as {stored.chunker_sig!r} and this "
@@ -132,17 +158,21 @@ class Writer:
 
     # One document
 
-    def put(self, dataset_id: str, document: NewDocument) -> SourceDocument:
-        """Store and derive one document."""
+    def put(self, dataset_id: str, document: NewDocument, *, later: bool = False) -> SourceDocument:
+        """Store and derive one document; its vectors too, unless they are to come ``later``."""
         deadlines.check("the put")
         self.check_config(dataset_id)
         stored = self._documents.put(dataset_id, self._outlined(document))
-        try:
-            failed = self.refresh(dataset_id, [stored]).failed
-        except CancelledError:
-            raise
-        except Exception as error:
-            raise derivation_error(stored, error) from error
+        with self.filler(dataset_id) as filler:
+            try:
+                failed = self.refresh(dataset_id, [stored], filler, later=later).failed
+                if not later:
+                    filler.finish()
+            except CancelledError:
+                raise
+            except Exception as error:
+                raise derivation_error(stored, error) from error
+            failed = (*failed, *filler.result().failed)
         if failed:
             raise failed[0].error
         return stored
@@ -154,8 +184,10 @@ class Writer:
         dataset_id: str,
         documents: Iterable[NewDocument] | Mapping[str, str],
         progress: ProgressCallback | None,
+        *,
+        later: bool = False,
     ) -> PutReport:
-        """Store and derive in batches."""
+        """Store and chunk in batches; then their vectors, unless they are to come ``later``."""
         check_documents(documents)
         check_progress(progress)
         self.check_config(dataset_id)
@@ -163,42 +195,79 @@ class Writer:
         tally = PutReportBuilder(dataset_id)
         meter = EmbeddingProgress(progress)
         done = 0
-        for batch in batches(new_documents(documents, tally)):
-            deadlines.check("the bulk put")
-            outcomes = self._store(dataset_id, [self._outlined(each) for each in batch])
-            tally.stored(outcomes)
-            latest = {o.name: o.document for o in outcomes if o.document is not None}
+        with self.filler(dataset_id, meter) as filler:
+            for batch in batches(new_documents(documents, tally)):
+                deadlines.check("the bulk put")
+                outcomes = self._store(dataset_id, list(self._outline_each(batch, tally)))
+                tally.stored(outcomes)
+                latest = {o.name: o.document for o in outcomes if o.document is not None}
+                try:
+                    filler.poll()
+                    stored = list(latest.values())
+                    tally.derived(self.refresh(dataset_id, stored, filler, later=later))
+                except CancelledError:
+                    raise
+                except Exception as error:  # reported for each document of the batch
+                    if error is meter.error:
+                        raise  # the caller's own
+                    tally.derived(self._all_failed(dataset_id, latest.values(), error))
+                done += len(batch)
+                if progress is not None:
+                    progress(Progress(phase="documents", done=done, total=total))
+            if not later:
+                try:
+                    filler.finish()
+                except CancelledError:
+                    raise
+                except Exception as error:  # reported for each document that still waits
+                    if error is meter.error:
+                        raise
+                    filler.fail(error)
+            filled = filler.result()
+        tally.derived(
+            RefreshResult(embedded=filled.embedded, reused=filled.reused, failed=filled.failed)
+        )
+        return tally.report(pending=len(filled.pending))
+
+    def _all_failed(
+        self, dataset_id: str, documents: Iterable[SourceDocument], error: Exception
+    ) -> RefreshResult:
+        return RefreshResult(
+            failed=tuple(
+                Failure(
+                    dataset_id=dataset_id,
+                    name=document.name,
+                    error=derivation_error(document, error),
+                )
+                for document in documents
+            )
+        )
+
+    def _outline_each(
+        self, batch: Sequence[NewDocument], tally: PutReportBuilder
+    ) -> Iterator[NewDocument]:
+        """The documents with their outlines; one whose outliner fails is reported instead."""
+        for document in batch:
             try:
-                tally.derived(self.refresh(dataset_id, list(latest.values()), meter))
+                yield self._outlined(document)
             except CancelledError:
                 raise
-            except Exception as error:  # told for each document of the batch
-                if error is meter.error:
-                    raise  # the caller's own
-                tally.derived(
-                    RefreshResult(
-                        failed=tuple(
-                            Failure(
-                                dataset_id=dataset_id,
-                                name=document.name,
-                                error=derivation_error(document, error),
-                            )
-                            for document in latest.values()
-                        )
-                    )
-                )
-            done += len(batch)
-            if progress is not None:
-                progress(Progress(phase="documents", done=done, total=total))
-        return tally.report()
+            except TriptychError as error:
+                tally.refused(document.name, error)
 
     def _outlined(self, document: NewDocument) -> NewDocument:
         """``document`` with the outline of its text, unless it brings one."""
         if self._outliner is None or document.outline is not None:
             return document
-        if read_outline(document.metadata or {}, document.content) is not None:
-            return document
-        outline = self._outliner(document.name, document.content)
+        try:
+            outline = self._outliner(document.name, document.content)
+        except TriptychError:
+            raise
+        except Exception as error:  # an outliner of somebody else's may fail in any way
+            raise ParseError(
+                f"the outliner failed on {document.name!r} ({type(error).__name__}: "
+                f"{str(error)[:200]}): correct it, or open the store without one"
+            ) from error
         return document if outline is None else attrs.evolve(document, outline=outline)
 
     def _store(self, dataset_id: str, batch: Sequence[NewDocument]) -> Sequence[PutOutcome]:
@@ -209,73 +278,74 @@ class Writer:
 
     # Derivation
 
+    def filler(self, dataset_id: str, meter: EmbeddingProgress | None = None) -> VectorFiller:
+        """What gives the sets of a dataset their vectors; to be closed."""
+        return VectorFiller(self._documents, self._chunks, self._deriver, dataset_id, meter)
+
     def refresh(
         self,
         dataset_id: str,
         documents: Sequence[SourceDocument],
-        meter: EmbeddingProgress | None = None,
+        filler: VectorFiller,
+        *,
+        later: bool = False,
     ) -> RefreshResult:
         """Bring the chunk sets of stored documents up to date: only stale ones are derived.
 
-        A document that was deleted or put again meanwhile is left to whoever did that.
+        An embedder that is quick enough, unless vectors are to come ``later``, fills the sets
+        before they are stored. What lacks vectors then is given to ``filler``. A document that
+        was deleted or put again meanwhile is left to whoever did that.
         """
-        names = [document.name for document in documents]
-        have = self._chunks.get_doc_sigs(dataset_id, names) if names else {}
-        stale = []
-        for document in documents:
-            current, expected_signature = (
-                have.get(document.name),
-                self._deriver.expected_signature(document),
-            )
-            if (
-                current is None
-                or current.is_stale(expected_signature)
-                or current.embed_sig != expected_signature.embed_sig
-            ):
-                stale.append(document)
-            elif (
-                current.source_version != document.version
-                and not self._chunks.update_source_version(
-                    dataset_id, document.name, expected_signature
-                )
-                and self._is_current(document)
-            ):
-                stale.append(document)  # its set was removed, or replaced, meanwhile
+        stale, behind = self._judged(dataset_id, documents)
+        filler.later(behind)
         if not stale:
-            return RefreshResult()
-        derivations = self._deriver.derive(dataset_id, stale, meter)
-        failed = [
-            Failure(
-                dataset_id=dataset_id,
-                name=derivation.document.name,
-                error=derivation_error(derivation.document, derivation.error),
-            )
-            for derivation in derivations
-            if derivation.error is not None
-        ]
-        made = [derivation for derivation in derivations if derivation.error is None]
-        lost = self._swap_in(dataset_id, made)
-        made = [each for each in made if not any(each is other for other in lost)]
-        for derivation in lost:
-            error = ConflictError(
-                f"the dataset {dataset_id!r} was deleted again and again while the chunks were "
-                "to be stored"
-            )
-            document = derivation.document
-            failed.append(
-                Failure(
-                    dataset_id=dataset_id,
-                    name=document.name,
-                    error=derivation_error(document, error),
-                )
-            )
+            return RefreshResult(names=tuple(behind))
+        waits = later or filler.slow
+        derivations = self._deriver.derive(dataset_id, stale, None if waits else filler.at_once)
+        lost = self._swap_in(dataset_id, derivations)
+        made = [each for each in derivations if not any(each is other for other in lost)]
+        for derivation in made:
+            if derivation.missing and waits:
+                filler.later([derivation.document.name])
+            elif derivation.missing:
+                filler.adopt(derivation)
+        filler.check()
+        error = ConflictError(
+            f"the dataset {dataset_id!r} was deleted again and again while the chunks were "
+            "to be stored"
+        )
         return RefreshResult(
-            rebuilt=len(made),
+            names=(*behind, *(derivation.document.name for derivation in made)),
             chunks=sum(len(derivation.chunks) for derivation in made),
             embedded=sum(derivation.embedded for derivation in made),
             reused=sum(derivation.reused for derivation in made),
-            failed=tuple(failed),
+            failed=self._all_failed(dataset_id, (d.document for d in lost), error).failed,
         )
+
+    def _judged(
+        self, dataset_id: str, documents: Sequence[SourceDocument]
+    ) -> tuple[list[SourceDocument], list[str]]:
+        """Those whose chunks are stale, and the names of those that only lack vectors."""
+        names = [document.name for document in documents]
+        have = self._chunks.get_doc_sigs(dataset_id, names) if names else {}
+        stale: list[SourceDocument] = []
+        behind: list[str] = []
+        for document in documents:
+            current, want = have.get(document.name), self._deriver.expected_signature(document)
+            given_up = not want.embed_sig and current is not None and current.embed_sig
+            if current is None or not current.has_text_of(want) or given_up:
+                stale.append(document)
+                continue
+            moved = attrs.evolve(want, embed_sig=current.embed_sig)
+            if (
+                current.source_version != document.version
+                and not self._chunks.update_source_version(dataset_id, document.name, moved)
+                and self._is_current(document)
+            ):
+                stale.append(document)  # its set was removed, or replaced, meanwhile
+            elif current.embed_sig != want.embed_sig:
+                behind.append(document.name)
+        return stale, behind
 
     def _swap_in(self, dataset_id: str, made: Sequence[Derivation]) -> Sequence[Derivation]:
         """Store the sets; those that could not be, though their documents are as they were.
@@ -314,15 +384,3 @@ class Writer:
     def _is_current(self, document: SourceDocument) -> bool:
         info = self._documents.get_info(document.dataset_id, document.name)
         return info is not None and info.version == document.version
-
-
-def derivation_error(document: SourceDocument, error: Exception) -> DerivationError:
-    """What a caller is told when a stored document could not be derived."""
-    wrapped = DerivationError(
-        f"{document.name!r} is stored as version {document.version} of {document.dataset_id!r}, "
-        f"but its chunks could not be derived ({type(error).__name__}: {error}); what was "
-        "derived before keeps serving: put it again or rebuild once the cause is fixed",
-        document=document,
-    )
-    wrapped.__cause__ = error
-    return wrapped

@@ -8,6 +8,7 @@ from typing import Final
 import attrs
 import regex
 
+from triptych.layers.code_syntax import syntax_of
 from triptych.layers.ranking import centrality, shape
 from triptych.layers.sentences import clip
 from triptych.records import DocumentSummary
@@ -21,6 +22,23 @@ _INTRODUCTION: Final = regex.compile(
     regex.V1 | regex.IGNORECASE,
 )
 _INTRODUCTION_BONUS: Final = 0.75
+# What stands beside documents and describes none of them.
+_FORMALITY: Final = regex.compile(
+    r"(?:licen[cs]e|copying|notice|authors|changelog|changes|history|code_of_conduct|security"
+    r"|contributing|requirements)(?:[-.]|$)",
+    regex.V1 | regex.IGNORECASE,
+)
+_PROSE_FOLDER: Final = regex.compile(
+    r"(?:docs?|documentation|guides?|manual|handbook|book|wiki|notes|content)/$",
+    regex.V1 | regex.IGNORECASE,
+)
+_CODE_FOLDER: Final = regex.compile(
+    r"(?:src|source|lib|cmd|pkg|internal|include|tests?|bench(?:marks)?|examples?|scripts|tools)/$",
+    regex.V1 | regex.IGNORECASE,
+)
+_LISTED_CODE: Final = regex.compile(r"(?:Class(?:es)?|Types?|Functions?) \w[\w.]*(?:,| and |;|\.$)")
+_FOLDER: Final = -1
+"""A folder that may hold anything, until it is known what stands beside it."""
 _MAX_NAME_TOKENS: Final = 60
 
 
@@ -30,6 +48,7 @@ class _Entry:
 
     summary: DocumentSummary
     folder: str
+    tier: int
     worth: float
     terms: frozenset[str]
 
@@ -49,7 +68,7 @@ def dataset_overview(
     for entry in _entries(summaries, analyze):
         folders.setdefault(entry.folder, []).append(entry)
     for entries in folders.values():
-        entries.sort(key=lambda entry: (-entry.worth, entry.summary.name))
+        entries.sort(key=lambda entry: (entry.tier, -entry.worth, entry.summary.name))
     order = sorted(folders, key=lambda folder: (folder != "", -len(folders[folder]), folder))
     with_headings = len(order) > 1
     left = max_tokens
@@ -86,12 +105,13 @@ def dataset_abstract(
     """The abstract that stands best for all, at most ``max_tokens``.
 
     That is the one nearest to the centroid of all, with a bonus for a document that by its
-    name and place introduces the others.
+    name and place introduces the others. Prose is preferred to source code, and both to a
+    licence or a list of changes.
     """
     entries = [entry for entry in _entries(summaries, analyze) if entry.summary.abstract.strip()]
     if not entries:
         return ""
-    best = min(entries, key=lambda entry: (-entry.worth, entry.summary.name))
+    best = min(entries, key=lambda entry: (entry.tier, -entry.worth, entry.summary.name))
     return clip(" ".join(best.summary.abstract.split()), max_tokens)
 
 
@@ -103,7 +123,7 @@ def _entries(
     shared = _shared_folder(names)
     ranked = centrality([(summary.abstract, analyze(summary.abstract)) for summary in ordered])
     entries = []
-    for summary, rank in zip(ordered, ranked, strict=True):
+    for summary, rank, tier in zip(ordered, ranked, _tiers(ordered), strict=True):
         path = summary.name[len(shared) :].split("/")
         worth = rank.centrality
         if _INTRODUCTION.search(path[-1]):
@@ -112,11 +132,33 @@ def _entries(
             _Entry(
                 summary=summary,
                 folder=f"{shared}{path[0]}/" if len(path) > 1 else "",
+                tier=tier,
                 worth=worth * shape(summary.abstract, rank.terms),
                 terms=rank.terms,
             )
         )
     return entries
+
+
+def _tiers(summaries: Sequence[DocumentSummary]) -> list[int]:
+    """For each what it is worth as an introduction, 0 the most: prose, then code, then formalities.
+
+    Nothing says what a folder holds but its name, and an abstract that lists definitions. Beside
+    code, one that says nothing of the kind stands behind what is surely prose.
+    """
+    tiers = []
+    for summary in summaries:
+        name = summary.name.rpartition("/")[2] or summary.name.rpartition("/")[0] + "/"
+        is_code = syntax_of(name) or _LISTED_CODE.match(summary.abstract)
+        if name.endswith("/"):
+            folder = name.rstrip("/").rpartition("/")[2] + "/"
+            tiers.append(2 if is_code or _CODE_FOLDER.match(folder) else _FOLDER)
+            if tiers[-1] == _FOLDER and _PROSE_FOLDER.match(folder):
+                tiers[-1] = 0
+        else:
+            tiers.append(2 if is_code else 3 if _FORMALITY.match(name) else 0)
+    beside_code = 2 in tiers
+    return [(1 if beside_code else 0) if tier == _FOLDER else tier for tier in tiers]
 
 
 def _shared_folder(names: Sequence[str]) -> str:

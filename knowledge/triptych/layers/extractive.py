@@ -8,7 +8,11 @@ from typing import Any, Final
 import attrs
 import regex
 
+from triptych.chunking.outline import Part
 from triptych.errors import ValidationError
+from triptych.layers.code_outline import read_code
+from triptych.layers.code_summary import code_abstract, code_overview
+from triptych.layers.code_syntax import syntax_of
 from triptych.layers.collection import dataset_abstract, dataset_overview
 from triptych.layers.inline import visible_text
 from triptych.layers.outline import BlockKind, read_outline
@@ -23,7 +27,7 @@ __all__ = ["SIGNATURE_PREFIX", "ExtractiveSummarizer"]
 SIGNATURE_PREFIX: Final = "extractive"
 """How the prompt signature begins of every layer that an extractive summariser made."""
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 """Raised with every change that gives any text other layers."""
 
 _LETTER: Final = regex.compile(r"\p{L}", regex.V1)
@@ -60,9 +64,9 @@ class ExtractiveSummarizer:
     ranking is bounded, over the first blocks of every section.
 
     Attributes:
-        abstract_tokens: the most tokens of an abstract, and of any one sentence (estimated by
-            `triptych.text.tokens.estimate_tokens`).
-        overview_tokens: the most tokens of an overview.
+        abstract_tokens: the maximum number of tokens of an abstract, and of any one sentence
+            (estimated by `triptych.text.tokens.estimate_tokens`).
+        overview_tokens: the maximum number of tokens of an overview.
         language: the analyzer's, for stemming and stop words; others are read as well.
 
     Raises:
@@ -103,6 +107,26 @@ class ExtractiveSummarizer:
             analyze=self._analyze,
             max_tokens=self.overview_tokens,
         )
+        return DocumentContext(abstract=abstract, overview=overview or abstract)
+
+    def summarize_code(
+        self, content: str, *, name: str, parts: Sequence[Part] = ()
+    ) -> DocumentContext | None:
+        """The layers of source code: its own words, and its classes and functions.
+
+        The abstract is the opening of the file's docstring or comment, else names what it
+        defines; the overview adds an outline with the first sentence of each definition's
+        comment. ``parts`` are the definitions that a parser found; without any, patterns of the
+        language find them. None where ``name`` is no code's, or the text has neither.
+        """
+        syntax = syntax_of(name)
+        if syntax is None:
+            return None
+        outline = read_code(content, syntax, parts)
+        abstract = code_abstract(outline, max_tokens=self.abstract_tokens)
+        if not abstract:
+            return None
+        overview = code_overview(outline, max_tokens=self.overview_tokens)
         return DocumentContext(abstract=abstract, overview=overview or abstract)
 
     def summarize_dataset(self, summaries: Sequence[DocumentSummary]) -> DatasetContext:

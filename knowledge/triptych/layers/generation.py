@@ -145,7 +145,7 @@ def prompt_sig(llm: LLM, *prompts: str, input_limit: int = DEFAULT_PROMPT_INPUT_
     A layer made in two steps, as a dataset's abstract, names the prompts of both in order.
 
     Raises:
-        ValidationError: no prompt is given, or one is blank; or ``llm`` is no `LLM`.
+        ValidationError: no prompt is given, or one is blank; or ``llm`` is not an `LLM`.
     """
     _check_llm(llm)
     if not prompts:
@@ -177,7 +177,7 @@ def _check_llm(llm: object) -> None:
     kind = llm.__name__ if isinstance(llm, type) else type(llm).__name__
     if isinstance(llm, type) or not callable(getattr(llm, "generate", None)):
         raise ValidationError(
-            f"{kind} is no language model: give an object with signature, generate and stream"
+            f"{kind} is not a language model: give an object with signature, generate and stream"
         )
     check_text(getattr(llm, "signature", None), f"the signature of the {kind}")
 

@@ -38,7 +38,7 @@ _NAMES: Final = (
     "|q|s|samp|script|section|select|small|source|span|strike|strong|style|sub|summary|sup|svg"
     "|table|tbody|td|textarea|tfoot|th|thead|title|tr|tt|u|ul|var|video|wbr"
 )
-# Known elements, closing tags and anything with an attribute: `Vec<String>` is no element.
+# Known elements, closing tags and anything with an attribute: `Vec<String>` is not an element.
 _TAG: Final = regex.compile(
     rf"</[A-Za-z][\w:.-]*\s*>|<(?:{_NAMES})(?:\s[^<>]{{0,2000}})?/?>"
     r"|<[A-Za-z][\w:.-]*\s[^<>=]{0,200}=[^<>]{0,2000}>",

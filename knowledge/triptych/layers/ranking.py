@@ -4,7 +4,7 @@ D. R. Radev, H. Jing, M. Styś, D. Tam, "Centroid-based summarization of multipl
 Information Processing & Management 40(6), 2004, section 3: a sentence's score is a weighted sum
 of its nearness to the centroid of all sentences, of its position and of its overlap with the
 first sentence (here: the title, after H. P. Edmundson, "New methods in automatic extracting",
-Journal of the ACM 16(2), 1969); what repeats a chosen sentence is passed over. Cost is linear
+Journal of the ACM 16(2), 1969); what repeats a chosen sentence is skipped. Cost is linear
 in the number of terms.
 """
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from triptych.chunking.outline import Locator, Part
 from triptych.parsing.builder import ContentBuilder
-from triptych.parsing.decoding import DecodedText, decode_text
+from triptych.parsing.decoder import DecodedText, decode_text
 from triptych.parsing.front_matter import front_matter
 from triptych.parsing.html_text import HtmlParser
 from triptych.parsing.json_text import JsonParser

@@ -31,7 +31,7 @@ _UNFIT = re.compile("[\ud800-\udfff\x00-\x08\x0b\x0e-\x1f\ufffe\uffff]")
 
 
 class ContentBuilder:
-    """Blocks, parted by a blank line; raises ParseError when they outgrow the limit."""
+    """Blocks, separated by a blank line; raises ParseError when they outgrow the limit."""
 
     def __init__(self, name: str, max_characters: int) -> None:
         self.name = name

@@ -54,7 +54,7 @@ def guess_encoding(data: bytes) -> str:
     """The codec that ``data`` can be decoded with, and most likely was encoded with.
 
     `charset-normalizer` is asked among the encodings that text is met in. Three questions are
-    answered here, because it answers them worse (measured in tests/parsing/test_decoding.py):
+    answered here, because it answers them worse (measured in tests/parsing/test_decoder.py):
 
     - Single letters beyond ASCII among ASCII ones are Western text, however short.
     - Chinese, Japanese and Korean in EUC are told apart by the rows of their characters.

@@ -1,4 +1,4 @@
-"""Files on their way in: the names of documents, and what was passed over."""
+"""Files on their way in: the names of documents, and what was skipped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Skipped", "name_of"]
 
 @attrs.frozen(kw_only=True, slots=True)
 class Skipped:
-    """A file or folder (``name`` ends in a slash) that was passed over, and why."""
+    """A file or folder (``name`` ends in a slash) that was skipped, and why."""
 
     name: str
     reason: str

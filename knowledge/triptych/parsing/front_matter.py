@@ -24,16 +24,13 @@ _MOST = 100
 """Entries that are taken, so that aliases which multiply do not."""
 
 _DEPTH = 4
-_RESERVED = "triptych."
-"""How the keys begin that Triptych itself writes: a file must not pass for it."""
 
 
 def front_matter(text: str) -> dict[str, str]:
     """The entries at the head of ``text``; empty where there are none, or they are malformed.
 
     All values are strings, as YAML writes them. The items of a list are joined by ", ", and the
-    keys of a mapping in a mapping by ".". An empty value says nothing and is left out, and so is
-    a key that begins with "triptych.", which is reserved.
+    keys of a mapping in a mapping by ".". An empty value says nothing and is left out.
     """
     found = _BLOCK.match(text[:_LIMIT].removeprefix("\ufeff"))
     if found is None:
@@ -76,7 +73,7 @@ def _flat(value: Mapping[Any, Any], above: str, depth: int) -> Iterator[tuple[st
         items = item[:_MOST] if isinstance(item, list) else [item]
         parts = [_scalar(each) for each in items if not isinstance(each, Mapping | list)]
         joined = ", ".join(part for part in parts if part)
-        if joined and name.isprintable() and not name.startswith(_RESERVED):
+        if joined and name.isprintable():
             yield name, joined
 
 

@@ -7,8 +7,8 @@ import re
 import attrs
 
 from triptych.parsing.builder import ContentBuilder, is_contents_line, markdown_safe, one_line
-from triptych.parsing.declared_encoding import is_html
-from triptych.parsing.decoding import decode_text
+from triptych.parsing.decoder import decode_text
+from triptych.parsing.encoding_declaration import is_html
 from triptych.parsing.html_blocks import Block, BlockReader
 from triptych.parsing.limits import ParseLimits
 from triptych.parsing.parsed import Decode, ParsedFile

@@ -11,7 +11,7 @@ import attrs
 from triptych.chunking.outline import Locator, Part
 from triptych.errors import ParseError
 from triptych.parsing.clock import timed
-from triptych.parsing.decoding import decode_text
+from triptych.parsing.decoder import decode_text
 from triptych.parsing.limits import ParseLimits
 from triptych.parsing.parsed import Decode, ParsedFile
 
@@ -96,7 +96,7 @@ def scan_json(text: str, name: str, limits: ParseLimits) -> list[Part]:
             return parts
         found = _TOKEN.match(text, at)
         if found is None:
-            raise _malformed(text, name, at, f"{text[at : at + 20]!r} is no JSON")
+            raise _malformed(text, name, at, f"{text[at : at + 20]!r} is not JSON")
         kind, token = found.lastgroup, found[0] if found.lastgroup == "mark" else ""
         end = found.end()
         top = around[-1] if around else None

@@ -10,7 +10,7 @@ import attrs
 
 from triptych.errors import ParseError
 from triptych.parsing.builder import ContentBuilder
-from triptych.parsing.decoding import decode_text
+from triptych.parsing.decoder import decode_text
 from triptych.parsing.json_text import scan_json
 from triptych.parsing.limits import ParseLimits
 from triptych.parsing.parsed import Decode, ParsedFile
@@ -72,7 +72,7 @@ def _cells(book: Any, name: str) -> list[dict[str, Any]]:
     lists = [sheet.get("cells") for sheet in sheets]
     if not lists or not all(isinstance(cells, list) for cells in lists):
         raise ParseError(
-            f"{name!r} is no notebook: it has no list of cells. Save it again with Jupyter"
+            f"{name!r} is not a notebook: it has no list of cells. Save it again with Jupyter"
         )
     return [cell for cells in lists if cells for cell in cells if isinstance(cell, dict)]
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import attrs
 
-from triptych.chunking.outline import OUTLINE_KEY, Locator, Part, write_outline
-from triptych.parsing.decoding import DecodedText
+from triptych.chunking.outline import Locator, Part, write_outline
+from triptych.parsing.decoder import DecodedText
 
 if TYPE_CHECKING:
     from triptych.records import NewDocument
+    from triptych.records.metadata import Metadata
 
 __all__ = ["Decode", "FileParser", "ParsedFile"]
 
@@ -25,33 +26,31 @@ class ParsedFile:
 
     ``content`` is Markdown where the file has structure; then ``metadata["kind"]`` says so.
     ``locators`` lead from spans of it to pages, lines, cells or slides; ``parts`` are what
-    chunks do not reach over. Both are in the order of the text, and ``metadata`` holds them for
-    the document (`triptych.chunking.OUTLINE_KEY`). ``notes`` tell what was not done, and what
-    to do about it.
+    chunks do not reach over. Both are in the order of the text, and ``outline`` holds them for
+    the document, "" where there are none. ``notes`` tell what was not done, and what to do
+    about it.
 
     Raises:
         ValidationError: locators or parts are out of order, or reach outside of the content.
     """
 
     content: str
-    metadata: Mapping[str, str] = attrs.field(factory=dict)
+    metadata: Metadata = attrs.field(factory=dict)
     parser_sig: str = ""
     locators: tuple[Locator, ...] = ()
     parts: tuple[Part, ...] = ()
     notes: tuple[str, ...] = ()
     original_sha256: str = ""
+    outline: str = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         outline = write_outline(self.content, self.locators, self.parts)
-        metadata = {key: value for key, value in self.metadata.items() if key != OUTLINE_KEY}
-        if outline:
-            metadata[OUTLINE_KEY] = outline
-        object.__setattr__(self, "metadata", metadata)
+        object.__setattr__(self, "outline", outline)
 
     def document(
         self,
         name: str,
-        metadata: Mapping[str, str] | None = None,
+        metadata: Metadata | None = None,
         *,
         if_version: int | None = None,
     ) -> NewDocument:
@@ -65,6 +64,7 @@ class ParsedFile:
             if_version=if_version,
             original_sha256=self.original_sha256,
             parser_sig=self.parser_sig,
+            outline=self.outline,
         )
 
 

@@ -10,7 +10,7 @@ import attrs
 from triptych.chunking.kinds import MARKDOWN, kind_of
 from triptych.chunking.outline import Locator
 from triptych.parsing.builder import contents_lines
-from triptych.parsing.decoding import DecodedText, decode_text
+from triptych.parsing.decoder import DecodedText, decode_text
 from triptych.parsing.front_matter import front_matter
 from triptych.parsing.parsed import Decode, ParsedFile
 

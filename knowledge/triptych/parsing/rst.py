@@ -9,7 +9,7 @@ import attrs
 
 from triptych.parsing.builder import ContentBuilder, contents_lines, markdown_safe
 from triptych.parsing.clock import timed
-from triptych.parsing.decoding import decode_text
+from triptych.parsing.decoder import decode_text
 from triptych.parsing.limits import ParseLimits
 from triptych.parsing.parsed import Decode, ParsedFile
 

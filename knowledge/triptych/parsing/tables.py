@@ -12,7 +12,7 @@ import attrs
 from triptych.errors import ParseError
 from triptych.parsing.builder import ContentBuilder, markdown_safe, one_line
 from triptych.parsing.clock import timed
-from triptych.parsing.decoding import decode_text
+from triptych.parsing.decoder import decode_text
 from triptych.parsing.limits import ParseLimits
 from triptych.parsing.parsed import Decode, ParsedFile
 
@@ -134,7 +134,7 @@ def _rows(name: str, text: str, delimiter: str) -> Iterator[tuple[int, Sequence[
             return
         except csv.Error as error:
             raise ParseError(
-                f"{name!r} is no proper table (line {reader.line_num}: {error}): check the "
+                f"{name!r} is not a proper table (line {reader.line_num}: {error}): check the "
                 "quotes around its cells"
             ) from error
         yield before + 1, row

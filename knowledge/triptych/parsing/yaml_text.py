@@ -7,7 +7,7 @@ import re
 import attrs
 
 from triptych.chunking.outline import Locator, Part
-from triptych.parsing.decoding import decode_text
+from triptych.parsing.decoder import decode_text
 from triptych.parsing.parsed import Decode, ParsedFile
 
 __all__ = ["YamlParser"]

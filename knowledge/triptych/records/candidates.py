@@ -54,9 +54,10 @@ class Candidates(Sequence[Candidate]):
 
     def where(self, admits: Callable[[CandidateRow], bool]) -> Candidates:
         """Those whose row is admitted, in the same order."""
-        return self._at([at for at, row in enumerate(self.rows) if admits(row)])
+        return self.at([at for at, row in enumerate(self.rows) if admits(row)])
 
-    def _at(self, places: Iterable[int]) -> Candidates:
+    def at(self, places: Iterable[int]) -> Candidates:
+        """Those at ``places``, in that order."""
         places = list(places)
         source, scores = self.source, self.scores
         return Candidates(
@@ -76,7 +77,7 @@ class Candidates(Sequence[Candidate]):
 
     def __getitem__(self, at: int | slice) -> Candidate | Candidates:
         if isinstance(at, slice):
-            return self._at(range(len(self.rows))[at])
+            return self.at(range(len(self.rows))[at])
         negative, name, index, dataset_id, key = self.rows[at][:5]
         return Candidate(
             dataset_id=dataset_id,

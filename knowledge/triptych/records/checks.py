@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -14,16 +13,15 @@ from triptych.records.values import MAX_NAME_BYTES, Vector
 __all__ = [
     "check_document_name",
     "check_identifier",
-    "check_metadata",
     "check_text",
     "check_whole",
     "document_content",
     "layer_content",
-    "optional_metadata",
-    "optional_outline",
+    "optional_system_text",
     "optional_version",
     "provenance",
     "summary_part",
+    "system_text",
     "vector_comparison",
 ]
 
@@ -32,7 +30,7 @@ def check_text(text: Any, what: str) -> str:
     """``text`` itself, if it is a string that UTF-8 can hold.
 
     Raises:
-        ValidationError: it is no string, or holds a lone surrogate, which no encoding of
+        ValidationError: it is not a string, or holds a lone surrogate, which no encoding of
             Unicode can store; the message gives its position.
     """
     if not isinstance(text, str):
@@ -85,31 +83,6 @@ def check_whole(value: Any, what: str, *, least: int = 0) -> int:
     return value
 
 
-def optional_metadata(metadata: Any) -> dict[str, str] | None:
-    """`check_metadata`, but None for None."""
-    return None if metadata is None else check_metadata(metadata)
-
-
-def check_metadata(metadata: Any) -> dict[str, str]:
-    """A copy of ``metadata``: string keys to string values."""
-    if metadata is None:
-        return {}
-    if not isinstance(metadata, Mapping):
-        raise ValidationError(
-            f"metadata must map strings to strings, not be a {type(metadata).__name__}"
-        )
-    copy = {}
-    for key, value in metadata.items():
-        check_text(key, "a metadata key")
-        if not isinstance(value, str):
-            raise ValidationError(
-                f"metadata[{key!r}] must be a string, not {type(value).__name__}: "
-                f"write it as str({value!r:.40})"
-            )
-        copy[key] = check_text(value, f"metadata[{key!r}]")
-    return copy
-
-
 def _same_vector(left: Vector | None, right: Vector | None) -> bool:
     if left is None or right is None:
         return left is right
@@ -139,9 +112,13 @@ def summary_part(text: object) -> str:
     return check_text(text, "a summary's name or abstract")
 
 
-def optional_outline(outline: Any) -> str | None:
-    """`check_text`, but None for None."""
-    return None if outline is None else check_text(outline, "an outline")
+def optional_system_text(text: Any) -> str | None:
+    """`system_text`, but None for None."""
+    return None if text is None else system_text(text)
+
+
+def system_text(text: Any) -> str:
+    return check_text(text, "an outline or a sync root")
 
 
 def provenance(text: object) -> str:

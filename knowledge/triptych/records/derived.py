@@ -10,6 +10,8 @@ from triptych.records.chunk_ids import chunk_id
 from triptych.records.values import Layer, StaleReason, Vector, to_layer
 
 __all__ = [
+    "ChunkVector",
+    "CompleteSet",
     "DatasetConfig",
     "DatasetContext",
     "DerivedChunk",
@@ -25,7 +27,8 @@ class DerivedSig:
 
     ``input_sig`` is the digest of exactly what was fed in, and decides freshness together
     with the three configurations; ``source_version`` is provenance. An empty string means
-    that the part plays no role (a layer has no chunker, a chunk no prompt).
+    that the part plays no role (a layer has no chunker, a chunk no prompt). A chunk set without an
+    ``embed_sig``, in a dataset that has one, waits for its vectors.
     """
 
     source_version: int = 0
@@ -38,7 +41,7 @@ class DerivedSig:
         """Why this is stale when ``want`` is what a fresh one would carry; None if it is not.
 
         Without an input digest on both sides the source version decides. An empty
-        ``want.embed_sig`` means "don't care".
+        ``want.embed_sig`` means "don't care"; where only ours is empty the reason is "vector".
         """
         if self.input_sig and want.input_sig:
             if self.input_sig != want.input_sig:
@@ -50,8 +53,15 @@ class DerivedSig:
         if self.prompt_sig != want.prompt_sig:
             return "prompt"
         if want.embed_sig and self.embed_sig != want.embed_sig:
-            return "embedder"
+            return "embedder" if self.embed_sig else "vector"
         return None
+
+    def has_text_of(self, want: DerivedSig) -> bool:
+        """Whether only vectors, if anything, are other than in a fresh one that ``want`` describes.
+
+        Such a thing need not be made again: its texts are embedded where they are.
+        """
+        return self.stale_reason(want) in (None, "vector", "embedder")
 
     def is_stale(self, want: DerivedSig) -> bool:
         """Whether this was made from something else, or with something else, than ``want``."""
@@ -96,6 +106,29 @@ class DerivedChunk:
                 f"chunk {self.index} of {self.doc_name!r} spans {self.start}:{self.end} but "
                 f"holds {len(self.content)} code points"
             )
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class ChunkVector:
+    """A vector on its way to a chunk: the one at ``index``, if its text has this digest."""
+
+    doc_name: str
+    index: int
+    input_sig: str
+    vector: Vector = attrs.field(eq=vector_comparison, repr=False)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class CompleteSet:
+    """A chunk set that has all its vectors, as far as its embedder can tell.
+
+    ``sig`` is the set's from now on. ``without`` counts the chunks that get no vector, because the
+    embedder does not cover their texts.
+    """
+
+    doc_name: str
+    sig: DerivedSig
+    without: int = 0
 
 
 @attrs.frozen(kw_only=True, slots=True)

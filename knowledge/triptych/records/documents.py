@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 
 import attrs
@@ -10,19 +9,33 @@ import attrs
 from triptych.records.checks import (
     check_document_name,
     document_content,
-    optional_metadata,
-    optional_outline,
+    optional_system_text,
     optional_version,
     provenance,
     summary_part,
+    system_text,
 )
+from triptych.records.metadata import Metadata, optional_metadata
 
 __all__ = [
     "DocumentInfo",
     "DocumentSummary",
     "NewDocument",
     "SourceDocument",
+    "SystemData",
 ]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class SystemData:
+    """What Triptych itself keeps of a document, apart from the user's metadata.
+
+    ``outline`` is what a parser knows of the content (`triptych.chunking.outline`), ``sync_root``
+    the `triptych.sync.SyncRoot.key` of the root that the document is of. "" is none.
+    """
+
+    outline: str = attrs.field(default="", converter=system_text)
+    sync_root: str = attrs.field(default="", converter=system_text)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -33,17 +46,23 @@ class NewDocument:
     …), where its first heading and its name's ending should not decide. ``if_version`` is the
     version it must still have in the store (0: it must not exist), None for any.
 
-    ``metadata`` None keeps what the document has; ``{}`` empties it. ``outline`` then goes into the
-    metadata, under `triptych.chunking.OUTLINE_KEY`: "" removes what is there, None leaves it.
+    ``metadata`` None keeps what the document has; ``{}`` empties it. Neither changes the
+    document's `SystemData`, which these two fields set:
+
+    - ``outline`` is the outline of ``content``, "" for none. None keeps that of the stored
+      document if its content is the same; new content begins without one.
+    - ``sync_root`` names the root that the document is of from now on, "" for none. None keeps
+      that of the stored document.
     """
 
     name: str = attrs.field(converter=check_document_name)
     content: str = attrs.field(converter=document_content)
-    metadata: Mapping[str, str] | None = attrs.field(default=None, converter=optional_metadata)
+    metadata: Metadata | None = attrs.field(default=None, converter=optional_metadata)
     if_version: int | None = attrs.field(default=None, converter=optional_version)
     original_sha256: str = attrs.field(default="", converter=provenance)
     parser_sig: str = attrs.field(default="", converter=provenance)
-    outline: str | None = attrs.field(default=None, converter=optional_outline)
+    outline: str | None = attrs.field(default=None, converter=optional_system_text)
+    sync_root: str | None = attrs.field(default=None, converter=optional_system_text)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -52,17 +71,19 @@ class SourceDocument:
 
     ``content`` is what was put, code point for code point. ``version`` grows with every
     change and never repeats for a name, not even over a delete. Where a parser made the
-    content, ``original_sha256`` and ``parser_sig`` say from what and how.
+    content, ``original_sha256`` and ``parser_sig`` say from what and how. ``metadata`` is the
+    user's, ``system`` what Triptych needs.
     """
 
     dataset_id: str
     name: str
     content: str
-    metadata: Mapping[str, str]
+    metadata: Metadata
     version: int
     updated_at: datetime
     original_sha256: str = ""
     parser_sig: str = ""
+    system: SystemData = SystemData()
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -75,7 +96,7 @@ class DocumentInfo:
 
     dataset_id: str
     name: str
-    metadata: Mapping[str, str]
+    metadata: Metadata
     version: int
     updated_at: datetime
     content_sha256: str
@@ -83,6 +104,7 @@ class DocumentInfo:
     input_sig: str
     original_sha256: str = ""
     parser_sig: str = ""
+    system: SystemData = SystemData()
 
 
 @attrs.frozen(kw_only=True, slots=True)

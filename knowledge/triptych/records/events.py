@@ -55,7 +55,7 @@ class RebuildScope:
         """One document is named by either, several by ``doc_names``, in any order.
 
         Raises:
-            ValidationError: a name is no text, documents are named without a dataset, in both
+            ValidationError: a name is not text, documents are named without a dataset, in both
                 ways at once, or more than `MAX_DOC_NAMES` of them.
         """
         check_text(dataset_id, "dataset_id")

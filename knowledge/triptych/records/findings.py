@@ -39,7 +39,7 @@ class Finding:
     derives: bool = False
 
     @property
-    def mendable(self) -> bool:
+    def repairable(self) -> bool:
         """Whether a repair can fix it."""
         return bool(self.repair)
 

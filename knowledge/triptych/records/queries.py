@@ -12,6 +12,8 @@ from triptych.records.checks import check_text, vector_comparison
 from triptych.records.chunk_ids import chunk_id
 from triptych.records.derived import DerivedChunk, DerivedLayer, DerivedSig
 from triptych.records.documents import DocumentInfo
+from triptych.records.filters import FilterTree, Subject
+from triptych.records.metadata import Metadata
 from triptych.records.values import (
     NO_CHUNK,
     SNIPPET_LENGTH,
@@ -21,7 +23,6 @@ from triptych.records.values import (
     Scope,
     StaleReason,
     Vector,
-    shown_metadata,
     to_layer,
 )
 
@@ -52,15 +53,19 @@ class Query:
         mode: "bm25", "vector" or "hybrid", or the name of another lane; None is hybrid when an
             embedder is wired.
         layer: "L2" finds chunks, "L0" abstracts, "L1" overviews.
-        top_k: the most hits to return.
+        top_k: the maximum number of hits to return.
         threshold: the least fused score, None for no floor.
         min_scores: the least score in a lane ("bm25", "vector", or one of your own), before
             fusion.
-        where: equality over metadata (a list of values: any of them), and over the reserved
-            keys ``doc_name``, ``doc_prefix`` and ``heading``; all conditions must hold.
+        where: conditions on metadata and on the document's own fields, all of which must hold:
+            ``{"lang": "en"}``, ``{"lang": ["en", "de"]}`` for any of several,
+            ``{"year": {"$gte": 2024}}``; ``doc_name``, ``doc_prefix`` and ``heading`` by their
+            text. See `triptych.records.parse_filter`.
         fresh_only: leave out what is stale.
         keyword_boost: raise a hit's score by this share for each word of the query that its
             text holds, after ``threshold``; 0.1 is 10 percent, 0 leaves scores as they are.
+        syntax: whether ``text`` is read as the query language: ``"a phrase"``, ``-word``,
+            ``word*``, ``field:value``. Without it every character is part of a word.
     """
 
     text: str
@@ -74,30 +79,24 @@ class Query:
     where: Mapping[str, Any] = attrs.field(factory=dict)
     fresh_only: bool = False
     keyword_boost: float = 0.0
+    syntax: bool = False
 
 
 @attrs.frozen(kw_only=True, slots=True)
 class Filter:
-    """A validated ``where``: every condition that is not None or empty must hold.
+    """A validated ``where``, and whether what is stale is left out.
 
-    ``metadata`` maps a key to the values it may have. ``fresh`` holds the chunker and
-    embedder signatures (and prompt signature, for layers) that a fresh set carries; an empty one of
-    the latter two means "don't care".
+    ``tree`` None lets everything pass. ``fresh`` holds the chunker and embedder signatures (and
+    prompt signature, for layers) that a fresh set carries; an empty one of the latter two means
+    "don't care".
     """
 
-    doc_names: frozenset[str] | None = None
-    doc_prefixes: tuple[str, ...] | None = None
-    headings: frozenset[str] | None = None
-    metadata: Mapping[str, frozenset[str]] = attrs.field(factory=dict)
+    tree: FilterTree | None = None
     fresh: DerivedSig | None = None
 
-    def admits(self, name: str, metadata: Mapping[str, str]) -> bool:
-        """Whether a document of this name and metadata passes (headings and freshness aside)."""
-        if self.doc_names is not None and name not in self.doc_names:
-            return False
-        if self.doc_prefixes is not None and not name.startswith(self.doc_prefixes):
-            return False
-        return all(metadata.get(key) in values for key, values in self.metadata.items())
+    def admits(self, subject: Subject) -> bool:
+        """Whether ``subject`` passes the tree; freshness is not looked at."""
+        return self.tree is None or self.tree.admits(subject)
 
     @property
     def is_trivial(self) -> bool:
@@ -257,9 +256,8 @@ class Hit:
     ``occurrence`` is the chunk's (see `DerivedChunk`).
     ``window`` is the wider text from ``window_start`` to ``window_end`` that a window chunker
     shows with a chunk. It is None where the chunk has no window, and where the document's text
-    has changed since, which ``stale`` tells. ``metadata`` is the document's without the keys that
-    begin with "triptych.", which are reserved. ``locator`` is the place in the original file, in
-    words ("page 3"), where a parser told it.
+    has changed since, which ``stale`` tells. ``metadata`` is the document's. ``locator`` is the
+    place in the original file, in words ("page 3"), where a parser told it.
     """
 
     dataset_id: str
@@ -270,7 +268,7 @@ class Hit:
     chunk_index: int = NO_CHUNK
     occurrence: int = 0
     sig: DerivedSig
-    metadata: Mapping[str, str] = attrs.field(factory=dict, converter=shown_metadata)
+    metadata: Metadata = attrs.field(factory=dict)
     scores: Mapping[str, float] = attrs.field(factory=dict)
     start: int = 0
     end: int = 0

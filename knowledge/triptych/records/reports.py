@@ -12,6 +12,7 @@ from triptych.records.documents import SourceDocument
 
 __all__ = [
     "DatasetStats",
+    "EmbedReport",
     "EmbeddingSpace",
     "Failure",
     "Health",
@@ -47,7 +48,8 @@ class PutReport:
 
     ``embedded`` chunks were sent to the embedder, ``reused`` ones had their vectors already.
     A document in ``failed`` may be stored with its derivation missing: then its error is a
-    `DerivationError`.
+    `DerivationError`. ``pending`` counts the documents that are found by keyword and wait for
+    vectors: because they were put to be embedded later, or because the embedder failed.
     """
 
     added: int = 0
@@ -56,6 +58,22 @@ class PutReport:
     chunks: int = 0
     embedded: int = 0
     reused: int = 0
+    pending: int = 0
+    failed: tuple[Failure, ...] = ()
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class EmbedReport:
+    """What embedding came to: ``documents`` have all their vectors now, ``pending`` do not yet.
+
+    ``embedded`` texts were sent to the embedder; ``reused`` chunks got a vector that the dataset
+    had already. Each document whose texts could not be embedded is in ``failed``, and pending.
+    """
+
+    documents: int = 0
+    embedded: int = 0
+    reused: int = 0
+    pending: int = 0
     failed: tuple[Failure, ...] = ()
 
 
@@ -64,7 +82,8 @@ class RebuildReport:
     """What a rebuild did: ``checked`` documents are ``fresh``, ``rebuilt`` or in ``failed``.
 
     ``embedded`` counts chunks, and layers embedded again; ``reused`` counts chunks; ``removed``
-    counts the documents whose derived data had no source any more.
+    counts the documents whose derived data had no source any more. A document whose chunks were
+    fresh and only got vectors counts as rebuilt. ``pending`` counts those that wait for vectors.
     """
 
     checked: int = 0
@@ -73,6 +92,7 @@ class RebuildReport:
     embedded: int = 0
     reused: int = 0
     removed: int = 0
+    pending: int = 0
     failed: tuple[Failure, ...] = ()
 
 
@@ -98,7 +118,9 @@ class DatasetStats:
     ``stale`` counts documents whose chunks are missing or behind; ``vectors`` the chunks
     that have one; ``size`` is the sources' size in bytes of UTF-8. ``spaces`` divides the vectors
     by model, in order of its signature: one space, unless a rebuild with another embedder is not
-    done yet.
+    done yet. ``pending`` counts the documents whose chunks do not all have a vector of the model
+    yet, ``pending_chunks`` their chunks without one; these documents are found by keyword, and are
+    not stale for it.
     """
 
     dataset_id: str
@@ -110,6 +132,8 @@ class DatasetStats:
     size: int
     config: DatasetConfig | None = None
     spaces: tuple[EmbeddingSpace, ...] = ()
+    pending: int = 0
+    pending_chunks: int = 0
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -1,6 +1,7 @@
 """Records as plain data, which JSON and its like can hold, and back.
 
-A record is a dict of its fields. A time is an ISO 8601 string, a vector the base64 of its
+A record is a dict of its fields. A time is an ISO 8601 string, one in metadata ``{"$date": "…"}``
+(`triptych.records.metadata`), a vector the base64 of its
 float32 numbers (little-endian), an enum's member its string, a tuple a list. Records of a
 backend's own are taken too: any attrs class whose fields are annotated with these kinds of
 values, or with mappings and tuples of them.
@@ -20,7 +21,8 @@ import attrs
 import numpy as np
 
 from triptych.errors import ValidationError
-from triptych.records import Vector
+from triptych.records import Metadata, Vector
+from triptych.records.metadata import metadata_from_plain, metadata_to_plain
 
 __all__ = ["View", "from_dict", "to_dict"]
 
@@ -50,6 +52,8 @@ def to_dict(value: Any, view: View | None = None) -> Any:
         if shown is not value:
             return to_dict(shown, view)
         fields = {name: getattr(value, name) for name in names}
+        if isinstance(fields.get("metadata"), Mapping):
+            fields["metadata"] = metadata_to_plain(fields["metadata"])
         return {k: v if type(v) in _BARE else to_dict(v, view) for k, v in fields.items()}
     if isinstance(value, Mapping):
         return {str(key): to_dict(each, view) for key, each in value.items()}
@@ -88,6 +92,8 @@ def _reader(hint: Any) -> _Reader:
     origin, inner = get_origin(hint), get_args(hint)
     if hint == Vector:
         return _vector
+    if hint == Metadata:
+        return metadata_from_plain
     if hint in _ATOMS:
         return functools.partial(_atom, hint)
     if origin is Literal:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
 from typing import Literal, TypeVar
 
@@ -15,9 +14,9 @@ __all__ = [
     "MAX_NAME_BYTES",
     "NO_CHUNK",
     "OPENING",
-    "RESERVED_METADATA",
     "SNIPPET_LENGTH",
     "EmbedKind",
+    "EmbedWhen",
     "EventKind",
     "Layer",
     "Mode",
@@ -26,7 +25,6 @@ __all__ = [
     "Vector",
     "is_valid_layer",
     "is_valid_mode",
-    "shown_metadata",
     "to_event_kind",
     "to_layer",
     "to_mode",
@@ -37,20 +35,21 @@ __all__ = [
 Vector = NDArray[np.float32]
 """A float32 array of shape (dimension,)."""
 
-StaleReason = Literal["source", "chunker", "prompt", "embedder", "input"]
-"""Why a derived thing is stale: what it was made from, or with, has changed since."""
+StaleReason = Literal["source", "chunker", "prompt", "embedder", "input", "vector"]
+"""What has changed since a derived thing was made. "embedder" is another model's vectors; "vector"
+means that nothing has changed, and that vectors are still to come."""
 
 EmbedKind = Literal["document", "query"]
 """What a text is to an embedder: a passage that is stored, or a question."""
+
+EmbedWhen = Literal["now", "later"]
+"""When the vectors of what is put are made: in the call, or by `Service.embed_pending`."""
 
 NO_CHUNK = -1
 """`Hit.chunk_index` of a hit that is a layer or a whole document."""
 
 OPENING = 512
 """How many code points of a whole document a hit on it shows, at most."""
-
-RESERVED_METADATA = "triptych."
-"""What metadata keys begin with that Triptych itself writes. They are kept, and not shown."""
 
 MAX_NAME_BYTES = 1024
 SNIPPET_LENGTH = 240
@@ -96,7 +95,7 @@ def _member(kind: type[_E], value: object) -> _E:
     except ValueError:
         choices = ", ".join(repr(str(member)) for member in kind)
         raise ValidationError(
-            f"{value!r} is no {kind.__name__.lower()}: choose one of {choices}"
+            f"{value!r} is not a {kind.__name__.lower()}: choose one of {choices}"
         ) from None
 
 
@@ -128,12 +127,3 @@ def is_valid_layer(value: object) -> bool:
 def is_valid_mode(value: object) -> bool:
     """Whether ``value`` is a `Mode` or the plain string of one."""
     return isinstance(value, str) and value in set(Mode)
-
-
-def shown_metadata(metadata: Mapping[str, str]) -> Mapping[str, str]:
-    """``metadata`` without the keys that are reserved; itself where there are none."""
-    if any(key.startswith(RESERVED_METADATA) for key in metadata):
-        return {
-            key: value for key, value in metadata.items() if not key.startswith(RESERVED_METADATA)
-        }
-    return metadata

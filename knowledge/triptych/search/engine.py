@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar
 
 import attrs
 
+from triptych import deadlines
 from triptych.contracts import LocalRetriever, Ranker, Retriever
 from triptych.errors import CancelledError, NotAvailableError, ValidationError
 from triptych.records import Candidate, Candidates, ChunkPlace, Mode, RankedList, ResolvedQuery
@@ -23,6 +24,10 @@ __all__ = ["FusedRanking", "SearchEngine", "Target"]
 Target = Literal["chunk", "layer", "document"]
 T = TypeVar("T")
 _Call = Callable[[], Sequence[Candidate]]
+Keep = Callable[[Sequence[Candidate]], Collection[int]]
+"""Given candidates, the places of those that may stay."""
+
+_DEEPER = 4  # each further look into a lane goes this many times as deep
 
 
 @attrs.frozen(kw_only=True)
@@ -93,11 +98,16 @@ class SearchEngine:
         )
 
     def retrieve(
-        self, target: Target, variants: Sequence[ResolvedQuery], depth: int = 0
+        self,
+        target: Target,
+        variants: Sequence[ResolvedQuery],
+        depth: int = 0,
+        keep: Keep | None = None,
     ) -> FusedRanking:
         """Return everything that the lanes find for ``variants`` of one query, fused.
 
         Each lane reaches as deep as the variant's ``limit`` says, or ``depth`` where that is more.
+        With ``keep``, it reaches until that many of its candidates may stay, or none is left.
         """
         query = variants[0]
         if depth > query.limit:
@@ -113,12 +123,12 @@ class SearchEngine:
                 )
             if len(variants) == 1:
                 name = retrievers[0].name
-                lane = _floor(name, _keyed([retrievers[0].recall(query)])[0], query)
+                lane = _floor(name, _keyed([_recall(retrievers[0], query, keep)])[0], query)
                 return FusedRanking(
                     candidates=in_order(lane, name), exhausted=len(lane) < query.limit
                 )
         calls = [(retriever, variant) for retriever in retrievers for variant in variants]
-        lists, warnings = self._run(calls)
+        lists, warnings = self._run(calls, keep)
         return FusedRanking(
             candidates=self.ranker.rank(query, lists),
             warnings=tuple(warnings),
@@ -132,9 +142,9 @@ class SearchEngine:
             pool.shutdown(wait=True)
 
     def _run(
-        self, calls: Sequence[tuple[Retriever, ResolvedQuery]]
+        self, calls: Sequence[tuple[Retriever, ResolvedQuery]], keep: Keep | None
     ) -> tuple[list[RankedList], list[str]]:
-        begun = [self._begun(lane, query, at) for at, (lane, query) in enumerate(calls)]
+        begun = [self._begun(lane, query, at, keep) for at, (lane, query) in enumerate(calls)]
         answers: dict[int, Sequence[Candidate] | Exception] = {}
         for _, at, call in sorted(begun, key=itemgetter(0, 1)):
             answers[at] = _attempt(call)
@@ -157,7 +167,9 @@ class SearchEngine:
             raise errors[0]
         return lists, list(dict.fromkeys(warnings))
 
-    def _begun(self, lane: Retriever, query: ResolvedQuery, at: int) -> tuple[int, int, _Call]:
+    def _begun(
+        self, lane: Retriever, query: ResolvedQuery, at: int, keep: Keep | None
+    ) -> tuple[int, int, _Call]:
         """How early this thread should ask for a lane's answer, the lane's place, and how.
 
         What runs elsewhere is under way when this returns.
@@ -165,13 +177,13 @@ class SearchEngine:
         local = self._local.get(id(lane))
         if local is None:
             if at == 0 and not self._local:
-                return 0, at, partial(lane.recall, query)
-            return 2, at, self._beside(partial(lane.recall, query)).result
+                return 0, at, partial(_recall, lane, query, keep)
+            return 2, at, self._beside(partial(_recall, lane, query, keep)).result
         preparation = local.preparation(query)
         if preparation is None:
-            return 0, at, partial(lane.recall, query)
+            return 0, at, partial(_recall, lane, query, keep)
         prepared = self._beside(preparation)
-        return 1, at, lambda: lane.recall(prepared.result())
+        return 1, at, lambda: _recall(lane, prepared.result(), keep)
 
     def _beside(self, call: Callable[[], T]) -> Future[T]:
         """Run in another thread. The caller's context goes along, so that its deadline holds."""
@@ -184,6 +196,24 @@ class SearchEngine:
             self._pool = ThreadPoolExecutor(4, thread_name_prefix="triptych-lane")
             self._pool_pid = os.getpid()
         return self._pool
+
+
+def _recall(lane: Retriever, query: ResolvedQuery, keep: Keep | None) -> Sequence[Candidate]:
+    """The lane's best ``query.limit`` candidates that may stay."""
+    if keep is None:
+        return lane.recall(query)
+    limit, before = query.limit, -1
+    while True:
+        deadlines.check("the search")
+        found = lane.recall(attrs.evolve(query, limit=limit))
+        kept = keep(found)
+        # A lane that gives no more than before has no more to give.
+        if len(kept) >= query.limit or len(found) < limit or len(found) == before:
+            places = sorted(kept)[: query.limit]
+            if isinstance(found, Candidates):
+                return found.at(places)
+            return [found[at] for at in places]
+        limit, before = limit * _DEEPER, len(found)
 
 
 def _keyed(lists: Sequence[Any]) -> Sequence[Sequence[Candidate]]:

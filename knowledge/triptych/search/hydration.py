@@ -14,6 +14,7 @@ from triptych.records import (
     NO_CHUNK,
     Candidate,
     ChunkPlace,
+    DocumentInfo,
     Hit,
     Layer,
     SourceDocument,
@@ -133,6 +134,12 @@ class Hydrator:
                 return StoredUnit(key=place, sig=chunk.sig, document=info, chunk=chunk)
         return None
 
+    def _stale(self, found: StoredUnit, document: DocumentInfo) -> StaleReason | None:
+        """Why a hit is stale. One whose vectors are pending is of the newest text: the result has
+        a warning for all of them."""
+        reason = found.sig.stale_reason(self._derivation.expected_signature(document))
+        return None if reason == "vector" else reason
+
     def _is_left_out(self, request: SearchRequest, stale: StaleReason | None) -> bool:
         return stale is not None and request.query.filter.fresh is not None
 
@@ -142,7 +149,7 @@ class Hydrator:
         chunk, document = found.chunk, found.document
         if chunk is None or document is None:
             return None
-        stale = found.sig.stale_reason(self._derivation.expected_signature(document))
+        stale = self._stale(found, document)
         if self._is_left_out(request, stale):
             return None
         return Hit(
@@ -185,6 +192,7 @@ class Hydrator:
             self._derivation.embed_sig,
             lambda digest: input_sig_of(layer.doc_name, digest),
         )
+        stale = None if stale == "vector" else stale
         if self._is_left_out(request, stale):
             return None
         return Hit(
@@ -207,7 +215,7 @@ class Hydrator:
         document = found.document
         if document is None:
             return None
-        stale = found.sig.stale_reason(self._derivation.expected_signature(document))
+        stale = self._stale(found, document)
         if self._is_left_out(request, stale):
             return None
         return Hit(

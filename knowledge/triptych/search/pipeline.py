@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import attrs
 
 from triptych import deadlines
-from triptych.contracts import Postprocessor, QueryRewriter
+from triptych.contracts import Postprocessor, QueryRewriter, Store
 from triptych.errors import ProviderError
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.embedding import embed
@@ -17,6 +17,7 @@ from triptych.search.engine import SearchEngine
 from triptych.search.hydration import Hydrator
 from triptych.search.request import RequestResolver, SearchRequest
 from triptych.search.rewriting import rewrite, variants_of
+from triptych.search.verification import TextVerifier, expand_prefixes
 
 __all__ = ["SearchPipeline"]
 
@@ -29,6 +30,7 @@ class SearchPipeline:
 
     def __init__(
         self,
+        store: Store,
         resolver: RequestResolver,
         engine: SearchEngine,
         hydrator: Hydrator,
@@ -36,6 +38,7 @@ class SearchPipeline:
         rewriter: QueryRewriter | None = None,
         postprocessors: Sequence[Postprocessor] = (),
     ) -> None:
+        self._store = store
         self._resolver = resolver
         self._engine = engine
         self._hydrator = hydrator
@@ -81,22 +84,30 @@ class SearchPipeline:
         for query, documents in asked:
             request = self._resolver.resolve(query, documents=documents)
             if self._rewriter is not None:
-                if query.text not in rewritings:
-                    rewritings[query.text] = rewrite(self._rewriter, query)
-                variants, warning = rewritings[query.text]
+                text = request.query.text
+                if text not in rewritings:
+                    plain = attrs.evolve(query, text=text, syntax=False)
+                    rewritings[text] = rewrite(self._rewriter, plain)
+                variants, warning = rewritings[text]
                 request.variants = variants_of(request.query, variants)
                 request.warnings += (warning,) if warning else ()
+            expand_prefixes(self._store, request)
             requests.append(request)
         return requests
 
     def _run(self, request: SearchRequest) -> Result:
         """Retrieve, fuse, hydrate, postprocess, cut; once more if candidates have vanished."""
         query = request.query
+        keep: TextVerifier | None = None
+        if request.conditions:
+            keep = TextVerifier(self._store, request)
+            # Lanes may be asked several times: the text is embedded once.
+            self._embed([request])
         steps = () if request.target == "document" else self._postprocessors
         depth = max([query.top_k, *(step.depth(query) for step in steps)])
         for spare in (1, _SPARE):
             deadlines.check("the search")
-            ranking = self._engine.retrieve(request.target, request.variants, depth)
+            ranking = self._engine.retrieve(request.target, request.variants, depth, keep)
             above = ranking.above(query.threshold)
             hydrated = self._hydrator.hits(request, above[: depth * spare])
             hits, skipped = _postprocess(steps, query, hydrated.hits)
@@ -105,9 +116,10 @@ class SearchPipeline:
                 break
             if hydrated.complete and len(shown) >= min(query.top_k, len(hits)):
                 break
+        unmatched = () if shown or not request.fields else (_no_such_fields(request.fields),)
         return Result(
             hits=tuple(shown),
-            warnings=(*request.warnings, *ranking.warnings, *skipped),
+            warnings=(*request.warnings, *ranking.warnings, *skipped, *unmatched),
             exhausted=ranking.exhausted and len(above) <= query.top_k,
         )
 
@@ -136,6 +148,14 @@ class SearchPipeline:
                 variants = list(request.variants)
                 variants[at] = attrs.evolve(variants[at], vector=vectors[key])
                 request.variants = variants
+
+
+def _no_such_fields(fields: Mapping[str, Sequence[str]]) -> str:
+    read = " and ".join(f"{key} = {' or '.join(map(repr, each))}" for key, each in fields.items())
+    return (
+        f"the query was read as asking for documents with {read}: put it into quotes to look for "
+        "the words themselves"
+    )
 
 
 def _postprocess(

@@ -18,6 +18,7 @@ from triptych.records import (
     Scope,
     check_text,
     is_valid_mode,
+    parse_filter,
     to_layer,
     to_mode,
     to_scope,
@@ -66,7 +67,8 @@ def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query,
         top_k=_top_k(query.top_k),
         threshold=None if query.threshold is None else _number(query.threshold, "threshold"),
         min_scores=_min_scores(query.min_scores, lanes),
-        fresh_only=_switch(query.fresh_only),
+        fresh_only=_switch(query.fresh_only, "fresh_only"),
+        syntax=_switch(query.syntax, "syntax"),
         keyword_boost=_share(query.keyword_boost),
     )
     if judged.scope is Scope.SINGLE and not judged.dataset_id:
@@ -76,7 +78,7 @@ def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query,
             f"scope='all' searches every dataset, but dataset_id={judged.dataset_id!r} names "
             "one: leave one of the two out"
         )
-    return judged, _filter(judged.where)
+    return judged, Filter(tree=parse_filter(judged.where))
 
 
 def resolve_mode(
@@ -118,9 +120,9 @@ def _top_k(value: Any) -> int:
     return value
 
 
-def _switch(value: Any) -> bool:
+def _switch(value: Any, what: str) -> bool:
     if not isinstance(value, bool):
-        raise ValidationError(f"fresh_only is True or False, not {value!r:.60}")
+        raise ValidationError(f"{what} is True or False, not {value!r:.60}")
     return value
 
 
@@ -152,34 +154,3 @@ def _min_scores(value: Any, lanes: Collection[str] | None) -> dict[str, float]:
                 f"min_scores names the lane {lane!r}; the lanes are {' and '.join(lanes)}"
             )
     return {lane: _number(score, f"min_scores[{lane!r}]") for lane, score in value.items()}
-
-
-def _values(key: str, value: Any) -> tuple[str, ...]:
-    """One string, or any of several."""
-    values = (value,) if isinstance(value, str) else value
-    if not isinstance(values, list | tuple | set | frozenset):
-        raise ValidationError(
-            f"where[{key!r}] must be a string or a list of strings, not {value!r:.60}"
-        )
-    return tuple(check_text(item, f"where[{key!r}]") for item in values)
-
-
-def _filter(where: Any) -> Filter:
-    if not isinstance(where, Mapping):
-        raise ValidationError("where must map metadata keys to the values they may have")
-    names: frozenset[str] | None = None
-    prefixes: tuple[str, ...] | None = None
-    headings: frozenset[str] | None = None
-    metadata: dict[str, frozenset[str]] = {}
-    for key, value in where.items():
-        check_text(key, "a key of where")
-        values = _values(key, value)
-        if key == "doc_name":
-            names = frozenset(values)
-        elif key == "doc_prefix":
-            prefixes = tuple(sorted(set(values)))
-        elif key == "heading":
-            headings = frozenset(values)
-        else:
-            metadata[key] = frozenset(values)
-    return Filter(doc_names=names, doc_prefixes=prefixes, headings=headings, metadata=metadata)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import attrs
 
 from triptych.contracts import ChunkRepo, DocumentRepo
-from triptych.errors import ModelMismatchError, ValidationError
+from triptych.errors import ModelMismatchError, NotAvailableError, ValidationError
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.layers import Inputs
 from triptych.records import (
@@ -22,6 +22,7 @@ from triptych.records import (
 from triptych.rules import missing_dataset
 from triptych.search.engine import Target
 from triptych.search.query import over_fetch, resolve_mode, validate
+from triptych.search.syntax import TextConditions, merge_where, parse_query
 from triptych.text import get_analyzer
 
 __all__ = ["RequestResolver", "SearchRequest"]
@@ -39,6 +40,8 @@ class SearchRequest:
         languages: the analyzer's language of each dataset.
         inputs: what the layers of a dataset are made from, by dataset; filled when needed.
         terms: the query's terms by language; filled when needed.
+        conditions: what each found text must and must not hold.
+        fields: the fields that the query's text named, as conditions of ``where``.
     """
 
     target: Target
@@ -48,6 +51,8 @@ class SearchRequest:
     languages: Mapping[str, str] = attrs.field(factory=dict)
     inputs: dict[str, Inputs] = attrs.field(factory=dict)
     terms: dict[str, tuple[str, ...]] = attrs.field(factory=dict)
+    conditions: TextConditions = attrs.field(factory=TextConditions)
+    fields: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
 
     def terms_in(self, dataset_id: str) -> tuple[str, ...]:
         """Return the query's terms in the language of a dataset."""
@@ -81,9 +86,16 @@ class RequestResolver:
             ValidationError: the query is invalid.
             NotFoundError: there is no dataset of its name.
             ModelMismatchError: it asks for vectors only, and they are of another model.
+            NotAvailableError: it asks for vectors only, and there are none.
         """
         if documents:
             query = attrs.evolve(query, layer=Layer.DETAIL)
+        conditions, fields = TextConditions(), {}
+        if query.syntax is True:
+            parsed = parse_query(query)
+            conditions, fields = parsed.conditions, dict(parsed.where)
+            where = merge_where(query.where, fields) if fields else query.where
+            query = attrs.evolve(query, text=parsed.text, where=where)
         query, filter_ = validate(query, self._lanes)
         assert isinstance(query.layer, Layer)  # validated
         if documents and query.keyword_boost:
@@ -105,11 +117,19 @@ class RequestResolver:
             others = [
                 (name, config.embed_sig)
                 for name, config in configs.items()
-                if config and config.embed_sig != embed_sig
+                if config and config.embed_sig not in ("", embed_sig)
             ]
+            without = [name for name, config in configs.items() if config and not config.embed_sig]
             if others:
                 warnings = (_other_model(mode, embed_sig, others),)
+            if without:
+                warnings += (_no_vectors(mode, without),)
+            if others or without:
                 mode = mode if in_space else Mode.BM25
+        searched = documents or query.layer is Layer.DETAIL
+        if searched and in_space and embedder is not None and mode != Mode.BM25:
+            pending = self._chunks.count_pending(in_space, embed_sig)
+            warnings += (_pending(mode, pending),) if pending else ()
         if query.fresh_only:
             filter_ = attrs.evolve(filter_, fresh=self._fresh(query.layer))
         resolved = ResolvedQuery(
@@ -136,6 +156,8 @@ class RequestResolver:
             variants=(resolved,),
             warnings=warnings,
             languages={name: c.language for name, c in configs.items() if c is not None},
+            conditions=conditions,
+            fields=fields,
         )
 
     def _dataset_ids(self, query: Query) -> tuple[str, ...]:
@@ -159,13 +181,31 @@ class RequestResolver:
         return DerivedSig(chunker_sig=chunker_sig, embed_sig=self._derivation.embed_sig)
 
 
+def _pending(mode: str, documents: int) -> str:
+    """The warning that documents have no vectors yet."""
+    have, are = ("document has", "it is") if documents == 1 else ("documents have", "they are")
+    found = "not found yet" if mode == Mode.VECTOR else "found by keyword only"
+    return f"{documents} {have} no vectors yet: {are} {found}"
+
+
 def _other_model(mode: str, embed_sig: str, others: Sequence[tuple[str, str]]) -> str:
     """The warning that some datasets have vectors of another model; alone, an error."""
-    stored = "; ".join(f"{name!r} of {sig or 'no model'!r}" for name, sig in others)
+    stored = "; ".join(f"{name!r} of {sig!r}" for name, sig in others)
     message = (
         f"the vectors are of another model than {embed_sig!r} ({stored}): rebuild the "
         "dataset with this embedder, or open the store with the one it was filled with"
     )
     if mode == Mode.VECTOR:
         raise ModelMismatchError(message, stored=others[0][1], configured=embed_sig)
-    return f"searched by keyword alone: {message}"
+    return f"searched by keyword only: {message}"
+
+
+def _no_vectors(mode: str, datasets: Sequence[str]) -> str:
+    """The warning that some datasets have no vectors at all; alone, an error."""
+    which = ", ".join(map(repr, datasets))
+    if mode == Mode.VECTOR:
+        raise NotAvailableError(
+            f"the dataset {which} has no vectors yet: `triptych embed` adds them; until then "
+            "search it by keyword"
+        )
+    return f"{which}: no vectors yet: `triptych embed` adds them"

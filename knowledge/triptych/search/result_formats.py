@@ -10,6 +10,7 @@ from typing import Any
 from triptych._internal.xml_text import attribute_text, element_text, printable
 from triptych.errors import ValidationError
 from triptych.records import Hit, Layer, Result
+from triptych.records.metadata import metadata_to_plain, text_of
 
 __all__ = ["FORMATS", "format_json", "format_text", "format_xml", "hit_json"]
 
@@ -67,7 +68,7 @@ def format_json(result: Result | Iterable[Hit]) -> str:
             hit_json(hit)
             | {
                 "section": _section(hit),
-                "category": hit.metadata.get("category"),
+                "category": text_of(hit.metadata, "category") or None,
                 "lines": _lines(hit),
                 "window": hit.window,
             }
@@ -99,7 +100,7 @@ def hit_json(hit: Hit) -> dict[str, Any]:
         "scores": dict(hit.scores),
         "stale": hit.stale,
         "version": hit.sig.source_version,
-        "metadata": dict(hit.metadata),
+        "metadata": metadata_to_plain(hit.metadata),
         "snippet": hit.snippet,
         "content": hit.content,
     }
@@ -132,7 +133,7 @@ def _about(hit: Hit) -> dict[str, str]:
         "source": hit.doc_name,
         "dataset": hit.dataset_id,
         "section": _section(hit),
-        "category": hit.metadata.get("category", ""),
+        "category": text_of(hit.metadata, "category"),
         "layer": "" if hit.layer in (None, Layer.DETAIL) else str(hit.layer),
         # The lines of an extracted text are no lines of the file that a reader can open.
         "lines": "" if lines is None or hit.locator else f"{lines[0]}-{lines[1]}",

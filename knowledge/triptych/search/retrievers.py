@@ -60,14 +60,13 @@ class QueryEmbedder:
         """
         if self._embedder is None:
             raise NotAvailableError(
-                "vector search needs an embedder and none is wired: open the knowledge base "
-                "with embedder='local' (pip install 'triptych[local]'), or search with "
-                "mode='bm25'"
+                "vector search needs an embedder, and none is in use: choose one, such as local "
+                "(pip install 'triptych[local]'), or search in the mode bm25"
             )
         if not query.vector_dataset_ids:
             raise NotAvailableError(
                 f"none of the datasets asked has vectors of {self._embedder.signature!r}: "
-                "rebuild them with this embedder, or search with mode='bm25'"
+                "rebuild them with this embedder, or search in the mode bm25"
             )
         if query.vector is not None:
             return query.vector

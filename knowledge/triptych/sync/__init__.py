@@ -5,22 +5,28 @@
 `triptych_backends.watching`, which is told by the system.
 """
 
+from triptych.sync.deletes import delete_documents_of, documents_of
 from triptych.sync.directory import DirectorySync
 from triptych.sync.file_set import FileSet
 from triptych.sync.polling import PollingNotifier
 from triptych.sync.read_ahead import MetadataFunction, SourceFile
-from triptych.sync.report import SyncPlan, SyncReport
-from triptych.sync.roots import MARK, SyncOptions, SyncRoot
+from triptych.sync.remembered import RememberedRoot, RememberedRoots
+from triptych.sync.report import HeldDeletions, SyncPlan, SyncReport
+from triptych.sync.roots import SyncOptions, SyncRoot
 
 __all__ = [
-    "MARK",
     "DirectorySync",
     "FileSet",
+    "HeldDeletions",
     "MetadataFunction",
     "PollingNotifier",
+    "RememberedRoot",
+    "RememberedRoots",
     "SourceFile",
     "SyncOptions",
     "SyncPlan",
     "SyncReport",
     "SyncRoot",
+    "delete_documents_of",
+    "documents_of",
 ]

@@ -8,9 +8,10 @@ import attrs
 
 from triptych.chunking import embedding_text
 from triptych.ingestion.batches import batches
-from triptych.ingestion.derivation import EMBED_BATCH
 from triptych.ingestion.embedding import CoverageGate
+from triptych.ingestion.embedding_run import EMBED_BATCH
 from triptych.records import NewDocument
+from triptych.records.metadata import text_of
 from triptych.service import Service
 from triptych.signatures import embedding_input_sig
 
@@ -50,8 +51,8 @@ def price(service: Service, dataset_id: str, documents: Iterable[NewDocument]) -
 def _texts(service: Service, document: NewDocument) -> list[str]:
     """What is embedded of a document, chunk by chunk, as `DerivationPipeline` puts it together."""
     metadata = document.metadata or {}
-    content, title = document.content, metadata.get("title")
-    chunker = service.options.chunkers.for_document(document.name, metadata)
+    content, title = document.content, text_of(metadata, "title") or None
+    chunker = service.options.chunkers.for_document(document.name, metadata, document.outline or "")
     return [
         embedding_text(title, spec.heading_path, content[spec.start : spec.end])
         for spec in chunker.chunk(content)

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from triptych import deadlines
 from triptych.contracts import DocumentRepo
 from triptych.errors import CancelledError, TriptychError
 from triptych.records import DocumentInfo, Failure, Layer
 from triptych.service import Service
+from triptych.sync.roots import SyncRoot
 
-__all__ = ["DELETED_AT_ONCE", "delete_documents", "layered"]
+__all__ = [
+    "DELETED_AT_ONCE",
+    "delete_documents",
+    "delete_documents_of",
+    "documents_of",
+    "layered",
+]
 
 DELETED_AT_ONCE = 64
 """Documents that go in one transaction: the disk is waited for once, and other writers soon
@@ -33,6 +41,27 @@ def delete_documents(
         gone = [info.name for info in infos if info not in left]
         return gone, [Failure(dataset_id=dataset_id, name=each.name, error=error) for each in left]
     return list(deleted), []
+
+
+def documents_of(service: Service, root: SyncRoot) -> list[DocumentInfo]:
+    """The documents that a folder brought in, ordered by name."""
+    infos = service.documents.list(root.dataset_id)
+    return [info for info in infos if info.system.sync_root == root.key]
+
+
+def delete_documents_of(service: Service, root: SyncRoot) -> tuple[list[str], list[Failure]]:
+    """Delete the documents that a folder brought in: the names of those deleted, and failures."""
+    infos = documents_of(service, root)
+    deleted: list[str] = []
+    failed: list[Failure] = []
+    for start in range(0, len(infos), DELETED_AT_ONCE):
+        deadlines.check("deleting documents")
+        done, not_done = delete_documents(
+            service, root.dataset_id, infos[start : start + DELETED_AT_ONCE]
+        )
+        deleted += done
+        failed += not_done
+    return deleted, failed
 
 
 def _is_left(documents: DocumentRepo, info: DocumentInfo) -> bool:

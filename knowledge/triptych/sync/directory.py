@@ -16,6 +16,7 @@ from triptych.parsing.generated_folders import GENERATED
 from triptych.records import ChangeEvent, EventKind, RebuildReport, RebuildScope, check_text
 from triptych.service import Service
 from triptych.sync.changes import events_of
+from triptych.sync.guard import DeletionGuard
 from triptych.sync.read_ahead import FileReader, MetadataFunction
 from triptych.sync.report import SyncPlan, SyncReport
 from triptych.sync.roots import SyncOptions, SyncRoot, check_roots
@@ -36,10 +37,14 @@ class DirectorySync:
     stored when that makes another document. Texts that have moved keep their vectors, and
     contents that have moved to another name keep their layers.
 
-    - Documents that a root brought in carry its key in their metadata (`MARK`). A sync
+    - Documents that a root brought in carry its key (`SystemData.sync_root`). A sync
       deletes, and replaces, no others.
-    - A file that fails is in the report and holds up no other; what the store has of it stays,
-      and the next sync tries again. So does the document of a file that cannot be looked at,
+    - A sync that would delete more than half of a root's documents deletes none of them, unless
+      that is confirmed: they are in the report as ``held``, and all else is done. A disk that is
+      not mounted leaves an empty folder. Deletions of one wave, by `rebuild` of some documents
+      after the other, count together.
+    - A file that fails is in the report and does not stop the others; what the store has of it
+      stays, and the next sync tries again. So does the document of a file that cannot be looked at,
       and those of a root that is not there.
     - What is written is written like any put: atomic by document, and lasting. A process that
       is killed leaves each document as it was or as its file is, and the next sync does the rest.
@@ -63,7 +68,7 @@ class DirectorySync:
         Args:
             service: the knowledge base; it is not closed from here.
             roots: the folders. Where two give a document one name, the first one does.
-            options: which files are taken, and how.
+            options: which files are taken, and how, of roots that have no options of their own.
             parser: makes documents of files; None takes every format that is installed.
             metadata: adds metadata to a file's own.
             metadata_sig: a version of that function: another one asks it again for every file.
@@ -78,16 +83,11 @@ class DirectorySync:
         self._parser = every_format() if parser is None else parser
         self._state = state
         self._roots = [
-            (root, Scanner(root.path, self._options, self._parser.takes))
+            (root, Scanner(root.path, root.options or self._options, self._parser.takes))
             for root in check_roots(list(roots))
         ]
-        self._preparer = FileReader(
-            self._parser,
-            metadata,
-            metadata_sig,
-            adopt=self._options.adopt,
-            max_bytes=self._options.max_bytes,
-        )
+        self._preparer = FileReader(self._parser, metadata, metadata_sig, self._options)
+        self._guard = DeletionGuard()
         self._lock = threading.Lock()
         self._known: dict[SyncRoot, dict[str, FileRecord]] = {}
         self._linked: set[str] = set()
@@ -115,8 +115,13 @@ class DirectorySync:
         """The notes of the last sync of each dataset, as in `SyncReport`."""
         return tuple(note for found in self._notes.values() for note in found)
 
-    def sync(self, *, progress: ProgressCallback | None = None) -> SyncReport:
+    def sync(
+        self, *, progress: ProgressCallback | None = None, delete_most: bool = False
+    ) -> SyncReport:
         """Bring every document up to date with its file.
+
+        ``delete_most`` confirms deletions, also of more than half of a root's documents; without
+        it those are ``held`` in the report.
 
         Raises:
             ModelMismatchError, ConflictError: a dataset is of another configuration; nothing
@@ -125,15 +130,15 @@ class DirectorySync:
         """
         report = SyncReport()
         for dataset_id in self.datasets:
-            report += self._sync(dataset_id, None, progress)
+            report += self._sync(dataset_id, None, progress, delete_most)
         return report
 
-    def plan(self) -> SyncPlan:
+    def plan(self, *, delete_most: bool = False) -> SyncPlan:
         """What `sync` would do now, and what it would cost. Writes nothing, calls no model."""
         plan = SyncPlan()
         with self._lock:
             for dataset_id in self.datasets:
-                plan += self._pass(dataset_id).plan()
+                plan += self._pass(dataset_id, delete_most).plan()
         return plan
 
     def rebuild(self, scope: RebuildScope) -> RebuildReport:
@@ -188,10 +193,14 @@ class DirectorySync:
     # The work
 
     def _sync(
-        self, dataset_id: str, names: Sequence[str] | None, progress: ProgressCallback | None
+        self,
+        dataset_id: str,
+        names: Sequence[str] | None,
+        progress: ProgressCallback | None,
+        delete_most: bool = False,
     ) -> SyncReport:
         with self._lock:
-            one = self._pass(dataset_id)
+            one = self._pass(dataset_id, delete_most)
             self._running[dataset_id] = names
             try:
                 report = one.run(names, progress)
@@ -208,14 +217,20 @@ class DirectorySync:
                 self._linked.add(dataset_id)
             return report
 
-    def _pass(self, dataset_id: str) -> SyncRun:
+    def _pass(self, dataset_id: str, delete_most: bool) -> SyncRun:
         roots = [pair for pair in self._roots if pair[0].dataset_id == dataset_id]
         for root, _ in roots:
             if root not in self._known:
                 file = self._file(root)
                 self._known[root] = load_state(file) if file is not None else {}
         return SyncRun(
-            self._service, dataset_id, roots, self._options, self._preparer, known=self._known
+            self._service,
+            dataset_id,
+            roots,
+            self._options,
+            self._preparer,
+            known=self._known,
+            guard=None if delete_most else self._guard,
         )
 
     def _stored_below(self, dataset_id: str, folder: str) -> Sequence[str] | None:

@@ -55,7 +55,7 @@ def _read(tree: Tree, parts: Sequence[str], max_bytes: int) -> tuple[bytes, File
             with open(folder.open(parts[-1]), "rb") as file:
                 before = os.fstat(file.fileno())
                 if not stat.S_ISREG(before.st_mode):
-                    raise OSError(errno.EINVAL, "it is no regular file", path)
+                    raise OSError(errno.EINVAL, "it is not a regular file", path)
                 data = file.read(max_bytes + 1)
                 after = FileStat.of(os.fstat(file.fileno()))
             if len(data) > max_bytes:

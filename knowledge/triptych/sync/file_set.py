@@ -12,7 +12,7 @@ from triptych._open import every_format
 from triptych.errors import CancelledError, NotFoundError, TriptychError, ValidationError
 from triptych.parsing import FileParsers, ParsedFile
 from triptych.parsing.files import Skipped, name_of
-from triptych.records import Failure, NewDocument
+from triptych.records import Failure, Metadata, NewDocument
 from triptych.sync.file_bytes import read_file
 from triptych.sync.read_ahead import file_error
 from triptych.sync.roots import SyncOptions
@@ -39,7 +39,7 @@ class FileSet:
     has been read to its end.
 
     Attributes:
-        skipped: what was passed over, and why.
+        skipped: what was skipped, and why.
         failed: what could not be read, by document name; of a folder, it ends in a slash.
         notes: remarks on files that were read: an encoding that was guessed, for one.
     """
@@ -86,12 +86,12 @@ class FileSet:
         """
         if path.is_dir():
             if name is not None:
-                raise ValidationError("--name names a single file: give one file with it")
+                raise ValidationError(f"a name is for one file, and {str(path)!r} is a folder")
             self._add_folder(path)
         elif path.exists():
             self._add(_File(name=name_of(path) if name is None else name, path=path))
         else:
-            raise NotFoundError(f"there is no file or directory {str(path)!r}")
+            raise NotFoundError(f"there is no file or folder {str(path)!r}")
 
     def _add_folder(self, path: Path) -> None:
         root = path.absolute()
@@ -109,11 +109,11 @@ class FileSet:
         if other is not file:
             raise ValidationError(
                 f"{str(other.path)!r} and {str(file.path)!r} would both be named "
-                f"{file.name!r}: put them one by one, with --name, or into two datasets"
+                f"{file.name!r}: give one of them another name, or put them into two datasets"
             )
 
     def documents(
-        self, metadata: Mapping[str, str] | None = None, *, if_version: int | None = None
+        self, metadata: Metadata | None = None, *, if_version: int | None = None
     ) -> Iterator[NewDocument]:
         """The documents, in order; ``metadata`` goes over what the files say."""
         work = map_ordered(self._read, self._files.values(), self._options.workers)

@@ -11,7 +11,7 @@ from triptych.parsing.files import Skipped
 from triptych.records import DerivedSig, DocumentInfo, Failure
 from triptych.records.checks import check_document_name
 from triptych.service import Service
-from triptych.sync.roots import MARK, SyncRoot
+from triptych.sync.roots import SyncRoot
 from triptych.sync.scanner import FileStat, Scan, Scanner
 
 __all__ = ["File", "Inventory", "take_inventory"]
@@ -51,9 +51,9 @@ class Inventory:
         for name, info in self.infos.items():
             if name in self.files or name in failed:
                 continue
-            if info.metadata.get(MARK) not in scans:
+            if info.system.sync_root not in scans:
                 continue
-            root, scan = scans[info.metadata[MARK]]
+            root, scan = scans[info.system.sync_root]
             # Under another prefix than the root's of now, it has no file at all.
             relative = root.relative_of(name)
             if "" in scan.unlisted or (relative is not None and scan.hides(relative)):
@@ -111,8 +111,8 @@ def _take(found: Inventory, root: SyncRoot, relative: str, stat: FileStat) -> No
         error = raised
     if other is not None:
         error = ConflictError(
-            f"{str(other.root.path / other.relative)!r} has the name {name!r} already: give one "
-            "of the two folders a prefix, or another dataset"
+            f"{str(other.root.path / other.relative)!r} has the name {name!r} already: give each "
+            "of the two folders a prefix of its own, or one of them another dataset"
         )
     if error is not None:
         found.failed.append(Failure(dataset_id=found.dataset_id, name=name, error=error))

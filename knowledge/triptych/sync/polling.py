@@ -29,7 +29,7 @@ class PollingNotifier:
         """Look every ``every`` seconds.
 
         Raises:
-            ValidationError: ``every`` is no number of seconds above 0.
+            ValidationError: ``every`` is not a number of seconds above 0.
         """
         number = isinstance(every, int | float) and not isinstance(every, bool)
         if not number or not math.isfinite(every) or every <= 0:

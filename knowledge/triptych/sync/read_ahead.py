@@ -17,11 +17,12 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.parsing import FileParsers
-from triptych.records import DerivedSig, DocumentInfo, NewDocument
+from triptych.records import DerivedSig, DocumentInfo, Metadata, NewDocument, SystemData
+from triptych.records.metadata import same_metadata
 from triptych.signatures import content_sha256
 from triptych.sync.file_bytes import read_file
 from triptych.sync.inventory import File
-from triptych.sync.roots import MARK
+from triptych.sync.roots import SyncOptions, SyncRoot
 from triptych.sync.state import LEFT_OUT, FileRecord, outcome_of
 
 __all__ = [
@@ -42,10 +43,10 @@ class SourceFile:
     name: str
     path: Path
     content: str
-    metadata: Mapping[str, str]
+    metadata: Metadata
 
 
-MetadataFunction = Callable[[SourceFile], Mapping[str, str]]
+MetadataFunction = Callable[[SourceFile], Metadata]
 """What it returns is added to a file's metadata, and wins over what is there. Called from several
 threads; the same for the same file, or else a sync cannot tell what is unchanged."""
 
@@ -101,15 +102,12 @@ class FileReader:
         parser: FileParsers,
         metadata: MetadataFunction | None,
         metadata_sig: str,
-        *,
-        adopt: bool,
-        max_bytes: int,
+        options: SyncOptions,
     ) -> None:
         self._parser = parser
         self._metadata = metadata
         self._metadata_sig = metadata_sig
-        self._adopt = adopt
-        self._max_bytes = max_bytes
+        self._options = options
 
     def settled(self, task: Task) -> ParsedCandidate | None:
         """What can be told without reading the file; None when it has to be read."""
@@ -133,7 +131,7 @@ class FileReader:
 
     def _prepare(self, task: Task) -> ParsedCandidate:
         file, info = task.file, task.info
-        data, stat = read_file(file.root.path, file.relative, self._max_bytes)
+        data, stat = read_file(file.root.path, file.relative, self._options_of(file.root).max_bytes)
         sha256, signature = hashlib.sha256(data).hexdigest(), self._signature(file.name)
         if task.known is not None and (task.known.sha256, task.known.signature) == (
             sha256,
@@ -144,7 +142,7 @@ class FileReader:
                 return before
         elif self._came_of(task, sha256, self._signature(file.name, data)):
             assert info is not None
-            outcome = outcome_of(info.content_sha256, info.metadata)
+            outcome = outcome_of(info.content_sha256, info.metadata, info.system)
             return ParsedCandidate(
                 task=task, outcome="unchanged", known=FileRecord(stat, sha256, signature, outcome)
             )
@@ -161,7 +159,7 @@ class FileReader:
                 metadata=dict(metadata),
             )
             metadata |= _described(self._metadata, shown)
-        metadata[MARK] = file.root.key
+        system = SystemData(outline=parsed.outline, sync_root=file.root.key)
         document = NewDocument(
             name=file.name,
             content=parsed.content,
@@ -169,16 +167,20 @@ class FileReader:
             if_version=0 if info is None else info.version,
             original_sha256=sha256,
             parser_sig=self._signature(file.name, data),
+            outline=system.outline,
+            sync_root=system.sync_root,
         )
         content = content_sha256(document.content)
         self._check_owner(task, content)
         return ParsedCandidate(
             task=task,
             outcome="put",
-            known=FileRecord(stat, sha256, signature, outcome_of(content, metadata)),
+            known=FileRecord(stat, sha256, signature, outcome_of(content, metadata, system)),
             document=document,
             content_sha256=content,
-            same=info is not None and info.content_sha256 == content and info.metadata == metadata,
+            same=info is not None
+            and (info.content_sha256, info.system) == (content, system)
+            and same_metadata(info.metadata, metadata),
             notes=parsed.notes,
         )
 
@@ -188,7 +190,7 @@ class FileReader:
         info = task.info
         if info is None or not task.fresh:
             return None
-        if known.outcome != outcome_of(info.content_sha256, info.metadata):
+        if known.outcome != outcome_of(info.content_sha256, info.metadata, info.system):
             return None
         return ParsedCandidate(task=task, outcome="unchanged", known=known)
 
@@ -201,19 +203,19 @@ class FileReader:
             and task.fresh
             and info.original_sha256 == sha256
             and info.parser_sig == signature
-            and info.metadata.get(MARK) == task.file.root.key
+            and info.system.sync_root == task.file.root.key
         )
 
     def _check_owner(self, task: Task, content: str) -> None:
         info = task.info
-        if info is None or self._adopt:
+        if info is None or self._options_of(task.file.root).adopt:
             return
-        owner = info.metadata.get(MARK)
-        if owner is None and info.content_sha256 == content:
+        owner = info.system.sync_root
+        if not owner and info.content_sha256 == content:
             return
-        if owner is not None and owner in task.own_keys:
+        if owner and owner in task.own_keys:
             return
-        whose = "put by itself, with another text" if owner is None else f"of the folder {owner!r}"
+        whose = f"of the folder {owner!r}" if owner else "put by itself, with another text"
         raise ConflictError(
             f"the dataset {info.dataset_id!r} has a document {info.name!r} already, {whose}: "
             "delete it, adopt it, or give this folder a prefix or another dataset",
@@ -221,11 +223,14 @@ class FileReader:
             actual=info.version,
         )
 
+    def _options_of(self, root: SyncRoot) -> SyncOptions:
+        return root.options or self._options
+
     def _signature(self, name: str, data: bytes | None = None) -> str:
         return f"{self._parser.signature(name, data)} {self._metadata_sig}".rstrip()
 
 
-def _described(function: MetadataFunction, file: SourceFile) -> Mapping[str, str]:
+def _described(function: MetadataFunction, file: SourceFile) -> Metadata:
     try:
         found = function(file)
     except TriptychError:
@@ -238,7 +243,7 @@ def _described(function: MetadataFunction, file: SourceFile) -> Mapping[str, str
     if not isinstance(found, Mapping):
         raise ValidationError(
             f"the metadata function gave {type(found).__name__} for {str(file.path)!r}: return a "
-            "mapping of strings, an empty one for nothing"
+            "mapping, an empty one for nothing"
         )
     return found
 

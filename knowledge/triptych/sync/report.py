@@ -2,12 +2,46 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import attrs
 
+from triptych.errors import DeletionHeldError
 from triptych.parsing.files import Skipped
 from triptych.records import Failure, RebuildReport
 
-__all__ = ["SyncPlan", "SyncReport"]
+__all__ = ["HeldDeletions", "SyncPlan", "SyncReport"]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class HeldDeletions:
+    """What a pass did not delete, for it would have been more than half of a root's documents.
+
+    Attributes:
+        root: the folder.
+        names: the documents that have no file any more, ordered.
+        documents: how many documents the root had, these included.
+        deleted: how many of them were deleted shortly before, in smaller numbers.
+    """
+
+    root: Path
+    dataset_id: str
+    names: tuple[str, ...]
+    documents: int
+    deleted: int = 0
+
+    @property
+    def failure(self) -> Failure:
+        """The same as a failure of the folder."""
+        more = f" more, after {self.deleted}" if self.deleted else ""
+        of = f"{len(self.names)}{more} of the {self.documents} documents"
+        error = DeletionHeldError(
+            f"{of} of {str(self.root)!r} have no file there any more, which may be a disk that is "
+            "not mounted: none of them was deleted; confirm it, or bring the files back",
+            names=self.names,
+            documents=self.documents,
+        )
+        return Failure(dataset_id=self.dataset_id, name=f"{self.root}/", error=error)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -22,7 +56,9 @@ class SyncReport:
             if it had such chunks.
         renamed: (old name, new name) of documents whose content is now under another name.
         deleted: names of documents whose file is gone or no longer taken.
-        skipped: files and folders that were passed over, and why.
+        held: deletions that wait to be confirmed, for they are more than half of a root; all
+            else was done.
+        skipped: files and folders that were skipped, and why.
         notes: remarks on files that were read: an encoding that was guessed, for one.
         failed: what could not be done, by document name; of a folder that cannot be read, the
             name ends in a slash. The last good version serves, and the next sync tries again.
@@ -36,6 +72,7 @@ class SyncReport:
     repaired: int = 0
     renamed: tuple[tuple[str, str], ...] = ()
     deleted: tuple[str, ...] = ()
+    held: tuple[HeldDeletions, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     notes: tuple[str, ...] = ()
     failed: tuple[Failure, ...] = ()
@@ -53,16 +90,17 @@ class SyncReport:
         )
 
     def as_rebuild(self) -> RebuildReport:
-        """The same as a Rebuilder tells it."""
+        """The same as a Rebuilder tells it; held deletions are failures of their folder."""
         rebuilt = self.added + self.updated + len(self.renamed) + self.repaired
+        failed = (*self.failed, *(each.failure for each in self.held))
         return RebuildReport(
-            checked=self.unchanged - self.repaired + rebuilt + len(self.failed),
+            checked=self.unchanged - self.repaired + rebuilt + len(failed),
             fresh=self.unchanged - self.repaired,
             rebuilt=rebuilt,
             embedded=self.embedded,
             reused=self.reused,
             removed=len(self.deleted) + len(self.renamed),
-            failed=self.failed,
+            failed=failed,
         )
 
 
@@ -71,7 +109,7 @@ class SyncPlan:
     """What a sync would do, and what it would cost; nothing was written.
 
     Attributes:
-        added, updated, renamed, deleted: names, as `SyncReport` counts them.
+        added, updated, renamed, deleted: names, as `SyncReport` counts them; ``held`` likewise.
         unchanged: how many documents are as their files are; ``repaired`` names those of them
             whose chunks are missing or stale.
         chunks: how many chunks would be derived; ``embedded`` of them have no vector yet.
@@ -85,6 +123,7 @@ class SyncPlan:
     repaired: tuple[str, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
     deleted: tuple[str, ...] = ()
+    held: tuple[HeldDeletions, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     notes: tuple[str, ...] = ()
     failed: tuple[Failure, ...] = ()

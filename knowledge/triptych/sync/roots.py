@@ -13,10 +13,7 @@ from triptych._internal.digests import digest
 from triptych.errors import ValidationError
 from triptych.records import check_identifier, check_text, check_whole
 
-__all__ = ["MARK", "SyncOptions", "SyncRoot", "check_roots"]
-
-MARK = "triptych.sync_root"
-"""The metadata key that says which root brought a document in: its value is `SyncRoot.key`."""
+__all__ = ["SyncOptions", "SyncRoot", "check_roots"]
 
 
 def _folder(path: Any) -> Path:
@@ -37,6 +34,48 @@ def _patterns(value: Any) -> tuple[str, ...]:
 
 
 @attrs.frozen(kw_only=True, slots=True)
+class SyncOptions:
+    """Which files are taken, and how they are worked on.
+
+    Attributes:
+        include: patterns as in a ``.gitignore``; when given, files that match, or lie in a folder
+            that does, are taken, and no others. Of a file and the folders it lies in, the nearest
+            that a pattern matches decides; among patterns, the last. Without any, the parser says
+            by a file's name whether it takes it.
+        exclude: patterns of files and folders that are left out.
+        exclude_paths: files and folders, by their place, that are left out: those of the store
+            itself, where it lies below a root.
+        max_bytes: larger files are left out.
+        all_folders: whether folders of installed or generated files (`generated_kind`) are
+            taken. Without it they are left out and named in the report, unless a negated pattern
+            of an ignore file, such as ``!dist/``, keeps them.
+        delete: whether the document of a file that is gone, or no longer taken, is deleted.
+        delete_most: whether more than half of a root's documents may go in one pass without
+            being confirmed. For folders whose files come and go as a matter of course.
+        adopt: whether a document that was not brought in by these roots is replaced by a file
+            of its name. Without it the file fails, unless both hold the same text.
+        workers: how many files are read and parsed at a time.
+    """
+
+    include: tuple[str, ...] = attrs.field(default=(), converter=_patterns)
+    exclude: tuple[str, ...] = attrs.field(default=(), converter=_patterns)
+    exclude_paths: tuple[Path, ...] = attrs.field(default=(), converter=_folders)
+    max_bytes: int = 16 * 1024 * 1024
+    all_folders: bool = False
+    delete: bool = True
+    delete_most: bool = False
+    adopt: bool = False
+    workers: int = 8
+
+    def __attrs_post_init__(self) -> None:
+        check_whole(self.max_bytes, "max_bytes", least=1)
+        if not isinstance(self.all_folders, bool):
+            raise ValidationError(f"all_folders is True or False, not {self.all_folders!r:.60}")
+        if check_whole(self.workers, "workers", least=1) > 64:
+            raise ValidationError(f"workers is {self.workers}: give a number from 1 to 64")
+
+
+@attrs.frozen(kw_only=True, slots=True)
 class SyncRoot:
     """A folder whose files become documents of a dataset.
 
@@ -44,9 +83,11 @@ class SyncRoot:
         path: the folder; kept absolute. It need not exist yet.
         dataset_id: where its documents go.
         prefix: put before each document's name, as it is: the path below the folder.
-        key: what its documents are told apart by, in their metadata under `MARK`. By default
+        key: what its documents are told apart by: their `SystemData.sync_root`. By default
             the folder's name with a digest of its path; give one to keep the documents of a
             folder that may move as a whole.
+        options: which of its files are taken, and how; None takes the sync's. Two roots that
+            differ in this alone are equal.
 
     Raises:
         ValidationError: a field is invalid.
@@ -56,6 +97,7 @@ class SyncRoot:
     dataset_id: str = "default"
     prefix: str = ""
     key: str = ""
+    options: SyncOptions | None = attrs.field(default=None, eq=False)
 
     def __attrs_post_init__(self) -> None:
         check_identifier(self.dataset_id, "dataset_id")
@@ -78,45 +120,6 @@ class SyncRoot:
         relative = name.removeprefix(self.prefix) if name.startswith(self.prefix) else ""
         parts = relative.split("/")
         return None if any(part in ("", ".", "..") for part in parts) else relative
-
-
-@attrs.frozen(kw_only=True, slots=True)
-class SyncOptions:
-    """Which files are taken, and how they are worked on.
-
-    Attributes:
-        include: patterns as in a ``.gitignore``; when given, files that match, or lie in a folder
-            that does, are taken, and no others. Of a file and the folders it lies in, the nearest
-            that a pattern matches decides; among patterns, the last. Without any, the parser says
-            by a file's name whether it takes it.
-        exclude: patterns of files and folders that are left out.
-        exclude_paths: files and folders, by their place, that are left out: those of the store
-            itself, where it lies below a root.
-        max_bytes: larger files are left out.
-        all_folders: whether folders of installed or generated files (`generated_kind`) are
-            taken. Without it they are left out and named in the report, unless a negated pattern
-            of an ignore file, such as ``!dist/``, keeps them.
-        delete: whether the document of a file that is gone, or no longer taken, is deleted.
-        adopt: whether a document that was not brought in by these roots is replaced by a file
-            of its name. Without it the file fails, unless both hold the same text.
-        workers: how many files are read and parsed at a time.
-    """
-
-    include: tuple[str, ...] = attrs.field(default=(), converter=_patterns)
-    exclude: tuple[str, ...] = attrs.field(default=(), converter=_patterns)
-    exclude_paths: tuple[Path, ...] = attrs.field(default=(), converter=_folders)
-    max_bytes: int = 16 * 1024 * 1024
-    all_folders: bool = False
-    delete: bool = True
-    adopt: bool = False
-    workers: int = 8
-
-    def __attrs_post_init__(self) -> None:
-        check_whole(self.max_bytes, "max_bytes", least=1)
-        if not isinstance(self.all_folders, bool):
-            raise ValidationError(f"all_folders is True or False, not {self.all_folders!r:.60}")
-        if check_whole(self.workers, "workers", least=1) > 64:
-            raise ValidationError(f"workers is {self.workers}: give a number from 1 to 64")
 
 
 def check_roots(roots: Sequence[SyncRoot]) -> tuple[SyncRoot, ...]:

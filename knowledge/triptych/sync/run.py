@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 import attrs
@@ -17,11 +18,12 @@ from triptych.records import DocumentInfo, Failure, NewDocument, PutReport
 from triptych.service import Service
 from triptych.sync.cost_estimate import price
 from triptych.sync.deletes import DELETED_AT_ONCE, delete_documents, layered
+from triptych.sync.guard import DeletionGuard, Wave
 from triptych.sync.inventory import Inventory, take_inventory
 from triptych.sync.read_ahead import FileReader, ParsedCandidate, Task, is_fresh
 from triptych.sync.renames import copy_layers, move_layers, renames, replaced
-from triptych.sync.report import SyncPlan, SyncReport
-from triptych.sync.roots import MARK, SyncOptions, SyncRoot
+from triptych.sync.report import HeldDeletions, SyncPlan, SyncReport
+from triptych.sync.roots import SyncOptions, SyncRoot
 from triptych.sync.scanner import Scanner
 from triptych.sync.state import FileRecord
 
@@ -36,6 +38,7 @@ class _Work:
     """What preparing the files of one survey came to."""
 
     inventory: Inventory
+    names: Sequence[str] | None
     todo: list[Task]
     done: list[ParsedCandidate] = attrs.field(factory=list)
 
@@ -58,13 +61,16 @@ class SyncRun:
         preparer: FileReader,
         *,
         known: Mapping[SyncRoot, dict[str, FileRecord]],
+        guard: DeletionGuard | None,
     ) -> None:
+        """Without a ``guard`` all deletions are confirmed."""
         self._service = service
         self._dataset_id = dataset_id
         self._roots = roots
         self._options = options
         self._preparer = preparer
         self._known = known
+        self._guard = guard
         self._keys = frozenset(root.key for root, _ in roots)
         self.changed: bool = False
         self.links: bool = False
@@ -96,6 +102,8 @@ class SyncRun:
         gone = self._gone(work)
         added = [name for name in documents if name not in infos]
         moved = renames(gone, _contents(work, set(added)))
+        held = self._held(work, gone, moved)
+        kept = {name for each in held for name in each.names}.union(old for old, _ in moved)
         same = {each.task.file.name for each in work.of("put") if each.same}
         stale = {each.task.file.name for each in work.of("put") if not each.task.fresh}
         return SyncPlan(
@@ -105,7 +113,8 @@ class SyncRun:
             unchanged=len(work.of("unchanged")) + len(same),
             repaired=tuple(sorted(same & stale)),
             renamed=moved,
-            deleted=tuple(i.name for i in gone if i.name not in {old for old, _ in moved}),
+            deleted=tuple(info.name for info in gone if info.name not in kept),
+            held=held,
             skipped=_skipped(work),
             notes=tuple(note for each in work.done for note in each.notes),
             failed=(*work.inventory.failed, *_failures(self._dataset_id, work)),
@@ -131,7 +140,10 @@ class SyncRun:
         gone = self._gone(work)
         added = {e.task.file.name for e in work.of("put") if e.task.info is None} - undone
         moved = renames(gone, _contents(work, added))
-        deleted, not_deleted = self._delete(work, gone)
+        held = self._held(work, gone, moved)
+        kept = {name for each in held for name in each.names}
+        deleted, not_deleted = self._delete(work, [info for info in gone if info.name not in kept])
+        self._count(gone, set(deleted).difference(old for old, _ in moved))
         moved = tuple(pair for pair in moved if pair[0] in deleted)
         report = SyncReport(
             checked=len(work.inventory.files) + len(work.inventory.failed),
@@ -144,6 +156,7 @@ class SyncRun:
             ),
             renamed=moved,
             deleted=tuple(name for name in deleted if name not in {old for old, _ in moved}),
+            held=held,
             skipped=_skipped(work),
             notes=tuple(note for each in work.done for note in each.notes),
             failed=(
@@ -165,7 +178,7 @@ class SyncRun:
         options = self._service.options
         chunker = options.chunkers.signature
         embedder = "" if options.embedder is None else options.embedder.signature
-        work = _Work(found, [])
+        work = _Work(found, names, [])
         for file in found.files.values():
             info = found.infos.get(file.name)
             task = Task(
@@ -215,7 +228,7 @@ class SyncRun:
         task = failed.task
         if failed.outcome != "failed" or task.info is None or task.fresh:
             return None
-        if task.info.metadata.get(MARK) not in self._keys:
+        if task.info.system.sync_root not in self._keys:
             return None
         stored = self._service.documents.get(self._dataset_id, task.info.name)
         if stored is None:
@@ -227,6 +240,7 @@ class SyncRun:
             if_version=stored.version,
             original_sha256=stored.original_sha256,
             parser_sig=stored.parser_sig,
+            outline=stored.system.outline,
         )
         return ParsedCandidate(
             task=task,
@@ -268,14 +282,58 @@ class SyncRun:
 
     def _gone(self, work: _Work) -> list[DocumentInfo]:
         """The documents to delete: their file is gone, or no document is made of it any more."""
-        if not self._options.delete:
-            return []
         gone = work.inventory.gone()
         for each in work.of("left out"):
             info = each.task.info
-            if info is not None and info.metadata.get(MARK) in self._keys:
+            if info is not None and info.system.sync_root in self._keys:
                 gone.append(info)
-        return gone
+        deleting = {r.key for r, _ in self._roots if (r.options or self._options).delete}
+        return [info for info in gone if info.system.sync_root in deleting]
+
+    def _held(
+        self, work: _Work, gone: Sequence[DocumentInfo], moved: Collection[tuple[str, str]]
+    ) -> tuple[HeldDeletions, ...]:
+        """The deletions that are too many of a root to be done unasked; renames are none."""
+        if self._guard is None:
+            return ()
+        renamed = {old for old, _ in moved}
+        held = []
+        for root, _ in self._roots:
+            going = [i for i in gone if i.system.sync_root == root.key and i.name not in renamed]
+            wave = self._too_many(work, root, going)
+            if wave is not None and len(going) <= DELETED_AT_ONCE:
+                # Few may be those of a moment, in which a program saves its file.
+                going = [info for info in going if not self._is_back(work, info)]
+                wave = self._too_many(work, root, going)
+            if wave is not None:
+                held.append(
+                    HeldDeletions(
+                        root=root.path,
+                        dataset_id=self._dataset_id,
+                        names=tuple(sorted(info.name for info in going)),
+                        documents=wave.documents,
+                        deleted=wave.deleted,
+                    )
+                )
+        return tuple(held)
+
+    def _too_many(self, work: _Work, root: SyncRoot, going: Sequence[DocumentInfo]) -> Wave | None:
+        def documents() -> int:
+            infos: Iterable[DocumentInfo] = work.inventory.infos.values()
+            if work.names is not None:
+                infos = self._service.documents.list(self._dataset_id)
+            return sum(info.system.sync_root == root.key for info in infos)
+
+        if not going or self._guard is None or (root.options or self._options).delete_most:
+            return None
+        return self._guard.holds(root.key, len(going), documents)
+
+    def _count(self, gone: Sequence[DocumentInfo], deleted: Collection[str]) -> None:
+        """Tell the guard what was deleted, renames aside."""
+        counts = Counter(info.system.sync_root for info in gone if info.name in deleted)
+        for key, count in counts.items():
+            if self._guard is not None:
+                self._guard.deleted(key, count)
 
     def _delete(
         self, work: _Work, gone: Sequence[DocumentInfo]
@@ -331,7 +389,7 @@ class SyncRun:
             return False
         for root, scanner in self._roots:
             relative = root.relative_of(info.name)
-            if root.key == info.metadata[MARK] and not os.path.isdir(root.path):
+            if root.key == info.system.sync_root and not os.path.isdir(root.path):
                 return True
             if relative is not None and scanner.look(relative).files:
                 return True

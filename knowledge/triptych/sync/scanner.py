@@ -23,6 +23,9 @@ from triptych.sync.tree import Folder, Tree, is_hidden, is_link
 
 __all__ = ["FileStat", "Scan", "Scanner"]
 
+_SETTINGS_FILE = "triptych.toml"
+"""It says how to index, and is nothing to look for."""
+
 _LENIENT_NAMES = sys.platform in ("darwin", "win32")
 
 
@@ -47,7 +50,7 @@ class Scan:
 
     Attributes:
         files: the files that are taken.
-        skipped: what was passed over.
+        skipped: what was skipped.
         failed: what could not be looked at, and why.
         unlisted: folders of which it is not known what they hold; "" is the root.
         links: whether a file is taken that is a link, or below one.
@@ -89,7 +92,7 @@ class _Place:
 class Scanner:
     """Applies the rules to one root. A walk and a look-up of a single file agree.
 
-    Left out are: what is hidden, ignored, excluded or too large; what is no regular file; folders
+    Skipped are: what is hidden, ignored, excluded or too large; what is not a regular file; folders
     of installed or generated files, unless a negated pattern keeps them or all are wanted; files
     that no pattern of ``include`` matches, or, without any, that ``takes`` declines; links out of
     the root, to hidden places, and to folders that hold the link itself. A link to a folder
@@ -334,6 +337,8 @@ class Scanner:
             return "hidden"
         if self.is_excluded_path(os.path.join(self._root, relative.replace("/", os.sep))):
             return "the store itself"
+        if not is_folder and relative.rpartition("/")[2] == _SETTINGS_FILE:
+            return "settings of Triptych"
         if self._exclude and self._exclude.verdict(os.fsencode(relative), folder=is_folder):
             return "excluded"
         return "ignored" if place.ignores.verdict(relative, folder=is_folder) else ""

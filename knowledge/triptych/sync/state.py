@@ -12,11 +12,15 @@ import os
 import tempfile
 import time
 from collections.abc import Mapping
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import attrs
 
 from triptych._internal.digests import digest
+from triptych.records import Metadata, SystemData
+from triptych.records.metadata import metadata_to_plain
 from triptych.sync.scanner import FileStat
 
 __all__ = [
@@ -54,10 +58,17 @@ class FileRecord:
     outcome: str
 
 
-def outcome_of(content_sha256: str, metadata: Mapping[str, str]) -> str:
-    """The digest of a document's content and metadata."""
-    # A sync without changes does little else than this, once for each document.
-    parts = json.dumps([content_sha256, sorted(metadata.items())])
+def outcome_of(content_sha256: str, metadata: Metadata, system: SystemData) -> str:
+    """The digest of a document's content, metadata and system data."""
+    # A sync without changes does little else than this, once for each document. The digest is that
+    # of the days when all this was in the metadata, so that a state file of then is good today.
+    told: list[tuple[str, Any]] = [
+        *metadata_to_plain(metadata).items(),
+        ("triptych.sync_root", system.sync_root),
+    ]
+    if system.outline:
+        told.append(("triptych.outline", system.outline))
+    parts = json.dumps([content_sha256, sorted(told, key=itemgetter(0))])
     return hashlib.sha256(parts.encode("ascii")).hexdigest()[:32]
 
 

@@ -15,6 +15,8 @@ from contextlib import contextmanager, suppress
 
 import attrs
 
+from triptych._internal.closing import Closing
+
 __all__ = ["Folder", "Tree", "is_hidden", "is_link"]
 
 Parts = Sequence[str]
@@ -118,7 +120,7 @@ def _is_regular(descriptor: int) -> bool:
     return stat.S_ISREG(os.fstat(descriptor).st_mode)
 
 
-class Tree:
+class Tree(Closing):
     """An open root; close it, or use it as a context manager."""
 
     def __init__(self, root: str) -> None:
@@ -140,12 +142,6 @@ class Tree:
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
-
-    def __enter__(self) -> Tree:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     @contextmanager
     def folder(self, parts: Parts) -> Iterator[Folder]:

@@ -64,10 +64,12 @@ _ASSERTING = (
     "builders",
     "operations",
     "races",
+    "query_syntax",
     "ranking",
     "reopen",
     "search",
     "service",
+    "settings",
     "stateful",
 )
 # Within a run of pytest their assertions tell what they saw. It is imported before all else there.

@@ -19,10 +19,13 @@ from triptych.records import (
     Filter,
     Layer,
     LayerQuery,
+    Metadata,
+    MetadataValue,
     Mode,
     NewDocument,
     SourceDocument,
     Vector,
+    parse_filter,
 )
 from triptych.signatures import embedding_input_sig
 
@@ -35,6 +38,7 @@ __all__ = [
     "chunks_of",
     "derive",
     "fill",
+    "filter_of",
     "ids",
     "keyword_query",
     "layer_of",
@@ -57,7 +61,9 @@ def vector_of(text: str, space: str = CONFIG.embed_sig, dimension: int = DIMENSI
     return (values / np.linalg.norm(values)).astype(np.float32)
 
 
-def put(store: Store, dataset_id: str, name: str, content: str, **metadata: str) -> SourceDocument:
+def put(
+    store: Store, dataset_id: str, name: str, content: str, **metadata: MetadataValue
+) -> SourceDocument:
     """Store a document with this metadata."""
     return store.documents.put(
         dataset_id, NewDocument(name=name, content=content, metadata=metadata)
@@ -128,7 +134,7 @@ def fill(
     dataset_id: str,
     contents: Mapping[str, str],
     config: DatasetConfig = CONFIG,
-    metadata: Mapping[str, Mapping[str, str]] | None = None,
+    metadata: Mapping[str, Metadata] | None = None,
 ) -> None:
     """Put documents and their chunk sets into a dataset of this configuration."""
     set_config(store, dataset_id, config)
@@ -161,6 +167,11 @@ def layer_of(
         ),
         vector=vector_of(content),
     )
+
+
+def filter_of(**where: object) -> Filter:
+    """The filter of a ``where``."""
+    return Filter(tree=parse_filter(where))
 
 
 def keyword_query(

@@ -32,8 +32,9 @@ __all__ = ["ChunkTests"]
 OTHERS = {
     "chunker": attrs.evolve(CONFIG, chunker_sig="other"),
     "embedder": attrs.evolve(CONFIG, embed_sig="other"),
-    "no embedder": attrs.evolve(CONFIG, embed_sig=""),
+    "chunker alone": attrs.evolve(CONFIG, chunker_sig="other", embed_sig=""),
 }
+WITHOUT = attrs.evolve(CONFIG, embed_sig="")
 TEXT = "# Top\n\none fish 🐟\n\n~two fish\n\nred fish"
 
 
@@ -179,7 +180,7 @@ class ChunkTests(HarnessTests):
         found = store.chunks.search(keyword_query("text", "d"))
         assert [candidate.doc_name for candidate in found] == ["a"]
 
-    def test_restamp_moves_a_fresh_set_to_the_new_version(self, store: Store) -> None:
+    def test_update_source_version_moves_a_fresh_set_to_the_new_version(self, store: Store) -> None:
         fill(store, "d", {"a": "one\n\ntwo"})
         before = list(store.chunks.iter_chunks("d", vectors=True))
         put(store, "d", "a", "one\n\ntwo", tag="new")
@@ -193,7 +194,7 @@ class ChunkTests(HarnessTests):
             for chunk in before
         ]
 
-    def test_restamp_of_anything_else_is_refused(self, store: Store) -> None:
+    def test_update_source_version_of_anything_else_is_refused(self, store: Store) -> None:
         fill(store, "d", {"a": "text"})
         put(store, "d", "a", "text", tag="new")
         old, sig = store.chunks.get_doc_sig("d", "a"), sig_of(store, "d", "a")
@@ -355,7 +356,7 @@ class ChunkTests(HarnessTests):
         assert list(store.chunks.doc_names("d")) == [*before, "first"]
         assert list(store.chunks.replace_many("d", sets[:1])) == [True]
 
-    def test_keys_stay_over_a_restamp(self, store: Store) -> None:
+    def test_keys_stay_over_a_new_source_version(self, store: Store) -> None:
         fill(store, "d", {"a": "one fish\n\ntwo fish"})
         found = store.chunks.search(keyword_query("fish", "d"))
         put(store, "d", "a", "one fish\n\ntwo fish", tag="new")
@@ -410,8 +411,8 @@ class ChunkTests(HarnessTests):
         assert spaces() == [("other", 2 * DIMENSION, 2), (ours, DIMENSION, 2)]
         store.chunks.delete_by_doc("d", "b")
         assert spaces() == [(ours, DIMENSION, 2)]
-        set_config(store, "d", OTHERS["no embedder"])
-        assert derive(store, "d", "a", OTHERS["no embedder"])
+        set_config(store, "d", WITHOUT)
+        assert derive(store, "d", "a", WITHOUT)
         assert spaces() == []
 
 

@@ -15,7 +15,9 @@ from triptych.testing.layers import LayerTests
 from triptych.testing.races import RaceTests
 from triptych.testing.reopen import ReopeningTests
 from triptych.testing.search import SearchTests
+from triptych.testing.settings import SettingsTests
 from triptych.testing.stateful import StatefulTests
+from triptych.testing.vectors import VectorTests
 
 __all__ = ["BackendConformance"]
 
@@ -24,10 +26,12 @@ class BackendConformance(
     DocumentTests,
     HistoryTests,
     ChunkTests,
+    VectorTests,
     SearchTests,
     FilterTests,
     LayerTests,
     JournalTests,
+    SettingsTests,
     DeleteTests,
     ConcurrencyTests,
     RaceTests,

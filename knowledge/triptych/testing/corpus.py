@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
 
 from triptych.contracts import Store
+from triptych.records import Metadata
 from triptych.testing.builders import fill, vector_of
 from triptych.testing.oracle import Entry
 
@@ -38,10 +40,12 @@ QUERIES = (
     "?!",
 )
 DATASETS = ("north", "south")
-METADATA = {
-    "guide/a.md": {"lang": "en", "kind": "markdown"},
-    "guide/b.md": {"lang": "de"},
-    "notes.txt": {"lang": "en"},
+METADATA: Mapping[str, Metadata] = {
+    "guide/a.md": {"lang": "en", "kind": "markdown", "year": 2024, "tags": ["sea", "light"]},
+    "guide/b.md": {"lang": "de", "year": 2023.5, "tags": ["sea", 7], "day": date(2026, 9, 1)},
+    "notes.txt": {"lang": "en", "year": "2024", "day": datetime(2026, 9, 1, 8, tzinfo=UTC)},
+    "log/1": {"year": 2025, "draft": True, "tags": "sea"},
+    "log/2": {"year": True, "draft": False, "day": "2026-09-01"},
 }
 
 

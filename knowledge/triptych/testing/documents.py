@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 
 import attrs
 import pytest
 
+from triptych.chunking import Locator
+from triptych.chunking.outline import write_outline
 from triptych.contracts import Store
 from triptych.errors import ConflictError
-from triptych.records import NewDocument, SourceDocument
-from triptych.signatures import content_sha256, document_input_sig
+from triptych.records import MetadataValue, NewDocument, SourceDocument, SystemData
+from triptych.signatures import content_sha256, document_info, document_input_sig
 from triptych.testing.builders import keyword_query, put, set_config
 from triptych.testing.harness import Harness, HarnessTests
 
@@ -100,6 +102,81 @@ class DocumentTests(HarnessTests):
         assert (stored.original_sha256, stored.parser_sig) == ("0" * 64, "parser/1")
         assert stored.version >= 1
         assert before <= stored.updated_at <= datetime.now(UTC) + timedelta(seconds=2)
+
+    def test_system_data_is_kept_apart_from_the_metadata(self, store: Store) -> None:
+        written = write_outline("text", [Locator(start=0, end=4, unit="page", number=1)], [])
+        new = NewDocument(
+            name="a.md", content="text", metadata={"k": "v"}, outline=written, sync_root="r"
+        )
+        first = store.documents.put("d", new)
+        assert first.metadata == {"k": "v"}
+        assert first.system == SystemData(outline=written, sync_root="r")
+        info = store.documents.get_info("d", "a.md")
+        assert store.documents.get("d", "a.md") == first
+        assert info == document_info(first)
+        digest = content_sha256("text")
+        assert info.input_sig == document_input_sig("a.md", digest, {"k": "v"}, written)
+        assert list(store.documents.list("d")) == [info]
+        assert store.documents.put("d", new) == first
+        plain = NewDocument(name="a.md", content="text")
+        assert store.documents.put("d", plain) == first
+        # Metadata neither removes it nor stands for it.
+        forged = {"triptych.outline": "x", "triptych.sync_root": "y", "system": "z"}
+        for metadata in (forged, {}):
+            stored = put(store, "d", "a.md", "text", **metadata)
+            assert (stored.metadata, stored.system) == (metadata, first.system)
+            assert store.documents.get("d", "a.md") == stored
+        # An outline is of one text; the root is the document's.
+        other = put(store, "d", "a.md", "other")
+        assert other.system == SystemData(sync_root="r")
+        for change in ({"sync_root": ""}, {"sync_root": "s"}, {"outline": written}):
+            before = store.documents.get("d", "a.md")
+            assert before is not None
+            stored = store.documents.put("d", NewDocument(name="a.md", content="other", **change))
+            assert stored.version > before.version
+            assert stored.system == attrs.evolve(before.system, **change)
+            assert store.documents.get("d", "a.md") == stored
+
+    def test_metadata_comes_back_as_it_was_put(self, store: Store) -> None:
+        zone = timezone(timedelta(hours=-3, minutes=30))
+        moment = datetime(2026, 9, 1, 12, 30, 0, 5, tzinfo=zone)
+        metadata: dict[str, MetadataValue] = {
+            "text": "naïve\0🦉",
+            "int": (1 << 63) - 1,
+            "float": 0.1,
+            "bool": True,
+            "day": date(2026, 9, 1),
+            "moment": moment,
+            "naive": datetime(2026, 9, 1),
+            "list": ["a", 1, 1.0, False, date(1, 1, 1), moment],
+            "nothing": [],
+        }
+        stored = put(store, "d", "a", "text", **metadata)
+        assert repr(stored.metadata) == repr(metadata)
+        for read in (store.documents.get("d", "a"), store.documents.get_info("d", "a")):
+            assert read is not None
+            assert repr(sorted(read.metadata.items())) == repr(sorted(metadata.items()))
+        # What was given, and what was answered, are the caller's to change.
+        for mine in (metadata, stored.metadata):
+            items = mine["list"]
+            assert isinstance(items, list)
+            items.append("mine")
+        read = store.documents.get("d", "a")
+        assert read is not None
+        assert len(read.metadata["list"]) == 6  # type: ignore[arg-type]  # a list
+
+    def test_values_of_another_type_are_other_metadata(self, store: Store) -> None:
+        values: list[MetadataValue] = [1, 1.0, True, "1", [1], [True], ["1"], 0.0, -0.0]
+        instant = datetime(2026, 9, 1, 12, tzinfo=UTC)
+        values += [date(2026, 9, 1), datetime(2026, 9, 1), datetime(2026, 9, 1, tzinfo=UTC)]
+        values += [instant, instant.astimezone(timezone(timedelta(hours=2)))]
+        before = 0
+        for value in values:
+            stored = put(store, "d", "a", "text", k=value)
+            assert stored.version > before, value
+            before = put(store, "d", "a", "text", k=value).version
+            assert before == stored.version
+            assert repr(store.documents.get("d", "a")) == repr(stored)
 
     def test_info_is_the_document_without_its_content(self, store: Store) -> None:
         content = "naïve 🦉\r\n"
@@ -392,5 +469,6 @@ def _document(*, version: int, name: str = "a", content: str = "text") -> Source
             updated_at=when,
             original_sha256="1" * 64,
             parser_sig="parser/1",
+            system=SystemData(outline="{}", sync_root="root"),
         )
     )

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import date
+from typing import Any
 
 import attrs
 import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from triptych.contracts import Store
-from triptych.records import DerivedSig, Filter
+from triptych.records import DerivedSig, DocumentInfo, Filter, Metadata, Subject, parse_filter
+from triptych.records.filters import HEADING, conditions_of
 from triptych.repositories import capabilities_of
 from triptych.testing.builders import (
     CONFIG,
     derive,
     fill,
+    filter_of,
     ids,
     keyword_query,
+    layer_of,
+    layer_query,
     put,
     set_config,
     vector_of,
@@ -29,6 +36,12 @@ from triptych.testing.corpus import (
     document_entries,
     fill_corpus,
 )
+from triptych.testing.filter_oracle import (
+    METADATA as METADATA_OF_ANY_KIND,
+    NAMES,
+    WHERES,
+    passes as oracle_passes,
+)
 from triptych.testing.harness import HarnessTests, or_skip
 from triptych.testing.oracle import Entry, best_documents, bm25, dot_products, entries
 from triptych.testing.search import assert_same_ranking
@@ -38,23 +51,45 @@ __all__ = ["FilterTests"]
 FRESH = DerivedSig(chunker_sig=CONFIG.chunker_sig, embed_sig=CONFIG.embed_sig)
 
 FILTERS = {
-    "name": Filter(doc_names=frozenset({"notes.txt", "same", "no such"})),
-    "no name": Filter(doc_names=frozenset()),
-    "prefix": Filter(doc_prefixes=("log/1", "guide/")),
-    "prefix with wildcards": Filter(doc_prefixes=("log/_", "%", "guide/a.md")),
-    "metadata": Filter(metadata={"lang": frozenset({"en"})}),
-    "any of several values": Filter(metadata={"lang": frozenset({"de", "en", "fr"})}),
-    "two keys": Filter(metadata={"lang": frozenset({"en"}), "kind": frozenset({"markdown"})}),
-    "unknown key": Filter(metadata={"none": frozenset({""})}),
-    "heading": Filter(headings=frozenset({"Part 1", "no such"})),
-    "all together": Filter(
-        doc_names=frozenset({"guide/a.md", "guide/b.md", "same"}),
-        doc_prefixes=("guide/",),
-        headings=frozenset({"Part 0", "Part 2"}),
-        metadata={"lang": frozenset({"en", "de"})},
+    "name": filter_of(doc_name=["notes.txt", "same", "no such"]),
+    "no name": filter_of(doc_name=[]),
+    "prefix": filter_of(doc_prefix=["log/1", "guide/"]),
+    "prefix with wildcards": filter_of(doc_prefix=["log/_", "%", "guide/a.md"]),
+    "metadata": filter_of(lang="en"),
+    "any of several values": filter_of(lang=["de", "en", "fr"]),
+    "two keys": filter_of(lang="en", kind="markdown"),
+    "unknown key": filter_of(none=""),
+    "heading": filter_of(heading=["Part 1", "no such"]),
+    "number": filter_of(year=2024),
+    "range of numbers": filter_of(year={"$gt": 2023, "$lte": 2024}),
+    "day": filter_of(day={"$gte": date(2026, 9, 1)}),
+    "true": filter_of(draft=True),
+    "missing": filter_of(year={"$exists": False}),
+    "not equal": filter_of(lang={"$ne": "en"}),
+    "none of several": filter_of(lang={"$nin": ["en", "de"]}),
+    "item": filter_of(tags={"$contains": "sea"}),
+    "whole list": filter_of(tags={"$eq": ["sea", 7]}),
+    "order of text": filter_of(lang={"$lt": "en"}),
+    "either": filter_of(**{"$or": [{"lang": "de"}, {"$name": {"$gt": "notes"}}]}),
+    "version": filter_of(**{"$version": {"$gte": 1}, "$updated_at": {"$gt": date(2020, 1, 1)}}),
+    "heading or metadata": filter_of(**{"$or": [{"$heading": "part 0"}, {"lang": "de"}]}),
+    "not under a heading": filter_of(**{"$not": {"$heading": ["Part 0", "Part 1"]}, "lang": "en"}),
+    "all together": attrs.evolve(
+        filter_of(
+            doc_name=["guide/a.md", "guide/b.md", "same"],
+            doc_prefix="guide/",
+            heading=["Part 0", "Part 2"],
+            lang=["en", "de"],
+        ),
         fresh=FRESH,
     ),
 }
+PLAIN = {
+    name: where
+    for name, where in FILTERS.items()
+    if all(condition.field != HEADING for condition in conditions_of(where.tree))
+}
+"""Those that ask for no heading, which is a chunk's own."""
 
 
 class FilterTests(HarnessTests):
@@ -80,8 +115,8 @@ class FilterTests(HarnessTests):
 
     @pytest.mark.parametrize(
         "where",
-        [where for where in FILTERS.values() if where.headings is None],
-        ids=[name for name, where in FILTERS.items() if where.headings is None],
+        PLAIN.values(),
+        ids=PLAIN,
     )
     def test_filters_act_before_the_cut_on_documents(self, store: Store, where: Filter) -> None:
         capabilities = capabilities_of(store)
@@ -103,10 +138,54 @@ class FilterTests(HarnessTests):
                     every = dot_products(chunks, vector_of(text), top_k=len(chunks), passes=passes)
                     assert_same_ranking(found, best_documents(every, top_k=top_k))
 
+    @settings(
+        max_examples=25,
+        deadline=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    )
+    @given(
+        held=st.lists(METADATA_OF_ANY_KIND, min_size=4, max_size=4),
+        wheres=st.lists(WHERES, min_size=1, max_size=8),
+    )
+    def test_values_of_any_kind_are_compared_as_the_oracle_compares_them(
+        self, store: Store, held: list[Metadata], wheres: list[dict[str, Any]]
+    ) -> None:
+        if store.chunks.config("d") is None:
+            fill(store, "d", dict.fromkeys(NAMES, "fish\n\n# Part\nfish\n\n# A\nfish"))
+            for name in (*NAMES, "a/", ""):
+                assert store.layers.put(layer_of(store, "d", name, "fish"))
+        for name, metadata in zip(NAMES, held, strict=True):
+            stored = put(store, "d", name, "fish\n\n# Part\nfish\n\n# A\nfish", **metadata)
+            assert repr(stored.metadata) == repr(metadata), "values come back as they were put"
+            found = store.documents.get_info("d", name)
+            assert found is not None
+            assert repr(sorted(found.metadata.items())) == repr(sorted(metadata.items()))
+            assert store.layers.put(layer_of(store, "d", name, "fish"))
+        infos = {info.name: info for info in store.documents.list("d")}
+        for where in wheres:
+            filter_ = Filter(tree=parse_filter(where))
+            for query in (
+                keyword_query("fish", "d", top_k=100, where=filter_),
+                vector_query(vector_of("fish"), "d", top_k=100, where=filter_),
+            ):
+                chunks = {
+                    (chunk.doc_name, chunk.index)
+                    for chunk in store.chunks.iter_chunks("d")
+                    if oracle_passes(where, _subject(infos, chunk.doc_name, chunk.heading_path))
+                }
+                assert set(ids(store.chunks.search(query))) == chunks, where
+                layers = {
+                    name
+                    for name in (*NAMES, "a/", "")
+                    if oracle_passes(where, _subject(infos, name, ("Part", "A")))
+                }
+                found_layers = store.layers.search(layer_query(query))
+                assert {each.doc_name for each in found_layers} == layers, where
+
     def test_a_rare_match_is_found_among_many(self, store: Store) -> None:
         common = {f"n{number:03}": "fish fish fish" for number in range(300)}
         fill(store, "d", {**common, "rare": "a fish among the words of a longer text"})
-        where = Filter(doc_names=frozenset({"rare"}))
+        where = filter_of(doc_name="rare")
         for query in (
             keyword_query("fish", "d", top_k=1, where=where),
             vector_query(vector_of("fish fish fish"), "d", top_k=1, where=where),
@@ -115,7 +194,7 @@ class FilterTests(HarnessTests):
 
     def test_a_chunk_passes_by_its_own_headings_alone(self, store: Store) -> None:
         fill(store, "d", {"a": "fish before\n\n# Part\nfish\n\n# Other\nfish", "b": "fish"})
-        where = Filter(headings=frozenset({"part"}))
+        where = filter_of(heading="part")
         for query in (
             keyword_query("fish", "d", where=where),
             vector_query(vector_of("fish"), "d", where=where),
@@ -126,7 +205,7 @@ class FilterTests(HarnessTests):
         fill(store, "d", {"a": "fish"}, metadata={"a": {"lang": "en"}})
         put(store, "d", "a", "fish", lang="de")
         for value, found in (("en", []), ("de", [("a", 0)])):
-            where = Filter(metadata={"lang": frozenset({value})})
+            where = filter_of(lang=value)
             assert ids(store.chunks.search(keyword_query("fish", "d", where=where))) == found
 
     def test_stale_sets_can_be_left_out(self, store: Store) -> None:
@@ -161,6 +240,19 @@ class FilterTests(HarnessTests):
         assert ids(store.chunks.search(keyword_query("fish", "d", where=where))) == [("b", 0)]
 
 
+def _subject(infos: Mapping[str, DocumentInfo], name: str, headings: tuple[str, ...]) -> Subject:
+    info = infos.get(name)
+    if info is None:
+        return Subject(name=name)
+    return Subject(
+        name=name,
+        metadata=info.metadata,
+        version=info.version,
+        updated_at=info.updated_at,
+        headings={heading.casefold() for heading in headings},
+    )
+
+
 def _passing(store: Store, where: Filter) -> Callable[[Entry], bool]:
     """The filter's meaning, read from the stored chunks and the corpus's metadata."""
     headings = {
@@ -169,10 +261,23 @@ def _passing(store: Store, where: Filter) -> Callable[[Entry], bool]:
         for chunk in store.chunks.iter_chunks(dataset_id)
     }
 
+    infos = {
+        (dataset_id, info.name): info
+        for dataset_id in DATASETS
+        for info in store.documents.list(dataset_id)
+    }
+
     def passes(entry: Entry) -> bool:
-        if not where.admits(entry.name, METADATA.get(entry.name, {})):
-            return False
+        info = infos[entry.dataset_id, entry.name]
         path = headings.get((entry.dataset_id, entry.name, entry.index), ())
-        return where.headings is None or not where.headings.isdisjoint(path)
+        return where.admits(
+            Subject(
+                name=entry.name,
+                metadata=METADATA.get(entry.name, {}),
+                version=info.version,
+                updated_at=info.updated_at,
+                headings={heading.casefold() for heading in path},
+            )
+        )
 
     return passes

@@ -9,7 +9,7 @@ import pytest
 
 from triptych.contracts import Store
 from triptych.errors import ConflictError
-from triptych.records import NewDocument, SourceDocument
+from triptych.records import NewDocument, SourceDocument, SystemData
 from triptych.repositories import capabilities_of
 from triptych.signatures import document_info
 from triptych.testing.builders import put
@@ -32,6 +32,8 @@ class HistoryTests(HarnessTests):
                 metadata={"k": "v"},
                 original_sha256="0" * 64,
                 parser_sig="parser/1",
+                outline="{}",
+                sync_root="root",
             ),
         )
         assert kept(store) == [first]
@@ -156,6 +158,7 @@ def loaded(version: int, content: str) -> SourceDocument:
         updated_at=datetime(2020, 2, 29, 23, 59, 59, version, tzinfo=UTC),
         original_sha256="1" * 64,
         parser_sig="parser/1",
+        system=SystemData(outline="{}", sync_root="root"),
     )
 
 

@@ -13,6 +13,7 @@ from triptych.testing.builders import (
     CONFIG,
     DIMENSION,
     fill,
+    filter_of,
     ids,
     keyword_query,
     layer_of,
@@ -162,9 +163,9 @@ class LayerTests(HarnessTests):
             put(store, "d", name, "text", lang=lang)
             assert store.layers.put(layer_of(store, "d", name, "fish"))
         for where, names in (
-            (Filter(doc_names=frozenset({"b", "a/2"})), ["a/2", "b"]),
-            (Filter(doc_prefixes=("a/",)), ["a/1", "a/2"]),
-            (Filter(metadata={"lang": frozenset({"en"})}), ["a/1", "b"]),
+            (filter_of(doc_name=["b", "a/2"]), ["a/2", "b"]),
+            (filter_of(doc_prefix="a/"), ["a/1", "a/2"]),
+            (filter_of(lang="en"), ["a/1", "b"]),
         ):
             for query in (
                 keyword_query("fish", "d", where=where),
@@ -179,7 +180,7 @@ class LayerTests(HarnessTests):
         for name in ("a", "b", "not derived", "folder/", ""):
             assert store.layers.put(layer_of(store, "d", name, "fish"))
         for heading, names in (("part", ["a"]), ("Other", ["a", "b"])):
-            where = Filter(headings=frozenset({heading}))
+            where = filter_of(heading=heading)
             for query in (
                 keyword_query("fish", "d", where=where),
                 vector_query(vector_of("q"), "d", where=where),

@@ -89,7 +89,7 @@ def operations(seed: int, *, bulk: bool) -> Iterator[Operation]:
 
 
 def apply(store: Store, operation: Operation) -> None:
-    """One write to the store; deriving and layers of absent documents are passed over."""
+    """One write to the store; deriving and layers of absent documents are skipped."""
     name, text = operation.name, operation.text
     if operation.kind == "put":
         put(store, DATASET, name, text)

@@ -33,7 +33,8 @@ from triptych.records import EmbedKind, Layer, NewDocument, Query, RebuildScope
 from triptych.repositories import Repositories, capabilities_of
 from triptych.service import Service, ServiceOptions
 from triptych.testing.fakes import CoveringEmbedder, Failing, FakeEmbedder, kept_open
-from triptych.testing.harness import Harness, HarnessTests, or_skip
+from triptych.testing.harness import Harness, or_skip
+from triptych.testing.query_syntax import QuerySyntaxTests
 
 __all__ = ["ServiceTests"]
 
@@ -80,7 +81,7 @@ def paragraphs(rng: random.Random, count: int) -> list[str]:
     return made
 
 
-class ServiceTests(HarnessTests):
+class ServiceTests(QuerySyntaxTests):
     """What a Service promises, whatever it stands on."""
 
     @pytest.fixture
@@ -289,7 +290,7 @@ class ServiceTests(HarnessTests):
 
     # Guarantee 7: the source first, derivation outside
 
-    def test_a_failing_embedder_leaves_the_document_and_the_old_chunks(
+    def test_a_failing_embedder_leaves_the_document_found_by_keyword(
         self, kb: Service, embedder: Outage
     ) -> None:
         kb.put_document("d", "a.txt", "the old words")
@@ -299,14 +300,73 @@ class ServiceTests(HarnessTests):
         assert caught.value.document is not None
         assert caught.value.document.version == 2
         assert kb.get_document("d", "a.txt").content == "the new words"
-        hit = kb.search("words", dataset_id="d", mode="bm25").hits[0]
-        assert (hit.content, hit.stale, hit.sig.source_version) == ("the old words", "source", 1)
-        assert kb.search("words", dataset_id="d", mode="bm25", fresh_only=True).hits == ()
-        assert kb.stats("d")[0].stale == 1
+        found = kb.search("words", dataset_id="d", mode="bm25", fresh_only=True)
+        (hit,) = found.hits
+        assert (hit.content, hit.stale, hit.sig.source_version) == ("the new words", None, 2)
+        assert found.warnings == ()
+        (stats,) = kb.stats("d")
+        assert (stats.stale, stats.pending, stats.pending_chunks) == (0, 1, 1)
         embedder.recover()
         kb.put_document("d", "a.txt", "the new words")
-        hit = kb.search("words", dataset_id="d", mode="bm25").hits[0]
+        (hit,) = kb.search("words", dataset_id="d", mode="vector").hits
         assert (hit.content, hit.stale) == ("the new words", None)
+        assert kb.stats("d")[0].pending == 0
+
+    def test_a_search_warns_once_of_documents_without_vectors(self, kb: Service) -> None:
+        kb.put_document("d", "whole.txt", "words with a vector")
+        for at in range(3):
+            kb.put_document("d", f"{at}.txt", f"words {at}", embed="later")
+        for mode, told in (("hybrid", "found by keyword only"), ("vector", "not found yet")):
+            found = kb.search("words", dataset_id="d", mode=mode, top_k=10)
+            (warning,) = found.warnings
+            assert warning == f"3 documents have no vectors yet: they are {told}"
+            assert [hit.stale for hit in found.hits] == [None] * len(found.hits)
+            assert len(found.hits) == (4 if mode == "hybrid" else 1)
+        assert kb.search("words", dataset_id="d", mode="bm25").warnings == ()
+        assert kb.search("words", dataset_id="d", layer="L0").warnings == ()
+        kb.put_document("other", "a.txt", "words")
+        assert kb.search("words", dataset_id="other").warnings == ()
+        (warning,) = kb.search("words", scope="all").warnings
+        assert warning.startswith("3 documents")
+        kb.embed_pending("d")
+        assert kb.search("words", dataset_id="d").warnings == ()
+
+    def test_texts_are_embedded_later_and_once(self, kb: Service, embedder: Outage) -> None:
+        texts = {f"{at}.txt": f"text {at % 4}" for at in range(10)}
+        report = kb.put_documents("d", texts, embed="later")
+        assert (report.added, report.embedded, report.pending, report.failed) == (10, 0, 10, ())
+        assert embedder.texts == []
+        assert len(kb.search("text", dataset_id="d", mode="bm25", top_k=20).hits) == 10
+        again = kb.put_documents("d", texts, embed="later")
+        assert (again.unchanged, again.chunks, again.pending) == (10, 0, 10)
+        done = kb.embed_pending()
+        assert (done.documents, done.embedded, done.reused, done.pending) == (10, 4, 6, 0)
+        assert sorted(embedder.texts) == [f"text {at}" for at in range(4)]
+        assert kb.embed_pending("d") == type(done)()
+        assert kb.stats("d")[0].vectors == 10
+        assert len(kb.search("text 1", dataset_id="d", mode="vector", top_k=20).hits) == 10
+
+    def test_an_outage_loses_no_vector_and_goes_on_where_it_began(
+        self, kb: Service, embedder: Outage
+    ) -> None:
+        texts = {f"{at:03}.txt": f"words {at}" for at in range(200)}
+        embedder.fail(ProviderError("out"), text="words 150")
+        report = kb.put_documents("d", texts)
+        assert [failure.name for failure in report.failed] == ["150.txt"]
+        assert "pending" in str(report.failed[0].error)
+        assert (report.added, report.pending, report.embedded) == (199, 1, 199)
+        embedder.recover()
+        done = kb.embed_pending("d")
+        assert (done.documents, done.embedded, done.pending) == (1, 1, 0)
+        assert sorted(embedder.texts) == sorted(texts.values())
+
+    def test_embedding_later_needs_a_dataset_of_this_model(self, kb: Service) -> None:
+        with pytest.raises(NotFoundError):
+            kb.embed_pending("none")
+        for wrong in ("soon", None, True):
+            with pytest.raises(ValidationError, match="embed"):
+                kb.put_document("d", "a", "text", embed=wrong)  # type: ignore[arg-type]  # refused
+        assert kb.list_datasets() == []
 
     def test_a_rebuild_repairs_what_failed(self, kb: Service, embedder: Outage) -> None:
         embedder.fail(ProviderError("out"))
@@ -449,7 +509,7 @@ class ServiceTests(HarnessTests):
             ({"where": {"lang": ["a", 5]}}, r"where\['lang'\]"),
         ],
     )
-    def test_a_query_that_cannot_be_meant_is_refused(
+    def test_an_invalid_query_is_refused(
         self, kb: Service, fields: dict[str, object], said: str
     ) -> None:
         kb.put_document("d", "a", "x")
@@ -641,7 +701,7 @@ class ServiceTests(HarnessTests):
         with pytest.raises(ModelMismatchError):
             kb.put_document("d", "c.txt", "x")
 
-    def test_a_rebuild_embeds_layers_anew_and_leaves_their_texts(
+    def test_a_rebuild_embeds_layers_again_and_leaves_their_texts(
         self, kb: Service, store: Store
     ) -> None:
         kb.put_document("d", "a.txt", "some words")
@@ -660,7 +720,7 @@ class ServiceTests(HarnessTests):
             assert {hit.doc_name for hit in hits} == {"", "a.txt"}
             assert all(hit.stale is None for hit in hits)
 
-    def test_another_chunker_is_told_stale_and_taken_on_by_a_rebuild(
+    def test_another_chunker_is_reported_stale_and_taken_on_by_a_rebuild(
         self, kb: Service, store: Store, embedder: Outage
     ) -> None:
         kb.put_document("d", "a.txt", "some words")
@@ -731,7 +791,7 @@ class ServiceTests(HarnessTests):
 
     # Layers
 
-    def test_layers_are_stored_found_and_told_stale(self, kb: Service) -> None:
+    def test_layers_are_stored_found_and_reported_stale(self, kb: Service) -> None:
         kb.put_document("d", "a.md", TEXT)
         made = kb.put_document_layer("d", "a.md", "L0", "About cats.", prompt_sig="p/1")
         assert kb.layer("d", "a.md", Layer.ABSTRACT) == made

@@ -15,6 +15,8 @@ from hypothesis.stateful import (
 from triptych.contracts import Store
 from triptych.errors import ConflictError
 from triptych.records import (
+    ChunkVector,
+    CompleteSet,
     DatasetConfig,
     DerivedChunk,
     DerivedSig,
@@ -241,13 +243,54 @@ class BackendMachine(RuleBasedStateMachine):
         allowed = (
             model.config is not None
             and model.config.chunker_sig == config.chunker_sig
-            and model.config.embed_sig == config.embed_sig
+            and config.embed_sig in ("", model.config.embed_sig)
             and model.version(document.name) == document.version
         )
         done = self.store.chunks.replace(document.dataset_id, document.name, chunks, sig=sig)
         assert done is allowed
         if allowed:
             model.sets[document.name] = (sig, chunks)
+
+    @rule(short=DATASETS, data=st.data())
+    def derive_without_vectors(self, short: str, data: st.DataObject) -> None:
+        """From the stored document: the vectors are to come."""
+        _, model = self.at(short)
+        if model.documents and model.config:
+            name = data.draw(st.sampled_from(sorted(model.documents)))
+            self.replace(model.documents[name], attrs.evolve(model.config, embed_sig=""))
+
+    @rule(short=DATASETS, data=st.data(), ours=st.booleans(), whole=st.booleans())
+    def embed(self, short: str, data: st.DataObject, ours: bool, whole: bool) -> None:
+        """Vectors for a set that is there, in the dataset's space or another; some or all."""
+        dataset_id, model = self.at(short)
+        if not model.sets:
+            return
+        name = data.draw(st.sampled_from(sorted(model.sets)))
+        sig, chunks = model.sets[name]
+        space = model.config.embed_sig if ours and model.config else "space/9"
+        end = attrs.evolve(sig, embed_sig=space)
+        texts = [chunk for chunk in chunks if not chunk.content.startswith("~")]
+        given = texts if whole else data.draw(st.lists(st.sampled_from(texts))) if texts else []
+        vectors = [
+            ChunkVector(
+                doc_name=name,
+                index=chunk.index,
+                input_sig=chunk.sig.input_sig,
+                vector=vector_of(chunk.content, space),
+            )
+            for chunk in given
+        ]
+        complete = CompleteSet(doc_name=name, sig=end, without=len(chunks) - len(texts))
+        allowed = bool(space) and model.config is not None and model.config.embed_sig == space
+        ends = [complete] if whole else []
+        done = self.store.chunks.add_vectors(dataset_id, space, vectors, ends)
+        current = allowed and model.version(name) == sig.source_version
+        assert list(done) == ([name] if whole and current else [])
+        if done:
+            model.sets[name] = (end, chunks_of(model.documents[name], end))
+        elif allowed and given and sig.embed_sig != space:
+            bare = attrs.evolve(sig, embed_sig="")
+            model.sets[name] = (bare, tuple(_bare(chunk, bare) for chunk in chunks))
 
     @rule(short=DATASETS, data=st.data(), same=st.booleans())
     def update_source_version(self, short: str, data: st.DataObject, same: bool) -> None:
@@ -353,7 +396,18 @@ class BackendMachine(RuleBasedStateMachine):
             sigs = self.store.chunks.get_doc_sigs(dataset_id, names)
             assert dict(sigs) == {name: sig for name, (sig, _) in model.sets.items()}
             every = [chunk for name in sorted(model.sets) for chunk in model.sets[name][1]]
-            assert list(self.store.chunks.iter_chunks(dataset_id, vectors=True)) == every
+            # Of a set that waits for vectors nothing says which of them are there already.
+            read = [
+                chunk if sigs[chunk.doc_name].embed_sig else _bare(chunk, sigs[chunk.doc_name])
+                for chunk in self.store.chunks.iter_chunks(dataset_id, vectors=True)
+            ]
+            assert read == every
+            space = model.config.embed_sig if model.config else CONFIG.embed_sig
+            assert list(self.store.chunks.pending(dataset_id, space)) == sorted(
+                name
+                for name, (sig, made) in model.sets.items()
+                if made and space and sig.embed_sig != space
+            )
             layers = [model.layers[place] for place in sorted(model.layers)]
             assert list(self.store.layers.list(dataset_id)) == layers
 
@@ -370,6 +424,11 @@ class BackendMachine(RuleBasedStateMachine):
                 assert list(infos) == [document_info(each) for each in made]
                 for each in made:
                     assert reader.get_version(dataset_id, name, each.version) == each
+
+
+def _bare(chunk: DerivedChunk, sig: DerivedSig) -> DerivedChunk:
+    """The chunk of a set of ``sig``, without its vector."""
+    return attrs.evolve(chunk, vector=None, sig=attrs.evolve(sig, input_sig=chunk.sig.input_sig))
 
 
 def _entry(chunk: DerivedChunk) -> Entry:

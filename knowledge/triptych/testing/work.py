@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from triptych.errors import ConflictError, NotFoundError
 from triptych.records import NewDocument
+from triptych.repositories import capabilities_of
 from triptych.service import Service, ServiceOptions
 from triptych.testing.builders import derive, ids, keyword_query, put
 from triptych.testing.fakes import FakeEmbedder, kept_open
@@ -24,7 +25,7 @@ from triptych.testing.operations import apply, operations
 if TYPE_CHECKING:
     from triptych.contracts import Store
 
-__all__ = ["answers", "count_up", "main", "service_over", "write_layered"]
+__all__ = ["answers", "count_settings", "count_up", "main", "service_over", "write_layered"]
 
 
 def service_over(store: Store) -> Service:
@@ -73,6 +74,20 @@ def count_up(store: Store, times: int) -> list[int]:
     return versions
 
 
+def count_settings(store: Store, key: str, times: int) -> int:
+    """Add one to the number in a setting, ``times`` times; the number in the end."""
+    settings = capabilities_of(store).settings
+    assert settings is not None, "the store keeps no settings"
+    count = 0
+    for _ in range(times):
+        done = False
+        while not done:
+            value = settings.get_setting(key)
+            count = int(value or "0") + 1
+            done = settings.set_setting(key, str(count), expected=value)
+    return count
+
+
 def answers(store: Store, command: dict[str, Any]) -> Iterator[object]:
     """Carry out one command; each answer is written before the next step is begun."""
     what = command["do"]
@@ -81,6 +96,8 @@ def answers(store: Store, command: dict[str, Any]) -> Iterator[object]:
         yield [put(store, "d", "a", text).version for text in texts]
     elif what == "count":
         yield count_up(store, command["times"])
+    elif what == "count settings":
+        yield count_settings(store, command["key"], command["times"])
     elif what == "write":
         put(store, "d", command["name"], command["text"])
         yield derive(store, "d", command["name"])

@@ -2,7 +2,7 @@
 
 from triptych.text.analyzer import ANALYZER_VERSION, Analyzer, get_analyzer, languages
 from triptych.text.scoring import CorpusStats, corpus_stats, score_text
-from triptych.text.snippets import snippet
+from triptych.text.snippets import matches, snippet
 from triptych.text.term_ids import Numbering
 from triptych.text.tokenizers import (
     CJKTokenizer,
@@ -27,6 +27,7 @@ __all__ = [
     "extract_keywords",
     "get_analyzer",
     "languages",
+    "matches",
     "score_text",
     "snippet",
 ]

@@ -59,7 +59,7 @@ def _pure_python_segmenter() -> Callable[[str], list[str]]:
             "Chinese text needs a word segmenter: install rjieba, or jieba where rjieba has no "
             "wheel"
         ) from error
-    # Loading the dictionary is no news for whoever reads the standard error stream.
+    # Loading the dictionary is not news for whoever reads the standard error stream.
     logging.getLogger("jieba").setLevel(logging.WARNING)
 
     def cut(run: str) -> list[str]:

@@ -8,6 +8,7 @@ from math import log
 
 from attrs import field, frozen
 
+from triptych.errors import ValidationError
 from triptych.text.analyzer import Analyzer
 from triptych.text.tokenizers import Tokenizer, query_terms_of, text_terms_of
 
@@ -52,7 +53,7 @@ class CorpusStats:
         the same as when it joined.
 
         Raises:
-            ValueError: the collection cannot hold all of ``documents``.
+            ValidationError: the collection cannot hold all of ``documents``.
         """
         gone = corpus_stats(documents)
         left = Counter(self.document_frequencies)
@@ -60,7 +61,7 @@ class CorpusStats:
         count = self.document_count - gone.document_count
         length = self.total_length - gone.total_length
         if min(count, length, *left.values(), 0) < 0 or (length and not count):
-            raise ValueError(
+            raise ValidationError(
                 "the collection does not hold all of the documents to be left out: give each as "
                 "the terms that it joined with"
             )

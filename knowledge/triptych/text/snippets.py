@@ -41,6 +41,21 @@ def snippet(text: str, query_terms: Sequence[str], *, length: int = 240) -> tupl
     return start, _snap_end(text, last, min(start + length, len(text)))
 
 
+def matches(text: str, query_terms: Sequence[str]) -> list[tuple[int, int, int]]:
+    """Return ``(start, end, number of the term)`` of the words that ``query_terms`` stand for.
+
+    They are found as `snippet` finds them, in order, each to the end of its word.
+    """
+    found = _occurrences(_fold_in_place(text), query_terms)
+    whole = []
+    for start, end, number in found:
+        # Only in scripts with spaces does a word go on as long as there are letters.
+        while text[end - 1].isascii() and end < len(text) and text[end].isalnum():
+            end += 1
+        whole.append((start, end, number))
+    return whole
+
+
 def _fold_in_place(text: str) -> str:
     # Positions must stay those of the text, so a character whose lower case is longer stays as is.
     folded = text.lower()

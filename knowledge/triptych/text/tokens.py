@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import threading
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final
 
 import attrs
 import regex
 
 from triptych.errors import ValidationError
+from triptych.text.vocabulary import ENCODING, load_encoding
 
 __all__ = [
     "ENCODING",
@@ -24,27 +25,27 @@ __all__ = [
     "high_token_estimate",
 ]
 
-ENCODING: Final = "o200k_base"
-"""The vocabulary that tiktoken is asked for."""
-
 MOST_CHARACTERS: Final = 16
 """A text of more than so many characters for each of n tokens is estimated above n."""
 
-# One alternative for each way in which byte-pair vocabularies split text; the order decides. A
-# single blank is part of the word behind it.
-_PIECES: Final = regex.compile(
-    r" ?(?P<lower>[a-z]+)"
-    r"|(?P<word>\p{Latin}+)"
-    r"|(?P<wide>[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Bopomofo}])"
-    r"|(?P<digits>[0-9]+)"
-    r"|(?P<blank>[^\S\r\n]+)"
-    r"|(?P<lines>[\r\n]+)"
-    r"|(?P<marks>[!-/:-@\[-`{-~]+)"
-    r"|(?P<alphabet>[\p{Cyrillic}\p{Greek}])"
-    r"|(?P<letter>[\p{L}\p{M}])"
-    r"|(?P<other>.)",
-    regex.V1 | regex.DOTALL,
-)
+
+@cache
+def _pieces() -> regex.Pattern[str]:
+    # One alternative for each way in which byte-pair vocabularies split text; the order decides. A
+    # single blank is part of the word behind it. Compiled at its first use: that takes a while.
+    return regex.compile(
+        r" ?(?P<lower>[a-z]+)"
+        r"|(?P<word>\p{Latin}+)"
+        r"|(?P<wide>[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Bopomofo}])"
+        r"|(?P<digits>[0-9]+)"
+        r"|(?P<blank>[^\S\r\n]+)"
+        r"|(?P<lines>[\r\n]+)"
+        r"|(?P<marks>[!-/:-@\[-`{-~]+)"
+        r"|(?P<alphabet>[\p{Cyrillic}\p{Greek}])"
+        r"|(?P<letter>[\p{L}\p{M}])"
+        r"|(?P<other>.)",
+        regex.V1 | regex.DOTALL,
+    )
 
 
 def estimate_tokens(text: str) -> int:
@@ -62,7 +63,7 @@ def estimate_tokens(text: str) -> int:
     pieces.
     """
     total = 0.0
-    for found in _PIECES.finditer(text):
+    for found in _pieces().finditer(text):
         kind, length = found.lastgroup, found.end() - found.start()
         if kind == "lower":
             total += 1 if length < 7 else 1 + (length - 6) / 4
@@ -122,29 +123,29 @@ _found: list[TokenCounter] = []
 def default_counter() -> TokenCounter:
     """tiktoken's `ENCODING` where tiktoken and its vocabulary are there, else `ESTIMATE`.
 
-    tiktoken fetches its vocabulary from the network once and keeps it in a folder; where it
-    cannot, the estimate counts, with a warning. Asked for once in a process.
+    Never asks the network. Where tiktoken is installed and its vocabulary is not on this machine,
+    the first answer of a process has a warning that says how to fetch it; later ones do not
+    repeat it.
     """
     with _LOCK:
         if not _found:
-            _found.append(_load())
+            counter = _load()
+            _found.append(attrs.evolve(counter, warning=""))
+            return counter
         return _found[0]
 
 
 def _load() -> TokenCounter:
     try:
-        tiktoken = importlib.import_module("tiktoken")
+        encoding = load_encoding()
     except ImportError:
         return ESTIMATE
-    try:
-        encoding = tiktoken.get_encoding(ENCODING)
-    except Exception as error:  # noqa: BLE001 - whatever its network layer raises
+    if encoding is None:
         return attrs.evolve(
             ESTIMATE,
             warning=(
-                f"tokens are estimated: tiktoken is installed, but its vocabulary {ENCODING} "
-                f"could not be loaded ({type(error).__name__}); fetch it once with a network, "
-                "or set TIKTOKEN_CACHE_DIR to a folder that holds it"
+                f"tokens are estimated: tiktoken is installed, but its vocabulary {ENCODING} is "
+                "not on this machine; `triptych fetch tokens` downloads it once"
             ),
         )
 

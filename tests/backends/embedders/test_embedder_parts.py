@@ -48,7 +48,7 @@ def length_row(text: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("make", EMBEDDERS)
-def test_arguments_that_cannot_be_meant_are_refused(make: type):
+def test_invalid_arguments_are_refused(make: type):
     embedder = make()
     with pytest.raises(ValidationError, match="'document' or 'query'"):
         embedder.embed(["a"], kind="passage")
@@ -160,7 +160,7 @@ def test_lazy_tries_again_after_a_failure_and_after_close():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_lazy_starts_empty_in_a_forked_child_whoever_held_its_lock():
-    # A process of its own: forking the test runner's threads is no business of this test.
+    # A process of its own: forking the test runner's threads is outside this test.
     ran = subprocess.run([sys.executable, "-c", FORK], timeout=60, capture_output=True, text=True)
 
     assert ran.returncode == 0, ran.stderr

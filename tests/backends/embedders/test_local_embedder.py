@@ -54,6 +54,32 @@ def test_vectors_are_those_of_the_published_model(embedder: LocalEmbedder):
     assert np.allclose(row[:5], published, atol=0.006)
 
 
+def test_a_model_loaded_ahead_gives_the_same_vectors(embedder: LocalEmbedder):
+    ahead = LocalEmbedder(threads=1)
+    ahead.preload()
+    rows = ahead.embed(WORDS, kind="query")
+    ahead.close()
+
+    assert rows.tobytes() == embedder.embed(WORDS, kind="query").tobytes()
+    assert not [each for each in threading.enumerate() if each.name == "triptych-preload"]
+
+
+def test_what_fails_while_loading_ahead_is_reported_by_the_first_use(tmp_path: Path):
+    ahead = LocalEmbedder(weights=tmp_path / "missing.onnx")
+    ahead.preload()
+    with pytest.raises(NotAvailableError, match=r"missing\.onnx"):
+        ahead.embed(["text"], kind="query")
+    ahead.close()
+
+
+def test_only_coverage_looks_through_the_vocabulary():
+    pieces = wordpiece.WordPieces(extra="local", user="the test")
+    pieces.token_ids("how do I start")
+    assert "_kinds" not in vars(pieces)
+    assert pieces.coverage("start 茶") < 1
+    assert "_kinds" in vars(pieces)
+
+
 def test_meaning_decides_what_is_near(embedder: LocalEmbedder):
     cat, kitten, stocks = embedder.embed(
         ["a cat sits", "a kitten rests", "stock markets fell"], kind="document"
@@ -193,7 +219,7 @@ def test_it_can_be_used_again_after_close():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forked_child_embeds_like_its_parent():
-    # A process of its own: forking the test runner's threads is no business of this test.
+    # A process of its own: forking the test runner's threads is outside this test.
     ran = subprocess.run([sys.executable, "-c", FORK], timeout=60, capture_output=True, text=True)
 
     assert ran.returncode == 0, ran.stderr

@@ -85,7 +85,7 @@ def test_what_follows_a_nul_is_read(embedder: MultilingualEmbedder):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forked_child_embeds_like_its_parent():
-    # A process of its own: forking the test runner's threads is no business of this test.
+    # A process of its own: forking the test runner's threads is outside this test.
     ran = subprocess.run([sys.executable, "-c", FORK], timeout=60, capture_output=True, text=True)
 
     assert ran.returncode == 0, ran.stderr

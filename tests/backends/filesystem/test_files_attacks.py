@@ -92,7 +92,7 @@ def test_what_is_added_deep_in_a_new_folder_or_repaired_makes_a_dataset(
 
 @no_windows
 @pytest.mark.parametrize("name", [b"\xff", b"a\nb", b" "])
-def test_a_folder_that_can_be_no_dataset_is_told(
+def test_a_folder_that_can_be_no_dataset_is_reported(
     root: Path, store: FilesStore, name: bytes
 ) -> None:
     try:
@@ -106,7 +106,7 @@ def test_a_folder_that_can_be_no_dataset_is_told(
 
 
 @no_windows
-def test_a_socket_is_told_and_stops_nothing(
+def test_a_socket_is_reported_and_stops_nothing(
     root: Path, store: FilesStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(root / "docs")  # their paths are short
@@ -114,7 +114,7 @@ def test_a_socket_is_told_and_stops_nothing(
         made.bind("s.md")
     assert versions(store) == {"a.md": 1}
     assert [problem.path for problem in store.problems()] == ["docs/s.md"]
-    with pytest.raises(CorruptStoreError, match="no plain file"):
+    with pytest.raises(CorruptStoreError, match="not a plain file"):
         put(store, "s.md")
 
 
@@ -257,7 +257,7 @@ def test_an_edit_is_seen_though_size_and_time_are_set_back(
     assert versions(store) == {"a.md": 2}
 
 
-def test_versions_that_are_used_up_are_told(store: FilesStore, root: Path) -> None:
+def test_versions_that_are_used_up_are_reported(store: FilesStore, root: Path) -> None:
     sidecar = root / SIDECARS / "a.md.json"
     value = json.loads(sidecar.read_text())
     sidecar.write_text(json.dumps(value | {"version": (1 << 62) - 1}))

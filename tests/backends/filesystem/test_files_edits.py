@@ -194,7 +194,9 @@ def test_what_tools_drop_and_hidden_files_are_left_alone(root: Path, store: File
     assert list(store.documents.list_datasets()) == []
 
 
-def test_a_file_that_is_no_text_is_told_and_never_adopted(root: Path, store: FilesStore) -> None:
+def test_a_file_that_is_no_text_is_reported_and_never_adopted(
+    root: Path, store: FilesStore
+) -> None:
     put(store, "a.md", "text")
     for name in ("a.md", "new.md"):
         (root / "docs" / name).write_bytes(b"caf\xe9")
@@ -253,7 +255,7 @@ def test_a_rename_in_the_folder_is_a_delete_and_a_new_document(
     assert (root / "docs" / "100%").read_text() == "text"
 
 
-def test_two_files_for_one_document_are_told(root: Path, store: FilesStore) -> None:
+def test_two_files_for_one_document_are_reported(root: Path, store: FilesStore) -> None:
     put(store, "100%", "text")
     (root / "docs" / "100%").write_text("other")
     assert versions(store) == {"100%": 1}
@@ -361,7 +363,7 @@ def test_lost_and_broken_sidecars_are_written_again(root: Path, store: FilesStor
         assert side.read_bytes() == right
 
 
-def test_a_broken_sidecar_that_nothing_remembers_is_told(root: Path) -> None:
+def test_a_broken_sidecar_that_nothing_remembers_is_reported(root: Path) -> None:
     with FilesStore.open(root) as store:
         put(store, "a.md", "text")
         put(store, "b.md", "text")
@@ -372,7 +374,7 @@ def test_a_broken_sidecar_that_nothing_remembers_is_told(root: Path) -> None:
         assert versions(store) == {"b.md": 1}
         (told,) = store.problems()
         assert told.path.endswith("a.md.json")
-        with pytest.raises(CorruptStoreError, match="no sidecar"):
+        with pytest.raises(CorruptStoreError, match="not a sidecar"):
             store.documents.get("docs", "a.md")
         side.unlink()
         assert versions(store) == {"a.md": 1, "b.md": 1}
@@ -404,7 +406,7 @@ def test_everything_comes_back_when_the_derived_database_is_deleted(root: Path) 
         assert store.documents.put("empty", NewDocument(name="a", content="")).version == 2
 
 
-def test_a_damaged_derived_database_is_made_anew(root: Path) -> None:
+def test_a_damaged_derived_database_is_made_again(root: Path) -> None:
     with FilesStore.open(root) as store:
         put(store, "a.md", "text")
     (root / ".triptych" / "derived" / "kb.db").write_bytes(b"no database" * 1000)
@@ -461,7 +463,7 @@ def test_a_layer_is_readable_and_an_edit_of_it_is_adopted(root: Path, store: Fil
 @pytest.mark.parametrize(
     "broken", ["no front matter", "---\nlayer: L0\n", '---\nlayer: "L7"\n---\n\n']
 )
-def test_a_broken_layer_is_told_and_the_last_one_kept(
+def test_a_broken_layer_is_reported_and_the_last_one_kept(
     root: Path, store: FilesStore, broken: str
 ) -> None:
     put(store, "a.md", "text")
@@ -474,7 +476,7 @@ def test_a_broken_layer_is_told_and_the_last_one_kept(
     assert store.problems() == ()
 
 
-def test_a_layer_of_no_document_is_told(root: Path, store: FilesStore) -> None:
+def test_a_layer_of_no_document_is_reported(root: Path, store: FilesStore) -> None:
     put(store, "a.md", "text")
     assert store.layers.put(layer(store, "a.md", "abstract"))
     folder = root / "_layers" / "docs"

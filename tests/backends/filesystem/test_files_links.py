@@ -70,7 +70,7 @@ def test_a_linked_file_is_never_adopted_and_never_written(
     assert (root / "docs" / "b.md").is_symlink()
 
 
-def test_a_document_whose_file_became_a_link_is_kept_and_told(
+def test_a_document_whose_file_became_a_link_is_kept_and_reported(
     root: Path, store: FilesStore, outside: Path
 ) -> None:
     (root / "docs" / "guide" / "a.md").unlink()
@@ -197,7 +197,7 @@ def test_no_name_leads_out(tmp_path: Path, root: Path, name: str) -> None:
 def test_the_disk_refuses_paths_that_leave_it(tmp_path: Path, path: str) -> None:
     disk = Disk(str(tmp_path))
     for call in (disk.read, disk.entry, disk.remove, disk.make_folder, disk.remove_folder):
-        with pytest.raises(StoreError, match="no path inside"):
+        with pytest.raises(StoreError, match="not a path inside"):
             call(path)
 
 
@@ -224,5 +224,5 @@ def test_a_pipe_is_not_waited_for(root: Path, store: FilesStore) -> None:
     os.mkfifo(root / "docs" / "pipe")
     assert names(store) == ["guide/a.md"]
     assert [problem.path for problem in store.problems()] == ["docs/pipe"]
-    with pytest.raises(CorruptStoreError, match="no plain file"):
+    with pytest.raises(CorruptStoreError, match="not a plain file"):
         put(store, "pipe")

@@ -13,7 +13,8 @@ from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from support.index_model import MemoryChangeLog, WordAnalyzer, assert_ranked_as, bm25_scores
-from triptych_backends.index import LocalIndex, compact
+from triptych_backends.index import LocalIndex, OwnedBy, Under, compact
+from triptych_backends.index.selection import both
 
 pytestmark = pytest.mark.property
 
@@ -161,12 +162,12 @@ class IndexMachine(RuleBasedStateMachine):
                 self.compare_words(index, ["x"], 3, None, None)
 
     def filters(self, among, heading, allowed):
-        return {
-            "owners": None
-            if allowed is None
-            else {dataset: np.array(sorted(allowed), np.int64) for dataset in among},
-            "headings": None if heading is None else frozenset({heading}),
-        }
+        ids = np.array(sorted(allowed or ()), np.int64)
+        owned = None if allowed is None else OwnedBy(dict.fromkeys(among, ids))
+        under = None if heading is None else Under((heading.casefold(),))
+        if owned is None or under is None:
+            return {"selection": owned or under}
+        return {"selection": both(owned, under)}
 
     def compare_words(self, index, among, limit, heading, allowed) -> None:
         if len({self.feed.profile(dataset).language for dataset in among}) > 1:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from support.index_model import MemoryChangeLog, WordAnalyzer, assert_ranked_as, bm25_scores
-from triptych_backends.index import LocalIndex, bm25
+from triptych_backends.index import LocalIndex, OwnedBy, bm25
 
 pytestmark = pytest.mark.property
 
@@ -79,16 +79,16 @@ def test_pruning_does_not_change_an_answer(seed, rare, common, limit, filtered, 
         texts = [" ".join(map(str, text)) for text in document]
         feed.put("x", owner, f"{owner % 7}-{owner}", texts)
     query = rare + common
-    owners = {"x": np.arange(0, 60, 3)} if filtered else None
+    selection = OwnedBy({"x": np.arange(0, 60, 3)}) if filtered else None
     text = " ".join(map(str, query))
     with LocalIndex(feed, analyzers=WordAnalyzer) as index:
-        whole = index.bm25(["x"], "chunk", text, limit=limit, owners=owners)  # all postings
+        whole = index.bm25(["x"], "chunk", text, limit=limit, selection=selection)  # all postings
         for owner in range(0, 60, 5):
             feed.put("x", owner, f"{owner % 7}-{owner}", feed_texts(feed, owner))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(bm25, "MANY", 0)
             patch.setattr(bm25, "FREQUENT", frequent)
-            pruned = index.bm25(["x"], "chunk", text, limit=limit, owners=owners)
+            pruned = index.bm25(["x"], "chunk", text, limit=limit, selection=selection)
     places = [(hit.owner, hit.name, hit.index, hit.score) for hit in whole]
     assert [(hit.owner, hit.name, hit.index, hit.score) for hit in pruned] == places
 

@@ -7,7 +7,8 @@ import pytest
 
 from support.index_model import MemoryChangeLog, WordAnalyzer
 from triptych.errors import ModelMismatchError, ValidationError
-from triptych_backends.index import LocalIndex
+from triptych_backends.index import LocalIndex, OwnedBy, Under
+from triptych_backends.index.selection import both
 from triptych_backends.index.vector_scan import CpuGate, dot, quantise
 
 WIDTH = 48
@@ -69,8 +70,7 @@ def test_filters_give_the_best_of_what_they_leave(corpus):
                 "chunk",
                 query,
                 limit=9,
-                owners=owners,
-                headings=frozenset({"part 1", "SECTION 3"}),
+                selection=both(OwnedBy(owners), Under(("part 1", "section 3"))),
             )
 
             def keep(unit):
@@ -79,8 +79,8 @@ def test_filters_give_the_best_of_what_they_leave(corpus):
                 )
 
             agree(hits, expected(feed, query, keep)[:9])
-        assert index.vector(["x"], "chunk", queries[0], limit=5, owners={}) == []
-        assert index.vector(["x"], "chunk", queries[0], limit=5, headings=frozenset()) == []
+        assert index.vector(["x"], "chunk", queries[0], limit=5, selection=OwnedBy({})) == []
+        assert index.vector(["x"], "chunk", queries[0], limit=5, selection=Under(())) == []
 
 
 def test_a_document_scores_by_the_best_of_all_its_chunks(corpus):
@@ -113,7 +113,7 @@ def test_equal_vectors_rank_by_name_and_index_at_the_cut_too():
         assert [(hit.name, hit.index) for hit in documents] == [("000", 0), ("001", 0), ("002", 0)]
 
 
-def test_vectors_that_cannot_be_meant_are_refused(corpus):
+def test_invalid_vectors_are_refused(corpus):
     feed, queries = corpus
     with LocalIndex(feed, analyzers=WordAnalyzer) as index:
         broken = queries[0].copy()
@@ -186,6 +186,6 @@ def test_filter_that_leaves_units_without_vectors_alone_finds_nothing() -> None:
     vector = np.eye(1, 8, dtype=np.float32)[0]
     feed.put("x", 1, "doc", ["", ""], vectors=[vector, None], headings=[(), ("Intro",)])
     with LocalIndex(feed, analyzers=WordAnalyzer) as index:
-        headings = frozenset(["intro"])
-        assert index.vector(["x"], "chunk", vector, limit=1, headings=headings) == []
+        under = Under(("intro",))
+        assert index.vector(["x"], "chunk", vector, limit=1, selection=under) == []
         assert len(index.vector(["x"], "chunk", vector, limit=1)) == 1

@@ -255,7 +255,7 @@ def test_the_definitions_of_each_language_are_found(
 def test_a_chunk_of_code_knows_its_definition_and_its_lines() -> None:
     pytest.importorskip("tree_sitter")
     parsed = read("a.py", PYTHON)
-    chunks = default_chunkers().for_document("a.py", parsed.metadata).chunk(PYTHON)
+    chunks = default_chunkers().for_document("a.py", parsed.metadata, parsed.outline).chunk(PYTHON)
     shown = {chunk.heading_path: chunk.locator for chunk in chunks}
     assert shown == {
         (): "line 22",

@@ -60,8 +60,12 @@ def test_the_pages_of_a_pdf_are_its_places_and_its_bookmarks_headings() -> None:
     assert places(parsed) == [("page 1", "# Intro"), ("page 2", "# Usage")]
     assert parsed.metadata["title"] == "The manual"
     assert parsed.metadata["kind"] == "markdown"
-    assert parsed.parser_sig == "pdf/2"
-    chunks = default_chunkers().for_document("a.pdf", parsed.metadata).chunk(parsed.content)
+    assert parsed.parser_sig == "pdf/3"
+    chunks = (
+        default_chunkers()
+        .for_document("a.pdf", parsed.metadata, parsed.outline)
+        .chunk(parsed.content)
+    )
     assert [(each.heading_path, each.locator) for each in chunks] == [
         (("Intro",), "page 1"),
         (("Usage",), "page 2"),
@@ -100,7 +104,7 @@ def test_an_encrypted_pdf_is_refused() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"hello", b"%PDF-1.7\n" + b"\x00" * 5000])
 def test_what_is_no_pdf_is_refused(data: bytes) -> None:
-    with pytest.raises(ParseError, match=r"'a\.pdf' is (no|a damaged) PDF"):
+    with pytest.raises(ParseError, match=r"'a\.pdf' is (not a|a damaged) PDF"):
         read("a.pdf", data)
 
 
@@ -332,6 +336,6 @@ def test_what_a_library_prints_is_no_answer() -> None:
     assert run("chatter").content == ""
 
 
-def test_a_library_that_is_missing_is_told_with_its_extra() -> None:
+def test_a_library_that_is_missing_is_reported_with_its_extra() -> None:
     with pytest.raises(NotAvailableError, match=r"a_library_that.*triptych\[pdf\]"):
         run("missing")

@@ -235,7 +235,7 @@ def test_an_answer_at_the_ceiling_says_so(make: Make, answer: dict[str, Any]) ->
         (ollama, {"error": "it fell over"}, "it fell over"),
     ],
 )
-def test_an_answer_that_is_none_is_named(make: Make, answer: dict[str, Any], match: str) -> None:
+def test_an_invalid_answer_is_named(make: Make, answer: dict[str, Any], match: str) -> None:
     with pytest.raises(ProviderError, match=match):
         run(make, as_json(answer))
 
@@ -362,11 +362,11 @@ def test_tokens_out_of_any_range_are_brought_back_into_it(
     ("body", "match"),
     [
         (b"<html>sign in</html>", "web page"),
-        (b'{"choices": [', "no JSON"),
-        (b"", "no JSON"),
+        (b'{"choices": [', "not JSON"),
+        (b"", "not JSON"),
         (b"[1]", "JSON list"),
-        (b"[" * 100_000, "no JSON"),
-        (b"\xff\xfe", "no JSON"),
+        (b"[" * 100_000, "not JSON"),
+        (b"\xff\xfe", "not JSON"),
     ],
 )
 def test_malformed_json_is_named(make: Make, body: bytes, match: str) -> None:
@@ -830,7 +830,7 @@ def test_what_cannot_be_asked_is_refused_before_it_is_sent(messages: Any, max_to
 
 
 @pytest.mark.parametrize("key", ["sk abc", "sk-abc\n", "sk-ключ", "sk-abc\x7f"])
-def test_a_key_that_is_none_is_refused_unseen(key: str) -> None:
+def test_an_invalid_key_is_refused_unseen(key: str) -> None:
     with pytest.raises(ValidationError) as caught:
         OpenAILLM("small", api_key=key)
     assert key.strip() not in chain(caught.value)
@@ -840,7 +840,7 @@ def test_a_key_that_is_none_is_refused_unseen(key: str) -> None:
     "url",
     ["", "localhost:8000", "ftp://a", "http://", "http://a?k=1", "http://a:99999", "http://a/#x"],
 )
-def test_an_address_that_is_none_is_refused(url: str) -> None:
+def test_an_invalid_address_is_refused(url: str) -> None:
     with pytest.raises(ValidationError, match="base_url"):
         OpenAILLM("small", api_key=KEY, base_url=url)
 

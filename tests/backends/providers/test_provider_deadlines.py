@@ -246,7 +246,7 @@ def test_so_does_one_whose_name_is_not_found(own: bool, monkeypatch: pytest.Monk
         answered.set()
 
 
-def test_a_name_that_is_none_is_named() -> None:
+def test_an_invalid_name_is_named() -> None:
     with pytest.raises(ProviderError, match="reached nothing at http://no-such"):
         chat("http://no-such-host.invalid/v1", Connection(retries=Retries(attempts=1)))
 

@@ -238,7 +238,7 @@ def test_prefixes_go_before_what_they_are_for() -> None:
 
 
 @MAKERS
-def test_a_text_over_the_limit_is_cut_counted_and_told(
+def test_a_text_over_the_limit_is_cut_counted_and_reported(
     make: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     texts = ["short", "x" * 999, "also short", "字" * 5000, "end"]
@@ -342,7 +342,7 @@ def test_indexes_that_do_not_fit_are_named(make: Make, indexes: list[Any]) -> No
         (as_json({"error": "model 'own' not found"}, 404), ProviderError, "has no model 'own'"),
         (as_json({}, 429, retry_after="0"), RateLimitedError, "limit of its rate"),
         (as_json({}, 502), ProviderError, "provider's side"),
-        (Reply(body=b"{"), ProviderError, "no JSON"),
+        (Reply(body=b"{"), ProviderError, "not JSON"),
         (as_json({}), ProviderError, "cannot be used"),
         (Reply(status=302, headers={"location": "/x"}), ProviderError, "redirected"),
         (Reply(body=b'{"data": []}' * 9, cut=30), ProviderError, "broke off"),
@@ -412,7 +412,7 @@ def test_what_cannot_be_embedded_is_refused(make: Make, texts: Any, kind: Any) -
 
 @MAKERS
 @pytest.mark.parametrize("how", [{"dimension": 0}, {"dimension": True}, {"model": " "}])
-def test_arguments_that_cannot_be_meant_are_refused(make: Make, how: dict[str, Any]) -> None:
+def test_invalid_arguments_are_refused(make: Make, how: dict[str, Any]) -> None:
     with serving(embeds()) as server, pytest.raises(ValidationError):
         make(server, **how)
 

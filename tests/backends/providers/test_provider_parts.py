@@ -93,7 +93,7 @@ def test_pauses_differ() -> None:
         lambda: BatchLimits(texts=0, tokens=1),
     ],
 )
-def test_settings_that_cannot_be_meant_are_refused(make: Any) -> None:
+def test_invalid_settings_are_refused(make: Any) -> None:
     with pytest.raises(ValidationError):
         make()
 

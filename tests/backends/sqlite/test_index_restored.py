@@ -145,7 +145,7 @@ def test_unchanged_documents_begin_no_epoch(path: Path) -> None:
     assert epochs(path) == before + 1
 
 
-def test_index_of_an_epoch_long_forgotten_is_made_anew(path: Path) -> None:
+def test_index_of_an_epoch_long_forgotten_is_made_again(path: Path) -> None:
     write(path, ["banana"], publish=True)
     driver = sqlite3.connect(path)
     with driver:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import triptych
+from support.old_stores import without_system_data
 from triptych.errors import CorruptStoreError, TriptychError
 from triptych.service import Service
 
@@ -172,9 +173,9 @@ def test_time_out_of_range_is_damage(filled: Path, tmp_path: Path) -> None:
     shutil.copy(filled, path)
     change(path, "UPDATE document SET updated_at = 2307638367505622367")
     with triptych.open(path, embedder="hash") as kb:
-        with pytest.raises(CorruptStoreError, match="is no time"):
+        with pytest.raises(CorruptStoreError, match="is not a time"):
             kb.search("apple", dataset_id="d", mode="bm25")
-        with pytest.raises(CorruptStoreError, match="is no time"):
+        with pytest.raises(CorruptStoreError, match="is not a time"):
             kb.get_document("d", "note 1.md")
 
 
@@ -197,7 +198,10 @@ def test_store_without_checksums_gets_them_when_it_is_opened(filled: Path, tmp_p
         kb.put_document("d", "twice.txt", ("The same line of a text. " * 40 + "\n\n") * 3)
         before = [chunk.chunk_id for chunk in kb.chunks.iter_chunks("d")]
     with closing(sqlite3.connect(path)) as driver, driver:
+        without_system_data(driver)
         driver.execute("ALTER TABLE chunk DROP COLUMN occurrence")
+        driver.execute("DROP INDEX derivation_space")
+        driver.execute("ALTER TABLE derivation DROP COLUMN dataset_id")
         driver.execute("ALTER TABLE chunk DROP COLUMN checksum")
         driver.execute("ALTER TABLE layer DROP COLUMN checksum")
         driver.execute("UPDATE alembic_version SET version_num = '0003'")

@@ -50,7 +50,7 @@ class OutOfBudgetError(Exception):
 
 @attrs.frozen(kw_only=True, slots=True)
 class Ceilings:
-    """What one `apply` may use; None is no ceiling.
+    """What one `apply` may use; None is no limit.
 
     A call is begun only while it fits: with its prompt's estimated tokens and all the tokens
     that its answer may have.

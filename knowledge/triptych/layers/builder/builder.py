@@ -171,13 +171,13 @@ class LayerBuilder:
         What is stale is looked up again: what was made since is not made twice, what changed
         since is. Documents come first, then folders, the innermost first, then the dataset; a
         folder is left alone when the abstracts in it come out as they were. Ceilings hold for
-        this call, and the next plan goes on where it stopped. What does not fit under what is
-        left of a ceiling of tokens or cost is passed over for what does; the folders around it
-        wait, unless it does not fit under all of the ceiling either.
+        this call, and the next plan goes on where it stopped. A layer that would exceed
+        the remaining tokens or cost is skipped in favour of smaller ones; the folders around it
+        wait, unless it would exceed the whole limit.
 
         Args:
             plan: one of this builder's.
-            max_calls: the most calls of the model, failed attempts included.
+            max_calls: the maximum number of calls of the model, failed attempts included.
             max_tokens: the most tokens, in and out.
             max_cost: the most that they cost, by ``prices``.
             concurrency: how many documents or folders are worked on at a time, 1 to 64; each
@@ -215,7 +215,7 @@ class LayerBuilder:
                 least=self._maker.least(),
             )
         run = Run(plan, scope, meter, workers=concurrency, patience=self._patience)
-        return run.carry_out(progress)
+        return run.execute(progress)
 
     def ledger(self, dataset_id: str) -> Sequence[ModelUsage]:
         """What making the dataset's layers cost so far, by model."""

@@ -88,7 +88,7 @@ class Run:
             for each in scope.journal.quarantined(scope.dataset_id)
         }
 
-    def carry_out(self, progress: ProgressCallback | None) -> LayerReport:
+    def execute(self, progress: ProgressCallback | None) -> LayerReport:
         """Make what is stale, until it is made, or a ceiling or the provider ends it.
 
         Raises:

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 import attrs
 
 from triptych._internal.digests import digest
+from triptych.chunking.outline import read_outline
 from triptych.contracts import LLM
 from triptych.errors import ValidationError
 from triptych.ingestion.folder_tree import line_size
@@ -28,6 +29,7 @@ from triptych.records import (
     check_text,
     check_whole,
 )
+from triptych.records.metadata import text_of
 from triptych.text.tokens import estimate_tokens
 
 __all__ = ["ExtractiveGenerator", "LLMGenerator", "LayerGenerator", "LayerModel", "Source"]
@@ -146,8 +148,11 @@ class ExtractiveGenerator:
             made = summarizer.summarize_dataset(source.children)
             texts = {Layer.ABSTRACT: made.abstract, Layer.OVERVIEW: made.overview}
         else:
-            context = summarizer.summarize_document(
-                document.content, title=document.metadata.get("title")
+            outline = read_outline(document.system.outline, document.content)
+            context = summarizer.summarize_code(
+                document.content, name=document.name, parts=outline.parts if outline else ()
+            ) or summarizer.summarize_document(
+                document.content, title=text_of(document.metadata, "title") or None
             )
             texts = {Layer.ABSTRACT: context.abstract, Layer.OVERVIEW: context.overview}
         return texts.__getitem__
@@ -170,7 +175,7 @@ class LLMGenerator:
     ) -> None:
         if isinstance(llm, type) or not callable(getattr(llm, "generate", None)):
             raise ValidationError(
-                f"{llm!r} is no language model: give an object with signature, generate and "
+                f"{llm!r} is not a language model: give an object with signature, generate and "
                 "stream, an ExtractiveSummarizer, or None"
             )
         check_text(getattr(llm, "signature", None), f"the signature of the {type(llm).__name__}")

@@ -122,10 +122,10 @@ def checked(answer: object, *, text: str, prompt: str, ceiling: int) -> str:
         answer: what ``generate`` returned.
         text: the data that was shown.
         prompt: the instruction that was given.
-        ceiling: the most tokens that were allowed.
+        ceiling: the maximum number of tokens that were allowed.
 
     Raises:
-        BadAnswerError: it is no `Generation`, cannot be stored, was cut at its ceiling or is far
+        BadAnswerError: it is not a `Generation`, cannot be stored, was cut at its ceiling or is far
             beyond it, says nothing, is a refusal, says no more than what the text itself orders
             to say, or gives the instruction away.
     """

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from support.old_stores import without_system_data
 from support.sqlite_stores import CONFIG, put
 from triptych.errors import (
     CorruptStoreError,
@@ -61,11 +62,14 @@ def test_store_of_the_first_schema_is_migrated_with_what_it_holds(path: Path) ->
     with SqliteStore.open(path) as store:
         assert put_with_config(store)
     driver = sqlite3.connect(path)
+    without_system_data(driver)
     for table in ("layer_parked", "layer_usage", "layer_note", "document_version"):
         driver.execute(f"DROP TABLE {table}")
     for table in ("chunk", "layer"):
         driver.execute(f"ALTER TABLE {table} DROP COLUMN checksum")
     driver.execute("ALTER TABLE chunk DROP COLUMN occurrence")
+    driver.execute("DROP INDEX derivation_space")
+    driver.execute("ALTER TABLE derivation DROP COLUMN dataset_id")
     driver.execute("UPDATE alembic_version SET version_num = '0001'")
     driver.execute("PRAGMA user_version=1")
     driver.commit()

@@ -82,7 +82,7 @@ def test_one_by_one_too_what_others_have_changed_meanwhile_stays(tmp_path: Path)
         assert list(kb.chunks.doc_names("d")) == ["b", "kept"]
 
 
-def test_documents_that_cannot_be_deleted_are_told_by_name(tmp_path: Path) -> None:
+def test_documents_that_cannot_be_deleted_are_reported_by_name(tmp_path: Path) -> None:
     with triptych.open(tmp_path / "kb.db", embedder=None) as store:
         store.put_documents("d", {"a": "text", "b": "text"})
         infos = store.documents.list("d")
@@ -95,7 +95,7 @@ def test_documents_that_cannot_be_deleted_are_told_by_name(tmp_path: Path) -> No
         assert delete_documents(kb, "d", infos) == (["a", "b"], [])
 
 
-def test_one_by_one_only_what_is_left_is_told_as_failed(tmp_path: Path) -> None:
+def test_one_by_one_only_what_is_left_is_reported_as_failed(tmp_path: Path) -> None:
     with triptych.open(tmp_path / "kb.db", embedder=None) as store:
         store.put_documents("d", {"a": "text", "b": "text", "c": "text"})
         infos = store.documents.list("d")

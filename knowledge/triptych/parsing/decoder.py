@@ -9,7 +9,7 @@ from itertools import islice
 import attrs
 
 from triptych.errors import ParseError
-from triptych.parsing.declared_encoding import declared_encoding
+from triptych.parsing.encoding_declaration import declared_encoding
 from triptych.parsing.encoding_guess import GUESSED, guess_encoding, has_controls, unmarked_utf16
 
 __all__ = ["DecodedText", "decode_text"]
@@ -119,8 +119,8 @@ def _as_marked(data: bytes, name: str, encoding: str) -> DecodedText | None:
         if encoding == "utf-8":
             return _as_mixed(data, name)
         raise ParseError(
-            f"{name!r} begins as {encoding.upper()} text and is none (byte {error.start}): save "
-            "it as UTF-8"
+            f"{name!r} begins as {encoding.upper()} text and is damaged at byte {error.start}: "
+            "save it as UTF-8"
         ) from error
 
 

@@ -132,7 +132,7 @@ def test_a_document_that_changes_meanwhile_is_tried_once_more(
     assert report.made == 6 - 2 * failures
 
 
-def test_progress_is_told_per_document(service: Service) -> None:
+def test_progress_is_reported_per_document(service: Service) -> None:
     seen: list[Progress] = []
     build_layers(service, "docs", progress=seen.append)
     assert len(seen) == 3  # two documents and the dataset

@@ -18,7 +18,6 @@ from triptych.records import (
     DerivedChunk,
     DerivedLayer,
     DerivedSig,
-    Filter,
     Layer,
     LayerQuery,
     Mode,
@@ -26,7 +25,7 @@ from triptych.records import (
     SourceDocument,
 )
 from triptych.signatures import document_info
-from triptych.testing.builders import fill, keyword_query, layer_of, put
+from triptych.testing.builders import fill, filter_of, keyword_query, layer_of, put
 from triptych.testing.reopen import everything
 from triptych_backends.memory import ChunkSetState, DatasetState, MemoryStore
 
@@ -82,7 +81,7 @@ def layer_query(query: ChunkQuery) -> LayerQuery:
 
 @pytest.mark.parametrize("query", [WORDS, NEAR])
 def test_a_heading_is_a_chunks_own_and_a_layers_documents(query: ChunkQuery) -> None:
-    query = attrs.evolve(query, filter=Filter(headings=frozenset({"part"})))
+    query = attrs.evolve(query, filter=filter_of(heading="part"))
     with MemoryStore(datasets={"d": dataset({"a": ["", "Part", "Other"], "b": [""]})}) as store:
         assert [(it.doc_name, it.index) for it in store.chunks.search(query)] == [("a", 1)]
         found = store.layers.search(layer_query(query))

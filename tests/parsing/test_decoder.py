@@ -72,7 +72,7 @@ def test_a_few_bytes_that_are_no_utf8_do_not_garble_the_rest(data: bytes, text: 
     assert read(data) == text
 
 
-def test_chinese_is_told_far_behind_the_beginning() -> None:
+def test_chinese_is_reported_far_behind_the_beginning() -> None:
     text = "plain English\n" * 6000 + CHINESE
     assert read(text.encode("gb18030")) == text
 
@@ -256,7 +256,7 @@ def test_utf8_wins_over_a_declaration() -> None:
     assert decoded(text.encode(), "a.html") == DecodedText(text=text)
 
 
-def test_bytes_that_do_not_fit_a_declaration_are_told() -> None:
+def test_bytes_that_do_not_fit_a_declaration_are_reported() -> None:
     head = "<html><meta charset=euc-jp>"
     found = decoded((head + "索引を作ります" * 20).encode("euc_jp") + b"\xff", "a.html")
     assert found.text.endswith("\ufffd")

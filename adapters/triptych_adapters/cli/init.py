@@ -1,0 +1,56 @@
+"""``triptych init``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from triptych_adapters.cli.session import Session, command, examples
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``init``."""
+    command(app, "init", epilog=examples("triptych init", "triptych init ~/notes && cd ~/notes"))(
+        init
+    )
+
+
+def init(
+    session: Session,
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="The folder.", show_default=False)
+    ] = Path(),
+) -> None:
+    """Make a store for a folder: every command in it, or below it, then uses that store.
+
+    The store lies in FOLDER/.triptych, which Git ignores. Without init, commands use your own
+    store, wherever you are. A store that is there already is left as it is.
+    """
+    from triptych.errors import NotFoundError
+    from triptych_adapters.cli.source_files import shown_path
+    from triptych_factory import Settings, wire
+    from triptych_factory.discovery import STORE_FILE, STORE_FOLDER, store_in
+    from triptych_factory.locations import parse_location
+
+    if not folder.is_dir():
+        raise NotFoundError(f"there is no folder {str(folder)!r}: make it first")
+    folder = folder.absolute()
+    found = store_in(folder)
+    url = found or str(folder / STORE_FOLDER / STORE_FILE)
+    if found is None:
+        settings = Settings.resolve({"url": url, "embedder": "none", "llm": "none"})
+        with wire(settings):
+            pass
+    output = session.output
+    path = parse_location(url).path
+    assert path is not None  # neither form lies in memory
+    if output.as_json:
+        output.emit({"store": str(path), "created": found is None})
+    elif found is None:
+        output.note(f"made the store {shown_path(path)}; next: triptych sync FOLDER")
+    else:
+        output.note(f"there is a store already: {shown_path(path)}")

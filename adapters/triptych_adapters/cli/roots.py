@@ -1,0 +1,224 @@
+"""``triptych add``, ``triptych roots`` and ``triptych remove``: the folders a store remembers."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import attrs
+import typer
+
+from triptych_adapters.cli import sync
+from triptych_adapters.cli.exits import Exit, exit_after
+from triptych_adapters.cli.folders import (
+    Adopt,
+    AllFolders,
+    DatasetOption,
+    Delete,
+    Exclude,
+    Folders,
+    Include,
+    MaxBytes,
+    Prefix,
+    Yes,
+)
+from triptych_adapters.cli.session import Session, command, examples
+
+if TYPE_CHECKING:
+    from triptych.records import Failure
+    from triptych.service import Service
+    from triptych.sync import RememberedRoot
+
+__all__ = ["register"]
+
+_Paths = Annotated[list[Path], typer.Argument(metavar="PATH", help="Folders.", show_default=False)]
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``add``, ``roots`` and ``remove``."""
+    command(
+        app,
+        "add",
+        epilog=examples(
+            "triptych add notes/                            remember it, and sync it now",
+            "triptych add notes/ docs/ --prefix notes/ --prefix docs/",
+            "triptych add handbook/ --dataset team --exclude 'drafts/'",
+        ),
+    )(add)
+    command(app, "roots", epilog=examples("triptych roots"))(roots)
+    command(
+        app,
+        "remove",
+        epilog=examples(
+            "triptych remove notes/ --keep      forget the folder, keep its documents",
+            "triptych remove notes/ --delete    and delete its documents",
+        ),
+    )(remove)
+
+
+def add(
+    session: Session,
+    paths: _Paths,
+    dataset: DatasetOption = None,
+    include: Include = None,
+    exclude: Exclude = None,
+    all_folders: AllFolders = None,
+    prefix: Prefix = None,
+    max_bytes: MaxBytes = None,
+    delete: Delete = None,
+    adopt: Adopt = None,
+    moved_from: Annotated[
+        Path | None,
+        typer.Option(
+            "--moved-from",
+            metavar="PATH",
+            help="Where the folder was when it was added; its documents stay its own.",
+            show_default=False,
+        ),
+    ] = None,
+    yes: Yes = False,
+) -> Exit:
+    """Remember folders with their options, and sync them: then `triptych sync` needs no folder.
+
+    The store keeps them, not this machine: a folder beside the store is remembered by its path
+    from there, and moves along with it; any other by its absolute path. Adding a folder again
+    changes the options that are named then.
+    """
+    from triptych.errors import ValidationError
+
+    if moved_from is not None and len(paths) != 1:
+        raise ValidationError("--moved-from is the old place of one folder: name one")
+    folders = Folders(
+        paths=paths,
+        dataset=dataset,
+        prefix=prefix or (),
+        include=include,
+        exclude=exclude,
+        all_folders=all_folders,
+        max_bytes=max_bytes,
+        delete=delete,
+        adopt=adopt,
+        yes=yes,
+    )
+    folders.check()
+    with folders.opened(session, add=True, moved_from=moved_from) as syncing:
+        assert syncing.remembered is not None
+        mine = {(root.path, root.dataset_id) for root in syncing.directory.roots}
+        for each in syncing.remembered.all():
+            if (each.root.path, each.root.dataset_id) in mine:
+                session.output.note(f"remembered {_told(each)}")
+        return sync.run(session, syncing)
+
+
+def _told(each: RememberedRoot) -> str:
+    how = "by its path from the store" if each.relative else "by its absolute path"
+    return f"{each.root.path} for the dataset {each.root.dataset_id!r}, {how}"
+
+
+def roots(session: Session) -> None:
+    """List the folders that the store remembers, and when each was last synced."""
+    from triptych_factory.syncing import remembered_roots
+
+    settings = attrs.evolve(session.settings(), llm="none", embedder="none")
+    with session.service(settings=settings) as service:
+        found = remembered_roots(service, settings).all()
+        rows = [_fields(service, each) for each in found]
+    output = session.output
+    if output.as_json:
+        output.emit({"roots": rows})
+        return
+    if not rows:
+        output.note("this store remembers no folders: `triptych add FOLDER` adds one")
+        return
+    output.table(
+        ("path", "dataset", "prefix", "documents", "last sync", ""),
+        [
+            (
+                row["path"],
+                row["dataset"],
+                row["prefix"],
+                row["documents"],
+                row["synced_at"] or "never",
+                "" if row["found"] else "not there",
+            )
+            for row in rows
+        ],
+    )
+
+
+def _fields(service: Service, each: RememberedRoot) -> dict[str, Any]:
+    from triptych.sync import documents_of
+
+    options = each.options
+    return {
+        "path": str(each.root.path),
+        "dataset": each.root.dataset_id,
+        "prefix": each.root.prefix,
+        "documents": len(documents_of(service, each.root)),
+        "synced_at": each.synced_at and each.synced_at.isoformat(timespec="seconds"),
+        "found": each.root.path.is_dir(),
+        "relative": each.relative,
+        "include": list(options.include),
+        "exclude": list(options.exclude),
+        "all_folders": options.all_folders,
+        "max_bytes": options.max_bytes,
+        "delete": options.delete,
+        "adopt": options.adopt,
+    }
+
+
+def remove(
+    session: Session,
+    paths: _Paths,
+    dataset: DatasetOption = None,
+    delete: Annotated[
+        bool | None,
+        typer.Option("--delete/--keep", help="What becomes of its documents.", show_default=False),
+    ] = None,
+) -> Exit:
+    """Forget folders, and keep or delete their documents; the files are left alone.
+
+    On a terminal it asks what becomes of the documents; a script says --keep or --delete.
+    """
+    from triptych.sync import delete_documents_of, documents_of
+    from triptych_factory.syncing import remembered_roots
+
+    settings = attrs.evolve(session.settings(), llm="none", embedder="none")
+    output = session.output
+    lines: list[str] = []
+    rows: list[dict[str, Any]] = []
+    failed: list[Failure] = []
+    with session.service(settings=settings) as service:
+        remembered = remembered_roots(service, settings)
+        found = [remembered.at(path, dataset) for path in paths]
+        for each in found:
+            count = len(documents_of(service, each.root))
+            unasked = delete if count else False
+            gone = _asked(each, count) if unasked is None else unasked
+            deleted, not_deleted = delete_documents_of(service, each.root) if gone else ([], [])
+            failed += not_deleted
+            if not not_deleted:
+                remembered.forget(each.root)
+            path, kept = str(each.root.path), count - len(deleted)
+            rows.append({"path": path, "deleted": len(deleted), "documents": count})
+            lines.append(f"{path}: {len(deleted)} documents deleted, {kept} kept")
+    for failure in failed:
+        output.warn(f"{failure.name}: {failure.error}")
+    if output.as_json:
+        output.emit({"removed": rows})
+    else:
+        for line in lines:
+            output.note(line)
+    return exit_after([failure.error for failure in failed], done=len(found))
+
+
+def _asked(each: RememberedRoot, count: int) -> bool:
+    from triptych.errors import ValidationError
+
+    if not sys.stdin.isatty():
+        raise ValidationError(
+            f"say what becomes of the documents of {str(each.root.path)!r}: --keep or --delete"
+        )
+    plural = "its document" if count == 1 else f"its {count} documents"
+    return typer.confirm(f"Delete {plural} too?", err=True)

@@ -1,0 +1,111 @@
+"""The file on disk that a document came from, and the editor that opens it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+
+if TYPE_CHECKING:
+    from triptych.service import Service
+    from triptych_factory import Settings
+
+__all__ = ["SourceFiles", "editor_command", "open_in_editor", "shown_path"]
+
+_PLUS_LINE = frozenset(
+    ("vi", "vim", "nvim", "gvim", "view", "nano", "pico", "micro", "emacs", "emacsclient", "kak")
+)
+_COLON_LINE = frozenset(["subl", "zed", "hx", "helix"])
+_GOTO = frozenset(["code", "code-insiders", "codium", "vscodium", "cursor", "windsurf"])
+
+
+@attrs.define
+class SourceFiles:
+    """Finds the files of documents that a sync brought in.
+
+    A document carries the key of its root; the folders of the roots are remembered beside the
+    store.
+    """
+
+    service: Service
+    settings: Settings
+    _found: dict[tuple[str, str], Path | None] = attrs.field(factory=dict, init=False)
+    _folders: Mapping[str, tuple[Path, str]] | None = attrs.field(default=None, init=False)
+
+    def path(self, dataset_id: str, name: str) -> Path | None:
+        """The file of a document, None where it came from none, or the file is gone."""
+        place = dataset_id, name
+        if place not in self._found:
+            self._found[place] = self._look_up(dataset_id, name)
+        return self._found[place]
+
+    def _look_up(self, dataset_id: str, name: str) -> Path | None:
+        from triptych_factory.synced_folders import synced_folders
+
+        info = self.service.documents.get_info(dataset_id, name)
+        key = "" if info is None else info.system.sync_root
+        if not key:
+            return None
+        if self._folders is None:
+            self._folders = synced_folders(self.service)
+        folder, prefix = self._folders.get(key, (None, ""))
+        if folder is None or not name.startswith(prefix):
+            return None
+        path = folder / name.removeprefix(prefix)
+        return path if path.is_file() else None
+
+
+def shown_path(path: Path) -> str:
+    """``path`` as short as it can be used from here: relative, or from the home folder."""
+    here = Path.cwd()
+    if path.is_relative_to(here):
+        return str(path.relative_to(here))
+    home = Path.home()
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+
+
+def editor_command(path: Path, line: int, environ: Mapping[str, str] | None = None) -> list[str]:
+    """The command that opens ``path`` at ``line``: by ``$VISUAL``, else ``$EDITOR``.
+
+    An editor that is not known gets the file alone.
+
+    Raises:
+        ValidationError: neither is set.
+    """
+    from triptych.errors import ValidationError
+
+    environ = os.environ if environ is None else environ
+    words = shlex.split(environ.get("VISUAL") or environ.get("EDITOR") or "")
+    if not words:
+        raise ValidationError("no editor is set: set EDITOR, for example EDITOR=nano")
+    name = Path(words[0]).name.removesuffix(".exe").lower()
+    if name in _PLUS_LINE:
+        return [*words, f"+{line}", str(path)]
+    if name in _COLON_LINE:
+        return [*words, f"{path}:{line}"]
+    if name in _GOTO:
+        return [*words, "--goto", f"{path}:{line}"]
+    return [*words, str(path)]
+
+
+def open_in_editor(path: Path, line: int) -> None:
+    """Open ``path`` at ``line``, and wait for the editor.
+
+    Raises:
+        ValidationError: no editor is set, or it cannot be started.
+    """
+    from triptych.errors import ValidationError
+
+    command = editor_command(path, line)
+    try:
+        subprocess.run(command, check=False)
+    except OSError as error:
+        raise ValidationError(
+            f"the editor {command[0]!r} cannot be started ({error.strerror}): set EDITOR to one "
+            "that is installed"
+        ) from error

@@ -1,0 +1,134 @@
+"""``triptych import`` and ``triptych export``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from triptych_adapters.cli.exits import Exit, exit_after
+from triptych_adapters.cli.session import Session, command, examples
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``import`` and ``export``."""
+    command(
+        app,
+        "import",
+        epilog=examples(
+            "triptych import documents.jsonl",
+            "triptych import pages.parquet --name-field url --content-field text -m lang -m date",
+            "triptych export | triptych --store copy.db import -",
+        ),
+    )(import_)
+    command(
+        app,
+        "export",
+        epilog=examples(
+            "triptych export > documents.jsonl",
+            "triptych export --dataset notes --versions --output notes.jsonl",
+        ),
+    )(export)
+
+
+def import_(
+    session: Session,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="A .parquet file, or JSON Lines; - for JSON Lines on standard input.",
+            show_default=False,
+            allow_dash=True,
+        ),
+    ],
+    dataset: Annotated[
+        str, typer.Option("--dataset", "-d", help="The dataset to put into.")
+    ] = "default",
+    name_field: Annotated[
+        str, typer.Option("--name-field", metavar="FIELD", help="Holds a document's name.")
+    ] = "name",
+    content_field: Annotated[
+        str, typer.Option("--content-field", metavar="FIELD", help="Holds its text.")
+    ] = "content",
+    metadata_field: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metadata-field",
+            "-m",
+            metavar="FIELD",
+            help="Becomes metadata; may be given several times, * takes all other fields. "
+            "Without it: the object under metadata.",
+        ),
+    ] = None,
+) -> Exit:
+    """Put a document for each line of a JSONL file, or each row of a Parquet file.
+
+    A line that is no document is named by its number; all others are put. Unchanged documents
+    cost nothing.
+    """
+    from triptych.errors import NotFoundError
+    from triptych.transfer import ImportFields, import_jsonl, import_parquet
+    from triptych_adapters.cli.progress import shown
+    from triptych_adapters.wire.schema import to_json
+
+    output = session.output
+    fields = ImportFields(name=name_field, content=content_field, metadata=metadata_field)
+    from_stdin = file == Path("-")
+    if not from_stdin and not file.is_file():
+        raise NotFoundError(f"there is no file {file}: check the path")
+    with (
+        session.service(create=True) as service,
+        shown(output, "documents") as progress,
+    ):
+        if file.suffix.lower() == ".parquet":
+            report = import_parquet(service, dataset, file, fields=fields, progress=progress)
+        elif from_stdin:
+            lines = sys.stdin.buffer
+            report = import_jsonl(service, dataset, lines, fields=fields, progress=progress)
+        else:
+            with file.open("rb") as lines:
+                report = import_jsonl(service, dataset, lines, fields=fields, progress=progress)
+    told = to_json(report)
+    for failure in report.failed:
+        output.warn(f"{failure.name}: {failure.error}")
+    if output.as_json:
+        output.emit({"dataset": dataset, **told})
+    elif not output.quiet:
+        output.table(("", dataset), list(told["counts"].items()))
+    done = report.added + report.updated + report.unchanged
+    return exit_after([failure.error for failure in report.failed], done=done)
+
+
+def export(
+    session: Session,
+    dataset: Annotated[str, typer.Option("--dataset", "-d", help="The dataset.")] = "default",
+    versions: Annotated[
+        bool, typer.Option("--versions", help="Old versions, too, oldest first.")
+    ] = False,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write there, and not to standard output."
+        ),
+    ] = None,
+) -> None:
+    """Write the documents of a dataset as JSON Lines, with metadata.
+
+    Each line is an object with name, content, metadata, version and updated_at. import reads it.
+    """
+    from triptych.transfer import export_jsonl
+
+    with session.service() as service:
+        if to is None:
+            sys.stdout.flush()
+            count = export_jsonl(service, dataset, sys.stdout.buffer, versions=versions)
+            sys.stdout.buffer.flush()
+        else:
+            # Found before the file is opened, which empties it.
+            service.list_documents(dataset, limit=1)
+            with to.open("wb") as stream:
+                count = export_jsonl(service, dataset, stream, versions=versions)
+    session.output.note(f"{count} {'line' if count == 1 else 'lines'}")

@@ -1,0 +1,3 @@
+from triptych_backends.embedders.hashing import HashEmbedder as HashEmbedder
+from triptych_backends.embedders.local import LocalEmbedder as LocalEmbedder
+from triptych_backends.embedders.multilingual import MultilingualEmbedder as MultilingualEmbedder

@@ -1,0 +1,113 @@
+"""Which units of a segment pass a filter: of chunks, their own headings decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import numpy as np
+from attrs import frozen
+from numpy.typing import NDArray
+
+from triptych.records import And, Condition, FilterTree, Not, Or
+from triptych.records.filters import HEADING, conditions_of
+from triptych_backends.index.segment import Segment, union
+
+__all__ = ["OwnedBy", "Owners", "Selection", "Under", "both", "has_headings", "select"]
+
+Units = NDArray[np.int32]
+Owners = Mapping[str, NDArray[np.int64]]
+
+
+class Selection(Protocol):
+    """What of a dataset's segments a query may find."""
+
+    def units(self, dataset: str, segment: Segment) -> Units:
+        """The ordinals of the units that pass, ascending."""
+        ...
+
+
+@frozen(eq=False)
+class OwnedBy:
+    """Units of these owners: a sorted int64 array for each dataset, none for one it lacks."""
+
+    owners: Owners
+
+    def units(self, dataset: str, segment: Segment) -> Units:
+        """See `Selection.units`."""
+        owners = self.owners.get(dataset)
+        return segment.units_of(np.empty(0, np.int64) if owners is None else owners)
+
+
+@frozen(eq=False)
+class Under:
+    """Units under any of these headings, case-folded."""
+
+    headings: tuple[str, ...]
+
+    def units(self, dataset: str, segment: Segment) -> Units:
+        """See `Selection.units`."""
+        return segment.units_under(self.headings)
+
+
+@frozen(eq=False)
+class _All:
+    parts: tuple[Selection, ...]
+
+    def units(self, dataset: str, segment: Segment) -> Units:
+        found = self.parts[0].units(dataset, segment)
+        for part in self.parts[1:]:
+            found = np.intersect1d(found, part.units(dataset, segment), assume_unique=True)
+        return found
+
+
+@frozen(eq=False)
+class _Any:
+    parts: tuple[Selection, ...]
+
+    def units(self, dataset: str, segment: Segment) -> Units:
+        return union(*(part.units(dataset, segment) for part in self.parts))
+
+
+@frozen(eq=False)
+class _Without:
+    part: Selection
+
+    def units(self, dataset: str, segment: Segment) -> Units:
+        every = np.arange(len(segment.keys), dtype=np.int32)
+        return np.setdiff1d(every, self.part.units(dataset, segment), assume_unique=True)
+
+
+def both(left: Selection, right: Selection) -> Selection:
+    """The units that pass ``left`` and ``right``."""
+    return _All((left, right))
+
+
+def has_headings(tree: FilterTree | None) -> bool:
+    """Whether a condition of ``tree`` is on headings."""
+    return any(condition.field == HEADING for condition in conditions_of(tree))
+
+
+def select(tree: FilterTree, owners: Callable[[FilterTree], Owners]) -> Selection:
+    """The units that pass ``tree``; ``owners`` finds those of a tree without headings."""
+    if isinstance(tree, Condition) and tree.field == HEADING:
+        return Under(tuple(sorted(text for _, text in tree.values)))
+    if not has_headings(tree):
+        return OwnedBy(owners(tree))
+    if isinstance(tree, Not):
+        return _Without(select(tree.part, owners))
+    assert isinstance(tree, And | Or)
+    # What the truth knows is asked at once.
+    headed = [part for part in tree.parts if has_headings(part)]
+    plain = tuple(part for part in tree.parts if not has_headings(part))
+    parts = [select(part, owners) for part in headed]
+    if plain:
+        parts.append(OwnedBy(owners(_over(tree, plain))))
+    return _All(tuple(parts)) if isinstance(tree, And) else _Any(tuple(parts))
+
+
+def _over(tree: And | Or, parts: tuple[FilterTree, ...]) -> FilterTree:
+    """``tree`` over other parts."""
+    if len(parts) == 1:
+        return parts[0]
+    return And(parts) if isinstance(tree, And) else Or(parts)

@@ -1,0 +1,23 @@
+"""What is closed at the end of a ``with`` block."""
+
+from __future__ import annotations
+
+from typing import Protocol, Self
+
+__all__ = ["Closing"]
+
+
+class _Closeable(Protocol):
+    def close(self) -> None: ...
+
+
+class Closing:
+    """A context manager over the ``close`` of the class that inherits it."""
+
+    def __enter__(self) -> Self:
+        """The object itself."""
+        return self
+
+    def __exit__(self: _Closeable, *_: object) -> None:
+        """Close."""
+        self.close()

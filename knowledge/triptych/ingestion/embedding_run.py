@@ -1,0 +1,269 @@
+"""Calls of the embedder that run while their caller goes on: texts in, vectors as they come."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
+from types import TracebackType
+from typing import Self
+
+from triptych import deadlines
+from triptych.contracts import Embedder
+from triptych.errors import CancelledError
+from triptych.ingestion.embedding import embed
+from triptych.records import Vector
+
+__all__ = ["EMBED_BATCH", "EmbeddingRun"]
+
+EMBED_BATCH = 64
+_SMALLEST_BATCH = 8
+_CALL_SECONDS = 2.0
+"""A call should answer within this time, so that a kill loses little; slow embedders get fewer
+texts at a time for it."""
+_ALONE_SECONDS = 0.25
+_FIRST_BATCH = 16
+"""The first call runs alone, to tell how fast the embedder is. One that has not answered in this
+time is slow: further calls begin, with so few texts."""
+_LOOK_EVERY = 0.1
+"""Seconds between two looks at whether the deadline has passed."""
+_FAILURES = 3
+"""After so many batches in a row that failed, the embedder is out: no more are tried."""
+
+Lookup = Callable[[Sequence[str]], Mapping[str, Vector]]
+
+
+class EmbeddingRun:
+    """Embeds texts by their digests, up to ``concurrency`` calls at a time; each text once.
+
+    Nothing is asked between two calls of its methods but what runs. Close it, or use it as a
+    context manager: what still runs then is cancelled, and waited for.
+
+    Attributes:
+        vectors: what was answered and not taken yet, by digest.
+        errors: why a text has no vector, by digest.
+        error: what the embedder failed with; from then on every text fails with it.
+    """
+
+    def __init__(
+        self, embedder: Embedder, concurrency: int = 1, known: Lookup | None = None
+    ) -> None:
+        """``known`` looks up, just before a call, what others have embedded meanwhile."""
+        self.vectors: dict[str, Vector] = {}
+        self.found: set[str] = set()
+        self.errors: dict[str, Exception] = {}
+        self.error: Exception | None = None
+        self._embedder = embedder
+        self._concurrency = concurrency
+        self._known = known
+        self._queue: dict[str, tuple[str, str]] = {}
+        self._running: dict[Future[list[Vector]], dict[str, tuple[str, str]]] = {}
+        self._size = EMBED_BATCH
+        self._answered = False
+        self._began: float | None = None
+        self._failures = 0
+        self._pool: ThreadPoolExecutor | None = None
+        with deadlines.deadline(None) as scope:
+            self._scope = scope
+            self._context = copy_context()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Cancel what runs, and wait for it."""
+        self._queue = {}
+        if self._pool is not None:
+            if self._running:
+                self._scope.cancel()
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
+
+    def add(self, group: str, texts: Mapping[str, str]) -> None:
+        """Ask for the vectors of ``texts``, by digest. A failure is looked into by ``group``."""
+        for digest, text in texts.items():
+            if not self.has(digest):
+                self._queue[digest] = group, text
+
+    def has(self, digest: str) -> bool:
+        """Whether this text was asked for, and its vector was not taken yet."""
+        return (
+            digest in self._queue
+            or digest in self.vectors
+            or digest in self.errors
+            or any(digest in batch for batch in self._running.values())
+        )
+
+    @property
+    def waiting(self) -> int:
+        """How many texts have no answer yet."""
+        return len(self._queue) + sum(map(len, self._running.values()))
+
+    @property
+    def running(self) -> int:
+        """How many calls run."""
+        return len(self._running)
+
+    @property
+    def room(self) -> int:
+        """How many more texts the next calls could take."""
+        return max(self._concurrency * self._size - len(self._queue), 0)
+
+    def take(self) -> dict[str, Vector]:
+        """The vectors that were answered since the last time."""
+        taken, self.vectors = self.vectors, {}
+        return taken
+
+    def submit(self) -> None:
+        """Begin as many calls as may run.
+
+        Raises:
+            CancelledError: the deadline has passed.
+        """
+        while self._queue and len(self._running) < self._most():
+            deadlines.check("embedding")
+            if self.error is not None:
+                self._fail(self._queue, self.error)
+                self._queue = {}
+                return
+            batch = self._next_batch()
+            if not batch:
+                continue
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(
+                    self._concurrency, thread_name_prefix="triptych-embed"
+                )
+            if self._began is None:
+                self._began = time.monotonic()
+            future = self._pool.submit(self._context.copy().run, self._timed, batch)
+            self._running[future] = batch
+
+    def _most(self) -> int:
+        """How many calls may run now."""
+        if not self._answered:
+            if self._began is None or time.monotonic() - self._began < _ALONE_SECONDS:
+                return 1
+            self._size = min(self._size, _FIRST_BATCH)
+        return self._concurrency
+
+    def _next_batch(self) -> dict[str, tuple[str, str]]:
+        batch: dict[str, tuple[str, str]] = {}
+        while self._queue and len(batch) < self._size:
+            digests = list(self._queue)[: self._size - len(batch)]
+            known = self._known(digests) if self._known is not None else {}
+            self.vectors.update(known)
+            self.found.update(known)
+            for digest in digests:
+                text = self._queue.pop(digest)
+                if digest not in known:
+                    batch[digest] = text
+        return batch
+
+    def _timed(self, batch: Mapping[str, tuple[str, str]]) -> list[Vector]:
+        began = time.monotonic()
+        deadlines.check("embedding")
+        rows = embed(self._embedder, [text for _, text in batch.values()], kind="document")
+        took = max(time.monotonic() - began, 1e-6)
+        fitting = int(len(batch) * _CALL_SECONDS / took)
+        self._size = min(max(fitting, _SMALLEST_BATCH), EMBED_BATCH)
+        return list(rows)
+
+    def work(self, seconds: float, answered: Callable[[int], None] | None = None) -> bool:
+        """Begin and collect calls until all texts have their answers, or the time is over; whether
+        all have. ``answered`` is called with how many more vectors have come.
+
+        Raises:
+            CancelledError: the deadline has passed.
+        """
+        end = time.monotonic() + seconds
+        while self.waiting:
+            self.submit()
+            left = end - time.monotonic()
+            if self.waiting and left <= 0:
+                return False
+            before = len(self.vectors)
+            self.collect(left)
+            if answered is not None:
+                answered(len(self.vectors) - before)
+        return True
+
+    def collect(self, seconds: float = 0.0) -> None:
+        """Take in the calls that have ended, after waiting so long for the first of them, or until
+        more calls may begin.
+
+        Raises:
+            CancelledError: the deadline has passed.
+        """
+        end = time.monotonic() + seconds
+        while self._running:
+            left = end - time.monotonic()
+            step = min(max(left, 0.0), _LOOK_EVERY)
+            done, _ = wait(self._running, timeout=step, return_when=FIRST_COMPLETED)
+            for future in done:
+                self._take_in(future, self._running.pop(future))
+            if done or left <= 0:
+                return
+            deadlines.check("embedding")
+            if self._queue and len(self._running) < self._most():
+                return
+
+    def drain(self) -> None:
+        """Ask for nothing more, cancel what runs where it can be, and take in what ends well."""
+        self._queue = {}
+        self._scope.cancel()
+        running, self._running = self._running, {}
+        wait(running)
+        for future, batch in running.items():
+            if future.exception() is None:
+                self.vectors.update(zip(batch, future.result(), strict=True))
+
+    def _take_in(self, future: Future[list[Vector]], batch: dict[str, tuple[str, str]]) -> None:
+        self._answered = True
+        try:
+            rows = future.result()
+        except CancelledError:
+            raise
+        except Exception as error:  # noqa: BLE001 - an embedder may fail in any way
+            self._salvage(batch, error)
+            return
+        self._failures = 0
+        self.vectors.update(zip(batch, rows, strict=True))
+
+    def _salvage(self, batch: Mapping[str, tuple[str, str]], error: Exception) -> None:
+        """A batch failed. One document may be to blame, so each gets a try of its own; after
+        two failures in a row it is the embedder that is out, and the rest is not tried."""
+        parts: dict[str, dict[str, tuple[str, str]]] = {}
+        for digest, (group, text) in batch.items():
+            parts.setdefault(group, {})[digest] = group, text
+        failures = 2 if len(parts) == 1 else 0
+        worked = False
+        for part in parts.values():
+            if failures < 2:
+                deadlines.check("embedding")
+                try:
+                    texts = [text for _, text in part.values()]
+                    rows = embed(self._embedder, texts, kind="document")
+                except CancelledError:
+                    raise
+                except Exception as own:  # noqa: BLE001 - an embedder may fail in any way
+                    failures, error = failures + 1, own
+                else:
+                    failures, worked = 0, True
+                    self.vectors.update(zip(part, rows, strict=True))
+                    continue
+            self._fail(part, error)
+        self._failures = 0 if worked else self._failures + 1
+        if self._failures == _FAILURES:
+            self.error = error
+
+    def _fail(self, digests: Mapping[str, object], error: Exception) -> None:
+        self.errors.update(dict.fromkeys(digests, error))

@@ -1,0 +1,110 @@
+"""Filling what lacks vectors, in one dataset or in all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import attrs
+
+from triptych import deadlines
+from triptych._internal.progress import ProgressCallback
+from triptych.contracts import ChunkRepo, DocumentRepo
+from triptych.errors import CancelledError, ConflictError, ModelMismatchError
+from triptych.ingestion.batches import EmbeddingProgress
+from triptych.ingestion.derivation import DerivationPipeline
+from triptych.ingestion.layers import LayerService
+from triptych.ingestion.writer import Writer
+from triptych.records import DatasetStats, EmbedReport, Failure
+
+__all__ = ["PendingEmbedder"]
+
+
+class PendingEmbedder:
+    """See `Service.embed_pending`."""
+
+    def __init__(
+        self,
+        documents: DocumentRepo,
+        chunks: ChunkRepo,
+        deriver: DerivationPipeline,
+        writer: Writer,
+        layers: LayerService,
+        stats: Callable[[str], DatasetStats | None],
+    ) -> None:
+        self._documents = documents
+        self._chunks = chunks
+        self._deriver = deriver
+        self._writer = writer
+        self._layers = layers
+        self._stats = stats
+
+    def datasets(
+        self, dataset_ids: Sequence[str], progress: ProgressCallback | None
+    ) -> EmbedReport:
+        """Fill all of them; what keeps one from being filled is in the report."""
+        report = EmbedReport()
+        for dataset_id in dataset_ids:
+            try:
+                more = self.dataset(dataset_id, None, progress)
+            except (ModelMismatchError, ConflictError) as error:
+                more = EmbedReport(failed=(Failure(dataset_id=dataset_id, name="", error=error),))
+            report = EmbedReport(
+                documents=report.documents + more.documents,
+                embedded=report.embedded + more.embedded,
+                reused=report.reused + more.reused,
+                pending=report.pending + more.pending,
+                failed=(*report.failed, *more.failed),
+            )
+        return report
+
+    def dataset(
+        self, dataset_id: str, names: Sequence[str] | None, progress: ProgressCallback | None
+    ) -> EmbedReport:
+        """Fill one dataset, or the documents of ``names`` in it."""
+        deadlines.check("embedding")
+        space = self._deriver.embed_sig
+        if self._chunks.config(dataset_id) is None:
+            return EmbedReport()
+        self._writer.take_on_embedder(dataset_id)
+        every = self._chunks.pending(dataset_id, space)
+        waiting = set(every)
+        if names is None:
+            ordered = self._newest_first(dataset_id, every)
+        else:
+            ordered = [name for name in dict.fromkeys(names) if name in waiting]
+        stats = self._stats(dataset_id) if progress and len(ordered) == len(every) else None
+        meter = EmbeddingProgress(progress, stats.pending_chunks if stats else None)
+        with self._writer.filler(dataset_id, meter) as filler:
+            filler.later(ordered)
+            try:
+                filler.finish()
+            except CancelledError:
+                raise
+            except Exception as error:
+                if error is meter.error or not isinstance(error, ModelMismatchError):
+                    raise
+                filler.fail(error)
+            done = filler.result()
+        report = EmbedReport(
+            documents=len(done.complete),
+            embedded=done.embedded,
+            reused=done.reused,
+            pending=len(done.pending),
+            failed=done.failed,
+        )
+        if names is not None:
+            return report
+        layers = self._layers.embed_anew(dataset_id)
+        return attrs.evolve(
+            report,
+            embedded=report.embedded + layers.embedded,
+            failed=(*report.failed, *layers.failed),
+        )
+
+    def _newest_first(self, dataset_id: str, names: Sequence[str]) -> list[str]:
+        if len(names) < 2:
+            return list(names)
+        infos = (self._documents.get_info(dataset_id, name) for name in names)
+        found = [info for info in infos if info is not None]
+        found.sort(key=lambda info: info.updated_at, reverse=True)
+        return [info.name for info in found]

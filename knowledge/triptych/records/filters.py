@@ -1,0 +1,379 @@
+"""Filters: from what a caller writes (``where``) to one tree that every store evaluates.
+
+The tree has few kinds of nodes: a `Condition` on one field, and `And`, `Or` and `Not` of others.
+``$ne``, ``$nin`` and ``{"$exists": False}`` become `Not` of their opposites, so that each of them
+holds where the field is missing. Nodes are frozen and hashable.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from datetime import date, datetime
+from typing import Any, Literal, TypeAlias
+
+import attrs
+
+from triptych.errors import ValidationError
+from triptych.records.checks import check_text
+from triptych.records.metadata import (
+    DATE,
+    ComparisonKey,
+    Metadata,
+    check_metadata,
+    comparison_key,
+    value_from_plain,
+)
+
+__all__ = [
+    "HEADING",
+    "NAME",
+    "UPDATED_AT",
+    "VERSION",
+    "And",
+    "Condition",
+    "FilterTree",
+    "Not",
+    "Or",
+    "Subject",
+    "all_of",
+    "conditions_of",
+    "parse_filter",
+]
+
+Operator: TypeAlias = Literal["in", "lt", "lte", "gt", "gte", "contains", "exists", "starts"]
+
+NAME, HEADING, VERSION, UPDATED_AT = "$name", "$heading", "$version", "$updated_at"
+_PREFIX = "$prefix"
+_OWN = (NAME, _PREFIX, HEADING, VERSION, UPDATED_AT)
+_SHORT = {"doc_name": NAME, "doc_prefix": _PREFIX, "heading": HEADING}
+_JOINS = ("$and", "$or", "$not")
+_ORDERED: dict[str, Literal["lt", "lte", "gt", "gte"]] = {
+    "$lt": "lt",
+    "$lte": "lte",
+    "$gt": "gt",
+    "$gte": "gte",
+}
+_OPERATORS = ("$eq", "$ne", "$in", "$nin", *_ORDERED, "$contains", "$exists")
+_MEMBER = ("$eq", "$ne", "$in", "$nin")
+_MOST_DEPTH = 20
+_MOST_CONDITIONS = 1_000
+_MOST_VALUES = 10_000
+_SYMBOLS = {">=": "$gte", "<=": "$lte", "!=": "$ne", "==": "$eq", ">": "$gt", "<": "$lt"}
+_LOOKS = re.compile(r"\s*(>=|<=|!=|==|>|<)\s*(?=\S)")
+_NAMES = re.compile(r"\$(?:and|or|not|eq|ne|in|nin|lte?|gte?|contains|exists)\b")
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Subject:
+    """What a filter judges: a document, or a layer or chunk of one.
+
+    ``version``, ``updated_at`` and ``metadata`` are the document's: None, and empty, for the layer
+    of a folder or dataset. ``headings`` are those of the chunk, or of any chunk of the document,
+    case-folded.
+    """
+
+    name: str
+    metadata: Metadata = attrs.field(factory=dict)
+    version: int | None = None
+    updated_at: datetime | None = None
+    headings: Collection[str] = ()
+
+
+@attrs.frozen(slots=True)
+class Condition:
+    """One field compared with ``values``.
+
+    ``field`` is a metadata key, or one of the document's own: `NAME`, `HEADING`, `VERSION`,
+    `UPDATED_AT`. ``operator`` "in" holds for any of the values, "starts" for a name that begins
+    with any of them, "exists" where there is a value; the others have one value.
+    """
+
+    field: str
+    operator: Operator
+    values: tuple[ComparisonKey, ...] = ()
+
+    def admits(self, subject: Subject) -> bool:
+        """Whether it holds for ``subject``."""
+        if self.field == HEADING:
+            return any(text in subject.headings for _, text in self.values)
+        key = self.key_of(subject)
+        return key is not None and self.holds(key)
+
+    def key_of(self, subject: Subject) -> ComparisonKey | None:
+        """The field's value, None where it is missing."""
+        if self.field == NAME:
+            return comparison_key(subject.name)
+        if self.field in (VERSION, UPDATED_AT):
+            own = subject.version if self.field == VERSION else subject.updated_at
+            return None if own is None else comparison_key(own)
+        if self.field not in subject.metadata:
+            return None
+        return comparison_key(subject.metadata[self.field])
+
+    def holds(self, key: ComparisonKey) -> bool:
+        """Whether it holds for a field of this value."""
+        kind, value = key
+        if self.operator == "exists":
+            return True
+        if self.operator == "in":
+            return key in self.values
+        if self.operator == "starts":
+            return str(value).startswith(tuple(text for _, text in self.values))
+        wanted = self.values[0]
+        if self.operator == "contains":
+            if kind == "list":
+                return wanted in value
+            return kind == wanted[0] == "text" and wanted[1] in value
+        if kind != wanted[0]:
+            return False
+        return _COMPARE[self.operator](value, wanted[1])
+
+
+@attrs.frozen(slots=True)
+class And:
+    """Holds where all ``parts`` do."""
+
+    parts: tuple[FilterTree, ...]
+
+    def admits(self, subject: Subject) -> bool:
+        """Whether it holds for ``subject``."""
+        return all(part.admits(subject) for part in self.parts)
+
+
+@attrs.frozen(slots=True)
+class Or:
+    """Holds where one of ``parts`` does."""
+
+    parts: tuple[FilterTree, ...]
+
+    def admits(self, subject: Subject) -> bool:
+        """Whether it holds for ``subject``."""
+        return any(part.admits(subject) for part in self.parts)
+
+
+@attrs.frozen(slots=True)
+class Not:
+    """Holds where ``part`` does not."""
+
+    part: FilterTree
+
+    def admits(self, subject: Subject) -> bool:
+        """Whether it holds for ``subject``."""
+        return not self.part.admits(subject)
+
+
+FilterTree: TypeAlias = Condition | And | Or | Not
+
+_COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
+    "lt": lambda value, bound: value < bound,
+    "lte": lambda value, bound: value <= bound,
+    "gt": lambda value, bound: value > bound,
+    "gte": lambda value, bound: value >= bound,
+}
+
+
+def all_of(*parts: FilterTree | None) -> FilterTree | None:
+    """The conjunction of those ``parts`` that are not None."""
+    given = [part for part in parts if part is not None]
+    if len(given) < 2:
+        return given[0] if given else None
+    return And(tuple(given))
+
+
+def conditions_of(tree: FilterTree | None) -> Iterator[Condition]:
+    """All conditions in ``tree``, in order."""
+    if isinstance(tree, Condition):
+        yield tree
+    elif isinstance(tree, Not):
+        yield from conditions_of(tree.part)
+    elif tree is not None:
+        for part in tree.parts:
+            yield from conditions_of(part)
+
+
+def parse_filter(where: Any) -> FilterTree | None:
+    """The tree of a ``where``; None for an empty one, which everything passes.
+
+    Raises:
+        ValidationError: it is malformed, too deep or too large; the message shows the right form.
+    """
+    tree = _object(where, 0)
+    count = 0
+    for condition in conditions_of(tree):
+        count += 1
+        if len(condition.values) > _MOST_VALUES:
+            raise ValidationError(
+                f"where names {len(condition.values):,} values of {condition.field!r}; "
+                f"{_MOST_VALUES:,} are the most"
+            )
+    if count > _MOST_CONDITIONS:
+        raise ValidationError(
+            f"where has {count:,} conditions; {_MOST_CONDITIONS:,} are the most: name many values "
+            "of one field with $in"
+        )
+    return tree
+
+
+def _object(where: Any, depth: int) -> FilterTree | None:
+    if depth > _MOST_DEPTH:
+        raise ValidationError(f"where is nested more than {_MOST_DEPTH} levels deep: flatten it")
+    if not isinstance(where, Mapping):
+        raise ValidationError(
+            "where must map fields to the values they may have, such as {'lang': 'en'} or "
+            f"{{'year': {{'$gte': 2024}}}}, not {where!r:.60}"
+        )
+    return all_of(*(_entry(key, value, depth) for key, value in where.items()))
+
+
+def _entry(key: Any, value: Any, depth: int) -> FilterTree | None:
+    check_text(key, "a key of where")
+    if key in ("$and", "$or"):
+        return _join(key, value, depth)
+    if key == "$not":
+        part = _object(value, depth + 1)
+        if part is None:
+            raise ValidationError("where['$not'] is empty: give it a condition to negate")
+        return Not(part)
+    if key in _OPERATORS:
+        raise ValidationError(
+            f"{key} belongs under the field that it compares: {{'year': {{{key!r}: …}}}}"
+        )
+    if key.startswith("$") and key not in _OWN:
+        raise ValidationError(
+            f"where has no operator or field {key!r}: operators are {', '.join(_OPERATORS)}, "
+            f"joined by {', '.join(_JOINS)}; a document's own fields are {', '.join(_OWN)}"
+        )
+    if key in _SHORT and isinstance(value, Mapping):
+        raise ValidationError(
+            f"where[{key!r}] takes a string or a list of strings; for operators write "
+            f"{_SHORT[key]!r}"
+        )
+    field = _SHORT.get(key, key)
+    if isinstance(value, Mapping) and DATE not in value:
+        return _compared(key, field, value)
+    if isinstance(value, list | tuple | set | frozenset):
+        return _any_of(key, field, [_plain(key, item) for item in value])
+    return _any_of(key, field, [_plain(key, value)])
+
+
+def _join(key: str, value: Any, depth: int) -> FilterTree:
+    if not isinstance(value, list | tuple) or not value:
+        raise ValidationError(
+            f"where[{key!r}] joins a list of conditions: {{{key!r}: [{{'lang': 'en'}}, …]}}"
+        )
+    parts = [_object(part, depth + 1) for part in value]
+    given = tuple(part for part in parts if part is not None)
+    if len(given) < len(parts):
+        raise ValidationError(f"where[{key!r}] joins an empty condition: leave it out")
+    return And(given) if key == "$and" else Or(given)
+
+
+def _compared(key: str, field: str, operators: Mapping[Any, Any]) -> FilterTree:
+    parts = [_operation(key, field, name, value) for name, value in operators.items()]
+    tree = all_of(*parts)
+    if tree is None:
+        raise ValidationError(
+            f"where[{key!r}] is empty: compare it, as in {{{key!r}: {{'$gte': 2024}}}}"
+        )
+    return tree
+
+
+def _operation(key: str, field: str, name: Any, value: Any) -> FilterTree:
+    if name in _JOINS:
+        raise ValidationError(
+            f"{name} stands outside of the field: {{'$not': {{{key!r}: …}}}}"
+            if name == "$not"
+            else f"{name} stands outside of the field: {{{name!r}: [{{{key!r}: …}}, …]}}"
+        )
+    if name not in _OPERATORS:
+        raise ValidationError(
+            f"where[{key!r}] has no operator {name!r}: choose among {', '.join(_OPERATORS)}"
+        )
+    if field in (HEADING, _PREFIX) and name not in _MEMBER:
+        raise ValidationError(f"{field} is compared by {', '.join(_MEMBER)}, not by {name}")
+    what = f"where[{key!r}][{name!r}]"
+    if name in ("$in", "$nin"):
+        if not isinstance(value, list | tuple | set | frozenset):
+            raise ValidationError(f"{what} takes a list of values, not {value!r:.60}")
+        found = _any_of(key, field, [_scalar(item, what) for item in value])
+        return found if name == "$in" else Not(found)
+    if name in ("$eq", "$ne"):
+        found = _any_of(key, field, [_value(value, what)])
+        return found if name == "$eq" else Not(found)
+    if name == "$exists":
+        if not isinstance(value, bool):
+            raise ValidationError(f"{what} is True or False, not {value!r:.60}")
+        there = Condition(field, "exists")
+        return there if value else Not(there)
+    wanted = comparison_key(_scalar(value, what))
+    if name == "$contains":
+        return Condition(field, "contains", (wanted,))
+    if wanted[0] == "bool":
+        raise ValidationError(f"{what}: true and false have no order; use $eq or $ne")
+    return Condition(field, _ORDERED[name], (wanted,))
+
+
+def _any_of(key: str, field: str, values: list[Any]) -> Condition:
+    keys = tuple(dict.fromkeys(comparison_key(value) for value in values))
+    if field in (NAME, _PREFIX, HEADING):
+        for value in values:
+            if not isinstance(value, str):
+                raise ValidationError(
+                    f"where[{key!r}] must be a string or a list of strings, not {value!r:.60}"
+                )
+    if field == _PREFIX:
+        return Condition(NAME, "starts", keys)
+    if field == HEADING:
+        keys = tuple(dict.fromkeys(("text", text.casefold()) for _, text in keys))
+    return Condition(field, "in", keys)
+
+
+def _plain(key: str, value: Any) -> Any:
+    """A value without an operator, which must not look like one."""
+    value = _scalar(value, f"where[{key!r}]")
+    if not isinstance(value, str):
+        return value
+    found = _LOOKS.match(value)
+    if found is not None:
+        operator, rest = _SYMBOLS[found[1]], value[found.end() :]
+        raise ValidationError(
+            f"where[{key!r}] is the text {value!r:.60}, which looks like a comparison: write "
+            f"{{{key!r}: {{{operator!r}: {_example(rest)}}}}}, or {{'$eq': {value!r:.60}}} for "
+            "this text itself"
+        )
+    if _NAMES.match(value):
+        raise ValidationError(
+            f"where[{key!r}] is the text {value!r:.60}, which looks like an operator: write "
+            f"{{{key!r}: {{{value.split()[0]!r:.20}: …}}}}, or {{'$eq': {value!r:.60}}} for this "
+            "text itself"
+        )
+    return value
+
+
+def _example(text: str) -> str:
+    """How the value in ``text`` would be written."""
+    try:
+        return f"{{{DATE!r}: {date.fromisoformat(text[:10]).isoformat()!r}}}"
+    except ValueError:
+        pass
+    try:
+        return repr(int(text) if text.strip().lstrip("+-").isdigit() else float(text))
+    except ValueError:
+        return repr(text[:40])
+
+
+def _scalar(value: Any, what: str) -> Any:
+    if isinstance(value, list | tuple | set | frozenset):
+        raise ValidationError(f"{what} compares with a list: use {{'$eq': [...]}} for a whole list")
+    return _value(value, what)
+
+
+def _value(value: Any, what: str) -> Any:
+    value = value_from_plain(value)
+    if value is None:
+        raise ValidationError(f"{what} is None: use {{'$exists': False}} for a missing field")
+    try:
+        return check_metadata({"value": value})["value"]
+    except ValidationError as error:
+        raise ValidationError(str(error).replace("metadata['value']", what)) from None

@@ -1,0 +1,226 @@
+"""The query language: phrases, exclusions, prefixes and fields in a query's text.
+
+``"exact words"`` must be in the text, ``-word`` and ``-"exact words"`` must not be, ``word*`` asks
+for a word that begins so, and ``field:value`` for a document with this metadata. Everything else
+is words, as without the language. It is off unless ``Query.syntax`` asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import attrs
+import regex
+
+from triptych.errors import ValidationError
+from triptych.records import Query, check_text
+from triptych.text.words import normalize
+
+__all__ = ["FIELDS", "ParsedQuery", "TextConditions", "fold", "merge_where", "parse_query"]
+
+FIELDS: Final[Mapping[str, str]] = {
+    "name": "doc_name",
+    "prefix": "doc_prefix",
+    "in": "doc_prefix",
+    "heading": "heading",
+    "section": "heading",
+}
+"""Short names of the reserved keys of ``where``; any other field is a key of the metadata."""
+
+_STEM: Final = regex.compile(r"\w{2,}+")
+_QUOTES: Final = str.maketrans("“”„«»", '"' * 5)
+
+# One item after another, each up to white space. Every part is possessive or ends where the next
+# cannot begin, so that no text makes it try again.
+_ITEM: Final = regex.compile(
+    r"""
+    (?P<minus>-)?+"(?P<phrase>[^"]++)"
+    | (?P<field>[^\W\d][\w.\-]*+):(?:"(?P<quoted>[^"]++)"|(?P<value>[^\s"/:\\][^\s"]*+))(?!\S)
+    | -(?P<excluded>[^\W\d]\S*+)
+    | (?P<prefix>\w{2,}+)\*(?!\S)
+    | (?P<word>\S++)
+    """,
+    regex.VERBOSE | regex.V1,
+)
+
+# As in `triptych.text`, dots and apostrophes bind what stands on both sides of them.
+_BEFORE: Final = r"(?<!\w)(?<!\w[.'’])"
+_AFTER: Final = r"(?!\w)(?![.'’]\w)"
+_UNSPACED: Final = regex.compile(
+    r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Bopomofo}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
+)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class TextConditions:
+    """What a text must hold, and what it must not.
+
+    Words are compared as they are spelt, without regard to case: no stemming. A phrase is a
+    sequence of words with anything that is not a word between them. Words end where a letter,
+    digit or underscore ends; in scripts without spaces a phrase may stand anywhere.
+
+    Attributes:
+        phrases: each must be in the text.
+        prefixes: for each the text must hold a word that begins so.
+        excluded: phrases that must not be in the text.
+        excluded_prefixes: no word of the text may begin so.
+    """
+
+    phrases: tuple[str, ...] = ()
+    prefixes: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    excluded_prefixes: tuple[str, ...] = ()
+    _required: tuple[Any, ...] = attrs.field(init=False, eq=False, repr=False)
+    _forbidden: tuple[Any, ...] = attrs.field(init=False, eq=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        required = (*map(_phrase, self.phrases), *map(_prefix, self.prefixes))
+        forbidden = (*map(_phrase, self.excluded), *map(_prefix, self.excluded_prefixes))
+        object.__setattr__(self, "_required", required)
+        object.__setattr__(self, "_forbidden", forbidden)
+
+    def __bool__(self) -> bool:
+        return bool(self._required or self._forbidden)
+
+    def admits(self, text: str) -> bool:
+        """Return whether every condition holds for ``text``."""
+        folded = fold(text)
+        return all(each.search(folded) for each in self._required) and not any(
+            each.search(folded) for each in self._forbidden
+        )
+
+    def words_of(self, text: str) -> Iterable[str]:
+        """Return the words of ``text`` that begin with one of ``prefixes``, folded."""
+        folded = fold(text)
+        for prefix in self.prefixes:
+            for found in _prefix(prefix).finditer(folded):
+                yield found[0]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class ParsedQuery:
+    """What the text of a query asks for.
+
+    Attributes:
+        text: the words to rank by: plain words, those of the phrases, and the prefixes.
+        conditions: what a found text must and must not hold.
+        where: the fields, as `Query.where` takes them.
+    """
+
+    text: str
+    conditions: TextConditions = attrs.field(factory=TextConditions)
+    where: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+
+
+def parse_query(query: Query) -> ParsedQuery:
+    """Read the text of ``query`` as a query of the language.
+
+    A field given twice allows either value. A quote without its partner, a minus before a digit
+    or alone, and an address such as ``http://…`` are plain words.
+
+    Raises:
+        ValidationError: the text is invalid, or has no words to look for.
+    """
+    text = check_text(query.text, "the query").translate(_QUOTES)
+    words: list[str] = []
+    phrases: list[str] = []
+    prefixes: list[str] = []
+    excluded: list[str] = []
+    excluded_prefixes: list[str] = []
+    where: dict[str, list[str]] = {}
+    for item in _ITEM.finditer(text):
+        if phrase := item["phrase"]:
+            if not _is_words(phrase):
+                words.append(item[0])  # signs alone ask for nothing
+            elif item["minus"]:
+                excluded.append(phrase)
+            else:
+                phrases.append(phrase)
+                words.append(phrase)
+        elif field := item["field"]:
+            where.setdefault(FIELDS.get(field, field), []).append(item["quoted"] or item["value"])
+        elif (word := item["excluded"]) and _is_words(word):
+            stem = word.removesuffix("*")
+            if stem != word and _STEM.fullmatch(stem):
+                excluded_prefixes.append(stem)
+            else:
+                excluded.append(word)
+        elif prefix := item["prefix"]:
+            prefixes.append(prefix)
+            words.append(prefix)
+        else:
+            words.append(item[0])
+    if text.strip() and not words:
+        raise ValidationError(
+            f"the query {query.text!r:.80} only narrows: add a word or a phrase to look for"
+        )
+    return ParsedQuery(
+        text=" ".join(words),
+        conditions=TextConditions(
+            phrases=tuple(phrases),
+            prefixes=tuple(prefixes),
+            excluded=tuple(excluded),
+            excluded_prefixes=tuple(excluded_prefixes),
+        ),
+        where={key: tuple(values) for key, values in where.items()},
+    )
+
+
+def merge_where(
+    where: Mapping[str, Any], fields: Mapping[str, tuple[str, ...]]
+) -> Mapping[str, Any]:
+    """Return ``where`` with the fields of a query: both must hold.
+
+    Raises:
+        ValidationError: both name a key, and the one in ``where`` is not plain values.
+    """
+    merged = dict(where)
+    for key, values in fields.items():
+        if key not in where:
+            merged[key] = list(values)
+            continue
+        given = (where[key],) if isinstance(where[key], str) else where[key]
+        if not isinstance(given, list | tuple | set | frozenset):
+            raise ValidationError(
+                f"the query and where both give {key!r}: write the condition in one of the two"
+            )
+        if key == "doc_prefix":
+            merged[key] = [
+                max(one, other, key=len)
+                for one in given
+                for other in values
+                if one.startswith(other) or other.startswith(one)
+            ]
+        else:
+            merged[key] = [value for value in given if value in values]
+    return merged
+
+
+def fold(text: str) -> str:
+    """Return ``text`` as conditions compare it: NFKC, without case."""
+    folded = normalize(text).casefold()
+    return folded if folded.isascii() else normalize(folded.replace("i\u0307", "i"))
+
+
+def _is_words(text: str) -> bool:
+    return any(character.isalnum() for character in text)
+
+
+def _phrase(text: str) -> Any:
+    first_piece, *others = pieces = fold(text).split()
+    middle = regex.escape(first_piece)
+    for piece in others:
+        # What begins with a sign of its own must not lose it to what stands between words.
+        between = r"\W++" if regex.match(r"\w", piece) else r"\s++"
+        middle += between + regex.escape(piece)
+    first, last = pieces[0][0], pieces[-1][-1]
+    before = "" if _UNSPACED.match(first) else _BEFORE
+    after = "" if _UNSPACED.match(last) else _AFTER
+    return regex.compile(before + middle + after, regex.V1)
+
+
+def _prefix(text: str) -> Any:
+    folded = fold(text)
+    before = "" if _UNSPACED.match(folded[0]) else _BEFORE
+    return regex.compile(before + regex.escape(folded) + r"\w*+", regex.V1)

@@ -1,0 +1,327 @@
+"""The folders that a store remembers, with the options they are synced with.
+
+They are one setting of the store (`SettingsStore`), changed by compare-and-set: so two processes
+that add folders at once never end with two that overlap. A folder that lies beside the store, or
+below that place, is remembered by its path from there, so that a store and its folders can be
+moved together; any other by its absolute path. The key that marks a folder's documents is
+remembered too, and stays when the folder moves along.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import attrs
+
+from triptych.contracts import SettingsStore
+from triptych.errors import (
+    ConflictError,
+    CorruptStoreError,
+    NotAvailableError,
+    NotFoundError,
+    ValidationError,
+)
+from triptych.sync.roots import SyncOptions, SyncRoot
+
+__all__ = ["RememberedRoot", "RememberedRoots"]
+
+_KEY = "sync.roots"
+_TRIES = 100
+_KEPT = ("include", "exclude", "max_bytes", "all_folders", "delete", "adopt")
+"""The options that are remembered; the others are the program's."""
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class RememberedRoot:
+    """A folder that a store remembers.
+
+    Attributes:
+        root: the folder where it is now, with the options it is synced with.
+        relative: whether it is remembered by its path from the store, and moves along with it.
+        synced_at: when a sync of it last ended, None before the first.
+    """
+
+    root: SyncRoot
+    relative: bool
+    synced_at: datetime | None = None
+
+    @property
+    def options(self) -> SyncOptions:
+        """The options it is synced with."""
+        return self.root.options or SyncOptions()
+
+
+class RememberedRoots:
+    """The folders that a store remembers. Thread-safe; each change is atomic over processes."""
+
+    def __init__(self, settings: SettingsStore | None, base: Path | None = None) -> None:
+        """Nothing is read yet.
+
+        Args:
+            settings: where they are kept: `Capabilities.settings` of the store.
+            base: the folder the store lies in; None for a store that has no place, whose
+                folders are then remembered by their absolute paths.
+
+        Raises:
+            NotAvailableError: the store keeps no settings.
+        """
+        if settings is None:
+            raise NotAvailableError(
+                "this store keeps no settings, so it cannot remember folders: name the folders in "
+                "each sync"
+            )
+        self._settings = settings
+        self._base = None if base is None else _plain(base)
+
+    def all(self) -> Sequence[RememberedRoot]:
+        """All of them, ordered by path and dataset.
+
+        Raises:
+            CorruptStoreError: what is stored cannot be read.
+        """
+        return self._read(self._settings.get_setting(_KEY))
+
+    def at(self, path: str | os.PathLike[str], dataset_id: str | None = None) -> RememberedRoot:
+        """The one for this folder; ``dataset_id`` None where it goes into one dataset only.
+
+        Raises:
+            NotFoundError: the folder is not remembered; the message names those that are.
+            ValidationError: it goes into several datasets, and none is named.
+        """
+        place, all_of_them = SyncRoot(path=Path(path)).path, self.all()
+        found = [
+            each
+            for each in all_of_them
+            if _is_same(each.root.path, place) and dataset_id in (None, each.root.dataset_id)
+        ]
+        if not found:
+            known = ", ".join(repr(str(each.root.path)) for each in all_of_them) or "none"
+            raise NotFoundError(f"{str(place)!r} is not remembered; the folders are: {known}")
+        if len(found) > 1:
+            datasets = ", ".join(repr(each.root.dataset_id) for each in found)
+            raise ValidationError(
+                f"{str(place)!r} goes into several datasets, {datasets}: name one of them"
+            )
+        return found[0]
+
+    def resolve(self, roots: Sequence[SyncRoot]) -> tuple[SyncRoot, ...]:
+        """``roots`` as they are to be synced: those that are remembered under their own key.
+
+        Raises:
+            ValidationError: one is remembered with other options, or overlaps a remembered one.
+        """
+        remembered = self.all()
+        return tuple(_resolved(root, remembered) for root in roots)
+
+    def add(self, roots: Sequence[SyncRoot]) -> tuple[RememberedRoot, ...]:
+        """Remember ``roots``, all of them or none; as they are remembered.
+
+        One that is remembered gets the options given now, where dataset and prefix are the same.
+
+        Raises:
+            ValidationError: a folder lies in another one of the same dataset, or holds it; or it is
+                remembered with another prefix.
+        """
+
+        def change(remembered: list[RememberedRoot]) -> list[RememberedRoot]:
+            for root in roots:
+                old = next((each for each in remembered if _is_again(each.root, root)), None)
+                if old is not None:
+                    _check_prefix(root, old.root)
+                    again = attrs.evolve(old.root, options=root.options)
+                    remembered[remembered.index(old)] = attrs.evolve(old, root=again)
+                    continue
+                new = _with_free_key(_resolved(root, remembered), remembered)
+                remembered.append(RememberedRoot(root=new, relative=self._is_near(new.path)))
+            return remembered
+
+        changed = self._change(change)
+        return tuple(next(e for e in changed if _is_again(e.root, root)) for root in roots)
+
+    def move(self, old: SyncRoot, path: str | os.PathLike[str]) -> RememberedRoot:
+        """Remember that a folder is now at ``path``; its documents stay its own.
+
+        Raises:
+            NotFoundError: ``old`` is not remembered.
+            ValidationError: ``path`` overlaps another folder of the dataset.
+        """
+        new = attrs.evolve(old, path=Path(path), key=old.key)
+
+        def change(remembered: list[RememberedRoot]) -> list[RememberedRoot]:
+            found = [each for each in remembered if _is_again(each.root, old)]
+            if not found:
+                raise NotFoundError(f"{str(old.path)!r} is not remembered")
+            others = [each for each in remembered if each is not found[0]]
+            _resolved(new, others)
+            moved = attrs.evolve(found[0], root=new, relative=self._is_near(new.path))
+            return [*others, moved]
+
+        return next(each for each in self._change(change) if _is_again(each.root, new))
+
+    def forget(self, root: SyncRoot) -> bool:
+        """Forget a folder, and nothing of its documents; whether it was remembered."""
+        forgotten = False
+
+        def change(remembered: list[RememberedRoot]) -> list[RememberedRoot]:
+            nonlocal forgotten
+            left = [each for each in remembered if not _is_again(each.root, root)]
+            forgotten = len(left) < len(remembered)
+            return left
+
+        self._change(change)
+        return forgotten
+
+    def note_synced(self, roots: Sequence[SyncRoot], when: datetime) -> None:
+        """Remember when these folders were synced; those that are not remembered are skipped."""
+
+        def change(remembered: list[RememberedRoot]) -> list[RememberedRoot]:
+            return [
+                attrs.evolve(each, synced_at=when)
+                if any(_is_again(each.root, root) for root in roots)
+                else each
+                for each in remembered
+            ]
+
+        self._change(change)
+
+    def _change(
+        self, change: Callable[[list[RememberedRoot]], list[RememberedRoot]]
+    ) -> Sequence[RememberedRoot]:
+        for _ in range(_TRIES):
+            stored = self._settings.get_setting(_KEY)
+            after = self._ordered(change(self._read(stored)))
+            text = self._text(after) if after else None
+            if text == stored or self._settings.set_setting(_KEY, text, expected=stored):
+                return after
+        raise ConflictError(
+            f"others changed the remembered folders {_TRIES} times in a row: try again"
+        )
+
+    def _is_near(self, path: Path) -> bool:
+        return self._base is not None and path.is_relative_to(self._base)
+
+    def _read(self, text: str | None) -> list[RememberedRoot]:
+        if text is None:
+            return []
+        try:
+            found = json.loads(text)["roots"]
+            return self._ordered([self._root(each) for each in found])
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise CorruptStoreError(
+                f"the folders that this store remembers cannot be read ({error}): they were "
+                "written by a newer version of Triptych, or are damaged"
+            ) from error
+
+    def _root(self, fields: dict[str, Any]) -> RememberedRoot:
+        path, relative = fields["path"], bool(fields["relative"])
+        if relative:
+            if self._base is None:
+                raise ValueError(f"{path!r} is relative to a store that has no place")
+            path = self._base.joinpath(*PurePosixPath(path).parts)
+        root = SyncRoot(
+            path=path,
+            dataset_id=fields["dataset"],
+            prefix=fields["prefix"],
+            key=fields["key"],
+            options=SyncOptions(**{name: fields["options"][name] for name in _KEPT}),
+        )
+        at = fields.get("synced_at")
+        synced_at = None if at is None else datetime.fromisoformat(at)
+        return RememberedRoot(root=root, relative=relative, synced_at=synced_at)
+
+    def _text(self, roots: Sequence[RememberedRoot]) -> str:
+        rows = []
+        for each in roots:
+            path = str(each.root.path)
+            if each.relative:
+                assert self._base is not None
+                path = each.root.path.relative_to(self._base).as_posix()
+            rows.append(
+                {
+                    "path": path,
+                    "relative": each.relative,
+                    "dataset": each.root.dataset_id,
+                    "prefix": each.root.prefix,
+                    "key": each.root.key,
+                    "options": {name: getattr(each.options, name) for name in _KEPT},
+                    "synced_at": each.synced_at and each.synced_at.astimezone(UTC).isoformat(),
+                }
+            )
+        return json.dumps({"roots": rows})
+
+    @staticmethod
+    def _ordered(roots: list[RememberedRoot]) -> list[RememberedRoot]:
+        return sorted(roots, key=lambda each: (str(each.root.path), each.root.dataset_id))
+
+
+def _resolved(root: SyncRoot, remembered: Sequence[RememberedRoot]) -> SyncRoot:
+    """``root`` beside what is remembered: as that has it, or by itself.
+
+    Raises:
+        ConflictError: it would give the documents of another root a second name, or rename them.
+    """
+    for each in remembered:
+        if _is_again(each.root, root):
+            _check_prefix(root, each.root)
+            other = _differing(root.options or SyncOptions(), each.options)
+            if other:
+                raise ValidationError(
+                    f"{str(root.path)!r} is remembered with {other}: sync it without options, "
+                    "or add it again with the options it is to have from now on"
+                )
+            return attrs.evolve(root, key=each.root.key)
+        if each.root.dataset_id == root.dataset_id and _overlap(each.root.path, root.path):
+            raise ValidationError(
+                f"{str(root.path)!r} overlaps {str(each.root.path)!r}, which is remembered for "
+                f"the dataset {root.dataset_id!r}: its files would become documents a second "
+                "time. Sync that folder, remove it first, or name another dataset"
+            )
+    return root
+
+
+def _with_free_key(root: SyncRoot, remembered: Sequence[RememberedRoot]) -> SyncRoot:
+    """``root`` under a key that no other has: one that has moved may hold that of its old place."""
+    taken = {each.root.key for each in remembered if each.root.dataset_id == root.dataset_id}
+    keys = (root.key, *(f"{root.key}-{number}" for number in range(2, len(taken) + 3)))
+    return attrs.evolve(root, key=next(key for key in keys if key not in taken))
+
+
+def _check_prefix(root: SyncRoot, old: SyncRoot) -> None:
+    if root.prefix != old.prefix:
+        raise ValidationError(
+            f"{str(root.path)!r} is remembered with the prefix {old.prefix!r}, and the prefix "
+            f"{root.prefix!r} would rename all its documents: leave the prefix out, or remove the "
+            "folder first and keep its documents"
+        )
+
+
+def _differing(given: SyncOptions, kept: SyncOptions) -> str:
+    return ", ".join(
+        f"{name}={getattr(kept, name)!r}"
+        for name in _KEPT
+        if getattr(given, name) != getattr(kept, name)
+    )
+
+
+def _plain(path: Path) -> Path:
+    """``path``, absolute, and not beginning with the two slashes that POSIX lets stand."""
+    text = os.path.abspath(path)
+    return Path(text[1:] if text.startswith("//") and os.sep == "/" else text)
+
+
+def _is_again(one: SyncRoot, other: SyncRoot) -> bool:
+    return one.dataset_id == other.dataset_id and _is_same(one.path, other.path)
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return one == other or os.path.realpath(one) == os.path.realpath(other)
+
+
+def _overlap(one: Path, other: Path) -> bool:
+    first, second = Path(os.path.realpath(one)), Path(os.path.realpath(other))
+    return first.is_relative_to(second) or second.is_relative_to(first)

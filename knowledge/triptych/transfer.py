@@ -1,0 +1,291 @@
+"""Documents in from JSON Lines and Parquet, and out to JSON Lines, as streams.
+
+A line of an export is a JSON object with ``name``, ``content``, ``metadata``, ``version``,
+``updated_at`` (ISO 8601), and ``original_sha256`` and ``parser_sig`` where a parser made the text.
+`import_jsonl` reads such lines, and any others whose fields you name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Any, Final
+
+import attrs
+
+from triptych._internal.progress import ProgressCallback
+from triptych.errors import NotAvailableError, NotFoundError, ValidationError
+from triptych.records import Failure, NewDocument, PutReport, SourceDocument
+from triptych.service import Service
+
+__all__ = [
+    "ImportFields",
+    "export_jsonl",
+    "import_jsonl",
+    "import_parquet",
+    "iter_exported",
+]
+
+_PAGE: Final = 256
+_ROWS_AT_ONCE: Final = 1_024
+
+
+def _names(value: object) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise ValidationError(f"metadata is the names of fields, or None, not {value!r:.60}")
+    return tuple(map(str, value))
+
+
+@attrs.frozen(kw_only=True)
+class ImportFields:
+    """Which fields of an imported row make a document.
+
+    Attributes:
+        name: holds the document's name; a number is taken as its text.
+        content: holds the text.
+        metadata: the fields that become metadata, each under its own name; ("*",) takes all
+            others. None takes the object under "metadata", if there is one.
+    """
+
+    name: str = "name"
+    content: str = "content"
+    metadata: tuple[str, ...] | None = attrs.field(default=None, converter=_names)
+
+    def document(self, row: object) -> NewDocument:
+        """The document that ``row`` is.
+
+        Raises:
+            ValidationError: it is no object, lacks a field, or cannot be stored.
+        """
+        if not isinstance(row, Mapping):
+            raise ValidationError(f"a row is a JSON object, not {type(row).__name__}")
+        name, content = self._field(row, self.name), self._field(row, self.content)
+        if isinstance(name, int) and not isinstance(name, bool):
+            name = str(name)
+        if not isinstance(content, str):
+            raise ValidationError(
+                f"the field {self.content!r} is text, not {type(content).__name__}"
+            )
+        return NewDocument(
+            name=name,
+            content=content,
+            metadata=self._metadata(row),
+            original_sha256=_text(row.get("original_sha256")),
+            parser_sig=_text(row.get("parser_sig")),
+        )
+
+    def _field(self, row: Mapping[Any, Any], field: str) -> Any:
+        if row.get(field) is None:
+            fields = ", ".join(map(repr, list(row)[:8])) or "none"
+            raise ValidationError(
+                f"there is no field {field!r}; the row has {fields}: name the field to take"
+            )
+        return row[field]
+
+    def _metadata(self, row: Mapping[Any, Any]) -> dict[str, Any] | None:
+        if self.metadata is None:
+            given = row.get("metadata")
+            if given is None:
+                return None
+            if not isinstance(given, Mapping):
+                raise ValidationError(
+                    f"the field 'metadata' is an object, not {type(given).__name__}"
+                )
+        elif self.metadata == ("*",):
+            given = {key: row[key] for key in row if key not in (self.name, self.content)}
+        else:
+            given = {key: row.get(key) for key in self.metadata}
+        return {
+            str(key): metadata_value(value) for key, value in given.items() if value is not None
+        }
+
+
+def metadata_value(value: Any) -> Any:
+    """What is stored for a value of a row: text as it is, everything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+# In
+
+
+def import_jsonl(
+    service: Service,
+    dataset_id: str,
+    lines: Iterable[bytes | str],
+    *,
+    fields: ImportFields | None = None,
+    progress: ProgressCallback | None = None,
+) -> PutReport:
+    """Put a document for each of ``lines``, such as a file opened in binary; streamed.
+
+    A line that is no document is in the report's ``failed``, named by its number from 1 ("line
+    12"), and holds up no other. Empty lines are skipped. Of several lines with one name each is a
+    version, in their order.
+
+    Raises:
+        TriptychError: as `Service.put_documents`.
+    """
+    return _put(service, dataset_id, _json_rows(lines), "line", fields, progress)
+
+
+def import_parquet(
+    service: Service,
+    dataset_id: str,
+    file: str | os.PathLike[str],
+    *,
+    fields: ImportFields | None = None,
+    progress: ProgressCallback | None = None,
+) -> PutReport:
+    """Put a document for each row of a Parquet file, read some thousand rows at a time.
+
+    A row that is no document is in the report's ``failed``, named by its number from 1 ("row 12").
+
+    Raises:
+        NotAvailableError: the extra ``parquet`` is not installed.
+        NotFoundError: there is no such file.
+        ValidationError: it is no Parquet file.
+        TriptychError: as `Service.put_documents`.
+    """
+    return _put(service, dataset_id, _parquet_rows(Path(file)), "row", fields, progress)
+
+
+def _put(
+    service: Service,
+    dataset_id: str,
+    rows: Iterable[tuple[int, Callable[[], object]]],
+    unit: str,
+    fields: ImportFields | None,
+    progress: ProgressCallback | None,
+) -> PutReport:
+    taken = fields or ImportFields()
+    bad: list[Failure] = []
+
+    def documents() -> Iterator[NewDocument]:
+        for number, read in rows:
+            try:
+                document = taken.document(read())
+            except ValidationError as error:
+                bad.append(Failure(dataset_id=dataset_id, name=f"{unit} {number}", error=error))
+            else:
+                yield document
+
+    report = service.put_documents(dataset_id, documents(), progress=progress)
+    return attrs.evolve(report, failed=(*bad, *report.failed))
+
+
+def _json_rows(lines: Iterable[bytes | str]) -> Iterator[tuple[int, Callable[[], object]]]:
+    for number, line in enumerate(lines, start=1):
+        if line.strip() and line.strip() not in (b"\xef\xbb\xbf", "\ufeff"):
+            yield number, lambda line=line: _json_row(line)  # type: ignore[misc]
+
+
+def _json_row(line: bytes | str) -> object:
+    try:
+        text = line.decode("utf-8-sig") if isinstance(line, bytes) else line.removeprefix("\ufeff")
+        return json.loads(text)
+    except UnicodeDecodeError as error:
+        raise ValidationError(f"it is not UTF-8 (byte {error.start + 1} of the line)") from error
+    except (ValueError, RecursionError) as error:
+        raise ValidationError(f"it is no JSON: {error}") from error
+
+
+def _parquet_rows(path: Path) -> Iterator[tuple[int, Callable[[], object]]]:
+    try:
+        parquet: Any = import_module("pyarrow.parquet")
+        arrow: Any = import_module("pyarrow")
+    except ImportError as error:
+        raise NotAvailableError(
+            "reading Parquet needs pyarrow: pip install 'triptych[parquet]'"
+        ) from error
+    try:
+        file = parquet.ParquetFile(path)
+    except FileNotFoundError as error:
+        raise NotFoundError(f"there is no file {path}: check the path") from error
+    except (arrow.ArrowException, OSError) as error:
+        raise ValidationError(f"{path} is no Parquet file: {error}") from error
+    with file:
+        number = 0
+        for batch in file.iter_batches(batch_size=_ROWS_AT_ONCE):
+            for row in batch.to_pylist():
+                number += 1
+                yield number, lambda row=row: row  # type: ignore[misc]
+
+
+# Out
+
+
+def iter_exported(
+    service: Service, dataset_id: str, *, versions: bool = False
+) -> Iterator[dict[str, Any]]:
+    """The documents of a dataset by name, each as the object that a line of an export holds.
+
+    With ``versions`` the kept versions of a document come first, oldest first. What is deleted
+    meanwhile is left out.
+
+    Raises:
+        NotFoundError: there is no such dataset.
+        NotAvailableError: versions are asked for, and the store keeps none.
+    """
+    after = ""
+    while page := service.list_documents(dataset_id, after=after, limit=_PAGE):
+        for info in page:
+            yield from _exported(service, dataset_id, info.name, versions)
+        after = page[-1].name
+
+
+def _exported(
+    service: Service, dataset_id: str, name: str, versions: bool
+) -> Iterator[dict[str, Any]]:
+    try:
+        kept: Sequence[int | None] = (
+            [each.version for each in service.history(dataset_id, name)][::-1]
+            if versions
+            else [None]
+        )
+    except NotFoundError:
+        return
+    for version in kept:
+        try:
+            yield _line(service.get_document(dataset_id, name, version))
+        except NotFoundError:
+            continue
+
+
+def _line(document: SourceDocument) -> dict[str, Any]:
+    line = {
+        "name": document.name,
+        "content": document.content,
+        "metadata": dict(document.metadata),
+        "version": document.version,
+        "updated_at": document.updated_at.isoformat(),
+    }
+    for key in ("original_sha256", "parser_sig"):
+        if value := getattr(document, key):
+            line[key] = value
+    return line
+
+
+def export_jsonl(
+    service: Service, dataset_id: str, stream: IO[bytes], *, versions: bool = False
+) -> int:
+    """Write the documents of a dataset to ``stream``, one line of UTF-8 each; how many lines.
+
+    `import_jsonl` reads them back: with the same names, contents and metadata.
+
+    Raises:
+        NotFoundError, NotAvailableError: as `iter_exported`.
+    """
+    count = 0
+    for line in iter_exported(service, dataset_id, versions=versions):
+        stream.write(json.dumps(line, ensure_ascii=False).encode("utf-8") + b"\n")
+        count += 1
+    return count

@@ -1,0 +1,204 @@
+"""Errors at the prompt: a hint belongs to its error, advice is the shell's."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.cli_run import Shell, fresh_shell
+from triptych_adapters.cli.shell_text import shell_text
+from triptych_factory.llms import build_llm, planned_llm
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    shell = fresh_shell(tmp_path, monkeypatch)
+    shell.write("docs/guide.md", "# Guide\n")
+    assert shell("put", "docs", "-q").code == 0
+    return shell
+
+
+def hint(error: str) -> str | None:
+    found = re.search(r"^hint: (.*)$", error, re.MULTILINE)
+    return None if found is None else found[1]
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "wanted"),
+    [
+        ("sync nofolder", 3, None),
+        ("put nofile", 3, None),
+        ("search x -d nope", 3, None),
+        ("search x --where y", 2, None),
+        ("search x --mode vector --embedder none", 7, None),
+        ("get zzz", 3, "`triptych list` shows the documents of a dataset"),
+        ("get guid.md", 3, None),
+        ("get guide.md --version 9", 3, None),
+        ("put docs/guide.md --name guide.md --if-version 9", 4, "`triptych get NAME --info`"),
+        ("layers plan --llm nobody:x", 2, None),
+    ],
+)
+def test_a_hint_belongs_to_the_error(
+    shell: Shell, command: str, code: int, wanted: str | None
+) -> None:
+    ran = shell(*command.split())
+    assert ran.code == code, ran.err
+    found = hint(ran.err)
+    assert found is None if wanted is None else wanted in (found or ""), ran.err
+
+
+def test_a_settings_file_that_is_no_toml_has_no_hint(shell: Shell) -> None:
+    shell.write("triptych.toml", "this is none")
+    ran = shell("list")
+    assert ran.code == 2
+    assert "cannot be read as TOML" in ran.err
+    assert hint(ran.err) is None
+
+
+def test_where_there_is_no_store_init_is_offered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = fresh_shell(tmp_path, monkeypatch)("list")
+    assert ran.code == 3
+    assert "no store in this folder or above it" in ran.err
+    assert hint(ran.err) == "`triptych init` makes a store for this folder"
+
+
+# Python in the shell
+
+_CALL = re.compile(
+    r"(?<![`\w])\w[\w.]*\((?:\w+=|\)|\*|…)|\b[a-z_]+=(?:'|True|False|None|\\{)|\bapi_key\b"
+)
+
+NOT_IN_A_SHELL = {
+    "service.py": "the command passes what is asked for",
+    "embedding.py:no embedder": "the command has names of embedders only",
+    "checks.py": "the command reads files by its own decoder, and metadata as text",
+    "arguments.py": "the command reads files by its own decoder",
+    "query.py": "the command gives a dataset or searches all",
+    "request.py": "the command has no keyword boost",
+    "hydration.py": "all stores of this version search whole documents",
+    "layers.py": "the command makes its own summaries",
+    "generation.py": "the command makes its own summaries",
+    "chat.py": "what a model sends, and its own limits",
+}
+"""Advice that no command leads to, by file, and why."""
+
+
+def advice() -> list[tuple[str, str]]:
+    """Every text of the library that is part of a message and shows a call of Python."""
+    found = []
+    for package in ("knowledge/triptych", "backends", "factory"):
+        for file in sorted((ROOT / package).rglob("*.py")):
+            if "testing" in file.parts or "migrations" in file.parts:
+                continue
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Raise) and node.exc is not None:
+                    texts = filter(_CALL.search, _texts(node.exc))
+                    found += [(file.name, text) for text in texts]
+    return found
+
+
+def _texts(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.JoinedStr):
+        parts = [part.value if isinstance(part, ast.Constant) else "'x'" for part in node.values]
+        return ["".join(map(str, parts))]
+    if isinstance(node, ast.Constant):
+        return [node.value] if isinstance(node.value, str) else []
+    return [text for child in ast.iter_child_nodes(node) for text in _texts(child)]
+
+
+def test_no_error_of_a_command_shows_a_call_of_python() -> None:
+    texts = advice()
+    assert len(texts) > 10
+    left = [
+        (file, shell_text(text))
+        for file, text in texts
+        if _CALL.search(shell_text(text))
+        and not any(
+            file == known.partition(":")[0] and known.partition(":")[2] in text
+            for known in NOT_IN_A_SHELL
+        )
+    ]
+    assert left == []
+    assert {known.partition(":")[0] for known in NOT_IN_A_SHELL} <= {file for file, _ in texts}
+
+
+@pytest.mark.parametrize(
+    ("python", "shell"),
+    [
+        (
+            "nothing was written; run rebuild(dataset_id='docs') to derive it again, or open the "
+            "store with the settings it was filled with",
+            "nothing was written; run `triptych rebuild --dataset docs` to derive it again, or "
+            "give the settings it was filled with (--embedder)",
+        ),
+        (
+            "none is wired: open the knowledge base with embedder='local' (pip install "
+            "'triptych[local]'), or search with mode='bm25'",
+            "none is wired: give --embedder local (pip install 'triptych[local]'), or search "
+            "with --mode bm25",
+        ),
+        (
+            "Run `triptych doctor --repair`, or `Service.doctor(repair=True)`: chunks",
+            "Run `triptych doctor --repair`: chunks",
+        ),
+        ("set OPENAI_API_KEY, or give api_key", "set OPENAI_API_KEY, or TRIPTYCH_LLM_API_KEY"),
+        ("nothing to change", "nothing to change"),
+    ],
+)
+def test_advice_is_spelt_as_options(python: str, shell: str) -> None:
+    assert shell_text(python) == shell
+
+
+def test_a_dataset_of_another_model_is_refused_with_a_command(shell: Shell) -> None:
+    ran = shell("put", "docs", "--embedder", "none", "-m", "a=b")
+    assert ran.code == 6
+    assert "`triptych rebuild`" in ran.err
+    assert "dataset_id" not in ran.err
+
+
+# Plans
+
+
+def test_a_planned_model_is_signed_as_the_model_is() -> None:
+    keys = {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
+    for name in ("ollama:llama3.2", "ollama:x:latest", "openai:gpt-4o-mini", "anthropic:c"):
+        built, planned = build_llm(name, environ=keys), planned_llm(name)
+        assert built is not None
+        assert planned is not None
+        assert planned.signature == built.signature
+    assert planned_llm("none") is None
+
+
+@pytest.mark.process
+def test_a_plan_needs_neither_a_client_nor_a_key(shell: Shell) -> None:
+    program = (
+        "import sys; sys.modules['httpx'] = None\n"
+        "from triptych_adapters.cli.app import app\n"
+        "app(sys.argv[1:])\n"
+    )
+    for llm in ("ollama:llama3.2", "openai:gpt-4o-mini"):
+        done = subprocess.run(
+            [sys.executable, "-c", program, "layers", "plan", "--llm", llm, "--json"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert llm.replace(":", "/") in done.stdout
+    built = subprocess.run(
+        [sys.executable, "-c", program, "layers", "build", "--llm", "ollama:llama3.2"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 7
+    assert "pip install 'triptych[http]'" in built.stderr

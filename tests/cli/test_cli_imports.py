@@ -1,0 +1,118 @@
+"""What each command may import: this, and not a clock, keeps the start short."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.process
+
+SCRIPT = """
+import sys
+from triptych_adapters.cli import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+print(*sys.modules, file=sys.stderr)
+"""
+
+SCRIPTS_ONLY = {"typer", "click", "rich", "attrs", "attr", "numpy", "sqlalchemy", "pydantic"}
+NO_STORE = {"numpy", "sqlalchemy", "triptych.service", "triptych_backends", "onnxruntime"}
+# Each costs milliseconds at every search and serves none: what migrates, examines, parses, syncs,
+# builds contexts and layers, what cuts Chinese, and the network.
+NOT_TO_SEARCH = {
+    "alembic",
+    "sqlalchemy.orm",
+    "triptych.diagnostics",
+    "triptych.context.builder",
+    "triptych.context.packer",
+    "triptych.layers",
+    "triptych.sync",
+    "triptych.parsing",
+    "triptych.evaluation",
+    "triptych.testing",
+    "triptych_adapters.cli.put",
+    "triptych_adapters.cli.sync",
+    "triptych_adapters.cli.watch",
+    "triptych_adapters.cli.evaluate",
+    "triptych_backends.filesystem",
+    "triptych_backends.memory",
+    "triptych_backends.parsing",
+    "triptych_backends.providers",
+    "tree_sitter",
+    "tiktoken",
+    "yaml",
+    "rjieba",
+    "jieba",
+    "httpx",
+    "http.client",
+    "xml.sax",
+}
+
+
+def imported(*arguments: str, cwd: Path) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.splitlines()[-1].split())
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    (tmp_path / "kettle.md").write_text("# Kettle\n\nThe kettle boils.\n", encoding="utf-8")
+    imported("put", "kettle.md", "--embedder", "hash", cwd=tmp_path)
+    return tmp_path
+
+
+def test_the_version_needs_no_package_but_triptych(tmp_path: Path) -> None:
+    assert imported("--version", cwd=tmp_path) & SCRIPTS_ONLY == set()
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("search", "--help"), ("eval", "--help")])
+def test_help_needs_no_store(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    assert imported(*arguments, cwd=tmp_path) & NO_STORE == set()
+
+
+def test_a_search_imports_what_it_needs_only(store: Path) -> None:
+    assert imported("search", "kettle", "--embedder", "hash", cwd=store) & NOT_TO_SEARCH == set()
+
+
+def test_a_search_as_json_imports_no_more(store: Path) -> None:
+    names = imported("search", "kettle", "--embedder", "hash", "--json", cwd=store)
+    assert names & NOT_TO_SEARCH == set()
+
+
+def test_only_a_chinese_query_loads_the_chinese_dictionary(store: Path) -> None:
+    assert imported("search", "水壶烧水", "--embedder", "hash", cwd=store) & {"rjieba", "jieba"}
+
+
+def test_a_search_compiles_no_pattern_of_the_markdown_chunker(store: Path) -> None:
+    code = (
+        SCRIPT + "\nfrom triptych.chunking import blocks\nsys.exit(blocks._block.cache_info()[3])"
+    )
+    command = [sys.executable, "-c", code, "search", "kettle", "--embedder", "hash"]
+    done = subprocess.run(command, capture_output=True, cwd=store, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_command_is_registered_by_the_module_that_the_table_names() -> None:
+    from triptych_adapters.cli.commands import _MODULES, _group_of
+
+    for module, names in _MODULES.items():
+        assert tuple(_group_of(module).commands) == names
+
+
+def test_a_misspelt_command_is_told_the_right_one(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "triptych_adapters.cli", "serach"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 2
+    assert "'search'" in done.stderr

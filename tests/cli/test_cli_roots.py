@@ -1,0 +1,225 @@
+"""`triptych add`, `roots`, `remove`, and syncs that name no folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from support.cli_run import Shell, fresh_shell
+
+STORES = pytest.mark.parametrize("store", ["kb.db", "files:///{}/kb"])
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    return fresh_shell(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def notes(shell: Shell) -> Shell:
+    for name in ("a.md", "b.md", "c.md", "drafts/d.md"):
+        shell.write(f"notes/{name}", f"# Note\n\ntext of {name}\n")
+    return shell
+
+
+def names(shell: Shell, *arguments: str) -> list[str]:
+    return [row[0] for row in shell("list", *arguments).rows]
+
+
+def empty(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.mkdir()
+
+
+@STORES
+def test_an_empty_folder_deletes_nothing_and_the_command_says_what_to_do(
+    notes: Shell, store: str
+) -> None:
+    at = ("-s", store.format(notes.directory))
+    notes("sync", "notes", *at)
+    empty(notes.directory / "notes")
+    ran = notes("sync", "notes", *at)
+    assert ran.code == 8
+    assert "4 of the 4 documents" in ran.err
+    assert "not mounted" in ran.err
+    assert "--yes" in ran.err
+    assert len(names(notes, *at)) == 4
+    held = notes("sync", "notes", "--json", *at).json["held"]
+    assert [each["documents"] for each in held] == [4]
+    assert len(held[0]["names"]) == 4
+    planned = notes("sync", "notes", "--dry-run", *at)
+    assert planned.code == 8
+    assert ["deleted", "0"] in planned.rows
+    confirmed = notes("sync", "notes", "--yes", *at)
+    assert (confirmed.code, ["deleted", "4"] in confirmed.rows) == (0, True)
+
+
+@STORES
+def test_a_folder_is_added_once_and_synced_without_being_named(notes: Shell, store: str) -> None:
+    at = ("-s", store.format(notes.directory))
+    added = notes("add", "notes", "--prefix", "n/", "--exclude", "drafts/", *at)
+    assert (added.code, ["added", "3"] in added.rows) == (0, True)
+    assert "by its path from the store" in added.err
+    notes.write("notes/new.md", "new")
+    synced = notes("sync", *at)
+    assert (synced.code, ["added", "1"] in synced.rows) == (0, True)
+    assert names(notes, *at) == ["n/a.md", "n/b.md", "n/c.md", "n/new.md"]
+    ((path, dataset, prefix, documents, when, gone),) = notes("roots", *at).rows
+    assert (path, dataset, prefix) == (str(notes.directory / "notes"), "default", "n/")
+    assert (documents, gone) == ("4", "")
+    assert when.startswith("20")
+    # Named without options, it is synced as it is remembered.
+    again = notes("sync", "notes", *at)
+    assert (again.code, ["unchanged", "4"] in again.rows) == (0, True)
+
+
+def test_options_that_differ_are_refused_and_change_nothing(notes: Shell) -> None:
+    notes("add", "notes", "--prefix", "n/")
+    before = names(notes)
+    for arguments in (
+        ["sync", "notes", "--prefix", "x/"],
+        ["sync", "notes", "--exclude", "*.md"],
+        ["sync", "."],
+        ["sync", "notes/drafts"],
+        ["watch", "notes/drafts"],
+        ["add", "notes/drafts"],
+        ["add", "notes", "--prefix", "x/"],
+        ["sync", "--prefix", "x/"],
+    ):
+        ran = notes(*arguments)
+        assert ran.code == 2, arguments
+        assert "error: " in ran.err
+    assert names(notes) == before
+    assert notes("sync", "notes", "--dataset", "other").code == 0
+    changed = notes("add", "notes", "--exclude", "drafts/")
+    assert (changed.code, names(notes)) == (0, ["n/a.md", "n/b.md", "n/c.md"])
+    assert notes("roots", "--json").json["roots"][0]["exclude"] == ["drafts/"]
+
+
+def test_each_folder_has_a_prefix_of_its_own(shell: Shell) -> None:
+    for folder in ("notes", "docs", "more"):
+        shell.write(f"{folder}/README.md", f"about {folder}")
+    both = shell("sync", "notes", "docs")
+    assert both.code == 8
+    assert "a prefix of its own" in both.err
+    ran = shell("sync", "notes", "docs", "--prefix", "n/", "--prefix", "d/")
+    assert (ran.code, names(shell)) == (0, ["d/README.md", "n/README.md"])
+    few = shell("add", "notes", "docs", "more", "--prefix", "n/", "--prefix", "d/")
+    assert (few.code, "2 prefixes for 3 folders" in few.err) == (2, True)
+    shell("add", "notes", "docs", "more", "--prefix", "n/", "--prefix", "d/", "--prefix", "m/")
+    assert names(shell) == ["d/README.md", "m/README.md", "n/README.md"]
+    assert [row[2] for row in shell("roots").rows] == ["d/", "m/", "n/"]
+
+
+def test_a_folder_that_has_vanished_keeps_its_documents_and_holds_up_no_other(
+    notes: Shell,
+) -> None:
+    notes.write("docs/x.md", "one")
+    notes("add", "notes")
+    notes("add", "docs", "--dataset", "docs")
+    shutil.rmtree(notes.directory / "notes")
+    notes.write("docs/y.md", "two")
+    ran = notes("sync", "--yes")
+    assert ran.code == 8
+    assert "there is no folder" in ran.err
+    assert (len(names(notes)), names(notes, "-d", "docs")) == (4, ["x.md", "y.md"])
+    assert [row[5] for row in notes("roots").rows] == ["", "not there"]
+    assert notes("sync", "--dataset", "docs").code == 0
+
+
+def test_remove_says_what_becomes_of_the_documents(notes: Shell) -> None:
+    notes("add", "notes")
+    unsaid = notes("remove", "notes")
+    assert (unsaid.code, "--keep or --delete" in unsaid.err) == (2, True)
+    kept = notes("remove", "notes", "--keep")
+    assert (kept.code, "0 documents deleted, 4 kept" in kept.err) == (0, True)
+    assert (len(names(notes)), notes("roots").rows) == (4, [])
+    assert notes("remove", "notes", "--keep").code == 3
+    assert ["unchanged", "4"] in notes("add", "notes").rows
+    gone = notes("remove", "notes", "--delete", "--json").json
+    assert gone["removed"][0]["deleted"] == 4
+    assert (names(notes), notes("roots").rows) == ([], [])
+    nothing = notes("sync")
+    assert (nothing.code, "triptych add FOLDER" in nothing.err) == (3, True)
+
+
+def test_a_folder_that_moved_keeps_its_documents(notes: Shell) -> None:
+    notes("add", "notes", "--prefix", "n/")
+    (notes.directory / "notes").rename(notes.directory / "papers")
+    assert notes("sync").code != 0
+    moved = notes("add", "papers", "--moved-from", "notes")
+    assert (moved.code, ["unchanged", "4"] in moved.rows) == (0, True)
+    assert [row[0] for row in notes("roots").rows] == [str(notes.directory / "papers")]
+
+
+def test_a_store_that_is_moved_with_its_folders_goes_on(
+    notes: Shell, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes("init")
+    notes("add", "notes")
+    there = tmp_path_factory.mktemp("moved") / "all"
+    shutil.copytree(notes.directory, there)
+    monkeypatch.chdir(there)
+    assert ["unchanged", "4"] in notes("sync").rows
+    assert [row[0] for row in notes("roots").rows] == [str(there / "notes")]
+
+
+@pytest.mark.process
+def test_watch_without_a_folder_holds_an_emptied_one_and_goes_on_when_it_is_back(
+    notes: Shell,
+) -> None:
+    notes("add", "notes")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "triptych_adapters.cli", "watch", "--poll", "0.1", "--json"],
+        cwd=notes.directory,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        json.loads(process.stdout.readline())
+        shutil.move(notes.directory / "notes", notes.directory / "away")
+        (notes.directory / "notes").mkdir()
+        held = next(record for line in process.stdout if (record := json.loads(line))["failures"])
+        assert held["failures"][-1]["error"]["type"] == "DeletionHeldError"
+        assert len(names(notes)) == 4
+        for file in (notes.directory / "away").iterdir():
+            shutil.move(file, notes.directory / "notes")
+        notes.write("notes/new.md", "new")
+        end = time.monotonic() + 60
+        while len(names(notes)) < 5:
+            assert time.monotonic() < end
+            time.sleep(0.1)
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert names(notes) == ["a.md", "b.md", "c.md", "drafts/d.md", "new.md"]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("answer", "left"), [("y", 0), ("n", 4)])
+def test_remove_asks_on_a_terminal(notes: Shell, answer: str, left: int) -> None:
+    pty = pytest.importorskip("pty")
+    notes("add", "notes")
+    mine, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "triptych_adapters.cli", "remove", "notes"],
+        cwd=notes.directory,
+        stdin=theirs,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(theirs)
+    os.write(mine, f"{answer}\n".encode())
+    _, asked = process.communicate(timeout=60)
+    os.close(mine)
+    assert "Delete its 4 documents too?" in asked
+    assert (process.returncode, len(names(notes)), notes("roots").rows) == (0, left, [])

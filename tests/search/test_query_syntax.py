@@ -1,0 +1,160 @@
+"""The query language: how a text is read, what a condition holds, what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from numpy.typing import NDArray
+
+import triptych
+from triptych import Candidate, Query, ResolvedQuery, ValidationError
+from triptych.records import EmbedKind
+from triptych.search import verification
+from triptych.search.syntax import ParsedQuery, TextConditions, parse_query
+from triptych.testing import FakeEmbedder
+
+
+def parsed(text: str) -> ParsedQuery:
+    return parse_query(Query(text=text))
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "conditions", "where"),
+    [
+        ("how do I start", "how do I start", {}, {}),
+        ('"to be" or not', "to be or not", {"phrases": ("to be",)}, {}),
+        ("“curly” quotes", "curly quotes", {"phrases": ("curly",)}, {}),
+        ('cats -dogs -"big dogs"', "cats", {"excluded": ("dogs", "big dogs")}, {}),
+        ("retr* -ca*", "retr", {"prefixes": ("retr",), "excluded_prefixes": ("ca",)}, {}),
+        ("x lang:en lang:de", "x", {}, {"lang": ("en", "de")}),
+        ('x name:"a b.md" in:docs/', "x", {}, {"doc_name": ("a b.md",), "doc_prefix": ("docs/",)}),
+        ("x heading:Setup section:Use", "x", {}, {"heading": ("Setup", "Use")}),
+        # Signs that ask for nothing
+        ('an "open quote', 'an "open quote', {}, {}),
+        ('"" and "--"', '"" and "--"', {}, {}),
+        ("a - b -5 --flag f* *", "a - b -5 --flag f* *", {}, {}),
+        ("http://x 12:30 std::vec C:\\a", "http://x 12:30 std::vec C:\\a", {}, {}),
+        ("error: no", "error: no", {}, {}),
+        ("well-known C++", "well-known C++", {}, {}),
+    ],
+)
+def test_a_text_is_read(
+    text: str, words: str, conditions: dict[str, tuple[str, ...]], where: dict[str, object]
+) -> None:
+    assert parsed(text) == ParsedQuery(
+        text=words,
+        conditions=TextConditions(**conditions),
+        where=where,  # type: ignore[arg-type]  # as short as the cases are written
+    )
+
+
+@pytest.mark.property
+@given(st.text() | st.text(alphabet='ab"-*: \n', max_size=30))
+def test_any_text_is_read_or_refused_by_name(text: str) -> None:
+    try:
+        found = parsed(text)
+    except ValidationError:
+        return
+    # Nothing is lost: each letter is a word to rank by, or part of a condition.
+    kept = [
+        found.text,
+        *found.conditions.excluded,
+        *found.conditions.excluded_prefixes,
+        *found.where,
+        *(value for values in found.where.values() for value in values),
+    ]
+    assert {c for c in text if c.isalnum()} <= {c for part in kept for c in part}
+
+
+@pytest.mark.parametrize(
+    ("phrase", "text", "holds"),
+    [
+        ("failed request", "A FAILED\n  **request**.", True),
+        ("failed request", "failed requests", False),
+        ("don", "don't", False),
+        ("don't", "I don't.", True),
+        ("quoted", "it is 'quoted' so", True),
+        ("1.2", "version 1.2.3", False),
+        ("C++", "in c++, of course", True),
+        ("a -b", "run a -b now", True),
+        ("a -b", "run a b now", False),
+        ("知识库", "我的知识库很大", True),
+        ("café", "CAFE\u0301", True),
+        ("straße", "STRASSE", True),
+    ],
+)
+def test_a_phrase_is_words_as_they_are_spelt(phrase: str, text: str, holds: bool) -> None:
+    assert TextConditions(phrases=(phrase,)).admits(text) is holds
+    assert TextConditions(excluded=(phrase,)).admits(text) is not holds
+
+
+@pytest.mark.parametrize("word", ["'x' -y", 1, None])
+def test_syntax_is_a_switch(word: object) -> None:
+    with triptych.open("memory://", embedder="none") as kb:
+        kb.dataset("d").put("a", "x")
+        with pytest.raises(ValidationError, match="syntax is True or False"):
+            kb.search("x", dataset_id="d", syntax=word)
+
+
+class Counting(FakeEmbedder):
+    """Counts what it embeds as queries."""
+
+    queries = 0
+
+    def embed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
+        if kind == "query":
+            self.queries += len(texts)
+        return super().embed(texts, kind=kind)
+
+
+def test_a_query_is_embedded_once_however_deep_a_lane_looks() -> None:
+    embedder = Counting()
+    with triptych.open("memory://", embedder=embedder) as kb:
+        docs = kb.dataset("d")
+        docs.put_many({f"n{at:03}": "ferry storm" for at in range(200)} | {"z": "ferry tide"})
+        assert [hit.doc_name for hit in docs.search("ferry -storm", syntax=True).hits] == ["z"]
+    assert embedder.queries == 1
+
+
+class ByPlace:
+    """A lane of one's own that names chunks by document and index, all of them, in order."""
+
+    name = "place"
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = names
+
+    def recall(self, query: ResolvedQuery) -> list[Candidate]:
+        return [
+            Candidate(dataset_id="d", doc_name=name, index=0, score=1.0 - at / 1000)
+            for at, name in enumerate(self.names)
+        ][: query.limit]
+
+
+def test_a_lane_of_ones_own_is_held_to_the_conditions() -> None:
+    names = [f"n{at:03}" for at in range(100)]
+    with triptych.open("memory://", embedder="none", retrievers=[ByPlace(names)]) as kb:
+        docs = kb.dataset("d")
+        docs.put_many(dict.fromkeys(names[:-1], "ferry storm") | {names[-1]: "ferry tide"})
+        for mode in ("place", "hybrid"):
+            result = docs.search("ferry -storm", syntax=True, mode=mode)
+            assert [hit.doc_name for hit in result.hits] == [names[-1]]
+            assert docs.search('x "no such words"', syntax=True, mode=mode).hits == ()
+
+
+def test_a_short_prefix_says_that_it_stands_for_too_many_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(verification, "MAX_EXPANSIONS", 2)
+    with triptych.open("memory://", embedder="none") as kb:
+        docs = kb.dataset("d")
+        docs.put_many({"a": "tide tide", "b": "tidal tidal", "c": "tidy"})
+        result = docs.search("tid*", syntax=True)
+        assert sorted(hit.doc_name for hit in result.hits) == ["a", "b"]
+        assert result.warnings == (
+            "tid* stands for 3 words: the 2 most frequent are looked for; a longer prefix stands "
+            "for fewer",
+        )
