@@ -39,16 +39,16 @@ def document_input_sig(
     That is its content, its explicit title and its kind, and its outline, "" for none; a
     rename or other metadata changes nothing that was derived.
     """
-    title, kind = text_of(metadata, "title"), kind_of(name, metadata)
-    if outline:
-        return digest("chunks", content_digest, title, kind, outline)
-    return _plain_input_sig(content_digest, title, kind)
+    return _input_sig(content_digest, text_of(metadata, "title"), kind_of(name, metadata), outline)
 
 
 @lru_cache(maxsize=2048)
-def _plain_input_sig(content_digest: str, title: str, kind: str) -> str:
+def _input_sig(content_digest: str, title: str, kind: str, outline: str) -> str:
     # A put asks three times: for the document's row, what its chunks should be, what they are.
-    return digest("chunks", content_digest, title, kind)
+    parts = ["chunks", content_digest, title, kind]
+    if outline:
+        parts.append(outline)
+    return digest(*parts)
 
 
 def document_info(document: SourceDocument) -> DocumentInfo:

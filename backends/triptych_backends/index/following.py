@@ -18,8 +18,11 @@ __all__ = ["Orders", "follow"]
 # Numbers of the change log: a chunk with its vector takes two and a half.
 _AT_ONCE = 16_384
 _POLL_SECONDS = 0.01
-# After so long without a write, what is left is published, however little it is.
+# After so long without a write, what is left is published unless it is little, and then tidied.
+# Vectors that come slowly, some every second, must not be published one by one.
 _QUIET_SECONDS = 0.25
+_QUIET_LEAST = 256
+_TIDY_SECONDS = 1.0
 _IDLE_SECONDS = 5.0
 # Another process was publishing, or the disk is full.
 _AGAIN_SECONDS = 0.5
@@ -65,15 +68,17 @@ def follow(index: LocalIndex, orders: Orders) -> None:
     Raises OSError where the index's folder cannot be written.
     """
     done: dict[str, int] = {}
-    tidy: dict[str, int] = {}
+    loose: dict[str, int] = {}
     again: dict[str, float] = {}
     seen, since = -1, time.monotonic()
     while True:
         head, now = index.feed.head().seq, time.monotonic()
         if head != seen:
             seen, since = head, now
-        is_quiet = now - since >= _QUIET_SECONDS
-        least = 1 if is_quiet else _AT_ONCE
+        quiet = now - since
+        least = _AT_ONCE
+        if quiet >= _QUIET_SECONDS:
+            least = 1 if quiet >= _IDLE_SECONDS else _QUIET_LEAST
         is_idle = True
         for name in orders.datasets():
             new = head - done.get(name, 0)
@@ -83,10 +88,11 @@ def follow(index: LocalIndex, orders: Orders) -> None:
                 _require_writable(index, name)
                 orders.say(begins={name: new})
                 is_done = index.publish(name)
-            elif is_quiet and tidy.get(name) != head:
+                loose[name] = loose.get(name, 0) + new
+            elif loose.get(name) and (quiet >= _IDLE_SECONDS or _is_bulk(loose[name], quiet)):
                 # Nobody need wait for this.
                 is_done = index.publish(name, tidy=True)
-                tidy[name] = head
+                loose[name] = 0
             else:
                 continue
             is_idle = False
@@ -96,9 +102,14 @@ def follow(index: LocalIndex, orders: Orders) -> None:
             else:
                 again[name] = time.monotonic() + _AGAIN_SECONDS
         if is_idle:
-            if now - since >= _IDLE_SECONDS:
+            if quiet >= _IDLE_SECONDS:
                 return
             time.sleep(_POLL_SECONDS)
+
+
+def _is_bulk(loose: int, quiet: float) -> bool:
+    """Whether so many numbers, published in parts, are worth tidying after so many seconds."""
+    return loose >= _AT_ONCE and quiet >= _TIDY_SECONDS
 
 
 def _require_writable(index: LocalIndex, dataset: str) -> None:

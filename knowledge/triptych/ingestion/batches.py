@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 _BATCH_DOCUMENTS = 1_024
-BATCH_CHARACTERS = 4_000_000
+BATCH_CHARACTERS = 1_000_000
 _BATCH_SECONDS = 1.0
 """A document does not wait longer for others before it is stored, once the next one is read."""
 
