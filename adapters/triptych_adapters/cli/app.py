@@ -18,6 +18,7 @@ from triptych_adapters.cli import (
     search,
     status,
     sync,
+    tag,
     watch,
 )
 from triptych_adapters.cli.exits import describe
@@ -49,6 +50,7 @@ for _module in (
     history,
     layers,
     maintain,
+    tag,
     status,
     doctor,
     evaluate,

@@ -20,6 +20,7 @@ __all__ = [
     "LayerChoice",
     "ModeChoice",
     "ModeOption",
+    "OptionalQuery",
     "QueryArgument",
     "Where",
     "make_query",
@@ -46,6 +47,14 @@ QueryArgument = Annotated[
     list[str],
     typer.Argument(metavar="QUERY", help="A question, or some words.", show_default=False),
 ]
+OptionalQuery = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="QUERY",
+        help="A question, or some words. Without any, --where lists what passes it.",
+        show_default=False,
+    ),
+]
 Dataset = Annotated[str, typer.Option("--dataset", "-d", help="The dataset to search.")]
 Everywhere = Annotated[bool, typer.Option("--all", "-a", help="Search every dataset.")]
 ModeOption = Annotated[
@@ -67,7 +76,7 @@ FreshOnly = Annotated[bool, typer.Option("--fresh-only", help="Leave out what is
 
 
 def make_query(
-    words: Sequence[str],
+    words: Sequence[str] | None,
     *,
     dataset: str,
     everywhere: bool,
@@ -80,7 +89,7 @@ def make_query(
     from triptych.records import Query, Scope
 
     return Query(
-        text=" ".join(words),
+        text=" ".join(words or ()),
         dataset_id="" if everywhere else dataset,
         scope=Scope.ALL if everywhere else Scope.SINGLE,
         mode=None if mode is None else str(mode),

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from triptych_adapters.cli.session import Session, command, examples
+from triptych_adapters.cli.query_options import Where
+from triptych_adapters.cli.session import Session, command, conditions, examples
 
 
 def register(app: typer.Typer) -> None:
@@ -85,8 +86,16 @@ def list_(
     limit: Annotated[
         int | None, typer.Option("--limit", min=1, help="The most documents to list.")
     ] = None,
+    where: Where = None,
+    sort: Annotated[
+        str,
+        typer.Option(
+            "--sort",
+            help="$name, $version, $updated_at or a metadata key; -$updated_at: newest first.",
+        ),
+    ] = "$name",
 ) -> None:
-    """List a dataset's documents, or the datasets, by name."""
+    """List a dataset's documents, or the datasets."""
     from triptych_adapters.wire.schema import to_json
 
     output = session.output
@@ -98,7 +107,14 @@ def list_(
             else:
                 output.table(("dataset",), [(each,) for each in ids])
             return
-        documents = service.list_documents(dataset, prefix=prefix, after=after, limit=limit)
+        documents = service.list_documents(
+            dataset,
+            prefix=prefix,
+            after=after,
+            limit=limit,
+            where=conditions(where or [], "--where"),
+            sort=sort,
+        )
     if output.as_json:
         output.emit({"dataset": dataset, "documents": to_json(documents)})
         return

@@ -13,7 +13,7 @@ from triptych_adapters.cli.query_options import (
     FreshOnly,
     LayerChoice,
     ModeOption,
-    QueryArgument,
+    OptionalQuery,
     Where,
     make_query,
 )
@@ -48,7 +48,7 @@ def register(app: typer.Typer) -> None:
 
 def search(
     session: Session,
-    query: QueryArgument,
+    query: OptionalQuery = None,
     dataset: Dataset = "default",
     everywhere: Everywhere = False,
     mode: ModeOption = None,
@@ -64,6 +64,13 @@ def search(
         float | None, typer.Option("--threshold", help="The least fused score.")
     ] = None,
     where: Where = None,
+    per_document: Annotated[
+        int | None,
+        typer.Option("--per-document", min=1, help="The most hits of one document: its best."),
+    ] = None,
+    offset: Annotated[
+        int, typer.Option("--offset", min=0, help="Skip so many of the best: the pages before.")
+    ] = 0,
     fresh_only: FreshOnly = False,
     ranker: Annotated[
         RankerChoice | None,
@@ -95,6 +102,8 @@ def search(
         layer=str(layer),
         top_k=top_k,
         threshold=threshold,
+        per_document=per_document,
+        offset=offset,
     )
     settings = session.settings(
         llm="none", ranker=None if ranker is None else str(ranker), reranker=reranker
@@ -107,7 +116,7 @@ def search(
     if output.as_json:
         output.emit({"query": asked.text, **to_json(result)})
         return
-    for rank, hit in enumerate(result.hits, start=1):
+    for rank, hit in enumerate(result.hits, start=1 + offset):
         output.say(heading(rank, hit, show_dataset=everywhere))
         output.say(_excerpt(hit))
     if not result.hits:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from triptych.records import (
         DatasetConfig,
         DatasetStats,
+        DeleteReport,
         DerivedLayer,
         DoctorReport,
         DocumentInfo,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         Finding,
         Health,
         HealthCheck,
+        MetadataReport,
         PutReport,
         QuarantinedLayer,
         RebuildReport,
@@ -150,6 +152,25 @@ def _failure(failure: Failure) -> _Fields:
 def _put_report(report: PutReport) -> _Fields:
     names = ("added", "updated", "unchanged", "failed", "chunks", "embedded", "reused")
     return {"counts": _counts(report, *names), "failures": report.failed}
+
+
+def _delete_report(report: DeleteReport) -> _Fields:
+    names = ("deleted", "missing", "failed")
+    return {
+        "counts": _counts(report, *names),
+        "deleted": report.deleted,
+        "missing": report.missing,
+        "failures": report.failed,
+    }
+
+
+def _metadata_report(report: MetadataReport) -> _Fields:
+    names = ("updated", "unchanged", "missing", "failed")
+    return {
+        "counts": _counts(report, *names),
+        "missing": report.missing,
+        "failures": report.failed,
+    }
 
 
 def _rebuild_report(report: RebuildReport) -> _Fields:
@@ -321,8 +342,10 @@ VIEWS: Final[Mapping[str, Callable[[Any], _Fields]]] = {
     "triptych.records.reports.DatasetStats": _stats,
     "triptych.records.reports.EmbeddingSpace": _space,
     "triptych.records.reports.Failure": _failure,
+    "triptych.records.reports.DeleteReport": _delete_report,
     "triptych.records.reports.Health": _health,
     "triptych.records.reports.HealthCheck": _health_check,
+    "triptych.records.reports.MetadataReport": _metadata_report,
     "triptych.records.reports.PutReport": _put_report,
     "triptych.records.reports.RebuildReport": _rebuild_report,
     "triptych.sync.report.SyncPlan": _sync_plan,

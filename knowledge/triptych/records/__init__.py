@@ -65,10 +65,12 @@ from triptych.records.queries import (
 )
 from triptych.records.reports import (
     DatasetStats,
+    DeleteReport,
     EmbeddingSpace,
     Failure,
     Health,
     HealthCheck,
+    MetadataReport,
     PutOutcome,
     PutReport,
     RebuildReport,
@@ -110,6 +112,7 @@ __all__ = [
     "DatasetConfig",
     "DatasetContext",
     "DatasetStats",
+    "DeleteReport",
     "DerivedChunk",
     "DerivedLayer",
     "DerivedSig",
@@ -132,6 +135,7 @@ __all__ = [
     "LayerQuery",
     "Message",
     "Metadata",
+    "MetadataReport",
     "MetadataValue",
     "Mode",
     "ModelUsage",

@@ -47,7 +47,8 @@ class Query:
     """What to find.
 
     Attributes:
-        text: the question, or some words.
+        text: the question, or some words. Empty with a ``where``: all that passes it is listed, by
+            dataset, document name and chunk index, with the score 0.
         dataset_id: which dataset; needed unless ``scope`` is "all".
         scope: "single" or "all".
         mode: "bm25", "vector" or "hybrid", or the name of another lane; None is hybrid when an
@@ -64,6 +65,8 @@ class Query:
         fresh_only: leave out what is stale.
         keyword_boost: raise a hit's score by this share for each word of the query that its
             text holds, after ``threshold``; 0.1 is 10 percent, 0 leaves scores as they are.
+        offset: how many of the best hits to skip: those of the pages before.
+        per_document: the most hits of one document, its best; None for any number.
     """
 
     text: str
@@ -77,6 +80,8 @@ class Query:
     where: Mapping[str, Any] = attrs.field(factory=dict)
     fresh_only: bool = False
     keyword_boost: float = 0.0
+    offset: int = 0
+    per_document: int | None = None
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -106,8 +111,8 @@ class ResolvedQuery:
     """A query that `Service.search` has judged: what a `Retriever` works from.
 
     ``dataset_ids`` exist; ``vector_dataset_ids`` are those whose vectors live in
-    ``embed_sig``, the embedder's space. ``limit`` is how deep each lane should reach (lanes
-    over-fetch: it is ``top_k`` or more).
+    ``embed_sig``, the embedder's space. ``top_k`` counts the hits that ``offset`` skips, too.
+    ``limit`` is how deep each lane should reach (lanes over-fetch: it is ``top_k`` or more).
 
     A `QueryRewriter` makes several of one query: ``text`` is what keyword lanes look for,
     ``embed_text`` ("" for ``text``) what vector lanes embed, as ``embed_kind``, and ``weight``
@@ -123,6 +128,8 @@ class ResolvedQuery:
     layer: Layer
     top_k: int
     limit: int
+    offset: int = 0
+    per_document: int | None = None
     threshold: float | None = None
     min_scores: Mapping[str, float] = attrs.field(factory=dict)
     filter: Filter = attrs.field(factory=Filter)

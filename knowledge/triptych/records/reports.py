@@ -12,10 +12,12 @@ from triptych.records.documents import SourceDocument
 
 __all__ = [
     "DatasetStats",
+    "DeleteReport",
     "EmbeddingSpace",
     "Failure",
     "Health",
     "HealthCheck",
+    "MetadataReport",
     "PutOutcome",
     "PutReport",
     "RebuildReport",
@@ -56,6 +58,32 @@ class PutReport:
     chunks: int = 0
     embedded: int = 0
     reused: int = 0
+    failed: tuple[Failure, ...] = ()
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class DeleteReport:
+    """What deleting many documents did: the names, ordered.
+
+    ``missing`` are the names that were given and found nothing. Those in ``failed`` remain.
+    """
+
+    deleted: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    failed: tuple[Failure, ...] = ()
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class MetadataReport:
+    """What changing the metadata of many documents did: counts of documents.
+
+    ``unchanged`` had these values before. ``missing`` are the names that were given and found
+    nothing. A document in ``failed`` has its old metadata, unless its error is a `DerivationError`.
+    """
+
+    updated: int = 0
+    unchanged: int = 0
+    missing: tuple[str, ...] = ()
     failed: tuple[Failure, ...] = ()
 
 
