@@ -49,6 +49,7 @@ from triptych.records import (
     DerivedSig,
     DocumentInfo,
     EmbedKind,
+    FilterTree,
     Finding,
     Generation,
     HealthCheck,
@@ -159,9 +160,17 @@ class DocumentRepo(Protocol):
         prefix: str = "",
         after: str = "",
         limit: int | None = None,
+        where: FilterTree | None = None,
     ) -> Sequence[DocumentInfo]:
-        """A page of documents, ordered by name: those that start with ``prefix`` and come
-        behind ``after``, at most ``limit``. Empty for an unknown dataset."""
+        """A page of documents, ordered by name: those that start with ``prefix``, come behind
+        ``after`` and pass ``where``, at most ``limit``. Empty for an unknown dataset.
+
+        A document is under the headings that any chunk of its set is under.
+        """
+        ...
+
+    def count(self, dataset_id: str, *, where: FilterTree | None = None) -> int:
+        """How many documents pass ``where``; 0 for an unknown dataset."""
         ...
 
     def list_datasets(self) -> Sequence[str]:

@@ -11,6 +11,7 @@ from triptych._internal.progress import ProgressCallback
 from triptych.errors import ValidationError
 from triptych.records import (
     DatasetStats,
+    DeleteReport,
     DerivedLayer,
     DocumentInfo,
     DocumentSummary,
@@ -18,6 +19,8 @@ from triptych.records import (
     EmbedWhen,
     Layer,
     Metadata,
+    MetadataReport,
+    MetadataValue,
     NewDocument,
     PutReport,
     Query,
@@ -97,10 +100,41 @@ class Dataset:
         return self.service.restore(self.dataset_id, name, version, if_version=if_version)
 
     def list(
-        self, *, prefix: str = "", after: str = "", limit: int | None = None
+        self,
+        *,
+        prefix: str = "",
+        after: str | DocumentInfo = "",
+        limit: int | None = None,
+        where: Mapping[str, Any] | None = None,
+        sort: str = "$name",
     ) -> Sequence[DocumentInfo]:
         """`Service.list_documents`."""
-        return self.service.list_documents(self.dataset_id, prefix=prefix, after=after, limit=limit)
+        return self.service.list_documents(
+            self.dataset_id, prefix=prefix, after=after, limit=limit, where=where, sort=sort
+        )
+
+    def count(self, *, where: Mapping[str, Any] | None = None) -> int:
+        """`Service.count_documents`."""
+        return self.service.count_documents(self.dataset_id, where=where)
+
+    def update_metadata(
+        self,
+        changes: Mapping[str, MetadataValue | None],
+        *,
+        names: Iterable[str] | str | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> MetadataReport:
+        """`Service.update_metadata`."""
+        return self.service.update_metadata(self.dataset_id, changes, names=names, where=where)
+
+    def delete_many(
+        self,
+        *,
+        names: Iterable[str] | str | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> DeleteReport:
+        """`Service.delete_documents`."""
+        return self.service.delete_documents(self.dataset_id, names=names, where=where)
 
     def delete(self, name: str, *, if_version: int | None = None) -> bool:
         """`Service.delete_document`."""

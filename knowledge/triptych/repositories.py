@@ -36,6 +36,7 @@ from triptych.records import (
     DerivedChunk,
     DerivedLayer,
     DerivedSig,
+    FilterTree,
     Layer,
     NewDocument,
     PutOutcome,
@@ -56,7 +57,8 @@ P = TypeVar("P")
 
 
 class DocumentRepoBase:
-    """`DocumentRepo.put_many` and `DocumentRepo.delete_many`, one document at a time."""
+    """`DocumentRepo.put_many` and `DocumentRepo.delete_many`, one document at a time, and
+    `DocumentRepo.count`."""
 
     def put_many(
         self: DocumentRepo, dataset_id: str, documents: Sequence[NewDocument]
@@ -74,6 +76,10 @@ class DocumentRepoBase:
                 if self.delete(dataset_id, name, if_version=versions[name]):
                     deleted.append(name)
         return deleted
+
+    def count(self: DocumentRepo, dataset_id: str, *, where: FilterTree | None = None) -> int:
+        """See `DocumentRepo.count`. Lists them."""
+        return len(self.list(dataset_id, where=where))
 
 
 def _put(documents: DocumentRepo, dataset_id: str, document: NewDocument) -> PutOutcome:

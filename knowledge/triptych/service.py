@@ -36,6 +36,7 @@ from triptych.ingestion.batches import check_progress
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.embedding import check_embedder
 from triptych.ingestion.layers import LayerService
+from triptych.ingestion.management import DocumentManager, which_documents
 from triptych.ingestion.pending_datasets import PendingEmbedder
 from triptych.ingestion.rebuild import RebuildRunner
 from triptych.ingestion.versions import VersionHistory, restored, unified_diff
@@ -43,6 +44,7 @@ from triptych.ingestion.writer import Writer
 from triptych.records import (
     DatasetConfig,
     DatasetStats,
+    DeleteReport,
     DerivedLayer,
     DoctorReport,
     DocumentInfo,
@@ -52,6 +54,8 @@ from triptych.records import (
     Health,
     Layer,
     Metadata,
+    MetadataReport,
+    MetadataValue,
     Mode,
     NewDocument,
     PutReport,
@@ -63,11 +67,13 @@ from triptych.records import (
     check_identifier,
     check_text,
     check_whole,
+    parse_filter,
 )
 from triptych.repositories import capabilities_of
 from triptych.rules import missing_dataset
 from triptych.search.engine import SearchEngine
 from triptych.search.hydration import Hydrator
+from triptych.search.listing import FilterListing
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.postprocessing import KeywordBoost
 from triptych.search.request import RequestResolver
@@ -190,11 +196,13 @@ class Service(Closing):
             self.options.embed_concurrency,
         )
         self._engine = engine or build_engine(store, self.capabilities, self.options)
+        hydrator = Hydrator(store, self._deriver, self.capabilities.document_search)
         self._searches = SearchPipeline(
             store,
             RequestResolver(documents, chunks, self._deriver, self._engine.lanes),
             self._engine,
-            Hydrator(store, self._deriver, self.capabilities.document_search),
+            hydrator,
+            FilterListing(store, hydrator),
             self._deriver,
             self.options.rewriter,
             (KeywordBoost(), *self.options.postprocessors),
@@ -202,6 +210,7 @@ class Service(Closing):
         self._writer = Writer(
             documents, chunks, self._deriver, self.options.language, self.options.outliner
         )
+        self._manager = DocumentManager(documents, chunks, self._writer)
         self._layers = LayerService(documents, layers, self._deriver, self._writer.check_config)
         self._history = VersionHistory(self.capabilities.versions)
         self._rebuilds = RebuildRunner(
@@ -370,24 +379,83 @@ class Service(Closing):
         dataset_id: str,
         *,
         prefix: str = "",
-        after: str = "",
+        after: str | DocumentInfo = "",
         limit: int | None = None,
+        where: Mapping[str, Any] | None = None,
+        sort: str = "$name",
     ) -> Sequence[DocumentInfo]:
-        """A page of documents without their contents, ordered by name.
+        """A page of documents without their contents.
+
+        Args:
+            after: the last document of the page before, or its name.
+            where: only those that pass, as in `Query`.
+            sort: "$name", "$version", "$updated_at" or a metadata key; "-$updated_at" is the newest
+                first. Ties come by name, and what lacks the key last. Another order than by name
+                reads all documents that match.
+
+        Raises:
+            NotFoundError: there is no such dataset.
+            ConflictError: in another order than by name, ``after`` names a document that is gone.
+        """
+        self._open()
+        _check_names(dataset_id)
+        check_text(prefix, "prefix")
+        if not isinstance(after, DocumentInfo):
+            check_text(after, "after")
+        if limit is not None:
+            limit = min(check_whole(limit, "limit"), sys.maxsize)
+        tree = None if where is None else parse_filter(where)
+        page = self._manager.page(
+            dataset_id, tree, prefix=prefix, sort=sort, after=after, limit=limit
+        )
+        if not page and dataset_id not in self.documents.list_datasets():
+            raise self._missing(dataset_id)
+        return page
+
+    def count_documents(self, dataset_id: str, *, where: Mapping[str, Any] | None = None) -> int:
+        """How many documents there are, or how many of them pass ``where``.
 
         Raises:
             NotFoundError: there is no such dataset.
         """
         self._open()
         _check_names(dataset_id)
-        check_text(prefix, "prefix")
-        check_text(after, "after")
-        if limit is not None:
-            limit = min(check_whole(limit, "limit"), sys.maxsize)
-        page = self.documents.list(dataset_id, prefix=prefix, after=after, limit=limit)
-        if not page and dataset_id not in self.documents.list_datasets():
+        tree = None if where is None else parse_filter(where)
+        found = self.documents.count(dataset_id, where=tree)
+        if not found and dataset_id not in self.documents.list_datasets():
             raise self._missing(dataset_id)
-        return page
+        return found
+
+    def update_metadata(
+        self,
+        dataset_id: str,
+        changes: Mapping[str, MetadataValue | None],
+        *,
+        names: Iterable[str] | str | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> MetadataReport:
+        """Set the keys of ``changes`` in the metadata of many documents; None removes a key.
+
+        Other keys stay. Each document that changes gets a new version. Nothing is chunked or
+        embedded, unless the document's title or kind changes. A document that another writer
+        changes meanwhile is read again, and changed if it still matches.
+
+        Args:
+            names: the documents. With ``where``, those of them that pass.
+            where: the documents that pass, as in `Query`; ``{}`` is all.
+
+        Raises:
+            ValidationError: neither names nor where is given, or a value is invalid.
+            NotFoundError: there is no such dataset.
+        """
+        self._open()
+        _check_names(dataset_id)
+        if not isinstance(changes, Mapping):
+            raise ValidationError(f"changes map keys to values, not {changes!r:.60}")
+        tree, wanted = which_documents(names, where)
+        if dataset_id not in self.documents.list_datasets():
+            raise self._missing(dataset_id)
+        return self._manager.update_metadata(dataset_id, changes, tree, wanted)
 
     def history(self, dataset_id: str, name: str) -> Sequence[DocumentInfo]:
         """The versions of a document, newest first: the current one, then those that are kept.
@@ -498,6 +566,38 @@ class Service(Closing):
         if if_version is not None:
             check_whole(if_version, "if_version")
         return self.documents.delete(dataset_id, name, if_version=if_version)
+
+    def delete_documents(
+        self,
+        dataset_id: str,
+        *,
+        names: Iterable[str] | str | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> DeleteReport:
+        """Remove many documents, each as `delete_document` does, many in one transaction.
+
+        What matches when it is looked at is removed. A document that another writer changes
+        meanwhile is read again, and removed if it still matches.
+
+        Args:
+            names: the documents. With ``where``, those of them that pass.
+            where: the documents that pass, as in `Query`.
+
+        Raises:
+            ValidationError: neither names nor where is given, or ``where`` alone is empty.
+            NotFoundError: there is no such dataset.
+            StoreError: the store failed. What was removed before stays removed.
+        """
+        self._open()
+        _check_names(dataset_id)
+        tree, wanted = which_documents(names, where)
+        if tree is None:
+            raise ValidationError(
+                "an empty where is every document: call delete_dataset, or recreate, for that"
+            )
+        if dataset_id not in self.documents.list_datasets():
+            raise self._missing(dataset_id)
+        return self._manager.delete(dataset_id, tree, wanted)
 
     def delete_dataset(self, dataset_id: str) -> bool:
         """Remove a dataset with everything in it. Idempotent: whether there was one.

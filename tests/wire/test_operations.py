@@ -27,7 +27,7 @@ OF_THE_OBJECT = {"close", "dataset"}
 """Methods that are about the Python object."""
 
 FOR_PYTHON = {
-    "context": {"counter", "layer", "top_k"},
+    "context": {"counter", "layer", "top_k", "offset", "per_document"},
     "doctor": {"progress"},
     "embed_pending": {"progress"},
     "put_documents": {"progress"},
@@ -96,6 +96,26 @@ CALLS: list[tuple[str, dict[str, Any], Callable[[Any], bool]]] = [
     ),
     ("get_document", {"dataset_id": "d", "name": "b.md"}, lambda it: it["content"][:5] == "Water"),
     ("list_documents", {"dataset_id": "d", "limit": 1}, lambda it: it[0]["name"] == "b.md"),
+    (
+        "list_documents",
+        {"dataset_id": "d", "sort": "-$name", "where": {"lang": {"$exists": False}}},
+        lambda it: [each["name"] for each in it] == ["b.md"],
+    ),
+    ("count_documents", {"dataset_id": "d", "where": {"lang": "en"}}, lambda it: it == 1),
+    (
+        "update_metadata",
+        {
+            "dataset_id": "d",
+            "changes": {"day": {"$date": "2026-09-01"}, "gone": None},
+            "names": ["b.md", "none"],
+        },
+        lambda it: (it["counts"]["updated"], it["missing"]) == (1, ["none"]),
+    ),
+    (
+        "get_document",
+        {"dataset_id": "d", "name": "b.md"},
+        lambda it: it["metadata"] == {"day": {"$date": "2026-09-01"}},
+    ),
     ("list_datasets", {}, lambda it: it == ["d"]),
     ("history", {"dataset_id": "d", "name": "g/a.md"}, lambda it: len(it) == 2),
     ("diff", {"dataset_id": "d", "name": "g/a.md", "old": 1}, lambda it: "+Tea is hot." in it),
@@ -152,7 +172,12 @@ CALLS: list[tuple[str, dict[str, Any], Callable[[Any], bool]]] = [
     ("stats", {"dataset_id": "d"}, lambda it: it[0]["documents"] == 2),
     ("health", {"probe": False}, lambda it: it["ok"]),
     ("doctor", {"repair": True}, lambda it: it["clean"]),
-    ("delete_document", {"dataset_id": "d", "name": "b.md", "if_version": 1}, lambda it: it),
+    ("delete_document", {"dataset_id": "d", "name": "b.md", "if_version": 2}, lambda it: it),
+    (
+        "delete_documents",
+        {"dataset_id": "d", "where": {"$name": "c.md"}},
+        lambda it: it["deleted"] == [],
+    ),
     ("recreate", {"dataset_id": "d"}, lambda it: it is True),
     ("purge", {"dataset_id": "d", "name": "b.md"}, lambda it: it is False),
     ("delete_dataset", {"dataset_id": "other"}, lambda it: it is False),
@@ -186,7 +211,13 @@ def test_every_operation_runs_on_json_and_what_reads_changes_nothing(tmp_path: P
 
 def test_what_destroys_says_so() -> None:
     named = {each.name for each in OPERATIONS.values() if each.effect is Effect.DESTROYS}
-    assert named == {"delete_document", "delete_dataset", "recreate", "purge"}
+    assert named == {
+        "delete_document",
+        "delete_documents",
+        "delete_dataset",
+        "recreate",
+        "purge",
+    }
 
 
 def test_the_command_line_runs_operations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ _MODULES = {
     "search": ("search",),
     "context": ("context",),
     "read": ("get", "list"),
+    "tag": ("count", "tag"),
     "history": ("history", "diff", "restore"),
     "maintain": ("create", "embed", "rebuild", "delete"),
     "status": ("status",),

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triptych_adapters.cli.exits import Exit, exit_after
-from triptych_adapters.cli.session import Session, command, examples
+from triptych_adapters.cli.query_options import Where
+from triptych_adapters.cli.session import Session, command, conditions, examples
 
 if TYPE_CHECKING:
     from triptych.service import Service
@@ -157,6 +158,7 @@ def delete(
     dataset_wide: Annotated[
         bool, typer.Option("--dataset-wide", help="Delete the whole dataset instead.")
     ] = False,
+    where: Where = None,
     purge: Annotated[
         bool, typer.Option("--purge", help="Erase also what the store's files still hold of it.")
     ] = False,
@@ -164,12 +166,18 @@ def delete(
 ) -> Exit:
     """Delete documents, or a whole dataset, with all that was derived from them.
 
-    A whole dataset is deleted only after a question, or with --yes.
+    A whole dataset, and what --where finds, is deleted only after a question, or with --yes.
     """
     from triptych.errors import NotFoundError, ValidationError
     from triptych.rules import missing_dataset
 
     names = names or []
+    if where:
+        if names or dataset_wide or purge:
+            raise ValidationError(
+                "--where says what to delete: leave out names, --dataset-wide and --purge"
+            )
+        return _delete_found(session, dataset, where, yes=yes)
     if bool(names) is dataset_wide:
         raise ValidationError("name documents, or give --dataset-wide: one of the two")
     output = session.output
@@ -209,11 +217,34 @@ def delete(
     return Exit.PARTIAL if missing else Exit.OK
 
 
+def _delete_found(session: Session, dataset: str, where: list[str], *, yes: bool) -> Exit:
+    """Delete what a filter finds, after a question that says how many."""
+    from triptych_adapters.wire.schema import to_json
+
+    output = session.output
+    found = conditions(where, "--where")
+    with session.service() as service:
+        count = service.count_documents(dataset, where=found)
+        documents = "1 document" if count == 1 else f"{count} documents"
+        if count and not yes and not _confirmed(f"Delete {documents} of {dataset!r}?"):
+            output.note("nothing was deleted")
+            return Exit.FAILED
+        report = service.delete_documents(dataset, where=found)
+    for failure in report.failed:
+        output.warn(f"{failure.name}: {failure.error}")
+    if output.as_json:
+        output.emit({"dataset": dataset, **to_json(report)})
+    else:
+        done = len(report.deleted)
+        output.note(f"deleted {'1 document' if done == 1 else f'{done} documents'}")
+    return exit_after([failure.error for failure in report.failed], done=len(report.deleted))
+
+
 def _confirmed(question: str) -> bool:
     from triptych.errors import ValidationError
 
     if not sys.stdin.isatty():
         raise ValidationError(
-            "deleting a dataset asks first, and nobody is here to answer: add --yes"
+            "deleting that much asks first, and nobody is here to answer: add --yes"
         )
     return typer.confirm(question, err=True)

@@ -19,6 +19,7 @@ __all__ = [
     "LayerChoice",
     "ModeChoice",
     "ModeOption",
+    "OptionalQuery",
     "QueryArgument",
     "Where",
     "make_query",
@@ -44,6 +45,14 @@ class LayerChoice(StrEnum):
 QueryArgument = Annotated[
     list[str],
     typer.Argument(metavar="QUERY", help="A question, or some words.", show_default=False),
+]
+OptionalQuery = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="QUERY",
+        help="A question, or some words. Without any, --where lists what passes it.",
+        show_default=False,
+    ),
 ]
 Dataset = Annotated[
     str | None,
@@ -72,7 +81,7 @@ FreshOnly = Annotated[bool, typer.Option("--fresh-only", help="Leave out stale h
 
 
 def make_query(
-    words: Sequence[str],
+    words: Sequence[str] | None,
     *,
     dataset: str | None,
     mode: ModeChoice | None,
@@ -84,7 +93,7 @@ def make_query(
     from triptych.records import Query, Scope
 
     return Query(
-        text=" ".join(words),
+        text=" ".join(words or ()),
         dataset_id=dataset or "",
         scope=Scope.ALL if dataset is None else Scope.SINGLE,
         mode=None if mode is None else str(mode),

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from triptych_adapters.cli.session import Session, command, examples
+from triptych_adapters.cli.query_options import Where
+from triptych_adapters.cli.session import Session, command, conditions, examples
 
 if TYPE_CHECKING:
     from triptych.records import SourceDocument
@@ -168,8 +169,16 @@ def list_(
     limit: Annotated[
         int | None, typer.Option("--limit", min=1, help="Maximum number of documents.")
     ] = None,
+    where: Where = None,
+    sort: Annotated[
+        str,
+        typer.Option(
+            "--sort",
+            help="$name, $version, $updated_at or a metadata key; -$updated_at: newest first.",
+        ),
+    ] = "$name",
 ) -> None:
-    """List a dataset's documents, or the datasets, by name."""
+    """List a dataset's documents, or the datasets."""
     from triptych_adapters.cli.names import dataset_in_use
     from triptych_adapters.wire.schema import to_json
 
@@ -188,7 +197,14 @@ def list_(
         documents = (
             []
             if empty
-            else service.list_documents(dataset, prefix=prefix, after=after, limit=limit)
+            else service.list_documents(
+                dataset,
+                prefix=prefix,
+                after=after,
+                limit=limit,
+                where=conditions(where or [], "--where"),
+                sort=sort,
+            )
         )
     if output.as_json:
         output.emit({"dataset": dataset, "documents": to_json(documents)})

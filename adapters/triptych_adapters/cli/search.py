@@ -14,7 +14,7 @@ from triptych_adapters.cli.query_options import (
     LayerChoice,
     ModeChoice,
     ModeOption,
-    QueryArgument,
+    OptionalQuery,
     Where,
     make_query,
 )
@@ -48,7 +48,7 @@ def register(app: typer.Typer) -> None:
 
 def search(
     session: Session,
-    query: QueryArgument,
+    query: OptionalQuery = None,
     dataset: Dataset = None,
     mode: ModeOption = None,
     layer: Annotated[
@@ -65,6 +65,13 @@ def search(
         float | None, typer.Option("--threshold", metavar="SCORE", help="Minimum fused score.")
     ] = None,
     where: Where = None,
+    per_document: Annotated[
+        int | None,
+        typer.Option("--per-document", min=1, help="The most hits of one document: its best."),
+    ] = None,
+    offset: Annotated[
+        int, typer.Option("--offset", min=0, help="Skip so many of the best: the pages before.")
+    ] = 0,
     fresh_only: FreshOnly = False,
     files: Annotated[
         bool, typer.Option("--files", help="Print the files only, or names of documents.")
@@ -111,6 +118,8 @@ def search(
         top_k=top_k,
         threshold=threshold,
         syntax=not no_syntax,
+        per_document=per_document,
+        offset=offset,
     )
     settings = session.settings(
         llm="none", ranker=None if ranker is None else str(ranker), reranker=reranker

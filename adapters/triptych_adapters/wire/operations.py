@@ -154,6 +154,8 @@ QUERY: Final[Mapping[str, _Schema]] = {
             "section, $name, $version and $updated_at for the document's own fields."
         ),
     },
+    "offset": _whole("How many of the best hits to skip: those of the pages before."),
+    "per_document": _whole("The most hits of one document. Leave it out for any number.", 1),
     "fresh_only": {"type": "boolean", "description": "Whether to leave out what is stale."},
     "keyword_boost": {
         "type": "number",
@@ -206,6 +208,22 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
             "or lists of these. Leave it out to keep what there is."
         ),
     },
+    "changes": {
+        "type": "object",
+        "additionalProperties": {
+            "anyOf": [
+                *json_schema(Metadata)["additionalProperties"]["anyOf"],
+                {"type": "null"},
+            ]
+        },
+        "description": "The metadata to set, by key; null removes a key. Other keys stay.",
+    },
+    "names": {**_TEXTS, "description": "The documents, by their exact names."},
+    "sort": _text(
+        "The order: '$name', '$version', '$updated_at' or a metadata key; with '-' in front the "
+        "reverse, such as '-$updated_at' for the newest first."
+    ),
+    "where": QUERY["where"],
     "name": _text("The document's name, like a path: 'notes/2024-05.md'."),
     "new": _whole("The later version. Leave it out for the current one."),
     "old": _whole("The earlier version."),
@@ -288,6 +306,8 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
         _operation("embed_pending", Effect.WRITES, "progress"),
         _operation("get_document", Effect.READS),
         _operation("list_documents", Effect.READS),
+        _operation("count_documents", Effect.READS),
+        _operation("update_metadata", Effect.WRITES),
         _operation("history", Effect.READS),
         _operation("diff", Effect.READS),
         _operation("restore", Effect.WRITES),
@@ -295,13 +315,14 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
         _operation("create_dataset", Effect.WRITES),
         _operation("configure_dataset", Effect.WRITES),
         _operation("delete_document", Effect.DESTROYS),
+        _operation("delete_documents", Effect.DESTROYS),
         _operation("delete_dataset", Effect.DESTROYS),
         _operation("recreate", Effect.DESTROYS),
         _operation("purge", Effect.DESTROYS),
         _operation("search", Effect.READS),
         _operation("search_documents", Effect.READS, "layer"),
         _operation("search_many", Effect.READS),
-        _operation("context", Effect.READS, "counter", "layer", "top_k"),
+        _operation("context", Effect.READS, "counter", "layer", "top_k", "offset", "per_document"),
         _operation("verify", Effect.READS),
         _operation("layer", Effect.READS),
         _operation("dataset_layer", Effect.READS),

@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from triptych.records import (
         DatasetConfig,
         DatasetStats,
+        DeleteReport,
         DocumentInfo,
         EmbedReport,
         Failure,
         Finding,
+        MetadataReport,
         PutReport,
         RebuildReport,
         SourceDocument,
@@ -124,6 +126,25 @@ def _failure(failure: Failure) -> _Fields:
 def _put_report(report: PutReport) -> _Fields:
     names = ("added", "updated", "unchanged", "failed", "chunks", "embedded", "reused", "pending")
     return {"counts": _counts(report, *names), "failures": report.failed}
+
+
+def _delete_report(report: DeleteReport) -> _Fields:
+    names = ("deleted", "missing", "failed")
+    return {
+        "counts": _counts(report, *names),
+        "deleted": report.deleted,
+        "missing": report.missing,
+        "failures": report.failed,
+    }
+
+
+def _metadata_report(report: MetadataReport) -> _Fields:
+    names = ("updated", "unchanged", "missing", "failed")
+    return {
+        "counts": _counts(report, *names),
+        "missing": report.missing,
+        "failures": report.failed,
+    }
 
 
 def _rebuild_report(report: RebuildReport) -> _Fields:
@@ -291,8 +312,10 @@ VIEWS: Final[Mapping[str, Callable[[Any], _Fields]]] = {
         "embedder=embed_sig", "dimension", "vectors"
     ),
     "triptych.records.reports.Failure": _failure,
+    "triptych.records.reports.DeleteReport": _delete_report,
     "triptych.records.reports.Health": _fields("ok", "checks"),
     "triptych.records.reports.HealthCheck": _fields("name", "status", "detail", "remedy"),
+    "triptych.records.reports.MetadataReport": _metadata_report,
     "triptych.records.reports.PutReport": _put_report,
     "triptych.records.reports.RebuildReport": _rebuild_report,
     "triptych.sync.report.HeldDeletions": _held,

@@ -11,6 +11,7 @@ from triptych import rules
 from triptych.errors import ConflictError
 from triptych.records import (
     DocumentInfo,
+    FilterTree,
     NewDocument,
     PutOutcome,
     SourceDocument,
@@ -197,12 +198,23 @@ class FilesDocuments:
         return self.mirror.get_info(dataset_id, name)
 
     def list(
-        self, dataset_id: str, *, prefix: str = "", after: str = "", limit: int | None = None
+        self,
+        dataset_id: str,
+        *,
+        prefix: str = "",
+        after: str = "",
+        limit: int | None = None,
+        where: FilterTree | None = None,
     ) -> Sequence[DocumentInfo]:
         """See `DocumentRepo.list`. Folders are looked through for a first page alone."""
         if not after:
             change_detection.refresh_dataset(self.writer, dataset_id)
-        return self.mirror.list(dataset_id, prefix=prefix, after=after, limit=limit)
+        return self.mirror.list(dataset_id, prefix=prefix, after=after, limit=limit, where=where)
+
+    def count(self, dataset_id: str, *, where: FilterTree | None = None) -> int:
+        """See `DocumentRepo.count`. The folder is looked through first."""
+        change_detection.refresh_dataset(self.writer, dataset_id)
+        return self.mirror.count(dataset_id, where=where)
 
     def list_datasets(self) -> Sequence[str]:
         """See `DocumentRepo.list_datasets`. Folders that came or went are seen."""

@@ -7,10 +7,12 @@ from collections.abc import Collection, Mapping, Sequence
 from triptych import rules
 from triptych.records import (
     DocumentInfo,
+    FilterTree,
     NewDocument,
     PutOutcome,
     SourceDocument,
 )
+from triptych_backends.memory.filters import documents_passing
 from triptych_backends.memory.truth import StoredDocument, Truth
 
 __all__ = ["MemoryDocuments"]
@@ -61,11 +63,19 @@ class MemoryDocuments:
         prefix: str = "",
         after: str = "",
         limit: int | None = None,
+        where: FilterTree | None = None,
     ) -> Sequence[DocumentInfo]:
         with self._truth as truth:
-            documents = truth.read(dataset_id).documents
-            names = rules.page_of_names(documents, prefix, after, limit)
+            dataset = truth.read(dataset_id)
+            documents = dataset.documents
+            passing = documents if where is None else documents_passing(where, dataset)
+            names = rules.page_of_names(passing, prefix, after, limit)
             return [rules.copy_document(documents[name].info) for name in names]
+
+    def count(self, dataset_id: str, *, where: FilterTree | None = None) -> int:
+        with self._truth as truth:
+            dataset = truth.read(dataset_id)
+            return len(dataset.documents if where is None else documents_passing(where, dataset))
 
     def list_datasets(self) -> Sequence[str]:
         with self._truth as truth:

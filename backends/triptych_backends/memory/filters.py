@@ -8,13 +8,13 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from triptych.records import DerivedSig, Filter, Subject
-from triptych.records.filters import HEADING, conditions_of
+from triptych.records import DerivedSig, Filter, FilterTree, Subject
 from triptych_backends.index.change_log import Field, Scored
+from triptych_backends.index.selection import has_headings
 from triptych_backends.memory.change_log import LAYERS
 from triptych_backends.memory.truth import ChunkSet, Dataset, Truth
 
-__all__ = ["MemoryFilters", "fresh_sig"]
+__all__ = ["MemoryFilters", "documents_passing", "fresh_sig"]
 
 
 class MemoryFilters:
@@ -42,10 +42,16 @@ class MemoryFilters:
         return keys
 
 
+def documents_passing(tree: FilterTree, state: Dataset) -> list[str]:
+    """The names of the dataset's documents that pass."""
+    headed = has_headings(tree)
+    return [name for name in state.documents if tree.admits(_subject(name, state, headed))]
+
+
 def _owners(unit: Field, where: Filter, state: Dataset) -> NDArray[np.int64]:
     """The owners in this dataset that pass; under a heading are those with a chunk there."""
     passing = []
-    headed = any(condition.field == HEADING for condition in conditions_of(where.tree))
+    headed = has_headings(where.tree)
     for name, owner in state.owners.items():
         if where.tree is not None and not where.tree.admits(_subject(name, state, headed)):
             continue

@@ -12,7 +12,15 @@ from sqlalchemy import bindparam, func, select
 
 from triptych import rules
 from triptych.errors import ConflictError
-from triptych.records import DocumentInfo, NewDocument, PutOutcome, SourceDocument
+from triptych.records import (
+    Condition,
+    DocumentInfo,
+    FilterTree,
+    NewDocument,
+    PutOutcome,
+    SourceDocument,
+)
+from triptych.records.filters import NAME, all_of
 from triptych_backends.sql import document_rows as rows, tables as t
 from triptych_backends.sql.deletes import (
     remove_dataset,
@@ -20,8 +28,10 @@ from triptych_backends.sql.deletes import (
     remove_orphans,
     version_of,
 )
+from triptych_backends.sql.dialect import in_list
 from triptych_backends.sql.document_rows import DocumentRow, info_of, read_rows, source_of
 from triptych_backends.sql.errors import corrupt
+from triptych_backends.sql.filters import documents_passing
 from triptych_backends.sql.prefixes import prefix_end
 from triptych_backends.sql.repository import Repository
 from triptych_backends.sql.session import Session
@@ -54,6 +64,13 @@ _PAGE_PREFIX = _PAGE.where(
 _PAGE_RANGE = _PAGE.where(
     t.document.c.name >= bindparam("prefix"), t.document.c.name < bindparam("end")
 )
+_PAGE_OF_IDS = (
+    select(*rows.COLUMNS)
+    .where(in_list(t.document.c.id, "ids"), t.document.c.name > bindparam("after"))
+    .order_by(t.document.c.name)
+    .limit(bindparam("limit"))
+)
+_COUNT = select(func.count()).where(t.document.c.dataset_id == bindparam("dataset"))
 _DATASETS = select(t.dataset.c.name).where(t.dataset.c.live).order_by(t.dataset.c.name)
 
 
@@ -202,9 +219,17 @@ class SqlDocuments(Repository):
         return None if found is None else info_of(DocumentRow.read(found, self.where), dataset_id)
 
     def list(
-        self, dataset_id: str, *, prefix: str = "", after: str = "", limit: int | None = None
+        self,
+        dataset_id: str,
+        *,
+        prefix: str = "",
+        after: str = "",
+        limit: int | None = None,
+        where: FilterTree | None = None,
     ) -> Sequence[DocumentInfo]:
         """See `DocumentRepo.list`."""
+        if where is not None:
+            return self._passing(dataset_id, where, prefix, after, limit)
         page = {"dataset": dataset_id, "after": after}
         most = _NO_LIMIT if limit is None else max(limit, 0)
         end = prefix_end(prefix)
@@ -218,6 +243,30 @@ class SqlDocuments(Repository):
             else:
                 found = session.all(_PAGE_RANGE, **page, limit=most, prefix=prefix, end=end)
         return [info_of(DocumentRow.read(row, self.where), dataset_id) for row in found]
+
+    def _passing(
+        self, dataset_id: str, where: FilterTree, prefix: str, after: str, limit: int | None
+    ) -> Sequence[DocumentInfo]:
+        tree = all_of(Condition(NAME, "starts", (("text", prefix),)), where) if prefix else where
+        most = _NO_LIMIT if limit is None else max(limit, 0)
+        with self.database.snapshot() as session:
+            dataset = find_dataset(session, dataset_id)
+            if dataset is None or tree is None:
+                return []
+            ids = documents_passing(session, dataset.id, tree).tolist()
+            found = session.all(_PAGE_OF_IDS, ids=ids, after=after, limit=most) if ids else []
+        return [info_of(DocumentRow.read(row, self.where), dataset_id) for row in found]
+
+    def count(self, dataset_id: str, *, where: FilterTree | None = None) -> int:
+        """See `DocumentRepo.count`."""
+        with self.database.snapshot() as session:
+            dataset = find_dataset(session, dataset_id)
+            if dataset is None:
+                return 0
+            if where is not None:
+                return len(documents_passing(session, dataset.id, where))
+            (found,) = session.all(_COUNT, dataset=dataset.id)
+        return int(found[0])
 
     def list_datasets(self) -> Sequence[str]:
         """See `DocumentRepo.list_datasets`."""

@@ -24,7 +24,7 @@ from triptych_backends.sql.dialect import in_list
 from triptych_backends.sql.session import Session
 from triptych_backends.sql.transaction import LAYER_OF_FIELD, find_dataset
 
-__all__ = ["SqlFilters"]
+__all__ = ["SqlFilters", "documents_passing"]
 
 _REVISIONS = select(t.document.c.id, t.document.c.revision).where(
     in_list(t.document.c.id, "owners")
@@ -96,6 +96,11 @@ class SqlFilters:
         """See `Filters.document_keys`: revisions."""
         with self._database.reading() as session:
             return dict(session.all(_REVISIONS, owners=[row.owner for row in found]))
+
+
+def documents_passing(session: Session, dataset: int, tree: FilterTree) -> Ids:
+    """The ids of the dataset's documents that pass."""
+    return _documents(session, dataset, Filter(tree=tree))
 
 
 def _documents(session: Session, dataset: int, where: Filter) -> Ids:

@@ -47,7 +47,8 @@ class Query:
     """What to find.
 
     Attributes:
-        text: the question, or some words.
+        text: the question, or some words. Empty with a ``where``: all that passes it is listed, by
+            dataset, document name and chunk index, with the score 0.
         dataset_id: which dataset; needed unless ``scope`` is "all".
         scope: "single" or "all".
         mode: "bm25", "vector" or "hybrid", or the name of another lane; None is hybrid when an
@@ -66,6 +67,8 @@ class Query:
             text holds, after ``threshold``; 0.1 is 10 percent, 0 leaves scores as they are.
         syntax: whether ``text`` is read as the query language: ``"a phrase"``, ``-word``,
             ``word*``, ``field:value``. Without it every character is part of a word.
+        offset: how many of the best hits to skip: those of the pages before.
+        per_document: the most hits of one document, its best; None for any number.
     """
 
     text: str
@@ -80,6 +83,8 @@ class Query:
     fresh_only: bool = False
     keyword_boost: float = 0.0
     syntax: bool = False
+    offset: int = 0
+    per_document: int | None = None
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -109,8 +114,8 @@ class ResolvedQuery:
     """A query that `Service.search` has judged: what a `Retriever` works from.
 
     ``dataset_ids`` exist; ``vector_dataset_ids`` are those whose vectors live in
-    ``embed_sig``, the embedder's space. ``limit`` is how deep each lane should reach (lanes
-    over-fetch: it is ``top_k`` or more).
+    ``embed_sig``, the embedder's space. ``top_k`` counts the hits that ``offset`` skips, too.
+    ``limit`` is how deep each lane should reach (lanes over-fetch: it is ``top_k`` or more).
 
     A `QueryRewriter` makes several of one query: ``text`` is what keyword lanes look for,
     ``embed_text`` ("" for ``text``) what vector lanes embed, as ``embed_kind``, and ``weight``
@@ -126,6 +131,8 @@ class ResolvedQuery:
     layer: Layer
     top_k: int
     limit: int
+    offset: int = 0
+    per_document: int | None = None
     threshold: float | None = None
     min_scores: Mapping[str, float] = attrs.field(factory=dict)
     filter: Filter = attrs.field(factory=Filter)

@@ -12,11 +12,13 @@ from triptych.records.documents import SourceDocument
 
 __all__ = [
     "DatasetStats",
+    "DeleteReport",
     "EmbedReport",
     "EmbeddingSpace",
     "Failure",
     "Health",
     "HealthCheck",
+    "MetadataReport",
     "PutOutcome",
     "PutReport",
     "RebuildReport",
@@ -74,6 +76,32 @@ class EmbedReport:
     embedded: int = 0
     reused: int = 0
     pending: int = 0
+    failed: tuple[Failure, ...] = ()
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class DeleteReport:
+    """What deleting many documents did: the names, ordered.
+
+    ``missing`` are the names that were given and found nothing. Those in ``failed`` remain.
+    """
+
+    deleted: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    failed: tuple[Failure, ...] = ()
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class MetadataReport:
+    """What changing the metadata of many documents did: counts of documents.
+
+    ``unchanged`` had these values before. ``missing`` are the names that were given and found
+    nothing. A document in ``failed`` has its old metadata, unless its error is a `DerivationError`.
+    """
+
+    updated: int = 0
+    unchanged: int = 0
+    missing: tuple[str, ...] = ()
     failed: tuple[Failure, ...] = ()
 
 

@@ -88,6 +88,11 @@ class Hydrator:
             versions={(d.dataset_id, d.name): d.version for unit in units if (d := unit.document)},
         )
 
+    def hit(self, request: SearchRequest, candidate: Candidate, unit: StoredUnit) -> Hit | None:
+        """Return the hit of a unit that was read already; None if the request leaves it out."""
+        kinds = {"chunk": self._chunk_hit, "layer": self._layer_hit, "document": self._document_hit}
+        return kinds[request.target](request, candidate, unit)
+
     def with_windows(
         self, hits: Sequence[Hit], versions: Mapping[tuple[str, str], int], top_k: int
     ) -> list[Hit]:

@@ -9,12 +9,23 @@ import attrs
 
 from triptych import deadlines
 from triptych.contracts import Postprocessor, QueryRewriter, Store
-from triptych.errors import ProviderError
+from triptych.errors import ProviderError, ValidationError
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.embedding import embed
-from triptych.records import Hit, Mode, Query, QueryVariant, ResolvedQuery, Result
+from triptych.records import (
+    Hit,
+    Mode,
+    Query,
+    QueryVariant,
+    ResolvedQuery,
+    Result,
+    check_text,
+)
 from triptych.search.engine import SearchEngine
 from triptych.search.hydration import Hydrator
+from triptych.search.listing import FilterListing
+from triptych.search.postprocessing import at_most
+from triptych.search.query import MAX_TOP_K, has_words
 from triptych.search.request import RequestResolver, SearchRequest
 from triptych.search.rewriting import rewrite, variants_of
 from triptych.search.verification import TextVerifier, expand_prefixes
@@ -22,6 +33,7 @@ from triptych.search.verification import TextVerifier, expand_prefixes
 __all__ = ["SearchPipeline"]
 
 _EMBEDDED = (Mode.HYBRID, Mode.VECTOR)
+_DEEPER = 4  # where hits of one document are many, the lanes reach so many times deeper
 _SPARE = 3  # the second attempt reads this many times as deep, to fill up what has vanished
 
 
@@ -34,6 +46,7 @@ class SearchPipeline:
         resolver: RequestResolver,
         engine: SearchEngine,
         hydrator: Hydrator,
+        listing: FilterListing,
         derivation: DerivationPipeline,
         rewriter: QueryRewriter | None = None,
         postprocessors: Sequence[Postprocessor] = (),
@@ -42,6 +55,7 @@ class SearchPipeline:
         self._resolver = resolver
         self._engine = engine
         self._hydrator = hydrator
+        self._listing = listing
         self._derivation = derivation
         self._rewriter = rewriter
         self._postprocessors = tuple(postprocessors)
@@ -65,6 +79,14 @@ class SearchPipeline:
     ) -> tuple[list[Result], Result | None]:
         """Run `search` for each of ``queries`` and `search_documents` for ``whole``, with one
         call to the embedder; None for the latter where the backend cannot search documents."""
+        for query in (*queries, whole):
+            if not has_words(check_text(query.text, "the query")):
+                raise ValidationError("the query is empty: give it at least one word")
+            if query.offset or query.per_document is not None:
+                raise ValidationError(
+                    "a context chooses how much of each document it holds: leave out offset and "
+                    "per_document"
+                )
         if not self._hydrator.reads_documents:
             return self.search_many(queries), None
         requests = self._prepare(queries, whole=whole)
@@ -83,7 +105,7 @@ class SearchPipeline:
         rewritings: dict[str, tuple[Sequence[QueryVariant], str]] = {}
         for query, documents in asked:
             request = self._resolver.resolve(query, documents=documents)
-            if self._rewriter is not None:
+            if self._rewriter is not None and has_words(request.query.text):
                 text = request.query.text
                 if text not in rewritings:
                     plain = attrs.evolve(query, text=text, syntax=False)
@@ -98,6 +120,8 @@ class SearchPipeline:
     def _run(self, request: SearchRequest) -> Result:
         """Retrieve, fuse, hydrate, postprocess, cut; once more if candidates have vanished."""
         query = request.query
+        if not has_words(query.text):
+            return self._list(request)
         keep: TextVerifier | None = None
         if request.conditions:
             keep = TextVerifier(self._store, request)
@@ -105,22 +129,49 @@ class SearchPipeline:
             self._embed([request])
         steps = () if request.target == "document" else self._postprocessors
         depth = max([query.top_k, *(step.depth(query) for step in steps)])
-        for spare in (1, _SPARE):
+        spare = 1
+        while True:
             deadlines.check("the search")
             ranking = self._engine.retrieve(request.target, request.variants, depth, keep)
             above = ranking.above(query.threshold)
             hydrated = self._hydrator.hits(request, above[: depth * spare])
             hits, skipped = _postprocess(steps, query, hydrated.hits)
-            shown = self._hydrator.with_windows(hits, hydrated.versions, query.top_k)
+            kept = at_most(hits, query.per_document)
+            shown = self._hydrator.with_windows(kept, hydrated.versions, query.top_k)
             if len(shown) >= min(query.top_k, len(above)):
+                break
+            if len(kept) < len(hits) and len(shown) < query.top_k:
+                # Others of the documents are further down.
+                if (ranking.exhausted and len(above) <= depth * spare) or depth >= MAX_TOP_K:
+                    break
+                depth = min(_DEEPER * depth, MAX_TOP_K)
+                continue
+            if spare > 1:
                 break
             if hydrated.complete and len(shown) >= min(query.top_k, len(hits)):
                 break
+            spare = _SPARE
         unmatched = () if shown or not request.fields else (_no_such_fields(request.fields),)
+        seen = query.top_k if query.per_document is None else depth * spare
         return Result(
-            hits=tuple(shown),
+            hits=tuple(shown[query.offset :]),
             warnings=(*request.warnings, *ranking.warnings, *skipped, *unmatched),
-            exhausted=ranking.exhausted and len(above) <= query.top_k,
+            exhausted=ranking.exhausted and len(above) <= seen and len(kept) <= query.top_k,
+        )
+
+    def _list(self, request: SearchRequest) -> Result:
+        """List what passes the filter."""
+        query = request.query
+        found = at_most(self._listing.hits(request), query.per_document, query.top_k + 1)
+        shown = self._hydrator.with_windows(
+            found[: query.top_k],
+            {(hit.dataset_id, hit.doc_name): hit.sig.source_version for hit in found},
+            query.top_k,
+        )
+        return Result(
+            hits=tuple(shown[query.offset :]),
+            warnings=request.warnings,
+            exhausted=len(found) <= query.top_k,
         )
 
     def _embed(self, requests: Sequence[SearchRequest]) -> None:
@@ -137,6 +188,7 @@ class SearchPipeline:
             for at, variant in enumerate(request.variants)
             if variant.mode in _EMBEDDED and variant.vector_dataset_ids
         ]
+        need = [each for each in need if has_words(each[2][1])]
         need = [each for each in need if self._derivation.coverage.admits(each[2][1])]
         with suppress(ProviderError):
             vectors = {}

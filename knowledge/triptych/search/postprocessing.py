@@ -7,6 +7,7 @@ after it, in the order in which the Service was given them.
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import attrs
@@ -19,7 +20,7 @@ from triptych.search.query import over_fetch
 from triptych.text import CJKTokenizer
 from triptych.text.words import normalize, tokens
 
-__all__ = ["KeywordBoost", "Rerank", "boost_scores", "query_keywords"]
+__all__ = ["KeywordBoost", "Rerank", "at_most", "boost_scores", "query_keywords"]
 
 _LEAST = 3  # code points of the shortest word that counts
 _LEAST_UNSPACED = 2  # the same in scripts without spaces, where most words are that short
@@ -96,6 +97,20 @@ class Rerank:
             for hit, score in zip(head, scores, strict=True)
         ]
         return [*sorted(scored, key=_in_order), *tail]
+
+
+def at_most(hits: Iterable[Hit], each: int | None, limit: int | None = None) -> list[Hit]:
+    """Return the first ``each`` hits of every document (None: all), ``limit`` of them at most."""
+    counts: Counter[tuple[str, str]] = Counter()
+    kept: list[Hit] = []
+    for hit in hits:
+        if len(kept) == limit:
+            break
+        place = hit.dataset_id, hit.doc_name
+        counts[place] += 1
+        if each is None or counts[place] <= each:
+            kept.append(hit)
+    return kept
 
 
 def boost_scores(hits: Iterable[Hit], keywords: Sequence[str], weight: float) -> list[Hit]:

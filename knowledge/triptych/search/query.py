@@ -24,7 +24,7 @@ from triptych.records import (
     to_scope,
 )
 
-__all__ = ["DEFAULT_THRESHOLD", "MAX_TOP_K", "over_fetch", "resolve_mode", "validate"]
+__all__ = ["DEFAULT_THRESHOLD", "MAX_TOP_K", "has_words", "over_fetch", "resolve_mode", "validate"]
 
 DEFAULT_THRESHOLD = 0.1 / 2.2
 """A keyword score below which a chunk says little, for ``min_scores={"bm25": …}``. Nothing uses
@@ -48,8 +48,15 @@ def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query,
         ValidationError: a field is invalid; the message names it and says what can.
     """
     text = check_text(query.text, "the query")
-    if not text.strip("\0 \t\r\n\f\v\u3000"):
-        raise ValidationError("the query is empty: give it at least one word")
+    tree = parse_filter(query.where)
+    if not has_words(text):
+        if tree is None:
+            raise ValidationError("the query is empty: give it at least one word")
+        if query.threshold is not None or query.min_scores or query.keyword_boost:
+            raise ValidationError(
+                "a query without words lists what passes its where, and scores nothing: leave out "
+                "threshold, min_scores and keyword_boost"
+            )
     if "\0" in text:
         raise ValidationError("the query holds a NUL character: remove it")
     if len(text) > _MAX_QUERY:
@@ -70,6 +77,8 @@ def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query,
         fresh_only=_switch(query.fresh_only, "fresh_only"),
         syntax=_switch(query.syntax, "syntax"),
         keyword_boost=_share(query.keyword_boost),
+        offset=_offset(query.offset, query.top_k),
+        per_document=_most_each(query.per_document),
     )
     if judged.scope is Scope.SINGLE and not judged.dataset_id:
         raise ValidationError("name a dataset_id, or search everywhere with scope='all'")
@@ -78,7 +87,7 @@ def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query,
             f"scope='all' searches every dataset, but dataset_id={judged.dataset_id!r} names "
             "one: leave one of the two out"
         )
-    return judged, Filter(tree=parse_filter(judged.where))
+    return judged, Filter(tree=tree)
 
 
 def resolve_mode(
@@ -117,6 +126,32 @@ def _top_k(value: Any) -> int:
         raise ValidationError(f"top_k must be a whole number, not {value!r}")
     if not 1 <= value <= MAX_TOP_K:
         raise ValidationError(f"top_k must lie between 1 and {MAX_TOP_K:,}, not {value}")
+    return value
+
+
+def has_words(text: str) -> bool:
+    """Whether there is anything in ``text`` to look for."""
+    return bool(text.strip("\0 \t\r\n\f\v\u3000"))
+
+
+def _offset(value: Any, top_k: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValidationError(f"offset must be a whole number from 0 up, not {value!r:.60}")
+    if value + top_k > MAX_TOP_K:
+        raise ValidationError(
+            f"offset and top_k reach to hit {value + top_k:,}; {MAX_TOP_K:,} is the last: narrow "
+            "the search with where"
+        )
+    return value
+
+
+def _most_each(value: Any) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValidationError(
+            f"per_document must be a whole number from 1 up, or None, not {value!r:.60}"
+        )
     return value
 
 

@@ -132,6 +132,7 @@ class RequestResolver:
             warnings += (_pending(mode, pending),) if pending else ()
         if query.fresh_only:
             filter_ = attrs.evolve(filter_, fresh=self._fresh(query.layer))
+        reach = query.offset + query.top_k
         resolved = ResolvedQuery(
             text=query.text,
             dataset_ids=dataset_ids,
@@ -139,8 +140,10 @@ class RequestResolver:
             embed_sig=embed_sig,
             mode=mode,
             layer=query.layer,
-            top_k=query.top_k,
-            limit=over_fetch(query.top_k) if mode == Mode.HYBRID else query.top_k,
+            top_k=reach,
+            limit=over_fetch(reach) if mode == Mode.HYBRID else reach,
+            offset=query.offset,
+            per_document=query.per_document,
             threshold=query.threshold,
             min_scores=query.min_scores,
             keyword_boost=query.keyword_boost,

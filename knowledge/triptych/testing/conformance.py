@@ -12,6 +12,7 @@ from triptych.testing.filters import FilterTests
 from triptych.testing.history import HistoryTests
 from triptych.testing.journal import JournalTests
 from triptych.testing.layers import LayerTests
+from triptych.testing.management import ManagementTests
 from triptych.testing.races import RaceTests
 from triptych.testing.reopen import ReopeningTests
 from triptych.testing.search import SearchTests
@@ -29,6 +30,7 @@ class BackendConformance(
     VectorTests,
     SearchTests,
     FilterTests,
+    ManagementTests,
     LayerTests,
     JournalTests,
     SettingsTests,

@@ -1,0 +1,105 @@
+"""``triptych count`` and ``triptych tag``: documents by their metadata."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from triptych_adapters.cli.exits import Exit, exit_after
+from triptych_adapters.cli.query_options import Where
+from triptych_adapters.cli.session import Session, command, conditions, examples, metadata_of
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``count`` and ``tag``."""
+    command(app, "count", epilog=examples("triptych count", "triptych count --where lang=en"))(
+        count
+    )
+    command(
+        app,
+        "tag",
+        epilog=examples(
+            "triptych tag notes.md --set status=read",
+            "triptych tag --where lang=en --set '{\"year\": 2024}' --unset draft",
+        ),
+    )(tag)
+
+
+def count(
+    session: Session,
+    dataset: Annotated[str, typer.Option("--dataset", "-d", help="The dataset.")] = "default",
+    where: Where = None,
+) -> None:
+    """Count a dataset's documents, or those that pass a filter."""
+    with session.service() as service:
+        found = service.count_documents(dataset, where=conditions(where or [], "--where"))
+    if session.output.as_json:
+        session.output.emit({"dataset": dataset, "count": found})
+    else:
+        session.output.write(f"{found}\n")
+
+
+def tag(
+    session: Session,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="The documents.", show_default=False),
+    ] = None,
+    dataset: Annotated[str, typer.Option("--dataset", "-d", help="Their dataset.")] = "default",
+    where: Where = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="What to set: text, or a JSON object of typed values.",
+        ),
+    ] = None,
+    unset: Annotated[
+        list[str] | None, typer.Option("--unset", metavar="KEY", help="A key to remove.")
+    ] = None,
+) -> Exit:
+    """Change the metadata of documents, and nothing else of them.
+
+    Keys that are not named stay. Nothing is embedded, unless a title or kind changes.
+    """
+    from triptych.errors import NotFoundError, ValidationError
+    from triptych_adapters.wire.schema import to_json
+
+    changes: dict[str, Any] = metadata_of(given or [], "--set")
+    for key in unset or []:
+        if key in changes:
+            raise ValidationError(f"--set and --unset both name {key!r}: leave one out")
+        changes[key] = None
+    if not changes:
+        raise ValidationError("nothing to change: give --set KEY=VALUE or --unset KEY")
+    if not names and not where:
+        raise ValidationError("say which documents: give names, or --where")
+    with session.service() as service:
+        report = service.update_metadata(
+            dataset,
+            changes,
+            names=names or None,
+            where=conditions(where, "--where") if where else None,
+        )
+    output = session.output
+    done = report.updated + report.unchanged
+    if names and not done and not report.failed:
+        raise NotFoundError(
+            f"dataset {dataset!r} has no such document: " + ", ".join(map(repr, report.missing))
+        )
+    for name in report.missing:
+        output.warn(f"dataset {dataset!r} has no such document: {name!r}")
+    for failure in report.failed:
+        output.warn(f"{failure.name}: {failure.error}")
+    if output.as_json:
+        output.emit({"dataset": dataset, **to_json(report)})
+    else:
+        updated = "1 document" if report.updated == 1 else f"{report.updated} documents"
+        output.note(f"updated {updated}, {report.unchanged} unchanged")
+    if report.missing and not report.failed:
+        return Exit.PARTIAL
+    return exit_after([failure.error for failure in report.failed], done=done)
