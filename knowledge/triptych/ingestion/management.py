@@ -274,7 +274,10 @@ class DocumentManager:
         if not stale:
             return ()
         self._writer.check_config(dataset_id)
-        return self._writer.refresh(dataset_id, stale).failed
+        with self._writer.filler(dataset_id) as filler:
+            failed = self._writer.refresh(dataset_id, stale, filler).failed
+            filler.finish()
+            return (*failed, *filler.result().failed)
 
     def _batches(
         self, dataset_id: str, infos: Sequence[DocumentInfo], made: _Updated
