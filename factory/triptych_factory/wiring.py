@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 
 import attrs
@@ -22,13 +22,15 @@ from triptych.contracts import (
 )
 from triptych.errors import ValidationError
 from triptych.parsing import FileParsers
+from triptych.records import DocumentInfo
+from triptych.repositories import capabilities_of
 from triptych.search.postprocessing import Rerank
 from triptych.service import Service, ServiceOptions
 from triptych_factory.access import Access
 from triptych_factory.backends import open_store
 from triptych_factory.embedders import build_embedder
 from triptych_factory.llms import build_llm
-from triptych_factory.locations import parse_location
+from triptych_factory.locations import Location, base_of, parse_location
 from triptych_factory.rankers import build_ranker, build_reranker
 from triptych_factory.settings import Settings
 from triptych_factory.stored_model import recall_embedder, stored_signature
@@ -149,6 +151,7 @@ def wire(
         except BaseException:
             store.close()
             raise
+    options = attrs.evolve(options, locate=_locator_of(store, location))
 
     models: list[tuple[object, object]] = [
         (chosen, embedder),
@@ -174,6 +177,32 @@ def _outline(name: str, content: str) -> str | None:
     from triptych_backends.parsing.outliner import outline_of
 
     return outline_of(name, content)
+
+
+_ROOTS = "sync.roots"
+"""The setting of `triptych.sync.remembered`."""
+
+
+def _no_file(document: DocumentInfo) -> None:
+    return None
+
+
+def _locator_of(
+    store: Store, location: Location
+) -> Callable[[], Callable[[DocumentInfo], Path | None]] | None:
+    """What finds the files of the folders that the store remembers, if it keeps settings."""
+    settings = capabilities_of(store).settings
+    if settings is None:
+        return None
+
+    def locate() -> Callable[[DocumentInfo], Path | None]:
+        if settings.get_setting(_ROOTS) is None:
+            return _no_file  # most stores; what follows would import all of the sync
+        from triptych.sync.remembered import RememberedRoots
+
+        return RememberedRoots(settings, base_of(location)).locator()
+
+    return locate
 
 
 def _of_store(store: Store, settings: Settings, dataset_id: str, fill: bool) -> Embedder | None:

@@ -63,6 +63,7 @@ from triptych.records.reports import (
     PutReport,
     RebuildReport,
 )
+from triptych.records.search_options import DatasetSearchOptions, SearchOptions
 from triptych.records.values import (
     MAX_NAME_BYTES,
     NO_CHUNK,
@@ -100,6 +101,7 @@ __all__ = [
     "ChunkQuery",
     "DatasetConfig",
     "DatasetContext",
+    "DatasetSearchOptions",
     "DatasetStats",
     "DerivedChunk",
     "DerivedLayer",
@@ -136,6 +138,7 @@ __all__ = [
     "ResolvedQuery",
     "Result",
     "Scope",
+    "SearchOptions",
     "SourceDocument",
     "StaleReason",
     "StoredUnit",
