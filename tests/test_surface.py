@@ -31,6 +31,9 @@ def test_all_is_sorted_and_complete() -> None:
     for name in triptych.__all__:
         assert getattr(triptych, name) is not None
     assert set(triptych.__all__) <= set(dir(triptych))
+    assert 40 <= len(triptych.__all__) <= 60
+    assert "DEFAULT_THRESHOLD" not in dir(triptych)
+    assert triptych.DEFAULT_THRESHOLD > 0
 
 
 def test_importing_triptych_imports_nothing_heavy() -> None:

@@ -15,6 +15,7 @@ from triptych.records import check_text
 
 __all__ = [
     "Location",
+    "base_of",
     "parse_location",
     "relative_to",
     "shown_location",
@@ -44,6 +45,17 @@ class Location:
         if self.path is None:
             return f"{self.scheme}://"
         return str(self.path) if self.scheme == "sqlite" else f"{self.scheme}://{self.path}"
+
+
+def base_of(location: Location) -> Path | None:
+    """The folder a store lies in, None for a store in memory.
+
+    A store in a folder ``.triptych`` counts as lying where that folder is.
+    """
+    if location.path is None:
+        return None
+    parent = location.path.parent
+    return parent.parent if parent.name == ".triptych" else parent
 
 
 def state_folder(location: Location) -> Path | None:

@@ -14,7 +14,7 @@ from triptych.records import DoctorReport
 from triptych.service import Service
 from triptych.sync import DirectorySync, RememberedRoots, SyncOptions, SyncRoot
 from triptych.sync.state import broken_states
-from triptych_factory.locations import parse_location, state_folder, store_paths
+from triptych_factory.locations import base_of, parse_location, state_folder, store_paths
 from triptych_factory.settings import Settings
 
 __all__ = [
@@ -71,11 +71,7 @@ def remembered_roots(service: Service, settings: Settings) -> RememberedRoots:
     Raises:
         NotAvailableError: the store keeps no settings.
     """
-    path = parse_location(settings.url).path
-    base = None if path is None else path.parent
-    if base is not None and base.name == ".triptych":
-        base = base.parent
-    return RememberedRoots(service.capabilities.settings, base)
+    return RememberedRoots(service.capabilities.settings, base_of(parse_location(settings.url)))
 
 
 def examined_syncs(report: DoctorReport, settings: Settings, *, repair: bool) -> DoctorReport:

@@ -1,46 +1,139 @@
-"""An asynchronous facade: the Service's methods, each in a worker thread."""
+"""Awaiting a knowledge base: `AsyncService`, `AsyncDataset`, streams, models with async methods.
+
+The core is synchronous and thread-safe. Each call runs in a worker thread with the caller's
+deadline, so that the event loop stays free.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import inspect
-from collections.abc import Callable, Coroutine
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from triptych._aio import AsyncDatasetMethods, AsyncServiceMethods
+from triptych._internal.progress import Progress, ProgressCallback
+from triptych._internal.shared_docs import share_docs
+from triptych._open import open as open_service
+from triptych.contracts import LLM, Embedder
+from triptych.dataset import Dataset
+from triptych.deadlines import deadline
+from triptych.errors import NotAvailableError
+from triptych.records import EmbedKind, Generation, Message
 from triptych.service import Service
 
-__all__ = ["AsyncService"]
+__all__ = [
+    "AsyncDataset",
+    "AsyncEmbedder",
+    "AsyncLLM",
+    "AsyncService",
+    "BlockingEmbedder",
+    "BlockingLLM",
+    "ProgressStream",
+    "iterate",
+]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
 
 
-class AsyncService:
-    """Every method of `Service`, awaited: ``await kb.search("…")``.
+async def _run(method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    """Call ``method`` in a worker thread.
 
-    The core is synchronous and thread-safe; this runs each call in a worker thread, with the
-    caller's deadline. Cancelling the task gives up waiting: the call itself ends at its next
-    check of the deadline, or by itself. Methods, arguments and errors are the Service's.
+    When the task is cancelled, the call ends at its next check of the deadline, and only then
+    does the cancellation go on: nothing of it runs any more, and what it committed is whole. A
+    second cancellation does not wait.
+    """
+    with deadline() as scope:
+        call = asyncio.ensure_future(asyncio.to_thread(method, *args, **kwargs))
+        try:
+            return await asyncio.shield(call)
+        except asyncio.CancelledError:
+            scope.cancel()
+            await asyncio.wait({call})
+            if not call.cancelled():
+                call.exception()  # seen: the caller gets the cancellation
+            raise
+
+
+class AsyncDataset(AsyncDatasetMethods):
+    """Every method of `Dataset`, awaited: ``await docs.search("…")``."""
+
+    def __init__(self, view: Dataset) -> None:
+        self._view = view
+
+    def __repr__(self) -> str:
+        return f"<AsyncDataset {self.dataset_id!r} of {self._view.service!r}>"
+
+    @property
+    def view(self) -> Dataset:
+        """The dataset's synchronous view."""
+        return self._view
+
+    @property
+    def dataset_id(self) -> str:
+        """The dataset's id."""
+        return self._view.dataset_id
+
+    async def _call(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await _run(method, *args, **kwargs)
+
+
+class AsyncService(AsyncServiceMethods):
+    """Every method of `Service`, awaited: ``await kb.search("…")``. Use it in ``async with``.
+
+    Methods, arguments and errors are the Service's. Cancelling the task ends the call at its next
+    check of the deadline; what it had committed stays, whole.
     """
 
     def __init__(self, service: Service) -> None:
-        self.service = service
+        self._service = service
 
-    if TYPE_CHECKING:
+    def __repr__(self) -> str:
+        return f"<AsyncService of {self._service!r}>"
 
-        def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]: ...
+    @classmethod
+    async def open(
+        cls,
+        url: str | os.PathLike[str] | None = None,
+        *,
+        embedder: Embedder | AsyncEmbedder | str | None = "auto",
+        llm: LLM | AsyncLLM | str | None = "auto",
+        create: bool = True,
+    ) -> AsyncService:
+        """`triptych.open` without blocking; an embedder or LLM may have async methods.
 
-    else:
+        For the other settings, open a Service with `triptych.open` and wrap it.
 
-        def __getattr__(self, name):
-            method = getattr(self.service, name)
-            if name.startswith("_") or not inspect.ismethod(method) or name == "dataset":
-                raise AttributeError(f"AsyncService has no method {name!r}")
+        Raises:
+            TriptychError: as `triptych.open`.
+        """
+        loop = asyncio.get_running_loop()
+        model: Any = BlockingEmbedder(embedder, loop) if _is_async(embedder, "embed") else embedder
+        writer: Any = BlockingLLM(llm, loop) if _is_async(llm, "generate") else llm
+        service = await asyncio.to_thread(
+            open_service, url, embedder=model, llm=writer, create=create
+        )
+        return cls(service)
 
-            @functools.wraps(method)
-            async def call(*args, **kwargs):
-                return await asyncio.to_thread(method, *args, **kwargs)
+    @property
+    def service(self) -> Service:
+        """The synchronous Service inside."""
+        return self._service
 
-            return call
+    def dataset(self, dataset_id: str) -> AsyncDataset:
+        """A view of one dataset: the same methods with the dataset filled in."""
+        return AsyncDataset(self._service.dataset(dataset_id))
+
+    async def close(self) -> None:
+        """Close the Service."""
+        await asyncio.to_thread(self._service.close)
 
     async def __aenter__(self) -> AsyncService:
         """The facade itself."""
@@ -53,4 +146,196 @@ class AsyncService:
         trace: TracebackType | None,
     ) -> None:
         """Close the Service."""
-        await asyncio.to_thread(self.service.close)
+        await self.close()
+
+    async def _call(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await _run(method, *args, **kwargs)
+
+
+share_docs(AsyncServiceMethods, Service)
+share_docs(AsyncDatasetMethods, Dataset)
+
+
+# Streams
+
+
+class ProgressStream(Generic[R]):
+    """The progress of a long call, as it comes::
+
+        stream = ProgressStream(lambda each: kb.put_documents("d", documents, progress=each))
+        async for progress in stream:
+            print(progress.done, progress.total)
+        print(stream.result.added)
+
+    It can be read once. Leaving the loop early cancels the call.
+    """
+
+    def __init__(self, start: Callable[[ProgressCallback], Awaitable[R]]) -> None:
+        self._start = start
+        self._done: list[R] = []
+
+    @property
+    def result(self) -> R:
+        """What the call returned.
+
+        Raises:
+            NotAvailableError: the stream has not been read to its end.
+        """
+        if not self._done:
+            raise NotAvailableError("the call has no result yet: read its progress to the end")
+        return self._done[0]
+
+    async def __aiter__(self) -> AsyncIterator[Progress]:
+        """Each progress; raises what the call raises."""
+        loop = asyncio.get_running_loop()
+        queue: asyncio.Queue[Progress | None] = asyncio.Queue()
+
+        def told(progress: Progress) -> None:
+            loop.call_soon_threadsafe(queue.put_nowait, progress)
+
+        call = asyncio.ensure_future(self._start(told))
+        call.add_done_callback(lambda _: queue.put_nowait(None))
+        try:
+            while (progress := await queue.get()) is not None:
+                yield progress
+            self._done.append(await call)
+        finally:
+            if not call.done():
+                call.cancel()
+                await asyncio.wait({call})
+
+
+async def iterate(make: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
+    """What an iterator gives, each item waited for in a worker thread.
+
+    For `LLM.stream`: ``async for piece in iterate(lambda: llm.stream(messages, max_tokens=500))``.
+    """
+    iterator = await _run(make)
+    try:
+        while items := await _run(_next, iterator):
+            yield items[0]
+    finally:
+        close = getattr(iterator, "close", None)
+        if callable(close):
+            await asyncio.to_thread(close)
+
+
+def _next(iterator: Iterator[T]) -> tuple[T, ...]:
+    # No StopIteration may leave a coroutine.
+    for item in iterator:
+        return (item,)
+    return ()
+
+
+# Models with async methods
+
+
+class AsyncEmbedder(Protocol):
+    """An `Embedder` whose `embed` is a coroutine."""
+
+    @property
+    def signature(self) -> str:
+        """See `Embedder.signature`."""
+        ...
+
+    @property
+    def dimension(self) -> int | None:
+        """See `Embedder.dimension`."""
+        ...
+
+    async def embed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
+        """See `Embedder.embed`."""
+        ...
+
+
+class AsyncLLM(Protocol):
+    """An `LLM` with coroutines."""
+
+    @property
+    def signature(self) -> str:
+        """See `LLM.signature`."""
+        ...
+
+    async def generate(self, messages: Sequence[Message], *, max_tokens: int) -> Generation:
+        """See `LLM.generate`."""
+        ...
+
+    def stream(self, messages: Sequence[Message], *, max_tokens: int) -> AsyncIterator[str]:
+        """See `LLM.stream`; an async iterator."""
+        ...
+
+
+class BlockingEmbedder:
+    """An `AsyncEmbedder` as an `Embedder`: its coroutines run on ``loop``.
+
+    For calls from other threads than the loop's, such as those of an `AsyncService`.
+    """
+
+    def __init__(self, embedder: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._embedder: AsyncEmbedder = embedder
+        self._loop = loop
+
+    @property
+    def signature(self) -> str:
+        """See `Embedder.signature`."""
+        return self._embedder.signature
+
+    @property
+    def dimension(self) -> int | None:
+        """See `Embedder.dimension`."""
+        return self._embedder.dimension
+
+    def embed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
+        """See `Embedder.embed`.
+
+        Raises:
+            NotAvailableError: it is called in the loop's own thread, which it would block.
+        """
+        return _wait(self._loop, lambda: self._embedder.embed(texts, kind=kind))
+
+
+class BlockingLLM:
+    """An `AsyncLLM` as an `LLM`; the rules of `BlockingEmbedder`."""
+
+    def __init__(self, llm: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._llm: AsyncLLM = llm
+        self._loop = loop
+
+    @property
+    def signature(self) -> str:
+        """See `LLM.signature`."""
+        return self._llm.signature
+
+    def generate(self, messages: Sequence[Message], *, max_tokens: int) -> Generation:
+        """See `LLM.generate`."""
+        return _wait(self._loop, lambda: self._llm.generate(messages, max_tokens=max_tokens))
+
+    def stream(self, messages: Sequence[Message], *, max_tokens: int) -> Iterator[str]:
+        """See `LLM.stream`."""
+        pieces = self._llm.stream(messages, max_tokens=max_tokens)
+
+        async def following() -> tuple[str, ...]:
+            async for piece in pieces:
+                return (piece,)
+            return ()
+
+        while found := _wait(self._loop, following):
+            yield found[0]
+
+
+def _wait(loop: asyncio.AbstractEventLoop, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine on ``loop``, from another thread."""
+    try:
+        here: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+    except RuntimeError:
+        here = None
+    if here is loop:
+        raise NotAvailableError(
+            "a model with async methods was called in the thread of its event loop, which would "
+            "wait for itself: call the knowledge base by an AsyncService"
+        )
+    return asyncio.run_coroutine_threadsafe(call(), loop).result()
+
+
+def _is_async(model: object, method: str) -> bool:
+    return inspect.iscoroutinefunction(getattr(model, method, None))

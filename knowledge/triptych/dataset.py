@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
 
 import attrs
 
@@ -29,6 +29,8 @@ from triptych.records import (
     SourceDocument,
     check_text,
 )
+from triptych.records.search_options import DatasetSearchOptions
+from triptych.text.tokens import TokenCounter
 
 if TYPE_CHECKING:
     from triptych.context.pack import ContextPack
@@ -37,12 +39,15 @@ if TYPE_CHECKING:
 __all__ = ["Dataset"]
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Dataset:
     """One dataset of a knowledge base. Each method is the Service's of the longer name."""
 
-    service: Service = attrs.field(repr=False)
+    service: Service
     dataset_id: str
+
+    def __repr__(self) -> str:
+        return f"<Dataset {self.dataset_id!r} of {self.service!r}>"
 
     def create(self, *, language: str | None = None) -> bool:
         """`Service.create_dataset` of this id."""
@@ -150,26 +155,45 @@ class Dataset:
         check_text(name, "a document name")
         return self.service.purge(self.dataset_id, name)
 
-    def search(self, query: Query | str, **fields: Any) -> Result:
+    def search(self, query: Query | str, **options: Unpack[DatasetSearchOptions]) -> Result:
         """`Service.search`."""
-        return self.service.search(self._mine(query, fields), dataset_id=self.dataset_id, **fields)
+        query = self._mine(query, options)
+        return self.service.search(query, dataset_id=self.dataset_id, **options)
 
-    def search_documents(self, query: Query | str, **fields: Any) -> Result:
+    def search_documents(
+        self, query: Query | str, **options: Unpack[DatasetSearchOptions]
+    ) -> Result:
         """`Service.search_documents`."""
-        return self.service.search_documents(
-            self._mine(query, fields), dataset_id=self.dataset_id, **fields
-        )
+        query = self._mine(query, options)
+        return self.service.search_documents(query, dataset_id=self.dataset_id, **options)
 
-    def search_many(self, queries: Iterable[Query | str], **fields: Any) -> Sequence[Result]:
+    def search_many(
+        self, queries: Iterable[Query | str], **options: Unpack[DatasetSearchOptions]
+    ) -> Sequence[Result]:
         """`Service.search_many`."""
         if isinstance(queries, Iterable) and not isinstance(queries, str):
-            queries = [self._mine(query, fields) for query in queries]
-        return self.service.search_many(queries, dataset_id=self.dataset_id, **fields)
+            queries = [self._mine(query, options) for query in queries]
+        return self.service.search_many(queries, dataset_id=self.dataset_id, **options)
 
-    def context(self, query: Query | str, token_budget: int, **options: Any) -> ContextPack:
+    def context(
+        self,
+        query: Query | str,
+        token_budget: int,
+        *,
+        format: str = "text",
+        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        counter: TokenCounter | Callable[[str], int] | None = None,
+        **options: Unpack[DatasetSearchOptions],
+    ) -> ContextPack:
         """`Service.context`."""
         return self.service.context(
-            self._mine(query, options), token_budget, dataset_id=self.dataset_id, **options
+            self._mine(query, options),
+            token_budget,
+            format=format,
+            layers=layers,
+            counter=counter,
+            dataset_id=self.dataset_id,
+            **options,
         )
 
     def layer(self, name: str, layer: Layer | str) -> DerivedLayer | None:

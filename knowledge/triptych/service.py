@@ -6,12 +6,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import attrs
 
 from triptych._internal.closing import Closing
 from triptych._internal.progress import ProgressCallback
+from triptych._internal.shared_docs import share_docs
 from triptych.chunking import ChunkerSet, Outliner, default_chunkers
 from triptych.context.pack import ContextPack
 from triptych.context.records import Citation, Verification
@@ -69,6 +70,7 @@ from triptych.records import (
     check_whole,
     parse_filter,
 )
+from triptych.records.search_options import SearchOptions
 from triptych.repositories import capabilities_of
 from triptych.rules import missing_dataset
 from triptych.search.engine import SearchEngine
@@ -111,6 +113,8 @@ class ServiceOptions:
             time, 1 to 64.
         own_paths: the files and folders that the store is made of: `ingest_directory` skips them
             in a folder that it reads. `triptych.open` fills it in.
+        locate: is called once for each search that has hits, and gives a function that finds the
+            file of a document on this machine (None: not known), for `Hit.path`.
     """
 
     chunkers: ChunkerSet = attrs.field(factory=default_chunkers)
@@ -124,6 +128,7 @@ class ServiceOptions:
     outliner: Outliner | None = None
     embed_concurrency: int = 4
     own_paths: Sequence[Path] = ()
+    locate: Callable[[], Callable[[DocumentInfo], Path | None]] | None = None
 
     def __attrs_post_init__(self) -> None:
         if not 1 <= check_whole(self.embed_concurrency, "embed_concurrency") <= 64:
@@ -196,7 +201,9 @@ class Service(Closing):
             self.options.embed_concurrency,
         )
         self._engine = engine or build_engine(store, self.capabilities, self.options)
-        hydrator = Hydrator(store, self._deriver, self.capabilities.document_search)
+        hydrator = Hydrator(
+            store, self._deriver, self.capabilities.document_search, self.options.locate
+        )
         self._searches = SearchPipeline(
             store,
             RequestResolver(documents, chunks, self._deriver, self._engine.lanes),
@@ -222,6 +229,13 @@ class Service(Closing):
         self._on_close = on_close
         self._closed = False
         self._closing = threading.Lock()
+
+    def __repr__(self) -> str:
+        embedder = self.options.embedder
+        model = "no embedder" if embedder is None else embedder.signature
+        where = getattr(self.store, "path", None)
+        place = type(self.store).__name__ if where is None else str(where)
+        return f"<Service {place}, {model}{', closed' if self._closed else ''}>"
 
     @property
     def llm(self) -> LLM | None:
@@ -290,7 +304,8 @@ class Service(Closing):
         the metadata that the documents have. One document's failure is in the report and holds
         up no other. What ``documents`` itself raises passes through: the batches before it (256
         documents, a million code points, or what came in a second) are stored, the one it was
-        being gathered for is not.
+        being gathered for is not. So does the error for what is not a document at all: of a list
+        or a mapping, before anything is stored.
 
         Each batch is found by keyword as soon as it is stored. Its vectors are stored with it
         where the embedder is quick; else they follow when all documents are stored, in small
@@ -298,6 +313,7 @@ class Service(Closing):
         embedder failed or ``embed`` is "later", is counted as ``pending``.
 
         Raises:
+            ValidationError: something in ``documents`` is not a document.
             ModelMismatchError, ConflictError: as `put_document`, before anything is stored.
             CancelledError: the deadline passed; the batches that were committed stay.
         """
@@ -651,10 +667,12 @@ class Service(Closing):
 
     # Search
 
-    def search(self, query: Query | str, **fields: Any) -> Result:
+    def search(self, query: Query | str, **options: Unpack[SearchOptions]) -> Result:
         """Find chunks (L2), abstracts (L0) or overviews (L1).
 
-        ``query`` is a `Query`, or its text with the other fields of `Query` as keywords. All
+        ``query`` is a `Query`, or its text. ``options`` are the other fields of `Query`:
+        ``dataset_id`` (or ``scope="all"``), ``mode``, ``layer``, ``top_k`` (10), ``threshold``,
+        ``min_scores``, ``where``, ``fresh_only`` and ``keyword_boost``; see `SearchOptions`. All
         hits are read in one snapshot.
 
         Raises:
@@ -664,18 +682,20 @@ class Service(Closing):
             ModelMismatchError: vector mode over vectors of another model.
         """
         self._open()
-        return self._searches.search(_query(query, fields))
+        return self._searches.search(_query(query, options))
 
-    def search_documents(self, query: Query | str, **fields: Any) -> Result:
+    def search_documents(self, query: Query | str, **options: Unpack[SearchOptions]) -> Result:
         """Find whole documents: scored over their full text, and by the nearest of their chunks.
 
         As `search`, but ``layer`` plays no role: hits have ``layer`` None, and their content
         is the document's opening.
         """
         self._open()
-        return self._searches.search_documents(_query(query, fields))
+        return self._searches.search_documents(_query(query, options))
 
-    def search_many(self, queries: Iterable[Query | str], **fields: Any) -> list[Result]:
+    def search_many(
+        self, queries: Iterable[Query | str], **options: Unpack[SearchOptions]
+    ) -> list[Result]:
         """`search` for each query, in order; their texts are embedded in one batch.
 
         When the batch fails, each text is embedded by itself, and a query whose text still
@@ -687,7 +707,7 @@ class Service(Closing):
                 f"search_many takes several queries, not {type(queries).__name__}: give it a "
                 "list, or use search()"
             )
-        return self._searches.search_many([_query(query, fields) for query in queries])
+        return self._searches.search_many([_query(query, options) for query in queries])
 
     # Context
 
@@ -699,13 +719,13 @@ class Service(Closing):
         format: str = "text",
         layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
         counter: TokenCounter | Callable[[str], int] | None = None,
-        **fields: Any,
+        **options: Unpack[SearchOptions],
     ) -> ContextPack:
         """The best mixture of passages and layers for a prompt, under a budget of tokens.
 
-        ``query`` is a `Query`, or its text with the other fields of `Query` as keywords; its
-        ``layer`` and ``top_k`` play no role. ``format`` is the one that the pack will be
-        rendered in: "text", "markdown", "xml" or "json"; headers and citations are counted.
+        ``query`` and ``options`` are those of `search`; ``layer`` and ``top_k`` play no role.
+        ``format`` is the one that the pack will be rendered in: "text", "markdown", "xml" or
+        "json"; headers and citations are counted.
         ``layers`` may leave some out; those that are not there are done without. ``counter``
         counts tokens: a function from text to their number; None is tiktoken where it is
         installed, else an estimate, which ``ContextPack.counter`` tells.
@@ -723,7 +743,7 @@ class Service(Closing):
         self._open()
         contexts = ContextBuilder(self._searches, self.documents, self.chunks)
         return contexts.pack(
-            _query(query, fields), token_budget, format=format, layers=layers, counter=counter
+            _query(query, options), token_budget, format=format, layers=layers, counter=counter
         )
 
     def verify(self, citation: Citation) -> Verification:
@@ -991,6 +1011,9 @@ class Service(Closing):
         )
 
 
+share_docs(Dataset, Service)
+
+
 def build_engine(store: Store, capabilities: Capabilities, options: ServiceOptions) -> SearchEngine:
     """The lanes that ship; those by vector are there even without an embedder, to say why not."""
     chunks, layers, embedder = store.chunks, store.layers, options.embedder
@@ -1039,7 +1062,10 @@ def _check_layer(content: object, prompt_sig: object) -> None:
     check_text(prompt_sig, "prompt_sig")
 
 
-def _query(query: Query | str, fields: Mapping[str, Any]) -> Query:
+def _query(query: Query | str, options: SearchOptions) -> Query:
+    fields: dict[str, Any] = {**options}
+    if fields.get("where", ...) is None:
+        fields["where"] = {}  # no conditions
     try:
         if isinstance(query, Query):
             return attrs.evolve(query, **fields) if fields else query

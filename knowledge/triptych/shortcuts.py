@@ -8,10 +8,10 @@ fine for a script; a program that asks more than once opens a Service and keeps 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict, Unpack
 
 import attrs
 
@@ -22,6 +22,8 @@ from triptych.ingestion.batches import check_progress
 from triptych.parsing import FileParsers
 from triptych.parsing.files import Skipped, name_of
 from triptych.records import (
+    Layer,
+    Mode,
     PutReport,
     Result,
     SourceDocument,
@@ -34,12 +36,26 @@ from triptych.sync.roots import SyncOptions
 
 __all__ = [
     "IngestReport",
+    "QuestionOptions",
     "Store",
     "ingest_directory",
     "ingest_file",
     "query",
     "query_context",
 ]
+
+
+class QuestionOptions(TypedDict, total=False):
+    """What `query` takes beside its own arguments; see `SearchOptions`."""
+
+    mode: Mode | str | None
+    layer: Layer | str
+    threshold: float | None
+    min_scores: Mapping[str, float]
+    where: Mapping[str, Any] | None
+    fresh_only: bool
+    keyword_boost: float
+
 
 Store: TypeAlias = Service | str | os.PathLike[str] | None
 
@@ -126,15 +142,21 @@ def ingest_file(
         return kb.get_document(dataset_id, known_as)
 
 
-def query(service: Store, question: str, dataset_id: str, top_k: int = 5, **fields: Any) -> Result:
-    """`Service.search` in one dataset; ``fields`` are further fields of `Query`.
+def query(
+    service: Store,
+    question: str,
+    dataset_id: str,
+    top_k: int = 5,
+    **options: Unpack[QuestionOptions],
+) -> Result:
+    """`Service.search` in one dataset; ``options`` are further fields of `Query`.
 
     Raises:
         NotFoundError: there is no such store, or dataset.
         TriptychError: as `Service.search`.
     """
     with _opened(service, to_write=False) as kb:
-        return kb.search(question, dataset_id=dataset_id, top_k=top_k, **fields)
+        return kb.search(question, dataset_id=dataset_id, top_k=top_k, **options)
 
 
 def query_context(
@@ -143,7 +165,7 @@ def query_context(
     dataset_id: str,
     top_k: int = 5,
     format: str = "xml",
-    **fields: Any,
+    **options: Unpack[QuestionOptions],
 ) -> str:
     """The hits of `query` as text for a prompt: "xml", "text" or "json" (see `result_formats`).
 
@@ -155,7 +177,7 @@ def query_context(
         raise ValidationError(
             f"there is no format {format!r}: choose one of {', '.join(map(repr, FORMATS))}"
         )
-    return FORMATS[format](query(service, question, dataset_id, top_k, **fields))
+    return FORMATS[format](query(service, question, dataset_id, top_k, **options))
 
 
 @contextmanager

@@ -51,6 +51,7 @@ _EXIT = re.compile(r"exit=(\d+)")
 
 CAMEL_HOMES = (
     "triptych",
+    "triptych.aio",
     "triptych.contracts",
     "triptych.repositories",
     "triptych.records",
@@ -317,7 +318,7 @@ def _exists(path: list[str]) -> bool:
     thing: Any = importlib.import_module("triptych")
     for at, name in enumerate(path):
         if isinstance(thing, ModuleType):
-            if at == 0 and name not in thing.__all__ and _module(f"triptych.{name}") is None:
+            if at == 0 and not hasattr(thing, name) and _module(f"triptych.{name}") is None:
                 return False
             inner = _module(".".join(["triptych", *path[: at + 1]]))
             thing = getattr(thing, name, None) or inner

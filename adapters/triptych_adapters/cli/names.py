@@ -128,11 +128,12 @@ def _names_of_file(service: Service, settings: Settings, text: str) -> list[str]
     """The names that a file on disk has below the folders that were synced."""
     from triptych_factory.synced_folders import synced_folders
 
+    store = service.capabilities.settings
     path = Path(text).expanduser().absolute()
-    if not path.is_file():
+    if store is None or not path.is_file():
         return []
     return [
         prefix + path.relative_to(folder).as_posix()
-        for folder, prefix in synced_folders(service).values()
+        for folder, prefix in synced_folders(store).values()
         if path.is_relative_to(folder)
     ]

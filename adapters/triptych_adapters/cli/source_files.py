@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
 
 if TYPE_CHECKING:
+    from triptych.records import DocumentInfo
     from triptych.service import Service
     from triptych_factory import Settings
 
@@ -35,7 +36,7 @@ class SourceFiles:
     service: Service
     settings: Settings
     _found: dict[tuple[str, str], Path | None] = attrs.field(factory=dict, init=False)
-    _folders: Mapping[str, tuple[Path, str]] | None = attrs.field(default=None, init=False)
+    _find: Callable[[DocumentInfo], Path | None] | None = attrs.field(default=None, init=False)
 
     def path(self, dataset_id: str, name: str) -> Path | None:
         """The file of a document, None where it came from none, or the file is gone."""
@@ -45,19 +46,13 @@ class SourceFiles:
         return self._found[place]
 
     def _look_up(self, dataset_id: str, name: str) -> Path | None:
-        from triptych_factory.synced_folders import synced_folders
-
+        if self.service.options.locate is None:
+            return None
+        if self._find is None:
+            self._find = self.service.options.locate()
         info = self.service.documents.get_info(dataset_id, name)
-        key = "" if info is None else info.system.sync_root
-        if not key:
-            return None
-        if self._folders is None:
-            self._folders = synced_folders(self.service)
-        folder, prefix = self._folders.get(key, (None, ""))
-        if folder is None or not name.startswith(prefix):
-            return None
-        path = folder / name.removeprefix(prefix)
-        return path if path.is_file() else None
+        path = None if info is None else self._find(info)
+        return path if path is not None and path.is_file() else None
 
 
 def shown_path(path: Path) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
@@ -119,14 +119,14 @@ class PutReportBuilder:
 def new_documents(
     documents: Iterable[object] | Mapping[str, str], tally: PutReportBuilder
 ) -> Iterator[NewDocument]:
-    """The documents that can be stored; those that cannot are told to the tally."""
+    """The documents that can be stored; those that cannot are told to the tally.
+
+    Raises:
+        ValidationError: one is not a document at all, which is a mistake of the program.
+    """
     if not isinstance(documents, Mapping):
         for document in documents:
-            if isinstance(document, NewDocument):
-                yield document
-            else:
-                what = f"put_documents takes NewDocument records, not {type(document).__name__}"
-                tally.refused(repr(document)[:80], ValidationError(what))
+            yield _document(document)
         return
     for name, content in documents.items():
         try:
@@ -135,6 +135,24 @@ def new_documents(
             tally.refused(str(name)[:80], error)
         else:
             yield document
+
+
+def _document(document: object) -> NewDocument:
+    if not isinstance(document, NewDocument):
+        raise ValidationError(
+            f"put_documents takes NewDocument records, not {type(document).__name__} "
+            f"({document!r:.60}): write NewDocument(name=…, content=…)"
+        )
+    return document
+
+
+def _check_texts(name: object, content: object) -> None:
+    for what, value in (("name", name), ("content", content)):
+        if not isinstance(value, str):
+            raise ValidationError(
+                f"put_documents maps names to contents, both text: the {what} of {name!r:.60} is "
+                f"{type(value).__name__}"
+            )
 
 
 def batches(documents: Iterable[NewDocument]) -> Iterator[list[NewDocument]]:
@@ -161,6 +179,13 @@ def check_documents(documents: object) -> None:
             "put_documents takes NewDocument records, or maps names to contents: it cannot "
             f"take a {type(documents).__name__}"
         )
+    # What is there at once is checked at once: nothing is written then.
+    if isinstance(documents, Mapping):
+        for name, content in documents.items():
+            _check_texts(name, content)
+    elif isinstance(documents, Sequence):
+        for document in documents:
+            _document(document)
 
 
 def check_progress(progress: object) -> None:

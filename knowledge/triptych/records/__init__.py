@@ -78,6 +78,7 @@ from triptych.records.reports import (
     PutReport,
     RebuildReport,
 )
+from triptych.records.search_options import DatasetSearchOptions, SearchOptions
 from triptych.records.values import (
     MAX_NAME_BYTES,
     NO_CHUNK,
@@ -117,6 +118,7 @@ __all__ = [
     "Condition",
     "DatasetConfig",
     "DatasetContext",
+    "DatasetSearchOptions",
     "DatasetStats",
     "DeleteReport",
     "DerivedChunk",
@@ -162,6 +164,7 @@ __all__ = [
     "ResolvedQuery",
     "Result",
     "Scope",
+    "SearchOptions",
     "SourceDocument",
     "StaleReason",
     "StoredUnit",

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+import importlib
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, overload
 
 import attrs
 
-from triptych.errors import ValidationError
+from triptych._internal.xml_text import element_text
+from triptych.errors import NotAvailableError, ValidationError
 from triptych.records.checks import check_text, vector_comparison
 from triptych.records.chunk_ids import chunk_id
 from triptych.records.derived import DerivedChunk, DerivedLayer, DerivedSig
 from triptych.records.documents import DocumentInfo
 from triptych.records.filters import FilterTree, Subject
-from triptych.records.metadata import Metadata
+from triptych.records.metadata import Metadata, metadata_to_plain
 from triptych.records.values import (
     NO_CHUNK,
     SNIPPET_LENGTH,
@@ -27,6 +30,7 @@ from triptych.records.values import (
 )
 
 __all__ = [
+    "HIT_FIELDS",
     "Candidate",
     "ChunkPlace",
     "ChunkQuery",
@@ -40,6 +44,17 @@ __all__ = [
     "Result",
     "StoredUnit",
 ]
+
+
+HIT_FIELDS = (
+    *("dataset", "name", "layer", "chunk", "chunk_id", "line", "end_line", "start", "end"),
+    *("heading_path", "locator", "score", "scores", "stale", "version", "path", "metadata"),
+    *("snippet", "content"),
+)
+"""The fields of a hit in JSON, in their order."""
+
+_REPR_LENGTH = 60
+_REPR_HITS = 10
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -251,7 +266,7 @@ class StoredUnit:
     opening: str = ""
 
 
-@attrs.frozen(kw_only=True, slots=True)
+@attrs.frozen(kw_only=True, slots=True, repr=False)
 class Hit:
     """One ranked result.
 
@@ -288,6 +303,66 @@ class Hit:
     window: str | None = None
     terms: tuple[str, ...] = attrs.field(default=(), repr=False)
     stale: StaleReason | None = None
+    file: str | None = attrs.field(default=None, eq=False)
+
+    def __repr__(self) -> str:
+        where = self.doc_name if self.layer is None else f"{self.doc_name}:{self.start_line}"
+        if self.layer not in (None, Layer.DETAIL):
+            where = f"{self.doc_name} {self.layer}"
+        text = " ".join(self.snippet.split())
+        text = text if len(text) <= _REPR_LENGTH else f"{text[:_REPR_LENGTH].rstrip()}…"
+        stale = f", stale: {self.stale}" if self.stale else ""
+        return f"<Hit {self.dataset_id}/{where}, {self.score:.4f}{stale}: {text!r}>"
+
+    @property
+    def path(self) -> Path | None:
+        """The file on this machine that the document came from, ``file`` as a path.
+
+        None where that is not known: it is for folders that the store remembers. The file may have
+        changed since, or be gone.
+        """
+        return None if self.file is None else Path(self.file)
+
+    @property
+    def version(self) -> int:
+        """The version of the document that the hit is of: ``sig.source_version``."""
+        return self.sig.source_version
+
+    @property
+    def end_line(self) -> int:
+        """The last line of ``content`` in the document, from 1; the first is ``start_line``."""
+        text = self.content
+        ended = text.endswith(("\n", "\r"))
+        ends = text.count("\n") + text.count("\r") - text.count("\r\n")
+        return self.start_line + max(ends - ended, 0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The hit as JSON has it, also on the command line: the fields `HIT_FIELDS`.
+
+        Lines count from 1. ``chunk`` and ``chunk_id`` are None for layers and documents, ``path``
+        where the file is not known.
+        """
+        return {
+            "dataset": self.dataset_id,
+            "name": self.doc_name,
+            "layer": None if self.layer is None else str(self.layer),
+            "chunk": None if self.chunk_index < 0 else self.chunk_index,
+            "chunk_id": self.chunk_id,
+            "line": self.start_line,
+            "end_line": self.end_line,
+            "start": self.start,
+            "end": self.end,
+            "heading_path": list(self.heading_path),
+            "locator": self.locator,
+            "score": self.score,
+            "scores": dict(self.scores),
+            "stale": self.stale,
+            "version": self.version,
+            "path": self.file,
+            "metadata": metadata_to_plain(self.metadata),
+            "snippet": self.snippet,
+            "content": self.content,
+        }
 
     @property
     def chunk_id(self) -> str | None:
@@ -311,10 +386,74 @@ class Hit:
         return self.content[start:end]
 
 
-@attrs.frozen(kw_only=True, slots=True)
-class Result:
-    """The ordered hits, what went wrong on the way, and whether there is nothing more."""
+@attrs.frozen(kw_only=True, slots=True, repr=False)
+class Result(Sequence[Hit]):
+    """The ordered hits, what went wrong on the way, and whether there is nothing more.
+
+    A result is the sequence of its hits: it has their number, is falsy without any, and gives
+    them by index and in order.
+    """
 
     hits: tuple[Hit, ...] = ()
     warnings: tuple[str, ...] = ()
     exhausted: bool = False
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+    @overload
+    def __getitem__(self, index: int) -> Hit: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Hit, ...]: ...
+    def __getitem__(self, index: int | slice) -> Hit | tuple[Hit, ...]:
+        return self.hits[index]
+
+    def __repr__(self) -> str:
+        number = "1 hit" if len(self.hits) == 1 else f"{len(self.hits)} hits"
+        head = f"<Result: {number}"
+        if self.warnings:
+            head += f", {len(self.warnings)} warning{'s' if len(self.warnings) > 1 else ''}"
+        lines = [f"  {hit!r}" for hit in self.hits[:_REPR_HITS]]
+        more = len(self.hits) - _REPR_HITS
+        lines += [f"  and {more} more"] if more > 0 else []
+        return "\n".join([head, *lines]) + ">"
+
+    def _repr_html_(self) -> str:
+        """A table for a notebook: place, section, score and snippet of each hit; then warnings."""
+        rows = []
+        for hit in self.hits:
+            place = hit.doc_name if hit.layer is None else f"{hit.doc_name}:{hit.start_line}"
+            cells = (
+                f"{hit.dataset_id}/{place}",
+                " > ".join(hit.heading_path),
+                f"{hit.score:.4f}",
+                hit.snippet,
+            )
+            row = "".join(f"<td>{element_text(each)}</td>" for each in cells)
+            rows.append(f"<tr>{row}</tr>")
+        notes = [f"<p>{element_text(each)}</p>" for each in self.warnings]
+        if not rows:
+            return "\n".join(["<p>no hits</p>", *notes])
+        head = "<tr><th>place</th><th>section</th><th>score</th><th>text</th></tr>"
+        return "\n".join(["<table>", head, *rows, "</table>", *notes])
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Each hit as ``--json`` has it."""
+        return [hit.to_dict() for hit in self.hits]
+
+    def to_pandas(self) -> Any:
+        """The hits as a `pandas.DataFrame`: a row each, the columns of `to_dicts`.
+
+        Raises:
+            NotAvailableError: pandas is not installed.
+        """
+        try:
+            pandas = importlib.import_module("pandas")
+        except ImportError as error:
+            raise NotAvailableError(
+                "to_pandas needs the package pandas, which is not installed: pip install pandas"
+            ) from error
+        return pandas.DataFrame(self.to_dicts(), columns=list(HIT_FIELDS))

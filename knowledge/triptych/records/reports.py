@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import attrs
@@ -22,7 +23,11 @@ __all__ = [
     "PutOutcome",
     "PutReport",
     "RebuildReport",
+    "raise_first",
 ]
+
+_NOTES = 10
+"""How many other failures an error that is raised for all of them names."""
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -42,6 +47,18 @@ class Failure:
     dataset_id: str
     name: str
     error: Exception = attrs.field(eq=False)
+
+
+def raise_first(failed: Sequence[Failure]) -> None:
+    """Raise the error of the first of ``failed``, with a note for each of the others."""
+    if not failed:
+        return
+    error = failed[0].error
+    for other in failed[1 : _NOTES + 1]:
+        error.add_note(f"{other.dataset_id}/{other.name} failed too: {other.error}")
+    if len(failed) > _NOTES + 1:
+        error.add_note(f"and {len(failed) - _NOTES - 1} more failed")
+    raise error
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -104,6 +121,10 @@ class MetadataReport:
     missing: tuple[str, ...] = ()
     failed: tuple[Failure, ...] = ()
 
+    def raise_for_failures(self) -> None:
+        """Raise the first failure's error, whose notes name the others; nothing without any."""
+        raise_first(self.failed)
+
 
 @attrs.frozen(kw_only=True, slots=True)
 class RebuildReport:
@@ -122,6 +143,10 @@ class RebuildReport:
     removed: int = 0
     pending: int = 0
     failed: tuple[Failure, ...] = ()
+
+    def raise_for_failures(self) -> None:
+        """Raise the first failure's error, whose notes name the others; nothing without any."""
+        raise_first(self.failed)
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from pathlib import Path
 
 import attrs
 
@@ -50,12 +51,14 @@ class Hydrator:
         store: Store,
         derivation: DerivationPipeline,
         document_search: DocLevelSearcher | None,
+        locate: Callable[[], Callable[[DocumentInfo], Path | None]] | None = None,
     ) -> None:
         self._documents = store.documents
         self._chunks = store.chunks
         self._whole = document_search
         self._layers = store.layers
         self._derivation = derivation
+        self._locate = locate
 
     @property
     def reads_documents(self) -> bool:
@@ -73,14 +76,19 @@ class Hydrator:
         keyed = [each for each in candidates if not isinstance(each.key, ChunkPlace)]
         found = dict(fetch([each.key for each in keyed])) if keyed else {}
         hits: list[Hit] = []
+        path_of = None if self._locate is None or not candidates else self._locate()
         for each in candidates:
             key = each.key
             unit = self._chunk_at(key) if isinstance(key, ChunkPlace) else found.get(key)
             if unit is None:
                 continue
             hit = hit_of(request, each, unit)
-            if hit is not None:
-                hits.append(hit)
+            if hit is None:
+                continue
+            if path_of is not None and unit.document is not None:
+                path = path_of(unit.document)
+                hit = hit if path is None else attrs.evolve(hit, file=str(path))
+            hits.append(hit)
         units = found.values()
         return Hydrated(
             hits=hits,

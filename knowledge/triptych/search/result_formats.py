@@ -10,9 +10,15 @@ from typing import Any
 from triptych._internal.xml_text import attribute_text, element_text, printable
 from triptych.errors import ValidationError
 from triptych.records import Hit, Layer, Result
-from triptych.records.metadata import metadata_to_plain, text_of
+from triptych.records.metadata import text_of
 
-__all__ = ["FORMATS", "format_json", "format_text", "format_xml", "hit_json"]
+__all__ = [
+    "FORMATS",
+    "format_json",
+    "format_text",
+    "format_xml",
+    "hit_json",
+]
 
 _STEERING = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _LINE_END = re.compile(r"\r\n?|\n")
@@ -59,7 +65,7 @@ def format_json(result: Result | Iterable[Hit]) -> str:
     """The hits for a program: an object with ``hits``, and a Result's ``warnings`` and
     ``exhausted``.
 
-    A hit has the fields of `hit_json`, ``section`` (the headings above as one string),
+    A hit has the fields of `Hit.to_dict`, ``section`` (the headings above as one string),
     ``category`` (of the metadata, or null), ``lines`` (first and last, from 1, of what is
     shown; null for layers) and ``window`` (the text around the chunk, or null).
     """
@@ -81,29 +87,8 @@ def format_json(result: Result | Iterable[Hit]) -> str:
 
 
 def hit_json(hit: Hit) -> dict[str, Any]:
-    """A hit as JSON has it: ``line`` counts from 1.
-
-    ``chunk`` and ``chunk_id`` are null for layers and documents.
-    """
-    return {
-        "dataset": hit.dataset_id,
-        "name": hit.doc_name,
-        "layer": None if hit.layer is None else str(hit.layer),
-        "chunk": None if hit.chunk_index < 0 else hit.chunk_index,
-        "chunk_id": hit.chunk_id,
-        "line": hit.start_line,
-        "start": hit.start,
-        "end": hit.end,
-        "heading_path": list(hit.heading_path),
-        "locator": hit.locator,
-        "score": hit.score,
-        "scores": dict(hit.scores),
-        "stale": hit.stale,
-        "version": hit.sig.source_version,
-        "metadata": metadata_to_plain(hit.metadata),
-        "snippet": hit.snippet,
-        "content": hit.content,
-    }
+    """`Hit.to_dict`, as a function."""
+    return hit.to_dict()
 
 
 FORMATS: dict[str, Callable[[Result | Iterable[Hit]], str]] = {

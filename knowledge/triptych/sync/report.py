@@ -9,6 +9,7 @@ import attrs
 from triptych.errors import DeletionHeldError
 from triptych.parsing.files import Skipped
 from triptych.records import Failure, RebuildReport
+from triptych.records.reports import raise_first
 
 __all__ = ["HeldDeletions", "SyncPlan", "SyncReport"]
 
@@ -90,6 +91,10 @@ class SyncReport:
                 for field in attrs.fields(SyncReport)
             }
         )
+
+    def raise_for_failures(self) -> None:
+        """Raise the first failure's error, whose notes name the others; held deletions are some."""
+        raise_first((*self.failed, *(each.failure for each in self.held)))
 
     def as_rebuild(self) -> RebuildReport:
         """The same as a Rebuilder tells it; held deletions are failures of their folder."""

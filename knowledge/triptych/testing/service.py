@@ -522,7 +522,7 @@ class ServiceTests(QuerySyntaxTests):
 
     def test_an_unknown_field_names_the_known_ones(self, kb: Service) -> None:
         with pytest.raises(ValidationError, match=r"topk.*top_k"):
-            kb.search("x", dataset_id="d", topk=5)
+            kb.search("x", dataset_id="d", topk=5)  # type: ignore[call-arg]  # on purpose
 
     # Search
 

@@ -1,0 +1,50 @@
+"""The arguments of a search, typed: the fields of `Query` but its text.
+
+Every call that searches takes them as keywords. A field that is added to `Query` is added here, and
+nowhere else; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+from triptych.records.values import Layer, Mode, Scope
+
+__all__ = ["DatasetSearchOptions", "SearchOptions"]
+
+
+class DatasetSearchOptions(TypedDict, total=False):
+    """What a search of one dataset takes beside the query's text; see `Query`.
+
+    Keys:
+        mode: "bm25", "vector", "hybrid" or a lane of your own; None takes hybrid where it can.
+        layer: "L2" finds chunks, "L0" abstracts, "L1" overviews.
+        top_k: the maximum number of hits, from 1.
+        threshold: the minimum fused score; None for none.
+        min_scores: the minimum score in a lane, before fusion.
+        where: conditions on metadata and on the document; None for none.
+        fresh_only: whether stale hits are left out.
+        keyword_boost: raises a hit's score by this share for each word of the query it holds.
+    """
+
+    mode: Mode | str | None
+    layer: Layer | str
+    top_k: int
+    threshold: float | None
+    min_scores: Mapping[str, float]
+    where: Mapping[str, Any] | None
+    fresh_only: bool
+    keyword_boost: float
+
+
+class SearchOptions(DatasetSearchOptions, total=False):
+    """What a search takes beside the query's text: also where it looks; see `Query`.
+
+    Keys:
+        dataset_id: the dataset, needed unless ``scope`` is "all".
+        scope: "single" or "all".
+    """
+
+    dataset_id: str
+    scope: Scope | str

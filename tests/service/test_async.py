@@ -1,0 +1,220 @@
+"""A knowledge base that is awaited: calls, cancellation, streams, models with async methods."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import triptych
+from triptych.aio import AsyncService, BlockingLLM, ProgressStream, iterate
+from triptych.errors import NotAvailableError, ProviderError, StoreError
+from triptych.records import EmbedKind, Generation, Message, Usage
+from triptych.testing.fakes import FakeEmbedder
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = {f"{number:03}.md": f"text number {number}" for number in range(600)}
+
+
+@pytest.fixture
+def service() -> Iterator[triptych.Service]:
+    with triptych.open("memory://", embedder=FakeEmbedder()) as kb:
+        yield kb
+
+
+def test_the_facade_is_what_the_script_makes_of_the_classes() -> None:
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        import generate_aio
+    finally:
+        sys.path.pop(0)
+    written = (ROOT / "knowledge/triptych/_aio.py").read_text(encoding="utf-8")
+    assert written == generate_aio.generated(), "run python tools/generate_aio.py"
+
+
+@pytest.mark.parametrize(
+    ("facade", "of"), [(AsyncService, triptych.Service), (triptych.AsyncDataset, triptych.Dataset)]
+)
+def test_every_call_has_its_coroutine(facade: type, of: type) -> None:
+    calls = {
+        name
+        for name, found in vars(of).items()
+        if not name.startswith("_") and inspect.isfunction(found)
+    }
+    for name in calls - {"dataset"}:
+        assert inspect.iscoroutinefunction(getattr(facade, name)), name
+
+
+def test_each_method_has_the_documentation_of_the_services() -> None:
+    words = "Find chunks (L2), abstracts (L0) or overviews (L1)."
+    for found in (triptych.Dataset, AsyncService, triptych.AsyncDataset, triptych.Service):
+        assert words in inspect.getdoc(found.search)  # type: ignore[operator]
+    assert "Store a document" in inspect.getdoc(triptych.AsyncDataset.put)  # type: ignore[operator]
+
+
+async def test_a_dataset_is_put_searched_and_read(service: triptych.Service) -> None:
+    kb = AsyncService(service)
+    docs = kb.dataset("d")
+    assert docs.dataset_id == "d"
+    stored = await docs.put("a.md", "red fish", {"lang": "en"})
+    assert stored.version == 1
+    await kb.put_documents("d", {"b.md": "blue fish"})
+    found = await asyncio.gather(*(docs.search("fish", top_k=5) for _ in range(20)))
+    assert {len(result) for result in found} == {2}
+    assert [info.name for info in await docs.list()] == ["a.md", "b.md"]
+    assert (await kb.search("fish", scope="all", mode="bm25")).hits[0].dataset_id == "d"
+    with pytest.raises(triptych.NotFoundError):
+        await docs.get("nothing")
+
+
+async def test_leaving_the_block_closes_the_service() -> None:
+    async with await AsyncService.open("memory://", embedder="hash") as kb:
+        await kb.put_document("d", "a", "text")
+    with pytest.raises(StoreError):
+        await kb.search("text", dataset_id="d")
+
+
+class Held(FakeEmbedder):
+    """Answers when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = threading.Event()
+        self.let = threading.Event()
+
+    def embed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
+        self.asked.set()
+        assert self.let.wait(30)
+        return super().embed(texts, kind=kind)
+
+
+async def test_a_cancelled_call_has_ended_and_left_nothing_half_done() -> None:
+    embedder = Held()
+    with triptych.open("memory://", embedder=embedder) as service:
+        kb = AsyncService(service)
+        task = asyncio.ensure_future(kb.put_documents("d", DOCUMENTS))
+        await asyncio.to_thread(embedder.asked.wait, 30)
+        task.cancel()
+        await asyncio.sleep(0.05)
+        assert not task.done()  # the call is still running
+        embedder.let.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        stored = [info.name for info in service.list_documents("d")]
+        assert 0 < len(stored) < len(DOCUMENTS)
+        await asyncio.sleep(0.05)
+        assert [info.name for info in service.list_documents("d")] == stored
+        assert [each.check for each in service.doctor().findings if each.check == "store"] == []
+        await kb.put_documents("d", DOCUMENTS)
+        await kb.rebuild(dataset_id="d")
+        assert service.stats("d")[0].stale == 0
+
+
+async def test_a_second_cancellation_does_not_wait() -> None:
+    embedder = Held()
+    with triptych.open("memory://", embedder=embedder) as service:
+        task = asyncio.ensure_future(AsyncService(service).put_document("d", "a", "text"))
+        await asyncio.to_thread(embedder.asked.wait, 30)
+        task.cancel()
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, 10)
+        embedder.let.set()
+
+
+async def test_the_progress_of_a_call_is_a_stream(service: triptych.Service) -> None:
+    kb = AsyncService(service)
+    stream = ProgressStream(lambda each: kb.put_documents("d", DOCUMENTS, progress=each))
+    with pytest.raises(NotAvailableError, match="no result yet"):
+        _ = stream.result
+    seen = [progress.done async for progress in stream if progress.phase == "documents"]
+    assert seen[-1] == 600
+    assert stream.result.added == 600
+
+
+async def test_a_stream_that_is_left_ends_its_call(service: triptych.Service) -> None:
+    kb = AsyncService(service)
+    stream = ProgressStream(lambda each: kb.put_documents("d", DOCUMENTS, progress=each))
+    progress = aiter(stream)
+    await anext(progress)
+    await progress.aclose()  # type: ignore[attr-defined]  # an async generator
+    count = len(service.list_documents("d"))
+    await asyncio.sleep(0.05)
+    assert len(service.list_documents("d")) == count
+
+
+async def test_a_call_that_fails_fails_its_stream(service: triptych.Service) -> None:
+    kb = AsyncService(service)
+    stream = ProgressStream(lambda each: kb.rebuild(dataset_id="nowhere", progress=each))
+    with pytest.raises(triptych.NotFoundError):
+        _ = [progress async for progress in stream]
+
+
+async def test_an_iterator_is_followed_and_closed() -> None:
+    closed = threading.Event()
+
+    def pieces() -> Iterator[str]:
+        try:
+            yield from ("one", "two", "three")
+        finally:
+            closed.set()
+
+    assert [piece async for piece in iterate(pieces)] == ["one", "two", "three"]
+    closed.clear()
+    some = iterate(pieces)
+    assert await anext(some) == "one"
+    await some.aclose()  # type: ignore[attr-defined]  # an async generator
+    assert closed.is_set()
+
+
+class Awaited:
+    """An embedder and a language model with async methods."""
+
+    signature = "awaited/1"
+    dimension: int | None = FakeEmbedder().dimension
+
+    def __init__(self) -> None:
+        self.threads: set[str] = set()
+
+    async def embed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
+        await asyncio.sleep(0)
+        self.threads.add(threading.current_thread().name)
+        if "FAIL" in texts:
+            raise ProviderError("it failed")
+        return FakeEmbedder().embed(texts, kind=kind)
+
+    async def generate(self, messages: Sequence[Message], *, max_tokens: int) -> Generation:
+        await asyncio.sleep(0)
+        return Generation(text=f"{len(messages)} of {max_tokens}", usage=Usage())
+
+    async def stream(self, messages: Sequence[Message], *, max_tokens: int) -> AsyncIterator[str]:
+        for piece in ("a", "b"):
+            await asyncio.sleep(0)
+            yield piece
+
+
+async def test_models_with_async_methods_run_on_the_loop() -> None:
+    model = Awaited()
+    async with await AsyncService.open("memory://", embedder=model, llm=model) as kb:
+        await kb.put_document("d", "a.md", "red fish")
+        assert len(await kb.search("red fish", dataset_id="d", mode="vector")) == 1
+        assert model.threads == {threading.current_thread().name}
+        warned = await kb.search("FAIL", dataset_id="d")
+        assert "it failed" in warned.warnings[0]
+        with pytest.raises(NotAvailableError, match="would wait for itself"):
+            kb.service.search("red fish", dataset_id="d", mode="vector")
+        llm = kb.service.llm
+        assert isinstance(llm, BlockingLLM)
+        messages = [Message(role="user", content="hello")]
+        answer = await asyncio.to_thread(llm.generate, messages, max_tokens=5)
+        assert (answer.text, llm.signature) == ("1 of 5", "awaited/1")
+        made = iterate(lambda: llm.stream(messages, max_tokens=5))
+        assert [piece async for piece in made] == ["a", "b"]

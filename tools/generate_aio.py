@@ -1,0 +1,109 @@
+"""Write the asynchronous facade: `python tools/generate_aio.py` renews knowledge/triptych/_aio.py.
+
+Each public method of `Service` and `Dataset` becomes a coroutine of the same signature. A test
+compares what is committed with what this writes.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+HOME = ROOT / "knowledge/triptych"
+TARGET = HOME / "_aio.py"
+NOT_ASYNC = frozenset({"close", "dataset"})
+HEAD = '''"""`Service` and `Dataset` awaited. Written by tools/generate_aio.py: do not edit."""
+
+'''
+
+
+def main() -> None:
+    """Write the module."""
+    TARGET.write_text(generated(), encoding="utf-8")
+
+
+def generated() -> str:
+    """The module's text, formatted."""
+    service = ast.parse((HOME / "service.py").read_text(encoding="utf-8"))
+    dataset = ast.parse((HOME / "dataset.py").read_text(encoding="utf-8"))
+    parts = [
+        HEAD,
+        _imports(service, dataset),
+        '\n__all__ = ["AsyncDatasetMethods", "AsyncServiceMethods"]\n\n',
+        _facade("AsyncServiceMethods", "Service", "service", service),
+        _facade("AsyncDatasetMethods", "Dataset", "view", dataset),
+    ]
+    return _formatted("\n".join(parts))
+
+
+def _imports(*modules: ast.Module) -> str:
+    """Every import of the modules; the linter drops those that are not needed."""
+    lines = ["from __future__ import annotations", "from abc import abstractmethod"]
+    lines += ["from collections.abc import Awaitable", "from typing import ParamSpec, TypeVar"]
+    for module in modules:
+        for node in ast.walk(module):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                text = ast.unparse(node)
+                if "__future__" not in text and text not in lines:
+                    lines.append(text)
+    lines += ["from triptych.dataset import Dataset", "from triptych.service import Service"]
+    return "\n".join(dict.fromkeys(lines)) + '\n\nP = ParamSpec("P")\nR = TypeVar("R")\n'
+
+
+def _facade(name: str, of: str, inner: str, module: ast.Module) -> str:
+    (source,) = (n for n in module.body if isinstance(n, ast.ClassDef) and n.name == of)
+    lines = [
+        f"class {name}:",
+        f'    """Every method of `{of}`, awaited."""',
+        "    @property",
+        "    @abstractmethod",
+        f"    def {inner}(self) -> {of}:",
+        f'        """The {of} inside."""',
+        "    @abstractmethod",
+        "    def _call(",
+        "        self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs",
+        "    ) -> Awaitable[R]:",
+        '        """Run a method in a worker thread."""',
+    ]
+    for node in source.body:
+        if isinstance(node, ast.FunctionDef) and _is_call(node):
+            lines += _method(node, of, inner)
+    return "\n".join(lines) + "\n"
+
+
+def _is_call(node: ast.FunctionDef) -> bool:
+    return not (node.name.startswith("_") or node.name in NOT_ASYNC or node.decorator_list)
+
+
+def _method(node: ast.FunctionDef, of: str, inner: str) -> list[str]:
+    taken = node.args
+    given = [each.arg for each in taken.args[1:]]
+    given += [f"{each.arg}={each.arg}" for each in taken.kwonlyargs]
+    given += [f"**{taken.kwarg.arg}"] if taken.kwarg else []
+    assert node.returns is not None
+    assert taken.vararg is None
+    call = ", ".join([f"self.{inner}.{node.name}", *given])
+    return [
+        f"    async def {node.name}({ast.unparse(taken)}) -> {ast.unparse(node.returns)}:",
+        f'        """`{of}.{node.name}`, awaited."""',
+        f"        return await self._call({call})",
+    ]
+
+
+def _formatted(text: str) -> str:
+    ruff = [sys.executable, "-m", "ruff"]
+    name = ["--stdin-filename", str(TARGET), "-"]
+    for command in (
+        [*ruff, "check", "--fix-only", "--quiet", "--select", "F401,I,RUF022,F811,UP", *name],
+        [*ruff, "format", *name],
+    ):
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
+        text = done.stdout
+    return text
+
+
+if __name__ == "__main__":
+    main()
