@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import ParamSpec, TypeVar, Unpack
+from typing import Any, ParamSpec, TypeVar, Unpack
 
 from triptych._internal.progress import ProgressCallback
 from triptych.context.pack import ContextPack
@@ -13,12 +13,18 @@ from triptych.dataset import Dataset
 from triptych.records import (
     DatasetConfig,
     DatasetStats,
+    DeleteReport,
     DerivedLayer,
     DoctorReport,
     DocumentInfo,
     DocumentSummary,
+    EmbedReport,
+    EmbedWhen,
     Health,
     Layer,
+    Metadata,
+    MetadataReport,
+    MetadataValue,
     NewDocument,
     PutReport,
     Query,
@@ -55,13 +61,20 @@ class AsyncServiceMethods:
         dataset_id: str,
         name: str,
         content: str,
-        metadata: Mapping[str, str] | None = None,
+        metadata: Metadata | None = None,
         *,
         if_version: int | None = None,
+        embed: EmbedWhen = "now",
     ) -> SourceDocument:
         """`Service.put_document`, awaited."""
         return await self._call(
-            self.service.put_document, dataset_id, name, content, metadata, if_version=if_version
+            self.service.put_document,
+            dataset_id,
+            name,
+            content,
+            metadata,
+            if_version=if_version,
+            embed=embed,
         )
 
     async def put_documents(
@@ -70,10 +83,23 @@ class AsyncServiceMethods:
         documents: Iterable[NewDocument] | Mapping[str, str],
         *,
         progress: ProgressCallback | None = None,
+        embed: EmbedWhen = "now",
     ) -> PutReport:
         """`Service.put_documents`, awaited."""
         return await self._call(
-            self.service.put_documents, dataset_id, documents, progress=progress
+            self.service.put_documents, dataset_id, documents, progress=progress, embed=embed
+        )
+
+    async def embed_pending(
+        self,
+        dataset_id: str | None = None,
+        *,
+        doc_names: Iterable[str] | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> EmbedReport:
+        """`Service.embed_pending`, awaited."""
+        return await self._call(
+            self.service.embed_pending, dataset_id, doc_names=doc_names, progress=progress
         )
 
     async def get_document(
@@ -83,11 +109,43 @@ class AsyncServiceMethods:
         return await self._call(self.service.get_document, dataset_id, name, version)
 
     async def list_documents(
-        self, dataset_id: str, *, prefix: str = "", after: str = "", limit: int | None = None
+        self,
+        dataset_id: str,
+        *,
+        prefix: str = "",
+        after: str | DocumentInfo = "",
+        limit: int | None = None,
+        where: Mapping[str, Any] | None = None,
+        sort: str = "$name",
     ) -> Sequence[DocumentInfo]:
         """`Service.list_documents`, awaited."""
         return await self._call(
-            self.service.list_documents, dataset_id, prefix=prefix, after=after, limit=limit
+            self.service.list_documents,
+            dataset_id,
+            prefix=prefix,
+            after=after,
+            limit=limit,
+            where=where,
+            sort=sort,
+        )
+
+    async def count_documents(
+        self, dataset_id: str, *, where: Mapping[str, Any] | None = None
+    ) -> int:
+        """`Service.count_documents`, awaited."""
+        return await self._call(self.service.count_documents, dataset_id, where=where)
+
+    async def update_metadata(
+        self,
+        dataset_id: str,
+        changes: Mapping[str, MetadataValue | None],
+        *,
+        names: Iterable[str] | str | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> MetadataReport:
+        """`Service.update_metadata`, awaited."""
+        return await self._call(
+            self.service.update_metadata, dataset_id, changes, names=names, where=where
         )
 
     async def history(self, dataset_id: str, name: str) -> Sequence[DocumentInfo]:
@@ -125,6 +183,16 @@ class AsyncServiceMethods:
         return await self._call(
             self.service.delete_document, dataset_id, name, if_version=if_version
         )
+
+    async def delete_documents(
+        self,
+        dataset_id: str,
+        *,
+        names: Iterable[str] | str | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> DeleteReport:
+        """`Service.delete_documents`, awaited."""
+        return await self._call(self.service.delete_documents, dataset_id, names=names, where=where)
 
     async def delete_dataset(self, dataset_id: str) -> bool:
         """`Service.delete_dataset`, awaited."""
@@ -308,21 +376,31 @@ class AsyncDatasetMethods:
         self,
         name: str,
         content: str,
-        metadata: Mapping[str, str] | None = None,
+        metadata: Metadata | None = None,
         *,
         if_version: int | None = None,
+        embed: EmbedWhen = "now",
     ) -> SourceDocument:
         """`Dataset.put`, awaited."""
-        return await self._call(self.view.put, name, content, metadata, if_version=if_version)
+        return await self._call(
+            self.view.put, name, content, metadata, if_version=if_version, embed=embed
+        )
 
     async def put_many(
         self,
         documents: Iterable[NewDocument] | Mapping[str, str],
         *,
         progress: ProgressCallback | None = None,
+        embed: EmbedWhen = "now",
     ) -> PutReport:
         """`Dataset.put_many`, awaited."""
-        return await self._call(self.view.put_many, documents, progress=progress)
+        return await self._call(self.view.put_many, documents, progress=progress, embed=embed)
+
+    async def embed_pending(
+        self, doc_names: Iterable[str] | None = None, *, progress: ProgressCallback | None = None
+    ) -> EmbedReport:
+        """`Dataset.embed_pending`, awaited."""
+        return await self._call(self.view.embed_pending, doc_names, progress=progress)
 
     async def get(self, name: str, version: int | None = None) -> SourceDocument:
         """`Dataset.get`, awaited."""
@@ -343,10 +421,38 @@ class AsyncDatasetMethods:
         return await self._call(self.view.restore, name, version, if_version=if_version)
 
     async def list(
-        self, *, prefix: str = "", after: str = "", limit: int | None = None
+        self,
+        *,
+        prefix: str = "",
+        after: str | DocumentInfo = "",
+        limit: int | None = None,
+        where: Mapping[str, Any] | None = None,
+        sort: str = "$name",
     ) -> Sequence[DocumentInfo]:
         """`Dataset.list`, awaited."""
-        return await self._call(self.view.list, prefix=prefix, after=after, limit=limit)
+        return await self._call(
+            self.view.list, prefix=prefix, after=after, limit=limit, where=where, sort=sort
+        )
+
+    async def count(self, *, where: Mapping[str, Any] | None = None) -> int:
+        """`Dataset.count`, awaited."""
+        return await self._call(self.view.count, where=where)
+
+    async def update_metadata(
+        self,
+        changes: Mapping[str, MetadataValue | None],
+        *,
+        names: Iterable[str] | str | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> MetadataReport:
+        """`Dataset.update_metadata`, awaited."""
+        return await self._call(self.view.update_metadata, changes, names=names, where=where)
+
+    async def delete_many(
+        self, *, names: Iterable[str] | str | None = None, where: Mapping[str, Any] | None = None
+    ) -> DeleteReport:
+        """`Dataset.delete_many`, awaited."""
+        return await self._call(self.view.delete_many, names=names, where=where)
 
     async def delete(self, name: str, *, if_version: int | None = None) -> bool:
         """`Dataset.delete`, awaited."""

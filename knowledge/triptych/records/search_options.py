@@ -26,6 +26,9 @@ class DatasetSearchOptions(TypedDict, total=False):
         where: conditions on metadata and on the document; None for none.
         fresh_only: whether stale hits are left out.
         keyword_boost: raises a hit's score by this share for each word of the query it holds.
+        syntax: whether the text is read as the query language.
+        offset: how many of the best hits to skip.
+        per_document: the maximum number of hits of one document; None for any number.
     """
 
     mode: Mode | str | None
@@ -36,6 +39,9 @@ class DatasetSearchOptions(TypedDict, total=False):
     where: Mapping[str, Any] | None
     fresh_only: bool
     keyword_boost: float
+    syntax: bool
+    offset: int
+    per_document: int | None
 
 
 class SearchOptions(DatasetSearchOptions, total=False):
