@@ -18,8 +18,8 @@ class SyncReport:
         checked: files that are taken, failed ones included.
         added, updated: documents; a renamed one is in neither.
         unchanged: documents that were as their files are; ``repaired`` of them had chunks that
-            were missing or stale, or lacked vectors, and have them now. The last good version of a file that fails is in both counts
-            if it had such chunks.
+            were missing or stale, or lacked vectors, and have them now. The last good version of
+            a file that fails is in both counts if it had such chunks.
         renamed: (old name, new name) of documents whose content is now under another name.
         deleted: names of documents whose file is gone or no longer taken.
         skipped: files and folders that were passed over, and why.
