@@ -195,12 +195,20 @@ def _locator_of(
     if settings is None:
         return None
 
-    def locate() -> Callable[[DocumentInfo], Path | None]:
-        if settings.get_setting(_ROOTS) is None:
-            return _no_file  # most stores; what follows would import all of the sync
-        from triptych.sync.remembered import RememberedRoots
+    known: dict[str, Callable[[DocumentInfo], Path | None]] = {}
 
-        return RememberedRoots(settings, base_of(location)).locator()
+    def locate() -> Callable[[DocumentInfo], Path | None]:
+        text = settings.get_setting(_ROOTS)
+        if text is None:
+            return _no_file  # most stores; what follows would import all of the sync
+        found = known.get(text)
+        if found is None:
+            from triptych.sync.remembered import RememberedRoots
+
+            found = RememberedRoots(settings, base_of(location)).locator()
+            known.clear()
+            known[text] = found
+        return found
 
     return locate
 
