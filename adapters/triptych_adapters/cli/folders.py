@@ -318,12 +318,7 @@ def _confirming(root: SyncRoot, yes: bool) -> SyncRoot:
 def tell_held(output: Output, held: Sequence[HeldDeletions]) -> None:
     """What was not deleted, and how to confirm it."""
     for each in held:
-        output.warn(str(each.failure.error))
-    if held:
-        output.note(
-            "if the files are gone for good, run the command again with --yes; nothing else waits "
-            "for it"
-        )
+        output.warn(f"{each.failure.error} (--yes deletes the documents)")
 
 
 def tell_notes(output: Output, notes: Sequence[str]) -> None:

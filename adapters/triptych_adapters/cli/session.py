@@ -12,7 +12,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import attrs
@@ -164,6 +164,7 @@ class Session:
 
         That it was said is a setting of the store; one that keeps none hears it each time.
         """
+        from triptych.errors import StoreError
         from triptych_factory.embedders import local_is_installed
 
         if settings.embedder != "auto" or service.options.embedder is not None:
@@ -173,8 +174,11 @@ class Session:
         kept = service.capabilities.settings
         if self.output.quiet or settings.read_only:
             return
-        if kept is not None and not kept.set_setting(said, "yes", expected=None):
-            return
+        if kept is not None:
+            if kept.get_setting(said) is not None:
+                return
+            with suppress(StoreError):  # a remark is not worth failing for
+                kept.set_setting(said, "yes", expected=None)
         if installed:
             self.output.note(
                 "note: searched by keyword; no vectors yet: `triptych embed` adds them"

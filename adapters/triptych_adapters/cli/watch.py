@@ -214,7 +214,7 @@ class _Log:
         if record.error is not None:
             return (f"{type(record.error).__name__}: {record.error}",)
         failed = record.report.failed if record.report else ()
-        return tuple(f"{failure.name}: {failure.error}" for failure in failed)
+        return tuple(f"{each.name}: {each.error}{_confirm(each.error)}" for each in failed)
 
     def _tell(self, record: RebuildRecord, problems: tuple[str, ...]) -> None:
         if self._output.as_json:
@@ -229,6 +229,12 @@ class _Log:
             self._output.say(_line(record))
         if record.retry_in is not None:
             self._output.warn(f"retrying in {record.retry_in:.1f} s, or at the next change")
+
+
+def _confirm(error: Exception) -> str:
+    from triptych.errors import DeletionHeldError
+
+    return " (`triptych sync --yes` confirms it)" if isinstance(error, DeletionHeldError) else ""
 
 
 def _line(record: RebuildRecord) -> str:
