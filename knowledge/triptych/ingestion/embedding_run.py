@@ -26,6 +26,7 @@ _ALONE_SECONDS = 0.25
 _FIRST_BATCH = 16
 """The first call runs alone, to tell how fast the embedder is. One that has not answered in this
 time is slow: further calls begin, with so few texts."""
+_SLOW_SECONDS = 0.05
 _LOOK_EVERY = 0.1
 """Seconds between two looks at whether the deadline has passed."""
 _FAILURES = 3
@@ -113,6 +114,11 @@ class EmbeddingRun:
     def running(self) -> int:
         """How many calls run."""
         return len(self._running)
+
+    @property
+    def slow(self) -> bool:
+        """Whether a call takes much longer than storing its answers."""
+        return self._seconds_each * self._concurrency * self._size >= _SLOW_SECONDS
 
     @property
     def room(self) -> int:

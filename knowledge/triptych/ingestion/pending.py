@@ -10,6 +10,7 @@ from typing import Self
 
 import attrs
 
+from triptych import deadlines
 from triptych.chunking import embedding_text
 from triptych.contracts import ChunkRepo, DocumentRepo
 from triptych.errors import CancelledError, ModelMismatchError
@@ -29,7 +30,7 @@ from triptych.signatures import embedding_input_sig
 
 __all__ = ["FillResult", "VectorFiller"]
 
-_AT_ONCE = 512
+_AT_ONCE = 256
 _SECONDS = 0.1
 """A transaction takes so many vectors at most, and what came in so many seconds."""
 _SETS_AT_ONCE = 256
@@ -191,10 +192,13 @@ class VectorFiller:
             return
         try:
             while True:
-                self._feed(run)
-                run.submit()
+                deadlines.check("embedding")
                 run.collect()
                 came = self._take()
+                if came and (run.slow or self._is_due()):
+                    self._flush()  # before more is asked: a kill loses only what is in flight
+                self._feed(run)
+                run.submit()
                 if not run.waiting:
                     self._flush()
                     if not self._names:
