@@ -98,7 +98,7 @@ def test_a_function_adds_metadata_and_its_version_asks_it_again(desk: Desk) -> N
     other = desk.syncing(metadata=lambda file: {"lang": "fr"}, metadata_sig="2")
     assert other.sync().updated == 1
     assert desk.kb.get_document("d", "a.md").metadata["lang"] == "fr"
-    bad = desk.syncing(metadata=lambda file: {"n": 1}, metadata_sig="3")
+    bad = desk.syncing(metadata=lambda file: {"n": None}, metadata_sig="3")
     (failure,) = bad.sync().failed
     assert isinstance(failure.error, ValidationError)
     assert desk.kb.get_document("d", "a.md").metadata["lang"] == "fr"

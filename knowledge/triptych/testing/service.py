@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import attrs
 import numpy as np
@@ -121,12 +122,13 @@ class ServiceTests(QuerySyntaxTests):
             ("a", "\ud800", {}, "lone surrogate"),
             ("\udfff", "x", {}, "lone surrogate"),
             ("a", b"x", {}, "must be a string"),
-            ("a", "x", {"k": 1}, "must be a string"),
+            ("a", "x", {"k": None}, "leave the key out"),
+            ("a", "x", {"k": b"v"}, "not a bytes"),
             ("a", "x", {1: "v"}, "must be a string"),
         ],
     )
     def test_what_cannot_be_stored_is_refused_by_name(
-        self, kb: Service, name: str, content: str, metadata: dict[str, str], said: str
+        self, kb: Service, name: str, content: str, metadata: dict[str, Any], said: str
     ) -> None:
         with pytest.raises(ValidationError, match=said):
             kb.put_document("d", name, content, metadata)
@@ -505,8 +507,10 @@ class ServiceTests(QuerySyntaxTests):
             ({"dataset_id": ""}, "name a dataset_id"),
             ({"scope": "all"}, "names one"),
             ({"where": "lang"}, "where"),
-            ({"where": {"lang": 5}}, r"where\['lang'\]"),
-            ({"where": {"lang": ["a", 5]}}, r"where\['lang'\]"),
+            ({"where": {"lang": None}}, r"where\['lang'\]"),
+            ({"where": {"lang": ">=5"}}, r"\$gte"),
+            ({"where": {"lang": ["a", None]}}, r"where\['lang'\]"),
+            ({"where": {"lang": {"$is": 5}}}, r"where\['lang'\]"),
         ],
     )
     def test_an_invalid_query_is_refused(
