@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import grimp
 
+ROOT = Path(__file__).parents[1]
 PACKAGES = ("triptych", "triptych_backends", "triptych_factory", "triptych_adapters")
 # Both for the type checker alone: an error carries the document that failed, and a dataset is a
 # service with its name filled in.
@@ -52,3 +54,8 @@ def test_no_import_cycle_but_those_that_are_named() -> None:
     for importer, imported in ALLOWED:
         graph.remove_import(importer=importer, imported=imported)
     assert [sorted(cycle) for cycle in cycles(graph)] == []
+
+
+def test_few_modules_stand_beside_the_packages() -> None:
+    beside = [path.name for path in (ROOT / "knowledge/triptych").glob("*.py")]
+    assert len(beside) <= 12, beside

@@ -1,4 +1,4 @@
-"""Write the asynchronous facade: `python tools/generate_aio.py` renews knowledge/triptych/_aio.py.
+"""Write the asynchronous facade: `python tools/generate_aio.py` renews triptych/aio/generated.py.
 
 Each public method of `Service` and `Dataset` becomes a coroutine of the same signature. A test
 compares what is committed with what this writes.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 HOME = ROOT / "knowledge/triptych"
-TARGET = HOME / "_aio.py"
+TARGET = HOME / "aio/generated.py"
 NOT_ASYNC = frozenset({"close", "dataset"})
 HEAD = '''"""`Service` and `Dataset` awaited. Written by tools/generate_aio.py: do not edit."""
 

@@ -23,17 +23,17 @@ from triptych.contracts import (
 )
 from triptych.errors import ValidationError
 from triptych.repositories import capabilities_of
+from triptych.search.file_location import file_locator
 from triptych.search.postprocessing import Rerank
 from triptych.service import Service, ServiceOptions
 from triptych_factory.access import Access
 from triptych_factory.backends import open_store
 from triptych_factory.embedders import build_embedder
 from triptych_factory.llms import build_llm
-from triptych_factory.locations import base_of, parse_location, store_paths
+from triptych_factory.locations import parse_location, store_paths
 from triptych_factory.rankers import build_ranker, build_reranker
 from triptych_factory.settings import Settings
 from triptych_factory.stored_model import recall_embedder, stored_signature
-from triptych_factory.synced_folders import file_locator
 
 if TYPE_CHECKING:
     from triptych.parsing import FileParsers
@@ -170,7 +170,7 @@ def wire(
             raise
     kept = capabilities_of(store).settings
     if kept is not None:
-        options = attrs.evolve(options, locate=file_locator(kept, base_of(location)))
+        options = attrs.evolve(options, locate=file_locator(kept))
 
     models: list[tuple[object, object]] = [
         (chosen, embedder),

@@ -55,6 +55,7 @@ class QuestionOptions(TypedDict, total=False):
     where: Mapping[str, Any] | None
     fresh_only: bool
     keyword_boost: float
+    syntax: bool
 
 
 Store: TypeAlias = Service | str | os.PathLike[str] | None

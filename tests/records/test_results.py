@@ -76,15 +76,16 @@ def test_a_hit_of_a_remembered_folder_knows_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shell: Shell = fresh_shell(tmp_path, monkeypatch)
+    shell("init")
     file = shell.write("notes/deep/a.md", "red fish")
-    shell.write("docs/b.md", "red fish too")
+    other = shell.write("docs/b.md", "red fish too")
     shell("add", "notes", "--prefix", "n/")
     shell("sync", "docs", "--prefix", "d/")
-    with triptych.open("kb.db") as kb:
+    with triptych.open(tmp_path / ".triptych" / "kb.db") as kb:
         paths = {hit.doc_name: hit.path for hit in kb.search("fish", dataset_id="default")}
-        assert paths == {"n/deep/a.md": file, "d/b.md": None}
+        assert paths == {"n/deep/a.md": file, "d/b.md": other}
         whole = kb.search_documents("fish", dataset_id="default")
-        assert {hit.path for hit in whole} == {file, None}
+        assert {hit.path for hit in whole} == {file, other}
     rows = shell("search", "fish", "--json").json["hits"]
     assert {row["name"]: row["path"] for row in rows}["n/deep/a.md"] == str(file)
 
@@ -138,7 +139,13 @@ def test_the_typed_arguments_are_the_fields_of_a_query() -> None:
     fields = {name for name in triptych.Query.__attrs_attrs__ for name in [name.name]} - {"text"}  # type: ignore[attr-defined]
     assert set(SearchOptions.__annotations__) | set(DatasetSearchOptions.__annotations__) == fields
     assert set(DatasetSearchOptions.__annotations__) == fields - {"dataset_id", "scope"}
-    assert set(QuestionOptions.__annotations__) == fields - {"dataset_id", "scope", "top_k"}
+    assert set(QuestionOptions.__annotations__) == fields - {
+        "dataset_id",
+        "scope",
+        "top_k",
+        "offset",
+        "per_document",
+    }
 
 
 def test_where_none_is_no_condition(kb: triptych.Service) -> None:
@@ -178,10 +185,10 @@ def test_what_is_not_a_document_is_refused_before_anything_is_written(
 
 def test_a_stream_ends_at_what_is_not_a_document(kb: triptych.Service) -> None:
     def documents() -> object:
-        for number in range(300):
-            yield triptych.NewDocument(name=f"{number:03}", content="text")
+        for number in range(1100):
+            yield triptych.NewDocument(name=f"{number:04}", content="text")
         yield "no document"
 
     with pytest.raises(ValidationError, match="not str"):
         kb.put_documents("new", documents())  # type: ignore[arg-type]  # on purpose
-    assert len(kb.list_documents("new")) == 256
+    assert len(kb.list_documents("new")) == 1024

@@ -20,7 +20,7 @@ from triptych.records import EmbedKind, Generation, Message, Usage
 from triptych.testing.fakes import FakeEmbedder
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = {f"{number:03}.md": f"text number {number}" for number in range(600)}
+DOCUMENTS = {f"{number:04}.md": f"text number {number}" for number in range(3000)}
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_the_facade_is_what_the_script_makes_of_the_classes() -> None:
         import generate_aio
     finally:
         sys.path.pop(0)
-    written = (ROOT / "knowledge/triptych/_aio.py").read_text(encoding="utf-8")
+    written = (ROOT / "knowledge/triptych/aio/generated.py").read_text(encoding="utf-8")
     assert written == generate_aio.generated(), "run python tools/generate_aio.py"
 
 
@@ -136,8 +136,8 @@ async def test_the_progress_of_a_call_is_a_stream(service: triptych.Service) -> 
     with pytest.raises(NotAvailableError, match="no result yet"):
         _ = stream.result
     seen = [progress.done async for progress in stream if progress.phase == "documents"]
-    assert seen[-1] == 600
-    assert stream.result.added == 600
+    assert seen[-1] == 3000
+    assert stream.result.added == 3000
 
 
 async def test_a_stream_that_is_left_ends_its_call(service: triptych.Service) -> None:

@@ -27,7 +27,7 @@ _MODULES = {
     "read": ("get", "list"),
     "tag": ("count", "tag"),
     "history": ("history", "diff", "restore"),
-    "maintain": ("create", "embed", "rebuild", "delete"),
+    "maintain": ("create", "rebuild", "embed", "delete"),
     "status": ("status",),
     "doctor": ("doctor",),
     "transfer": ("import", "export"),

@@ -258,7 +258,6 @@ class Folders:
         from triptych_factory import wire
         from triptych_factory.backends import store_exists
         from triptych_factory.locations import parse_location
-        from triptych_factory.synced_folders import remember_folders
         from triptych_factory.syncing import directory_sync, remembered_roots
 
         settings = attrs.evolve(session.settings(), llm="none")  # whose key may be missing
@@ -288,7 +287,6 @@ class Folders:
             )
             yield Syncing(directory=directory, remembered=remembered, settings=settings)
             if not dry:
-                remember_folders(service, settings, roots)
                 session.tell_keyword_only(service, settings)
 
 

@@ -126,7 +126,7 @@ def _last_part(name: str) -> str:
 
 def _names_of_file(service: Service, settings: Settings, text: str) -> list[str]:
     """The names that a file on disk has below the folders that were synced."""
-    from triptych_factory.synced_folders import synced_folders
+    from triptych.search.file_location import synced_folders
 
     store = service.capabilities.settings
     path = Path(text).expanduser().absolute()

@@ -61,8 +61,19 @@ def raise_first(failed: Sequence[Failure]) -> None:
     raise error
 
 
+class _Failing:
+    """A report whose ``failed`` can be raised."""
+
+    __slots__ = ()
+    failed: tuple[Failure, ...]
+
+    def raise_for_failures(self) -> None:
+        """Raise the first failure's error, whose notes name the others; nothing without any."""
+        raise_first(self.failed)
+
+
 @attrs.frozen(kw_only=True, slots=True)
-class PutReport:
+class PutReport(_Failing):
     """What a bulk put did: counts of documents, then of chunks.
 
     ``embedded`` chunks were sent to the embedder, ``reused`` ones had their vectors already.
@@ -82,7 +93,7 @@ class PutReport:
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class EmbedReport:
+class EmbedReport(_Failing):
     """What embedding came to: ``documents`` have all their vectors now, ``pending`` do not yet.
 
     ``embedded`` texts were sent to the embedder; ``reused`` chunks got a vector that the dataset
@@ -97,7 +108,7 @@ class EmbedReport:
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class DeleteReport:
+class DeleteReport(_Failing):
     """What deleting many documents did: the names, ordered.
 
     ``missing`` are the names that were given and found nothing. Those in ``failed`` remain.
@@ -109,7 +120,7 @@ class DeleteReport:
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class MetadataReport:
+class MetadataReport(_Failing):
     """What changing the metadata of many documents did: counts of documents.
 
     ``unchanged`` had these values before. ``missing`` are the names that were given and found
@@ -121,13 +132,9 @@ class MetadataReport:
     missing: tuple[str, ...] = ()
     failed: tuple[Failure, ...] = ()
 
-    def raise_for_failures(self) -> None:
-        """Raise the first failure's error, whose notes name the others; nothing without any."""
-        raise_first(self.failed)
-
 
 @attrs.frozen(kw_only=True, slots=True)
-class RebuildReport:
+class RebuildReport(_Failing):
     """What a rebuild did: ``checked`` documents are ``fresh``, ``rebuilt`` or in ``failed``.
 
     ``embedded`` counts chunks, and layers embedded again; ``reused`` counts chunks; ``removed``
@@ -143,10 +150,6 @@ class RebuildReport:
     removed: int = 0
     pending: int = 0
     failed: tuple[Failure, ...] = ()
-
-    def raise_for_failures(self) -> None:
-        """Raise the first failure's error, whose notes name the others; nothing without any."""
-        raise_first(self.failed)
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -14,6 +14,7 @@ from triptych.parsing import FileParsers
 from triptych.parsing.files import Skipped
 from triptych.parsing.generated_folders import GENERATED
 from triptych.records import ChangeEvent, EventKind, RebuildReport, RebuildScope, check_text
+from triptych.search.file_location import remember_folder
 from triptych.service import Service
 from triptych.sync.changes import events_of
 from triptych.sync.guard import DeletionGuard
@@ -192,6 +193,14 @@ class DirectorySync:
 
     # The work
 
+    def _remember_folders(self, dataset_id: str) -> None:
+        """Let hits find the files of this sync (`Hit.path`), where the store keeps settings."""
+        store = self._service.capabilities.settings
+        if store is not None:
+            for root, _ in self._roots:
+                if root.dataset_id == dataset_id:
+                    remember_folder(store, root.key, root.path, root.prefix)
+
     def _sync(
         self,
         dataset_id: str,
@@ -204,6 +213,7 @@ class DirectorySync:
             self._running[dataset_id] = names
             try:
                 report = one.run(names, progress)
+                self._remember_folders(dataset_id)
             finally:
                 del self._running[dataset_id]
                 if names is None and one.changed:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from triptych.records import Metadata, Subject
 
-__all__ = ["METADATA", "NAMES", "WHERES", "passes"]
+__all__ = ["METADATA", "NAMES", "SCALARS", "WHERES", "passes"]
 
 MISSING: Any = object()
 KEYS = ("a", "b", "lang")
@@ -99,7 +99,10 @@ def _ordered(left: Any, name: str, right: Any) -> bool:
 
 
 def _scalars(*, bools: bool = True) -> st.SearchStrategy[Any]:
-    """Few values of each kind, many of them next to each other or equal across types."""
+    return st.sampled_from(SCALARS if bools else SCALARS[:-2])
+
+
+def _values() -> list[Any]:
     big = 1 << 53
     zone = timezone(timedelta(hours=2))
     values: list[Any] = ["", "a", "b", "ab", "1", "2024-01-01", "same beginning 1"]
@@ -109,8 +112,11 @@ def _scalars(*, bools: bool = True) -> st.SearchStrategy[Any]:
     values += [date(2024, 1, 1), date(2024, 1, 2), datetime(2024, 1, 1)]
     values += [datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 1, 2, tzinfo=zone)]
     values += [datetime(2024, 1, 1, 0, 0, 0, 1, tzinfo=UTC), datetime(1, 1, 1), date(9999, 12, 31)]
-    values += [True, False] if bools else []
-    return st.sampled_from(values)
+    return [*values, True, False]
+
+
+SCALARS = _values()
+"""Few values of each kind, many of them next to each other or equal across types; bools last."""
 
 
 _LISTS = st.lists(_scalars(), max_size=3)

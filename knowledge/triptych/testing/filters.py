@@ -138,49 +138,49 @@ class FilterTests(HarnessTests):
                     every = dot_products(chunks, vector_of(text), top_k=len(chunks), passes=passes)
                     assert_same_ranking(found, best_documents(every, top_k=top_k))
 
-    @settings(
-        max_examples=25,
-        deadline=None,
-        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    )
-    @given(
-        held=st.lists(METADATA_OF_ANY_KIND, min_size=4, max_size=4),
-        wheres=st.lists(WHERES, min_size=1, max_size=8),
-    )
     def test_values_of_any_kind_are_compared_as_the_oracle_compares_them(
-        self, store: Store, held: list[Metadata], wheres: list[dict[str, Any]]
+        self, store: Store
     ) -> None:
-        if store.chunks.config("d") is None:
-            fill(store, "d", dict.fromkeys(NAMES, "fish\n\n# Part\nfish\n\n# A\nfish"))
-            for name in (*NAMES, "a/", ""):
-                assert store.layers.put(layer_of(store, "d", name, "fish"))
-        for name, metadata in zip(NAMES, held, strict=True):
-            stored = put(store, "d", name, "fish\n\n# Part\nfish\n\n# A\nfish", **metadata)
-            assert repr(stored.metadata) == repr(metadata), "values come back as they were put"
-            found = store.documents.get_info("d", name)
-            assert found is not None
-            assert repr(sorted(found.metadata.items())) == repr(sorted(metadata.items()))
+        fill(store, "d", dict.fromkeys(NAMES, "fish\n\n# Part\nfish\n\n# A\nfish"))
+        for name in (*NAMES, "a/", ""):
             assert store.layers.put(layer_of(store, "d", name, "fish"))
-        infos = {info.name: info for info in store.documents.list("d")}
-        for where in wheres:
-            filter_ = Filter(tree=parse_filter(where))
-            for query in (
-                keyword_query("fish", "d", top_k=100, where=filter_),
-                vector_query(vector_of("fish"), "d", top_k=100, where=filter_),
-            ):
-                chunks = {
-                    (chunk.doc_name, chunk.index)
-                    for chunk in store.chunks.iter_chunks("d")
-                    if oracle_passes(where, _subject(infos, chunk.doc_name, chunk.heading_path))
-                }
-                assert set(ids(store.chunks.search(query))) == chunks, where
-                layers = {
-                    name
-                    for name in (*NAMES, "a/", "")
-                    if oracle_passes(where, _subject(infos, name, ("Part", "A")))
-                }
-                found_layers = store.layers.search(layer_query(query))
-                assert {each.doc_name for each in found_layers} == layers, where
+
+        # A function of its own for each backend, as Hypothesis wants it.
+        @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+        @given(
+            held=st.lists(METADATA_OF_ANY_KIND, min_size=4, max_size=4),
+            wheres=st.lists(WHERES, min_size=1, max_size=8),
+        )
+        def compare(held: list[Metadata], wheres: list[dict[str, Any]]) -> None:
+            for name, metadata in zip(NAMES, held, strict=True):
+                stored = put(store, "d", name, "fish\n\n# Part\nfish\n\n# A\nfish", **metadata)
+                assert repr(stored.metadata) == repr(metadata), "values come back as they were put"
+                found = store.documents.get_info("d", name)
+                assert found is not None
+                assert repr(sorted(found.metadata.items())) == repr(sorted(metadata.items()))
+                assert store.layers.put(layer_of(store, "d", name, "fish"))
+            infos = {info.name: info for info in store.documents.list("d")}
+            for where in wheres:
+                filter_ = Filter(tree=parse_filter(where))
+                for query in (
+                    keyword_query("fish", "d", top_k=100, where=filter_),
+                    vector_query(vector_of("fish"), "d", top_k=100, where=filter_),
+                ):
+                    chunks = {
+                        (chunk.doc_name, chunk.index)
+                        for chunk in store.chunks.iter_chunks("d")
+                        if oracle_passes(where, _subject(infos, chunk.doc_name, chunk.heading_path))
+                    }
+                    assert set(ids(store.chunks.search(query))) == chunks, where
+                    layers = {
+                        name
+                        for name in (*NAMES, "a/", "")
+                        if oracle_passes(where, _subject(infos, name, ("Part", "A")))
+                    }
+                    found_layers = store.layers.search(layer_query(query))
+                    assert {each.doc_name for each in found_layers} == layers, where
+
+        compare()
 
     def test_a_rare_match_is_found_among_many(self, store: Store) -> None:
         common = {f"n{number:03}": "fish fish fish" for number in range(300)}

@@ -11,11 +11,12 @@ import pytest
 
 from triptych.contracts import Store
 from triptych.errors import ConflictError, NotFoundError, ValidationError
-from triptych.records import DocumentInfo, MetadataValue, NewDocument, parse_filter
+from triptych.records import DocumentInfo, MetadataValue, NewDocument, Subject, parse_filter
 from triptych.repositories import Repositories
 from triptych.service import Service, ServiceOptions
 from triptych.testing.builders import fill, put
 from triptych.testing.fakes import FakeEmbedder
+from triptych.testing.filter_oracle import SCALARS, passes
 from triptych.testing.harness import HarnessTests
 
 __all__ = ["ManagementTests"]
@@ -122,6 +123,25 @@ class ManagementTests(HarnessTests):
             tree = parse_filter(where)
             assert _names(store.documents.list("d", where=tree)) == names
             assert store.documents.count("d", where=tree) == len(names)
+
+    def test_every_value_is_compared_with_every_other(self, store: Store) -> None:
+        news = [
+            NewDocument(name=f"{at:02}", content="text", metadata={"k": value})
+            for at, value in enumerate([*SCALARS, list(SCALARS)])
+        ]
+        store.documents.put_many("d", news)
+        infos = store.documents.list("d")
+        for value in SCALARS:
+            operators = ["$eq", "$ne", "$contains"]
+            operators += [] if isinstance(value, bool) else ["$lt", "$lte", "$gt", "$gte"]
+            for operator in operators:
+                where = {"k": {operator: value}}
+                wanted = [
+                    info.name
+                    for info in infos
+                    if passes(where, Subject(name=info.name, metadata=info.metadata))
+                ]
+                assert _names(store.documents.list("d", where=parse_filter(where))) == wanted, where
 
     def test_counts_without_a_filter_and_of_nothing(self, store: Store) -> None:
         _fill(store)

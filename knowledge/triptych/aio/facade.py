@@ -1,4 +1,4 @@
-"""Awaiting a knowledge base: `AsyncService`, `AsyncDataset`, streams, models with async methods.
+"""`AsyncService` and what belongs to it: the calls of `Service`, awaited.
 
 The core is synchronous and thread-safe. Each call runs in a worker thread with the caller's
 deadline, so that the event loop stays free.
@@ -16,10 +16,10 @@ from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from triptych._aio import AsyncDatasetMethods, AsyncServiceMethods
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych._internal.shared_docs import share_docs
 from triptych._open import open as open_service
+from triptych.aio.generated import AsyncDatasetMethods, AsyncServiceMethods
 from triptych.contracts import LLM, Embedder
 from triptych.dataset import Dataset
 from triptych.deadlines import deadline

@@ -1,0 +1,23 @@
+"""Awaiting a knowledge base: `AsyncService`, `AsyncDataset`, streams, models with async methods."""
+
+from triptych.aio.facade import (
+    AsyncDataset,
+    AsyncEmbedder,
+    AsyncLLM,
+    AsyncService,
+    BlockingEmbedder,
+    BlockingLLM,
+    ProgressStream,
+    iterate,
+)
+
+__all__ = [
+    "AsyncDataset",
+    "AsyncEmbedder",
+    "AsyncLLM",
+    "AsyncService",
+    "BlockingEmbedder",
+    "BlockingLLM",
+    "ProgressStream",
+    "iterate",
+]
