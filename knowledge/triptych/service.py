@@ -70,7 +70,7 @@ from triptych.records import (
     check_whole,
     parse_filter,
 )
-from triptych.records.search_options import SearchOptions
+from triptych.records.search_options import SearchOptions, check_option_names
 from triptych.repositories import capabilities_of
 from triptych.rules import missing_dataset
 from triptych.search.engine import SearchEngine
@@ -1064,12 +1064,9 @@ def _check_layer(content: object, prompt_sig: object) -> None:
 
 def _query(query: Query | str, options: SearchOptions) -> Query:
     fields: dict[str, Any] = {**options}
+    check_option_names(fields)
     if fields.get("where", ...) is None:
         fields["where"] = {}  # no conditions
-    try:
-        if isinstance(query, Query):
-            return attrs.evolve(query, **fields) if fields else query
-        return Query(text=query, **fields)
-    except TypeError as error:
-        known = ", ".join(attribute.name for attribute in attrs.fields(Query))
-        raise ValidationError(f"{error}; the fields of a query are: {known}") from None
+    if isinstance(query, Query):
+        return attrs.evolve(query, **fields) if fields else query
+    return Query(text=query, **fields)

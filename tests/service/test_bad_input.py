@@ -186,6 +186,28 @@ def test_an_invalid_field_is_refused(kb: Service, query: Any, fields: Any) -> No
         docs(kb).search_many([query], **fields)
 
 
+@pytest.mark.parametrize("query", ["zebra", Query(text="zebra")], ids=["text", "Query"])
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        ("limit", "the number of hits is 'top_k'"),
+        ("n_results", "the number of hits is 'top_k'"),
+        ("similarity_top_k", "the number of hits is 'top_k'"),
+        ("filters", "conditions are 'where'"),
+        ("topk", "the options are mode, layer, top_k,"),
+    ],
+)
+def test_an_unknown_option_is_named_with_the_one_that_is_meant(
+    kb: Service, query: Any, option: str, says: str
+) -> None:
+    fields: Any = {option: 3}
+    with pytest.raises(ValidationError) as raised:
+        docs(kb).search(query, **fields)
+    assert str(raised.value).startswith(f"a search has no option {option!r}: ")
+    assert says in str(raised.value)
+    assert "__init__" not in str(raised.value)
+
+
 def test_a_view_does_not_search_another_dataset_in_silence(kb: Service) -> None:
     with pytest.raises(ValidationError, match="'d', and the query names 'other'"):
         docs(kb).search(Query(text="zebra", dataset_id="other"))

@@ -6,12 +6,22 @@ nowhere else; a test compares the two.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
+from triptych.errors import ValidationError
 from triptych.records.values import Layer, Mode, Scope
 
-__all__ = ["DatasetSearchOptions", "SearchOptions"]
+__all__ = ["DatasetSearchOptions", "SearchOptions", "check_option_names"]
+
+# What other libraries call an option.
+_HINTS = {
+    **dict.fromkeys(
+        ("k", "limit", "n", "n_results", "similarity_top_k", "size", "top_n"),
+        "the number of hits is 'top_k'; ",
+    ),
+    **dict.fromkeys(("filter", "filters"), "conditions are 'where'; "),
+}
 
 
 class DatasetSearchOptions(TypedDict, total=False):
@@ -54,3 +64,18 @@ class SearchOptions(DatasetSearchOptions, total=False):
 
     dataset_id: str
     scope: Scope | str
+
+
+def check_option_names(options: Iterable[str]) -> None:
+    """Refuse what is not an option of a search.
+
+    Raises:
+        ValidationError: the message names the options, and the one that another library's means.
+    """
+    known = SearchOptions.__annotations__
+    for name in options:
+        if name not in known:
+            hint = _HINTS.get(name, "")
+            raise ValidationError(
+                f"a search has no option {name!r}: {hint}the options are {', '.join(known)}"
+            )
