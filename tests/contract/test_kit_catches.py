@@ -36,6 +36,7 @@ from triptych.testing.history import HistoryTests
 from triptych.testing.layers import LayerTests
 from triptych.testing.races import DELETES, PUTS, REBUILDS, RaceTests
 from triptych.testing.search import SearchTests
+from triptych.testing.vectors import VectorTests
 from triptych_backends.memory import MemoryStore
 from triptych_backends.memory.truth import Truth
 from triptych_backends.sqlite import SqliteStore
@@ -50,6 +51,30 @@ def finds_itself_wrong(check_integrity: Any, store: Any, dataset_ids: Any) -> An
 
 def loses_crlf(put: Any, store: Any, dataset_id: str, document: Any) -> Any:
     return put(dataset_id, attrs.evolve(document, content=document.content.replace("\r\n", "\n")))
+
+
+def gives_vectors_by_place(add: Any, store: Any, dataset: str, sig: str, *more: Any) -> Any:
+    vectors, *ends = more
+    trusted = []
+    for each in vectors:
+        chunks = list(store.chunks.iter_chunks(dataset, each.doc_name))
+        here = chunks[each.index] if 0 <= each.index < len(chunks) else None
+        trusted.append(each if here is None else attrs.evolve(each, input_sig=here.sig.input_sig))
+    return add(dataset, sig, trusted, *ends)
+
+
+def believes_every_end(add: Any, store: Any, dataset: str, sig: str, *more: Any) -> Any:
+    vectors, ends = [*more, ()][:2]
+    return sorted({*add(dataset, sig, vectors, ends), *(end.doc_name for end in ends)})
+
+
+def takes_vectors_of_any_space(add: Any, store: Any, dataset: str, sig: str, *more: Any) -> Any:
+    config = store.chunks.config(dataset)
+    return add(dataset, sig if config is None else config.embed_sig, *more)
+
+
+def forgets_what_waits(pending: Any, store: Any, dataset: str, sig: str) -> Any:
+    return list(pending(dataset, sig))[:1]
 
 
 def reuses_versions(delete: Any, store: Any, dataset_id: str, name: str, **only: Any) -> Any:
@@ -488,6 +513,30 @@ CASES: list[tuple[str, Around, Any, dict[str, Any]]] = [
         "chunks.replace",
         replaces_blindly,
         ChunkTests.test_replace_of_an_older_version_is_refused,
+        {},
+    ),
+    (
+        "chunks.add_vectors",
+        gives_vectors_by_place,
+        VectorTests.test_vectors_never_come_to_another_text,
+        {},
+    ),
+    (
+        "chunks.add_vectors",
+        believes_every_end,
+        VectorTests.test_set_ends_its_waiting_only_whole,
+        {},
+    ),
+    (
+        "chunks.add_vectors",
+        takes_vectors_of_any_space,
+        VectorTests.test_vectors_of_another_space_than_the_datasets_are_refused,
+        {},
+    ),
+    (
+        "chunks.pending",
+        forgets_what_waits,
+        VectorTests.test_pending_names_what_lacks_vectors,
         {},
     ),
     ("chunks.replace", drops_empty_sets, ChunkTests.test_set_of_no_chunks_is_a_set, {}),

@@ -195,7 +195,7 @@ class VectorTests(HarnessTests):
         end = complete_of(store, "d", "a")
         set_config(store, "d", OTHER)
         assert list(store.chunks.add_vectors("d", OURS, vectors, [end])) == []
-        assert embedded(store, "d", "a") == []
+        assert embedded(store, "d", "a") == embedded(store, "d", "a", OTHER.embed_sig) == []
         set_config(store, "d", NONE)
         assert list(store.chunks.add_vectors("d", "", vectors)) == []
         assert list(store.chunks.add_vectors("d", OURS, vectors, [end])) == []
