@@ -133,3 +133,31 @@ def test_a_metadata_key_may_have_any_name_but_an_operators() -> None:
         tree = parse_filter({key: value})
         assert tree is not None
         assert tree.admits(Subject(name="a", metadata=metadata))
+
+
+@pytest.mark.parametrize("value", [b"en", bytearray(b"en"), range(3)])
+def test_bytes_and_ranges_are_not_lists(value: Any) -> None:
+    for where in (
+        {"lang": value},
+        {"lang": {"$ne": value}},
+        {"$not": {"lang": value}},
+        {"year": {"$gte": value}},
+        {"lang": {"$in": [value]}},
+    ):
+        assert "must be text, a number" in refusal(where)
+
+
+def test_own_fields_are_compared_with_their_own_kind() -> None:
+    for where in ({"$updated_at": {"$gte": "2020-01-01"}}, {"$updated_at": {"$ne": "2020-01-01"}}):
+        assert "{'$date': '2026-09-01'}" in refusal(where)
+    for value in ("1", {"$gte": "1"}, {"$in": [1, "2"]}, True):
+        assert "compared with a number" in refusal({"$version": value})
+    assert parse_filter({"$version": {"$in": [1, 2]}, "$updated_at": {"$gte": date(2026, 1, 1)}})
+
+
+def test_a_list_that_is_too_long_is_refused_before_it_is_read() -> None:
+    class Never:
+        pass
+
+    assert "10,000 are the most" in refusal({"year": [Never()] * 10_001})
+    assert "10,000 are the most" in refusal({"year": {"$in": [Never()] * 10_001}})

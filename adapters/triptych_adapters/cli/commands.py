@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from triptych_adapters.cli.plain_help import PlainGroup
+from triptych_adapters.cli.query_words import excluded_words_last
 
 __all__ = ["COMMANDS", "LazyGroup"]
 
@@ -55,6 +56,10 @@ class LazyGroup(PlainGroup):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.commands = _Commands(COMMANDS)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments, a query's exclusions as words."""
+        return list(super().parse_args(ctx, excluded_words_last(args)))
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of all commands; none is imported."""

@@ -9,6 +9,7 @@ import functools
 import inspect
 import json
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -327,11 +328,25 @@ def _report(error: BaseException, output: Output) -> Exit:
     return code
 
 
+_COMPARISON = re.compile("[<>!]$")
+_OPERATORS = {">": "$gte", "<": "$lte", "!": "$ne"}
+
+
 def conditions(values: Sequence[str], option: str) -> dict[str, Any]:
     """The ``where`` of ``KEY=VALUE`` options and JSON objects, all of which must hold. A key that
     comes several times may have any of its values."""
+    from triptych.errors import ValidationError
+
     plain, objects = _parted(values, option)
     several = pairs(plain, option)
+    for key in several:
+        sign = _COMPARISON.search(key)
+        if sign:
+            name = key[: sign.start()].strip()
+            raise ValidationError(
+                f"{option} {key}=… is not KEY=VALUE: a comparison is written as JSON, such as "
+                f'\'{{"{name}": {{"{_OPERATORS[sign[0]]}": …}}}}\''
+            )
     where: dict[str, Any] = {
         key: found[0] if len(found) == 1 else found for key, found in several.items()
     }

@@ -199,14 +199,7 @@ def parse_filter(where: Any) -> FilterTree | None:
         ValidationError: it is malformed, too deep or too large; the message shows the right form.
     """
     tree = _object(where, 0)
-    count = 0
-    for condition in conditions_of(tree):
-        count += 1
-        if len(condition.values) > _MOST_VALUES:
-            raise ValidationError(
-                f"where names {len(condition.values):,} values of {condition.field!r}; "
-                f"{_MOST_VALUES:,} are the most"
-            )
+    count = sum(1 for _ in conditions_of(tree))
     if count > _MOST_CONDITIONS:
         raise ValidationError(
             f"where has {count:,} conditions; {_MOST_CONDITIONS:,} are the most: name many values "
@@ -253,6 +246,7 @@ def _entry(key: Any, value: Any, depth: int) -> FilterTree | None:
     if isinstance(value, Mapping) and DATE not in value:
         return _compared(key, field, value)
     if isinstance(value, list | tuple | set | frozenset):
+        _check_count(field, value)
         return _any_of(key, field, [_plain(key, item) for item in value])
     return _any_of(key, field, [_plain(key, value)])
 
@@ -296,6 +290,7 @@ def _operation(key: str, field: str, name: Any, value: Any) -> FilterTree:
     if name in ("$in", "$nin"):
         if not isinstance(value, list | tuple | set | frozenset):
             raise ValidationError(f"{what} takes a list of values, not {value!r:.60}")
+        _check_count(field, value)
         found = _any_of(key, field, [_scalar(item, what) for item in value])
         return found if name == "$in" else Not(found)
     if name in ("$eq", "$ne"):
@@ -307,6 +302,7 @@ def _operation(key: str, field: str, name: Any, value: Any) -> FilterTree:
         there = Condition(field, "exists")
         return there if value else Not(there)
     wanted = comparison_key(_scalar(value, what))
+    _check_kind(key, field, wanted)
     if name == "$contains":
         return Condition(field, "contains", (wanted,))
     if wanted[0] == "bool":
@@ -322,11 +318,31 @@ def _any_of(key: str, field: str, values: list[Any]) -> Condition:
                 raise ValidationError(
                     f"where[{key!r}] must be a string or a list of strings, not {value!r:.60}"
                 )
+    for wanted in keys:
+        _check_kind(key, field, wanted)
     if field == _PREFIX:
         return Condition(NAME, "starts", keys)
     if field == HEADING:
         keys = tuple(dict.fromkeys(("text", text.casefold()) for _, text in keys))
     return Condition(field, "in", keys)
+
+
+def _check_count(field: str, values: Collection[Any]) -> None:
+    if len(values) > _MOST_VALUES:
+        raise ValidationError(
+            f"where names {len(values):,} values of {field!r}; {_MOST_VALUES:,} are the most"
+        )
+
+
+def _check_kind(key: str, field: str, wanted: ComparisonKey) -> None:
+    """Refuse what a document's own field can never equal."""
+    if field == VERSION and wanted[0] != "number":
+        raise ValidationError(f"where[{key!r}] is compared with a number, not {wanted[1]!r:.60}")
+    if field == UPDATED_AT and wanted[0] != "time":
+        raise ValidationError(
+            f"where[{key!r}] is compared with a date or datetime, in JSON "
+            f"{{{DATE!r}: '2026-09-01'}}, not {wanted[1]!r:.60}"
+        )
 
 
 def _plain(key: str, value: Any) -> Any:

@@ -229,7 +229,7 @@ def value_from_plain(plain: Any) -> Any:
     """
     if isinstance(plain, Mapping) and len(plain) == 1 and DATE in plain:
         return _time(plain[DATE])
-    if isinstance(plain, Sequence) and not isinstance(plain, str):
+    if isinstance(plain, list | tuple):
         return [value_from_plain(item) for item in plain]
     return plain
 

@@ -129,6 +129,20 @@ _TEXTS = st.sampled_from(["a", "a/", "b", "n", "A", "", "part"])
 _MANY = st.lists(_scalars(), max_size=3)
 
 
+def _own(kind: str) -> st.SearchStrategy[dict[str, Any]]:
+    """A comparison of a document's own field, whose values are of one kind."""
+    of_kind = st.sampled_from([each for each in SCALARS if _kind(each) == kind])
+    several = st.lists(of_kind, max_size=3)
+    return st.one_of(
+        *(st.fixed_dictionaries({each: of_kind}) for each in ("$eq", "$ne")),
+        *(st.fixed_dictionaries({each: several}) for each in ("$in", "$nin")),
+        st.dictionaries(
+            st.sampled_from(["$lt", "$lte", "$gt", "$gte"]), of_kind, min_size=1, max_size=2
+        ),
+        st.fixed_dictionaries({"$exists": st.booleans()}),
+    )
+
+
 def _comparison() -> st.SearchStrategy[dict[str, Any]]:
     return st.one_of(
         st.fixed_dictionaries({"$eq": _scalars() | _LISTS}),
@@ -169,10 +183,8 @@ _PLAIN = st.one_of(
             )
         }
     ),
-    st.fixed_dictionaries(
-        {"$version": _comparison().filter(lambda each: "$contains" not in each)},
-    ),
-    st.fixed_dictionaries({"$updated_at": _comparison()}),
+    st.fixed_dictionaries({"$version": _own("number")}),
+    st.fixed_dictionaries({"$updated_at": _own("time")}),
 )
 WHERES: st.SearchStrategy[dict[str, Any]] = st.recursive(
     _PLAIN,
