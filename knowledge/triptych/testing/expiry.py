@@ -232,6 +232,13 @@ class ExpiryTests(HarnessTests):
         assert _names(kb.list_documents("d")) == ["a"]
         assert _hits(kb.search("kettle", dataset_id="d")) == ["a"]
 
+    def test_no_vectors_are_made_of_what_has_expired(self, store: Store) -> None:
+        kb = _service(store)
+        kb.put_documents("d", [_note("a", PAST)], embed="later")
+        assert kb.embed_pending("d").embedded == 0
+        kb.put_documents("d", [_note("b"), _note("c", FUTURE)], embed="later")
+        assert (kb.embed_pending("d").documents, kb.embed_pending("d").documents) == (2, 0)
+
     def test_deleting_sees_what_has_expired(self, store: Store) -> None:
         kb = _service(store)
         kb.put_documents("d", [_note(name, PAST) for name in "abc"])
