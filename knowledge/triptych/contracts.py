@@ -29,6 +29,7 @@ Throughout:
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 import attrs
@@ -116,7 +117,8 @@ class DocumentRepo(Protocol):
         version ever deleted in the dataset, under any number of threads and processes.
         ``document.metadata`` None keeps the stored document's, as it is in this write; without
         a stored document there is none. Its `SystemData` is what `triptych.rules.system_after`
-        says: metadata never changes it. If content, metadata (None: any) and system data are
+        says: metadata never changes it. A document that has expired counts as none for this, and
+        for ``if_version`` 0. If content, metadata (None: any) and system data are
         unchanged, nothing is written and the stored document is returned, even if
         ``original_sha256`` or ``parser_sig`` differ. The first document of a dataset creates it.
 
@@ -171,6 +173,14 @@ class DocumentRepo(Protocol):
 
     def count(self, dataset_id: str, *, where: FilterTree | None = None) -> int:
         """How many documents pass ``where``; 0 for an unknown dataset."""
+        ...
+
+    def with_expired(self, dataset_ids: Sequence[str], moment: datetime) -> Sequence[str]:
+        """Those of ``dataset_ids`` with a document that has expired by ``moment``.
+
+        Every search, list and count asks this, and filters only where there is one. Repositories
+        do not hide such documents: the Service does.
+        """
         ...
 
     def list_datasets(self) -> Sequence[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import attrs
 
@@ -60,11 +61,18 @@ class Dataset:
         metadata: Metadata | None = None,
         *,
         if_version: int | None = None,
+        expires_at: datetime | Literal["never"] | None = None,
         embed: EmbedWhen = "now",
     ) -> SourceDocument:
         """`Service.put_document`."""
         return self.service.put_document(
-            self.dataset_id, name, content, metadata, if_version=if_version, embed=embed
+            self.dataset_id,
+            name,
+            content,
+            metadata,
+            if_version=if_version,
+            expires_at=expires_at,
+            embed=embed,
         )
 
     def put_many(
@@ -140,6 +148,10 @@ class Dataset:
     ) -> DeleteReport:
         """`Service.delete_documents`."""
         return self.service.delete_documents(self.dataset_id, names=names, where=where)
+
+    def remove_expired(self) -> int:
+        """`Service.remove_expired` of this dataset."""
+        return self.service.remove_expired(self.dataset_id)
 
     def delete(self, name: str, *, if_version: int | None = None) -> bool:
         """`Service.delete_document`."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from typing import TypeVar, cast
 
 import attrs
@@ -42,6 +43,7 @@ from triptych.records import (
     PutOutcome,
     Vector,
 )
+from triptych.records.expiry import expired_by
 from triptych.rules import can_complete, embedding_spaces, is_pending
 
 __all__ = [
@@ -57,8 +59,8 @@ P = TypeVar("P")
 
 
 class DocumentRepoBase:
-    """`DocumentRepo.put_many` and `DocumentRepo.delete_many`, one document at a time, and
-    `DocumentRepo.count`."""
+    """`DocumentRepo.put_many` and `DocumentRepo.delete_many`, one document at a time,
+    `DocumentRepo.count` and `DocumentRepo.with_expired`."""
 
     def put_many(
         self: DocumentRepo, dataset_id: str, documents: Sequence[NewDocument]
@@ -80,6 +82,13 @@ class DocumentRepoBase:
     def count(self: DocumentRepo, dataset_id: str, *, where: FilterTree | None = None) -> int:
         """See `DocumentRepo.count`. Lists them."""
         return len(self.list(dataset_id, where=where))
+
+    def with_expired(
+        self: DocumentRepo, dataset_ids: Sequence[str], moment: datetime
+    ) -> Sequence[str]:
+        """See `DocumentRepo.with_expired`."""
+        where = expired_by(moment)
+        return [each for each in dataset_ids if self.list(each, where=where, limit=1)]
 
 
 def _put(documents: DocumentRepo, dataset_id: str, document: NewDocument) -> PutOutcome:

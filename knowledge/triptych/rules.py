@@ -96,8 +96,10 @@ def plan_put(
         ConflictError: ``new.if_version`` is given and is another than the stored version.
     """
     version = stored.version if stored else 0
-    check_if_version(dataset_id, new, version)
-    metadata = metadata_after(new, stored.metadata if stored else None)
+    check_if_version(dataset_id, new, version, stored.system if stored else None)
+    metadata = metadata_after(
+        new, stored.metadata if stored else None, stored.system if stored else None
+    )
     same = stored is not None and stored.content == new.content
     system = system_after(new, stored.system if stored else None, same_content=same)
     if stored and same and stored.system == system and same_metadata(stored.metadata, metadata):
@@ -115,20 +117,32 @@ def plan_put(
     )
 
 
-def metadata_after(new: NewDocument, stored: Metadata | None) -> dict[str, MetadataValue]:
+def metadata_after(
+    new: NewDocument, stored: Metadata | None, system: SystemData | None = None
+) -> dict[str, MetadataValue]:
     """The metadata that a put of ``new`` leaves: a copy of its own, or of the stored.
+
+    Of a document that has expired nothing is kept: a rebuild might have removed it before.
 
     Args:
         stored: the metadata of the document as it is, None when there is none.
+        system: its system data, None when there is none.
     """
-    return copy_metadata((stored or {}) if new.metadata is None else new.metadata)
+    kept = None if _is_expired(system) else stored
+    return copy_metadata((kept or {}) if new.metadata is None else new.metadata)
+
+
+def _is_expired(system: SystemData | None) -> bool:
+    expires_at = None if system is None else system.expires_at
+    return expires_at is not None and expires_at <= datetime.now(UTC)
 
 
 def system_after(new: NewDocument, stored: SystemData | None, *, same_content: bool) -> SystemData:
     """The system data that a put of ``new`` leaves.
 
     An outline is of one text: without one of its own, new content leaves none. The root stays
-    unless ``new`` names another, or none.
+    unless ``new`` names another, or none, and so does the moment of expiry. Of a document that has
+    expired neither stays.
 
     Args:
         stored: the system data of the document as it is, None when there is none.
@@ -136,9 +150,13 @@ def system_after(new: NewDocument, stored: SystemData | None, *, same_content: b
     """
     old = stored or SystemData()
     kept = old.outline if same_content else ""
+    if _is_expired(old):
+        old = SystemData()
+    expires_at = old.expires_at if new.expires_at is None else new.expires_at
     return SystemData(
         outline=kept if new.outline is None else new.outline,
         sync_root=old.sync_root if new.sync_root is None else new.sync_root,
+        expires_at=None if expires_at == "never" else expires_at,
     )
 
 
@@ -182,12 +200,18 @@ def document_of(outcome: PutOutcome) -> SourceDocument:
     return outcome.document
 
 
-def check_if_version(dataset_id: str, new: NewDocument, version: int) -> None:
+def check_if_version(
+    dataset_id: str, new: NewDocument, version: int, system: SystemData | None = None
+) -> None:
     """Refuse a put whose ``if_version`` is not the stored ``version``. No-ops are checked too.
+
+    A document that has expired, by its ``system`` data, is there no more for ``if_version`` 0.
 
     Raises:
         ConflictError: ``expected`` is ``new.if_version``, ``actual`` is ``version``.
     """
+    if new.if_version == 0 and _is_expired(system):
+        return
     _check_expected(dataset_id, new.name, new.if_version, version, "put")
 
 

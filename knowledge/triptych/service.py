@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import attrs
 
@@ -36,6 +37,7 @@ from triptych.errors import (
 from triptych.ingestion.batches import check_progress
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.embedding import check_embedder
+from triptych.ingestion.expiration import remove_expired, without_expired
 from triptych.ingestion.layers import LayerService
 from triptych.ingestion.management import DocumentManager, which_documents
 from triptych.ingestion.pending_datasets import PendingEmbedder
@@ -52,6 +54,7 @@ from triptych.records import (
     DocumentSummary,
     EmbedReport,
     EmbedWhen,
+    FilterTree,
     Health,
     Layer,
     Metadata,
@@ -70,6 +73,7 @@ from triptych.records import (
     check_whole,
     parse_filter,
 )
+from triptych.records.expiry import has_expired
 from triptych.records.search_options import SearchOptions, check_option_names
 from triptych.repositories import capabilities_of
 from triptych.rules import missing_dataset
@@ -262,6 +266,7 @@ class Service(Closing):
         metadata: Metadata | None = None,
         *,
         if_version: int | None = None,
+        expires_at: datetime | Literal["never"] | None = None,
         embed: EmbedWhen = "now",
     ) -> SourceDocument:
         """Store a document and derive its chunks and vectors; the stored document.
@@ -275,6 +280,11 @@ class Service(Closing):
         Where vectors take longer than a second, the document is found by keyword before they are
         there. ``embed="later"`` does not make them at all: `embed_pending` does.
 
+        From ``expires_at`` on, which is in UTC if it has no offset, nothing finds the document, and
+        the next rebuild deletes it. None keeps the moment that the document has, "never" takes it
+        away. Another moment makes a version, and embeds nothing. A put over a document that has
+        expired keeps nothing of it.
+
         Raises:
             ValidationError: dataset, name, content or metadata cannot be stored.
             ConflictError: ``if_version`` is not the stored version (0: no document); or the
@@ -287,7 +297,13 @@ class Service(Closing):
         self._open()
         check_identifier(dataset_id, "dataset_id")
         later = _is_later(embed)
-        document = NewDocument(name=name, content=content, metadata=metadata, if_version=if_version)
+        document = NewDocument(
+            name=name,
+            content=content,
+            metadata=metadata,
+            if_version=if_version,
+            expires_at=expires_at,
+        )
         return self._writer.put(dataset_id, document, later=later)
 
     def put_documents(
@@ -386,7 +402,8 @@ class Service(Closing):
             if version is None
             else self._history.get(dataset_id, name, version)
         )
-        if document is None:
+        now = document if version is None else self.documents.get_info(dataset_id, name)
+        if document is None or has_expired(now):
             raise self._missing(dataset_id, name)
         return document
 
@@ -405,9 +422,9 @@ class Service(Closing):
         Args:
             after: the last document of the page before, or its name.
             where: only those that pass, as in `Query`.
-            sort: "$name", "$version", "$updated_at" or a metadata key; "-$updated_at" is the newest
-                first. Ties come by name, and what lacks the key last. Another order than by name
-                reads all documents that match.
+            sort: "$name", "$version", "$updated_at", "$expires_at" or a metadata key;
+                "-$updated_at" is the newest first. Ties come by name, and what lacks the key
+                last. Another order than by name reads all documents that match.
 
         Raises:
             NotFoundError: there is no such dataset.
@@ -420,7 +437,7 @@ class Service(Closing):
             check_text(after, "after")
         if limit is not None:
             limit = min(check_whole(limit, "limit"), sys.maxsize)
-        tree = None if where is None else parse_filter(where)
+        tree = self._living(dataset_id, None if where is None else parse_filter(where))
         page = self._manager.page(
             dataset_id, tree, prefix=prefix, sort=sort, after=after, limit=limit
         )
@@ -436,7 +453,7 @@ class Service(Closing):
         """
         self._open()
         _check_names(dataset_id)
-        tree = None if where is None else parse_filter(where)
+        tree = self._living(dataset_id, None if where is None else parse_filter(where))
         found = self.documents.count(dataset_id, where=tree)
         if not found and dataset_id not in self.documents.list_datasets():
             raise self._missing(dataset_id)
@@ -471,6 +488,7 @@ class Service(Closing):
         tree, wanted = which_documents(names, where)
         if dataset_id not in self.documents.list_datasets():
             raise self._missing(dataset_id)
+        tree = self._living(dataset_id, tree)
         return self._manager.update_metadata(dataset_id, changes, tree, wanted)
 
     def history(self, dataset_id: str, name: str) -> Sequence[DocumentInfo]:
@@ -486,7 +504,7 @@ class Service(Closing):
         self._open()
         _check_names(dataset_id, name)
         versions = self._history.versions(dataset_id, name)
-        if not versions:
+        if not versions or has_expired(versions[0]):
             raise self._missing(dataset_id, name)
         return versions
 
@@ -592,8 +610,8 @@ class Service(Closing):
     ) -> DeleteReport:
         """Remove many documents, each as `delete_document` does, many in one transaction.
 
-        What matches when it is looked at is removed. A document that another writer changes
-        meanwhile is read again, and removed if it still matches.
+        What matches when it is looked at is removed, whether it has expired or not. A document that
+        another writer changes meanwhile is read again, and removed if it still matches.
 
         Args:
             names: the documents. With ``where``, those of them that pass.
@@ -614,6 +632,25 @@ class Service(Closing):
         if dataset_id not in self.documents.list_datasets():
             raise self._missing(dataset_id)
         return self._manager.delete(dataset_id, tree, wanted)
+
+    def remove_expired(self, dataset_id: str | None = None) -> int:
+        """Delete the documents of a dataset, or of all, that have expired; how many.
+
+        `rebuild` does this, too. Each 256 are one transaction. A document that is put again
+        meanwhile stays.
+
+        Raises:
+            NotFoundError: there is no such dataset.
+            CancelledError: the deadline passed. What was removed stays removed.
+        """
+        self._open()
+        datasets = self.documents.list_datasets()
+        if dataset_id is not None:
+            _check_names(dataset_id)
+            if dataset_id not in datasets:
+                raise self._missing(dataset_id)
+            datasets = [dataset_id]
+        return sum(remove_expired(self.documents, each) for each in datasets)
 
     def delete_dataset(self, dataset_id: str) -> bool:
         """Remove a dataset with everything in it. Idempotent: whether there was one.
@@ -875,7 +912,8 @@ class Service(Closing):
         taken on: the dataset's configuration becomes this Service's. ``scope`` can name several
         documents, which ``doc_name`` cannot; ``progress`` is not called then. A document that fails
         is in the report, and the others are rebuilt. Layers are not made here, but those of another
-        embedder are embedded again, unchanged. What has lost its source is removed.
+        embedder are embedded again, unchanged. What has lost its source is removed,
+        and so are documents that have expired.
 
         What is stale is embedded by up to ``options.embed_concurrency`` calls at a time, and
         committed page by page: a rebuild that was cut off goes on where it stopped.
@@ -996,6 +1034,9 @@ class Service(Closing):
     def _open(self) -> None:
         if self._closed:
             raise StoreError("this knowledge base is closed: open it again")
+
+    def _living(self, dataset_id: str, tree: FilterTree | None) -> FilterTree | None:
+        return without_expired(self.documents, [dataset_id], tree)
 
     def _missing(self, dataset_id: str, name: str | None = None) -> NotFoundError:
         datasets = self.documents.list_datasets()

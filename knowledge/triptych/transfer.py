@@ -1,8 +1,8 @@
 """Documents in from JSON Lines and Parquet, and out to JSON Lines, as streams.
 
 A line of an export is a JSON object with ``name``, ``content``, ``metadata``, ``version``,
-``updated_at`` (ISO 8601), and ``original_sha256``, ``parser_sig`` and ``outline`` (the places and
-parts of the text) where a parser made it.
+``updated_at`` (ISO 8601), ``expires_at`` where it expires, and ``original_sha256``, ``parser_sig``
+and ``outline`` (the places and parts of the text) where a parser made it.
 `import_jsonl` reads such lines, and any others whose fields you name.
 """
 
@@ -12,10 +12,11 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from decimal import Decimal
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, Literal
 
 import attrs
 
@@ -82,7 +83,21 @@ class ImportFields:
             original_sha256=_text(row.get("original_sha256")),
             parser_sig=_text(row.get("parser_sig")),
             outline=_text(row.get("outline")) or None,
+            expires_at=self._expires_at(row),
         )
+
+    def _expires_at(self, row: Mapping[Any, Any]) -> datetime | Literal["never"] | None:
+        """The moment of an export; a field of that name in another form is somebody else's."""
+        text = row.get("expires_at")
+        if self.metadata is not None or not isinstance(text, str):
+            return None
+        if text == "never":
+            return "never"
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            return None
+        return moment if moment.tzinfo else None
 
     def _field(self, row: Mapping[Any, Any], field: str) -> Any:
         if row.get(field) is None:
@@ -284,11 +299,18 @@ def _exported(
         )
     except NotFoundError:
         return
+    expires = False
     for version in kept:
         try:
-            yield _line(service.get_document(dataset_id, name, version))
+            document = service.get_document(dataset_id, name, version)
         except NotFoundError:
             continue
+        line = _line(document)
+        if document.system.expires_at is not None:
+            expires, line["expires_at"] = True, document.system.expires_at.isoformat()
+        elif expires:  # the line before it did: without a word the import would keep that
+            line["expires_at"] = "never"
+        yield line
 
 
 def _line(document: SourceDocument) -> dict[str, Any]:

@@ -178,6 +178,7 @@ CALLS: list[tuple[str, dict[str, Any], Callable[[Any], bool]]] = [
         {"dataset_id": "d", "where": {"$name": "c.md"}},
         lambda it: it["deleted"] == [],
     ),
+    ("remove_expired", {"dataset_id": "d"}, lambda it: it == 0),
     ("recreate", {"dataset_id": "d"}, lambda it: it is True),
     ("purge", {"dataset_id": "d", "name": "b.md"}, lambda it: it is False),
     ("delete_dataset", {"dataset_id": "other"}, lambda it: it is False),
@@ -214,6 +215,7 @@ def test_what_destroys_says_so() -> None:
     assert named == {
         "delete_document",
         "delete_documents",
+        "remove_expired",
         "delete_dataset",
         "recreate",
         "purge",

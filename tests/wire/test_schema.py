@@ -35,7 +35,9 @@ DOCUMENT = records.SourceDocument(
     updated_at=NOW,
     original_sha256="0" * 64,
     parser_sig="pdf/1",
-    system=records.SystemData(outline="{}", sync_root="notes-1"),
+    system=records.SystemData(
+        outline="{}", sync_root="notes-1", expires_at=datetime(2999, 1, 1, tzinfo=UTC)
+    ),
 )
 OBJECTS: Mapping[str, Any] = {
     "hit": records.Hit(
@@ -123,9 +125,10 @@ def test_documents_show_all_metadata_and_provenance_only_where_there_is_some() -
     shown = to_json(DOCUMENT)
     assert shown["metadata"] == DOCUMENT.metadata
     assert shown["sync_root"] == "notes-1"
+    assert shown["expires_at"] == "2999-01-01T00:00:00+00:00"
     assert not {"system", "outline"} & set(shown)
     plain = attrs.evolve(DOCUMENT, original_sha256="", parser_sig="", system=records.SystemData())
-    assert not {"original_sha256", "parser_sig", "sync_root"} & set(to_json(plain))
+    assert not {"original_sha256", "parser_sig", "sync_root", "expires_at"} & set(to_json(plain))
 
 
 def test_a_record_without_a_view_is_shown_by_its_fields() -> None:

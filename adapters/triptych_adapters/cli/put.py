@@ -29,6 +29,7 @@ def register(app: typer.Typer) -> None:
             "triptych put docs/                         every file below docs/ that can be read",
             "triptych put notes.md --metadata lang=en   one file",
             "cat log.txt | triptych put - --name log    standard input",
+            "triptych put today.md --ttl 30d            found for 30 days",
         ),
     )(put)
 
@@ -67,6 +68,18 @@ def put(
             help="Put a single document only over this version (0: only if there is none).",
         ),
     ] = None,
+    expires: Annotated[
+        str | None,
+        typer.Option(
+            "--expires",
+            metavar="TIME",
+            help="From this moment on nothing finds it: ISO 8601, in UTC unless it says; or never.",
+        ),
+    ] = None,
+    ttl: Annotated[
+        str | None,
+        typer.Option("--ttl", metavar="30d", help="The same, from now on: s, m, h, d or w."),
+    ] = None,
     all_folders: AllFolders = False,
     later: Annotated[
         bool,
@@ -88,11 +101,13 @@ def put(
     from triptych.errors import ValidationError
     from triptych.parsing.registry import not_text
     from triptych.sync import FileSet, SyncOptions
+    from triptych_adapters.cli.expiry import expiry_of
     from triptych_adapters.cli.progress import shown
     from triptych_backends.parsing import default_parser
     from triptych_factory.locations import parse_location, store_paths
 
     extra = metadata_of(metadata or [], "--metadata")
+    expires_at = expiry_of(expires, ttl)
     from_stdin = paths == [Path("-")]
     if Path("-") in paths and not from_stdin:
         raise ValidationError("- is standard input: put it by itself")
@@ -124,6 +139,8 @@ def put(
         incoming = iter(list(incoming))
         if files.failed:
             raise files.failed[0].error
+    if expires_at is not None:
+        incoming = (attrs.evolve(each, expires_at=expires_at) for each in incoming)
     with (
         session.service(create=True, dataset=dataset, tells=True) as service,
         shown(session.output, "documents", total=len(files) or None) as progress,

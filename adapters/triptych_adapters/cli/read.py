@@ -138,6 +138,8 @@ def _rows(document: SourceDocument, path: Path | None) -> list[tuple[str, object
         ("updated", document.updated_at.isoformat()),
         ("size", len(document.content.encode("utf-8"))),
     ]
+    if document.system.expires_at is not None:
+        rows.append(("expires", document.system.expires_at.isoformat()))
     if path is not None:
         rows.append(("file", path))
     if document.parser_sig:
@@ -174,7 +176,8 @@ def list_(
         str,
         typer.Option(
             "--sort",
-            help="$name, $version, $updated_at or a metadata key; -$updated_at: newest first.",
+            help="$name, $version, $updated_at, $expires_at or a metadata key; -$updated_at: "
+            "newest first.",
         ),
     ] = "$name",
 ) -> None:
@@ -209,12 +212,16 @@ def list_(
     if output.as_json:
         output.emit({"dataset": dataset, "documents": to_json(documents)})
         return
-    output.table(
-        ("name", "version", "bytes", "updated"),
-        [
-            (each.name, each.version, each.size, each.updated_at.isoformat(timespec="seconds"))
-            for each in documents
-        ],
-    )
+    head: tuple[str, ...] = ("name", "version", "bytes", "updated")
+    rows: list[tuple[object, ...]] = [
+        (each.name, each.version, each.size, each.updated_at.isoformat(timespec="seconds"))
+        for each in documents
+    ]
+    moments = [each.system.expires_at for each in documents]
+    if any(moments):
+        head = (*head, "expires")
+        shown = (each.isoformat(timespec="seconds") if each else "" for each in moments)
+        rows = [(*row, moment) for row, moment in zip(rows, shown, strict=True)]
+    output.table(head, rows)
     if not documents:
         output.note("no documents")

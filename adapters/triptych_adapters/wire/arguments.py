@@ -72,6 +72,9 @@ def json_schema(hint: Any) -> dict[str, Any]:
         return {"type": "string", "enum": list(inner)}
     if origin in (Union, types.UnionType) and len(inner) == 2 and inner[1] is types.NoneType:
         return {"anyOf": [json_schema(inner[0]), {"type": "null"}]}
+    if origin in (Union, types.UnionType):
+        nothing = types.NoneType
+        return {"anyOf": [{"type": "null"} if o is nothing else json_schema(o) for o in inner]}
     if origin is tuple and inner[1:] == (...,):
         return {"type": "array", "items": json_schema(inner[0])}
     if hint == Metadata:

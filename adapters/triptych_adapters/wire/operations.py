@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final, get_type_hints
+from typing import Any, Final, Literal, get_type_hints
 
 import attrs
 
@@ -92,6 +93,7 @@ _TEXTS: Final = {"type": "array", "items": {"type": "string"}}
 _RECORDS: Final[dict[str, Any]] = {
     "citation": Citation,
     "documents": tuple[NewDocument, ...],
+    "expires_at": datetime | Literal["never"],
     "summaries": tuple[DocumentSummary, ...],
 }
 """The arguments that are records."""
@@ -151,7 +153,7 @@ QUERY: Final[Mapping[str, _Schema]] = {
             "{'year': {'$gte': 2024}} compares with $eq $ne $in $nin $lt $lte $gt $gte $contains "
             "$exists; {'$or': [{…}, {…}]}, $and and $not join. A date is {'$date': '2026-09-01'}. "
             "The keys doc_name, doc_prefix and heading stand for the name, its beginning and a "
-            "section, $name, $version and $updated_at for the document's own fields."
+            "section, $name, $version, $updated_at and $expires_at for the document's own fields."
         ),
     },
     "offset": _whole("How many of the best hits to skip: those of the pages before."),
@@ -187,6 +189,10 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
     "embed": _text(
         "When the vectors are made: 'now', or 'later', by embed_pending.", enum=["now", "later"]
     ),
+    "expires_at": _text(
+        "From this moment on nothing finds the document: ISO 8601, in UTC unless it says, or "
+        "'never'. Leave it out to keep what there is."
+    ),
     "folder": _text("The folder, which ends in a slash: 'guide/'."),
     "format": _text("What the context is written in.", enum=sorted(FORMATS)),
     "if_version": _whole("Only over this version (0: only if there is none)."),
@@ -220,8 +226,8 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
     },
     "names": {**_TEXTS, "description": "The documents, by their exact names."},
     "sort": _text(
-        "The order: '$name', '$version', '$updated_at' or a metadata key; with '-' in front the "
-        "reverse, such as '-$updated_at' for the newest first."
+        "The order: '$name', '$version', '$updated_at', '$expires_at' or a metadata key; with '-' "
+        "in front the reverse, such as '-$updated_at' for the newest first."
     ),
     "where": QUERY["where"],
     "name": _text("The document's name, like a path: 'notes/2024-05.md'."),
@@ -316,6 +322,7 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
         _operation("configure_dataset", Effect.WRITES),
         _operation("delete_document", Effect.DESTROYS),
         _operation("delete_documents", Effect.DESTROYS),
+        _operation("remove_expired", Effect.DESTROYS),
         _operation("delete_dataset", Effect.DESTROYS),
         _operation("recreate", Effect.DESTROYS),
         _operation("purge", Effect.DESTROYS),

@@ -72,6 +72,7 @@ def _about(document: SourceDocument | DocumentInfo) -> _Fields:
         "original_sha256": document.original_sha256,
         "parser_sig": document.parser_sig,
         "sync_root": document.system.sync_root,
+        "expires_at": document.system.expires_at,
     }
     return {
         "dataset": document.dataset_id,
@@ -148,7 +149,17 @@ def _metadata_report(report: MetadataReport) -> _Fields:
 
 
 def _rebuild_report(report: RebuildReport) -> _Fields:
-    names = ("checked", "fresh", "rebuilt", "removed", "failed", "embedded", "reused", "pending")
+    names = (
+        "checked",
+        "fresh",
+        "rebuilt",
+        "removed",
+        "expired",
+        "failed",
+        "embedded",
+        "reused",
+        "pending",
+    )
     return {"counts": _counts(report, *names), "failures": report.failed}
 
 

@@ -101,6 +101,7 @@ def _merge(
             system=SystemData(
                 outline=fits.system.outline if fits else "",
                 sync_root=latest.system.sync_root if latest else "",
+                expires_at=latest.system.expires_at if latest else None,
             ),
         ),
         file.data,

@@ -112,18 +112,17 @@ class FilesDocuments:
                 old = stored[name]
                 actual = old.version if old else 0
                 try:
-                    rules.check_if_version(dataset_id, document, actual)
+                    before = old.system if old else None
+                    rules.check_if_version(dataset_id, document, actual, before)
                 except ConflictError as error:
                     outcomes.append(PutOutcome(name=name, change="failed", error=error))
                     continue
                 content = document.content.encode()
                 digest = hashlib.sha256(content).hexdigest()
-                metadata = rules.metadata_after(document, old.metadata if old else None)
+                metadata = rules.metadata_after(document, old.metadata if old else None, before)
                 done: Literal["added", "updated", "unchanged"] = "updated" if old else "added"
                 same = old is not None and old.sha256 == digest
-                system = rules.system_after(
-                    document, old.system if old else None, same_content=same
-                )
+                system = rules.system_after(document, before, same_content=same)
                 alike = old is not None and same_metadata(old.metadata, metadata)
                 if old and same and alike and old.system == system:
                     new, done = old, "unchanged"
@@ -215,6 +214,10 @@ class FilesDocuments:
         """See `DocumentRepo.count`. The folder is looked through first."""
         change_detection.refresh_dataset(self.writer, dataset_id)
         return self.mirror.count(dataset_id, where=where)
+
+    def with_expired(self, dataset_ids: Sequence[str], moment: datetime) -> Sequence[str]:
+        """See `DocumentRepo.with_expired`."""
+        return self.mirror.with_expired(dataset_ids, moment)
 
     def list_datasets(self) -> Sequence[str]:
         """See `DocumentRepo.list_datasets`. Folders that came or went are seen."""

@@ -24,7 +24,7 @@ from triptych.records import (
 )
 from triptych.records.metadata import metadata_from_plain, metadata_to_plain, same_metadata
 from triptych.records.old_forms import current_document
-from triptych.records.serialization import from_dict
+from triptych.records.serialization import from_dict, to_dict
 from triptych_backends.filesystem.names import decode, fallback, fold, folder_fallback, folder_of
 
 __all__ = [
@@ -121,7 +121,7 @@ def write_sidecar(sidecar: Sidecar) -> bytes:
         value["original_sha256"] = sidecar.original_sha256
         value["parser_sig"] = sidecar.parser_sig
     # Written where it is empty too: a sidecar without it is of a time when it was in the metadata.
-    value["system"] = {key: text for key, text in attrs.asdict(sidecar.system).items() if text}
+    value["system"] = {key: text for key, text in to_dict(sidecar.system).items() if text}
     return dump(value)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 
 from triptych import rules
 from triptych.records import (
@@ -76,6 +77,14 @@ class MemoryDocuments:
         with self._truth as truth:
             dataset = truth.read(dataset_id)
             return len(dataset.documents if where is None else documents_passing(where, dataset))
+
+    def with_expired(self, dataset_ids: Sequence[str], moment: datetime) -> Sequence[str]:
+        with self._truth as truth:
+            return [
+                each
+                for each in dataset_ids
+                if any(at <= moment for at in truth.read(each).expiring.values())
+            ]
 
     def list_datasets(self) -> Sequence[str]:
         with self._truth as truth:

@@ -69,6 +69,7 @@ def _subject(name: str, state: Dataset, headed: bool) -> Subject:
         metadata=stored.document.metadata,
         version=stored.document.version,
         updated_at=stored.document.updated_at,
+        expires_at=stored.document.system.expires_at,
         headings=_headings(chunks) if headed and chunks else (),
     )
 

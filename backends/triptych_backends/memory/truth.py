@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
+from datetime import datetime
 from types import TracebackType
 from typing import Self
 
@@ -95,7 +96,8 @@ class StoredLayer:
 class Dataset:
     """One dataset. After its deletion only ``floor`` and the log's reset are left.
 
-    ``floor`` is the greatest version ever deleted. ``replaced`` holds the versions of each
+    ``floor`` is the greatest version ever deleted. ``expiring`` has the moment of each document
+    that expires. ``replaced`` holds the versions of each
     document that are kept, newest first. ``vectors`` are those of the chunks, by
     embedding space and digest of the embedded text, with ``references`` counting the chunks;
     ``widths`` holds the dimension of each space.
@@ -108,6 +110,7 @@ class Dataset:
     floor: int = 0
     config: DatasetConfig | None = None
     documents: dict[str, StoredDocument] = attrs.field(factory=dict)
+    expiring: dict[str, datetime] = attrs.field(factory=dict)
     replaced: dict[str, tuple[StoredDocument, ...]] = attrs.field(factory=dict)
     sets: dict[str, ChunkSet] = attrs.field(factory=dict)
     layers: dict[tuple[str, Layer], StoredLayer] = attrs.field(factory=dict)
@@ -263,6 +266,9 @@ class Truth:
         key = self._place(document.dataset_id, document.name, NO_CHUNK)
         dataset.documents[document.name] = StoredDocument(key, document, document_info(document))
         dataset.exists = True
+        dataset.expiring.pop(document.name, None)
+        if document.system.expires_at is not None:
+            dataset.expiring[document.name] = document.system.expires_at
         if old is not None:
             del self.places[old.key]
             kept = (old, *dataset.replaced.get(document.name, ()))
@@ -285,6 +291,7 @@ class Truth:
             dataset.floor = max(dataset.floor, dataset.version(name))
             del self.places[dataset.documents.pop(name).key]
             dataset.replaced.pop(name, None)
+            dataset.expiring.pop(name, None)
             self._changed(dataset, "document", name)
         self.remove_set(dataset_id, name)
         self.remove_layers(dataset_id, name)

@@ -99,8 +99,8 @@ class DocumentRow:
     """A row of `document` without its content, in the order of `COLUMNS`.
 
     ``content`` is set when there is a new one to be written. ``stored_metadata`` is what the
-    database holds, None when it has no such row yet. ``replaced`` are the versions that were
-    changed, oldest first.
+    database holds, None when it has no such row yet, and ``stored_expiry`` its moment of expiry.
+    ``replaced`` are the versions that were changed, oldest first.
     """
 
     id: int
@@ -116,6 +116,7 @@ class DocumentRow:
     system: SystemData
     metadata: Metadata
     stored_metadata: Metadata | None = None
+    stored_expiry: datetime | None = None
     content: bytes | None = None
     changed: bool = False
     replaced: list[Replaced] = attrs.field(factory=list)
@@ -124,7 +125,9 @@ class DocumentRow:
     def read(cls, row: Sequence[Any], where: str) -> DocumentRow:
         """From the first columns of ``row``."""
         metadata = _metadata_in(row, where)
-        values: tuple[Any, ...] = (*row[:9], *_system_in(row, where), metadata, metadata)
+        parser_sig, system = _system_in(row, where)
+        stored = (metadata, system.expires_at)
+        values: tuple[Any, ...] = (*row[:9], parser_sig, system, metadata, *stored)
         return cls(*values)
 
     @classmethod
@@ -211,8 +214,10 @@ def write_rows(tx: Transaction, dataset: int, rows: Iterable[DocumentRow]) -> No
             updated.append((*row.values(), row.content, row.id))
         else:
             informed.append((*row.values(), row.id))
-        if row.metadata or row.stored_metadata:
-            old, new = entries_of(row.stored_metadata or {}), entries_of(row.metadata)
+        if row.metadata or row.stored_metadata or row.system.expires_at or row.stored_expiry:
+            before = SystemData(expires_at=row.stored_expiry)
+            old = entries_of(row.stored_metadata or {}, before)
+            new = entries_of(row.metadata, row.system)
             new_entries += [(dataset, entry, row.id) for entry in sorted(new - old)]
             old_entries += [(dataset, entry, row.id) for entry in sorted(old - new)]
     tx.run_many(_ADD, added)
@@ -274,7 +279,13 @@ def info_in(row: Sequence[Any], dataset_id: str, where: str) -> DocumentInfo:
 
 def write_system(parser_sig: str, system: SystemData) -> str:
     """The column `system`."""
-    fields = {"parser_sig": parser_sig, "outline": system.outline, "sync_root": system.sync_root}
+    expires_at = "" if system.expires_at is None else system.expires_at.isoformat()
+    fields = {
+        "parser_sig": parser_sig,
+        "outline": system.outline,
+        "sync_root": system.sync_root,
+        "expires_at": expires_at,
+    }
     held = {key: text for key, text in fields.items() if text}
     return json.dumps(held, ensure_ascii=False) if held else "{}"
 
@@ -289,6 +300,8 @@ def read_system(text: str) -> tuple[str, SystemData]:
         return "", _NO_SYSTEM
     held = json.loads(text)
     parser_sig = held.pop("parser_sig", "")
+    if "expires_at" in held:
+        held["expires_at"] = datetime.fromisoformat(held["expires_at"])
     return parser_sig, SystemData(**held)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import bindparam, exists, func, select
 
 from triptych import rules
 from triptych.errors import ConflictError
@@ -20,7 +20,8 @@ from triptych.records import (
     PutOutcome,
     SourceDocument,
 )
-from triptych.records.filters import NAME, all_of
+from triptych.records.filters import EXPIRES_AT, NAME, all_of
+from triptych.records.metadata import comparison_key
 from triptych_backends.sql import document_rows as rows, tables as t
 from triptych_backends.sql.deletes import (
     remove_dataset,
@@ -30,6 +31,7 @@ from triptych_backends.sql.deletes import (
 )
 from triptych_backends.sql.dialect import in_list
 from triptych_backends.sql.document_rows import DocumentRow, info_of, read_rows, source_of
+from triptych_backends.sql.entries import entry_of, kind_prefix
 from triptych_backends.sql.errors import corrupt
 from triptych_backends.sql.filters import documents_passing
 from triptych_backends.sql.prefixes import prefix_end
@@ -71,6 +73,14 @@ _PAGE_OF_IDS = (
     .limit(bindparam("limit"))
 )
 _COUNT = select(func.count()).where(t.document.c.dataset_id == bindparam("dataset"))
+_EXPIRED = select(t.dataset.c.name).where(
+    in_list(t.dataset.c.name, "names"),
+    exists().where(
+        t.document_meta.c.dataset_id == t.dataset.c.id,
+        t.document_meta.c.pair >= bindparam("first"),
+        t.document_meta.c.pair <= bindparam("last"),
+    ),
+)
 _DATASETS = select(t.dataset.c.name).where(t.dataset.c.live).order_by(t.dataset.c.name)
 
 
@@ -105,7 +115,7 @@ class SqlDocuments(Repository):
         if document.if_version not in (None, row.version):
             return None
         digest = hashlib.sha256(document.content.encode()).hexdigest()
-        metadata = rules.metadata_after(document, row.metadata)
+        metadata = rules.metadata_after(document, row.metadata, row.system)
         same = row.content_sha256 == digest
         system = rules.system_after(document, row.system, same_content=same)
         if not row.holds(digest, metadata, system):
@@ -125,17 +135,20 @@ class SqlDocuments(Repository):
                 row = stored.get(document.name)
                 actual = row.version if row else 0
                 try:
-                    rules.check_if_version(dataset_id, document, actual)
+                    system_before = row.system if row else None
+                    rules.check_if_version(dataset_id, document, actual, system_before)
                 except ConflictError as error:
                     failed = PutOutcome(name=document.name, change="failed", error=error)
                     outcomes.append(failed)
                     continue
                 content = document.content.encode()
                 digest = hashlib.sha256(content).hexdigest()
-                metadata = rules.metadata_after(document, row.metadata if row else None)
+                metadata = rules.metadata_after(
+                    document, row.metadata if row else None, system_before
+                )
                 system = rules.system_after(
                     document,
-                    row.system if row else None,
+                    system_before,
                     same_content=row is not None and row.content_sha256 == digest,
                 )
                 change: Change = "updated" if row else "added"
@@ -267,6 +280,15 @@ class SqlDocuments(Repository):
                 return len(documents_passing(session, dataset.id, where))
             (found,) = session.all(_COUNT, dataset=dataset.id)
         return int(found[0])
+
+    def with_expired(self, dataset_ids: Sequence[str], moment: datetime) -> Sequence[str]:
+        """See `DocumentRepo.with_expired`: one look at the index of a dataset."""
+        first = kind_prefix(EXPIRES_AT, "time")
+        last = entry_of(EXPIRES_AT, comparison_key(moment))
+        with self.database.reading() as session:
+            found = session.all(_EXPIRED, names=list(dataset_ids), first=first, last=last)
+        names = {row[0] for row in found}
+        return [each for each in dataset_ids if each in names]
 
     def list_datasets(self) -> Sequence[str]:
         """See `DocumentRepo.list_datasets`."""

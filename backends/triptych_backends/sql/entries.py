@@ -1,4 +1,4 @@
-"""What filters read of a document's metadata: entries that sort as its values do.
+"""What filters read of a document's metadata and expiry: entries that sort as their values do.
 
 An entry is bytes: a digest of the key, the kind of the value, and the value. Entries of numbers and
 times hold all of the value and sort by it. Those of text begin with its first bytes, by which they
@@ -13,7 +13,8 @@ import struct
 from collections.abc import Iterable
 from functools import lru_cache
 
-from triptych.records import Metadata
+from triptych.records import Metadata, SystemData
+from triptych.records.filters import EXPIRES_AT
 from triptych.records.metadata import ComparisonKey, Kind, comparison_key
 
 __all__ = ["TEXT_LENGTH", "entries_of", "entry_of", "key_digest", "kind_prefix", "next_prefix"]
@@ -25,10 +26,14 @@ _KINDS: dict[Kind, bytes] = {"text": b"s", "bool": b"b", "number": b"n", "time":
 _ITEM = b"i"
 
 
-def entries_of(metadata: Metadata) -> set[bytes]:
+def entries_of(metadata: Metadata, system: SystemData) -> set[bytes]:
     """All entries of a document."""
     found = set()
+    if system.expires_at is not None:
+        found.add(entry_of(EXPIRES_AT, comparison_key(system.expires_at)))
     for key, value in metadata.items():
+        if key == EXPIRES_AT:
+            continue  # as a field of filters it is the document's own
         compared = comparison_key(value)
         found.add(entry_of(key, compared))
         if compared[0] == "list":
@@ -49,7 +54,9 @@ def kind_prefix(key: str, kind: Kind, *, item: bool = False) -> bytes:
 @lru_cache(maxsize=1024)
 def key_digest(key: str) -> bytes:
     """What all entries of this key begin with, those of the items of its lists included."""
-    return hashlib.sha256(key.encode()).digest()[:12]
+    # Before documents could expire, a metadata key of this name had entries: they are no UTF-8.
+    text = b"\xff" + key.encode() if key == EXPIRES_AT else key.encode()
+    return hashlib.sha256(text).digest()[:12]
 
 
 def next_prefix(prefix: bytes) -> bytes:

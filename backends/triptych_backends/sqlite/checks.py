@@ -10,12 +10,14 @@ import numpy as np
 
 from triptych.diagnostics import Check, FindingCollector
 from triptych.errors import CancelledError, CorruptStoreError
-from triptych.records import Finding
+from triptych.records import Finding, SystemData
 from triptych.records.metadata import metadata_from_plain
 from triptych_backends.index import LocalIndex
 from triptych_backends.index.checks import examine_index
 from triptych_backends.sql import tables as t
+from triptych_backends.sql.document_rows import read_system
 from triptych_backends.sql.entries import entries_of
+from triptych_backends.sql.errors import DAMAGE
 from triptych_backends.sqlite.connection import SqliteSession
 from triptych_backends.sqlite.database import SqliteDatabase
 from triptych_backends.sqlite.invariants import INVARIANTS, Invariant, broken_references
@@ -250,7 +252,8 @@ def bad_pairs(
     after = 0
     while True:
         page = session.driver.execute(
-            "SELECT d.id, d.dataset_id, coalesce(s.name, ''), d.name, d.metadata FROM document d "
+            "SELECT d.id, d.dataset_id, coalesce(s.name, ''), d.name, d.metadata, d.system "
+            "FROM document d "
             "LEFT JOIN dataset s ON s.id = d.dataset_id WHERE d.id > ? ORDER BY d.id LIMIT ?",
             [after, _PAGE],
         ).fetchall()
@@ -266,16 +269,24 @@ def bad_pairs(
             [page[0][0], page[-1][0]],
         ):
             stored.setdefault(document, set()).add(bytes(pair))
-        for pk, owner, dataset, name, text in page:
+        for pk, owner, dataset, name, text, system in page:
             if dataset_ids is not None and dataset not in dataset_ids:
                 continue
             try:
-                pairs = entries_of(metadata_from_plain(json.loads(text)))
+                pairs = entries_of(metadata_from_plain(json.loads(text)), _system(system))
             except (ValueError, AttributeError, TypeError):
                 yield owner, pk, dataset, name, None
                 continue
             if pairs != stored[pk]:
                 yield owner, pk, dataset, name, pairs
+
+
+def _system(text: str) -> SystemData:
+    """What is kept of a document; nothing where it is damaged, which other checks find."""
+    try:
+        return read_system(text)[1]
+    except DAMAGE:
+        return SystemData()
 
 
 def _pairs(database: SqliteDatabase, dataset_ids: Collection[str], tally: FindingCollector) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, ParamSpec, TypeVar, Unpack
+from datetime import datetime
+from typing import Any, Literal, ParamSpec, TypeVar, Unpack
 
 from triptych._internal.progress import ProgressCallback
 from triptych.context.pack import ContextPack
@@ -64,6 +65,7 @@ class AsyncServiceMethods:
         metadata: Metadata | None = None,
         *,
         if_version: int | None = None,
+        expires_at: datetime | Literal["never"] | None = None,
         embed: EmbedWhen = "now",
     ) -> SourceDocument:
         """`Service.put_document`, awaited."""
@@ -74,6 +76,7 @@ class AsyncServiceMethods:
             content,
             metadata,
             if_version=if_version,
+            expires_at=expires_at,
             embed=embed,
         )
 
@@ -193,6 +196,10 @@ class AsyncServiceMethods:
     ) -> DeleteReport:
         """`Service.delete_documents`, awaited."""
         return await self._call(self.service.delete_documents, dataset_id, names=names, where=where)
+
+    async def remove_expired(self, dataset_id: str | None = None) -> int:
+        """`Service.remove_expired`, awaited."""
+        return await self._call(self.service.remove_expired, dataset_id)
 
     async def delete_dataset(self, dataset_id: str) -> bool:
         """`Service.delete_dataset`, awaited."""
@@ -379,11 +386,18 @@ class AsyncDatasetMethods:
         metadata: Metadata | None = None,
         *,
         if_version: int | None = None,
+        expires_at: datetime | Literal["never"] | None = None,
         embed: EmbedWhen = "now",
     ) -> SourceDocument:
         """`Dataset.put`, awaited."""
         return await self._call(
-            self.view.put, name, content, metadata, if_version=if_version, embed=embed
+            self.view.put,
+            name,
+            content,
+            metadata,
+            if_version=if_version,
+            expires_at=expires_at,
+            embed=embed,
         )
 
     async def put_many(
@@ -453,6 +467,10 @@ class AsyncDatasetMethods:
     ) -> DeleteReport:
         """`Dataset.delete_many`, awaited."""
         return await self._call(self.view.delete_many, names=names, where=where)
+
+    async def remove_expired(self) -> int:
+        """`Dataset.remove_expired`, awaited."""
+        return await self._call(self.view.remove_expired)
 
     async def delete(self, name: str, *, if_version: int | None = None) -> bool:
         """`Dataset.delete`, awaited."""

@@ -15,6 +15,7 @@ from triptych.contracts import DocumentRepo
 from triptych.errors import ValidationError
 from triptych.ingestion.layers import LayerService
 from triptych.records import Layer
+from triptych.records.expiry import has_expired
 
 __all__ = ["verify"]
 
@@ -38,7 +39,7 @@ def verify(citation: Any, documents: DocumentRepo, layers: LayerService) -> Veri
     if citation.layer is not Layer.DETAIL:
         return _verify_layer(citation, layers)
     document = documents.get(citation.dataset_id, citation.doc_name)
-    if document is None:
+    if document is None or has_expired(document):
         return _gone(citation, 0)
     return _compared(citation, document.content, document.version)
 

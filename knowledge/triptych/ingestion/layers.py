@@ -37,6 +37,7 @@ from triptych.records import (
     Vector,
     to_layer,
 )
+from triptych.records.expiry import has_expired
 from triptych.rules import missing_dataset
 from triptych.signatures import summaries_input_sig
 
@@ -116,6 +117,8 @@ class LayerService:
         if stored is None:
             return None
         info = None if is_folder(name) else self._documents.get_info(dataset_id, name)
+        if has_expired(info):
+            return None
         return self._judged(stored, info, inputs_of(self._layers, dataset_id))
 
     def list(self, dataset_id: str, layer: Layer | str | None) -> list[DerivedLayer]:
@@ -124,7 +127,8 @@ class LayerService:
         stored = self._layers.list(dataset_id, layer=kind)
         infos = {info.name: info for info in self._documents.list(dataset_id)} if stored else {}
         inputs = all_inputs(self._layers, dataset_id)
-        return [self._judged(each, infos.get(each.doc_name), inputs) for each in stored]
+        found = ((each, infos.get(each.doc_name)) for each in stored)
+        return [self._judged(each, info, inputs) for each, info in found if not has_expired(info)]
 
     def put_document_layer(
         self,
@@ -138,7 +142,7 @@ class LayerService:
         """Store a document's layer."""
         kind = _summary_layer(layer)
         info = self._documents.get_info(dataset_id, name)
-        if info is None:
+        if info is None or has_expired(info):
             raise NotFoundError(
                 f"there is no document {name!r} in {dataset_id!r} to store a layer of"
             )

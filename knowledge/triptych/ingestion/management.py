@@ -27,7 +27,7 @@ from triptych.records import (
     parse_filter,
 )
 from triptych.records.checks import check_document_name
-from triptych.records.filters import NAME, UPDATED_AT, VERSION, all_of
+from triptych.records.filters import EXPIRES_AT, NAME, UPDATED_AT, VERSION, all_of
 from triptych.records.metadata import ComparisonKey, comparison_key
 from triptych.signatures import document_info
 
@@ -37,6 +37,7 @@ _PAGE = 256
 _TRIES = 8
 """How often a document is looked at again that others change meanwhile."""
 
+_OWN = (NAME, VERSION, UPDATED_AT, EXPIRES_AT)
 _KINDS = ("bool", "number", "text", "time", "list")
 
 
@@ -67,6 +68,8 @@ def sort_key(info: DocumentInfo, field: str) -> tuple[bool, int, Any]:
     come in the order of bools, numbers, text, times, lists."""
     if field in (VERSION, UPDATED_AT):
         return False, 0, info.version if field == VERSION else info.updated_at
+    if field == EXPIRES_AT:
+        return info.system.expires_at is None, 0, info.system.expires_at
     if field not in info.metadata:
         return True, 0, 0
     kind, value = comparison_key(info.metadata[field])
@@ -91,10 +94,10 @@ class _Order:
         """Raises ValidationError: it names no order."""
         check_text(sort, "sort")
         field = sort.removeprefix("-")
-        if not field or (field.startswith("$") and field not in (NAME, VERSION, UPDATED_AT)):
+        if not field or (field.startswith("$") and field not in _OWN):
             raise ValidationError(
-                f"sort is {NAME!r}, {VERSION!r}, {UPDATED_AT!r} or a metadata key, with '-' in "
-                f"front for the reverse order, not {sort!r:.60}"
+                f"sort is {', '.join(map(repr, _OWN))} or a metadata key, with '-' in front for "
+                f"the reverse order, not {sort!r:.60}"
             )
         return cls(field, sort.startswith("-"))
 
@@ -236,6 +239,8 @@ class DocumentManager:
                     original_sha256=each.original_sha256,
                     parser_sig=each.parser_sig,
                     outline=each.system.outline,
+                    # None would make the document last if its moment comes meanwhile.
+                    expires_at=each.system.expires_at,
                 )
                 for each in batch
             ]

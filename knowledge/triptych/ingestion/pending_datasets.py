@@ -15,6 +15,7 @@ from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.layers import LayerService
 from triptych.ingestion.writer import Writer
 from triptych.records import DatasetStats, EmbedReport, Failure
+from triptych.records.expiry import has_expired
 
 __all__ = ["PendingEmbedder"]
 
@@ -102,9 +103,8 @@ class PendingEmbedder:
         )
 
     def _newest_first(self, dataset_id: str, names: Sequence[str]) -> list[str]:
-        if len(names) < 2:
-            return list(names)
+        """Those of ``names`` that are there and have not expired, newest first."""
         infos = (self._documents.get_info(dataset_id, name) for name in names)
-        found = [info for info in infos if info is not None]
+        found = [info for info in infos if info is not None and not has_expired(info)]
         found.sort(key=lambda info: info.updated_at, reverse=True)
         return [info.name for info in found]

@@ -12,6 +12,7 @@ from triptych.contracts import ChunkRepo, DocumentRepo, LayerRepo
 from triptych.errors import CancelledError, ConflictError, ModelMismatchError
 from triptych.ingestion.batches import BATCH_CHARACTERS, EmbeddingProgress, check_progress
 from triptych.ingestion.derivation import DerivationPipeline
+from triptych.ingestion.expiration import remove_expired
 from triptych.ingestion.failures import derivation_error
 from triptych.ingestion.folder_tree import is_folder
 from triptych.ingestion.layers import LayerService
@@ -53,12 +54,14 @@ class RebuildRunner:
         Of a folder, which is named with a slash behind, the layers alone.
         """
         deadlines.check("the rebuild")
+        expired = remove_expired(self._documents, dataset_id, names)
         infos = {name: self._documents.get_info(dataset_id, name) for name in names}
         page = [info for info in infos.values() if info is not None]
         if page:
             self._writer.check_config(dataset_id)
         with self._writer.filler(dataset_id) as filler:
             report = self._filled(self._page(dataset_id, page, filler), filler)
+        report = attrs.evolve(report, expired=expired)
         gone = [
             name
             for name, info in infos.items()
@@ -77,6 +80,8 @@ class RebuildRunner:
         report = RebuildReport()
         for dataset_id in dataset_ids:
             self._writer.adopt_config(dataset_id)
+            expired = remove_expired(self._documents, dataset_id)
+            report = _sum(report, RebuildReport(expired=expired))
             report = _sum(report, self._dataset(dataset_id, progress))
             report = _sum(report, self.remove_orphans(dataset_id))
             report = _sum(report, self._layer_desk.embed_anew(dataset_id))
@@ -199,6 +204,7 @@ def _sum(left: RebuildReport, right: RebuildReport) -> RebuildReport:
         embedded=left.embedded + right.embedded,
         reused=left.reused + right.reused,
         removed=left.removed + right.removed,
+        expired=left.expired + right.expired,
         pending=left.pending + right.pending,
         failed=(*left.failed, *right.failed),
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Literal
 
 import attrs
 import numpy as np
@@ -16,7 +17,9 @@ __all__ = [
     "check_text",
     "check_whole",
     "document_content",
+    "expiry",
     "layer_content",
+    "optional_expiry",
     "optional_system_text",
     "optional_version",
     "provenance",
@@ -90,6 +93,23 @@ def _same_vector(left: Vector | None, right: Vector | None) -> bool:
 
 
 vector_comparison: type = attrs.cmp_using(eq=_same_vector)
+
+
+def expiry(moment: Any) -> datetime | None:
+    """A moment in UTC, in which one without an offset is; None for None."""
+    if moment is None:
+        return None
+    if not isinstance(moment, datetime):
+        raise ValidationError(
+            f"expires_at is a datetime, not {moment!r:.60}: write "
+            "datetime.now(UTC) + timedelta(days=30), for example"
+        )
+    return moment.replace(tzinfo=UTC) if moment.utcoffset() is None else moment.astimezone(UTC)
+
+
+def optional_expiry(moment: Any) -> datetime | Literal["never"] | None:
+    """`expiry`, but "never" for "never"."""
+    return "never" if isinstance(moment, str) and moment == "never" else expiry(moment)
 
 
 def optional_version(value: object) -> int | None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Literal
 
 import attrs
 
 from triptych.records.checks import (
     check_document_name,
     document_content,
+    expiry,
+    optional_expiry,
     optional_system_text,
     optional_version,
     provenance,
@@ -32,10 +35,12 @@ class SystemData:
 
     ``outline`` is what a parser knows of the content (`triptych.chunking.outline`), ``sync_root``
     the `triptych.sync.SyncRoot.key` of the root that the document is of. "" is none.
+    ``expires_at`` is the moment, in UTC, from which on nothing finds the document; None is never.
     """
 
     outline: str = attrs.field(default="", converter=system_text)
     sync_root: str = attrs.field(default="", converter=system_text)
+    expires_at: datetime | None = attrs.field(default=None, converter=expiry)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -47,12 +52,17 @@ class NewDocument:
     version it must still have in the store (0: it must not exist), None for any.
 
     ``metadata`` None keeps what the document has; ``{}`` empties it. Neither changes the
-    document's `SystemData`, which these two fields set:
+    document's `SystemData`, which these fields set:
 
     - ``outline`` is the outline of ``content``, "" for none. None keeps that of the stored
       document if its content is the same; new content begins without one.
     - ``sync_root`` names the root that the document is of from now on, "" for none. None keeps
       that of the stored document.
+    - ``expires_at`` is the moment from which on nothing finds the document, "never" for none. A
+      datetime without an offset is in UTC. None keeps that of the stored document.
+
+    A stored document that has expired counts as none: a put keeps nothing of it but its place in
+    the count of versions, and ``if_version`` 0 is right.
     """
 
     name: str = attrs.field(converter=check_document_name)
@@ -63,6 +73,9 @@ class NewDocument:
     parser_sig: str = attrs.field(default="", converter=provenance)
     outline: str | None = attrs.field(default=None, converter=optional_system_text)
     sync_root: str | None = attrs.field(default=None, converter=optional_system_text)
+    expires_at: datetime | Literal["never"] | None = attrs.field(
+        default=None, converter=optional_expiry
+    )
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -26,6 +26,7 @@ from triptych.records.metadata import (
 )
 
 __all__ = [
+    "EXPIRES_AT",
     "HEADING",
     "NAME",
     "UPDATED_AT",
@@ -44,9 +45,11 @@ __all__ = [
 Operator: TypeAlias = Literal["in", "lt", "lte", "gt", "gte", "contains", "exists", "starts"]
 
 NAME, HEADING, VERSION, UPDATED_AT = "$name", "$heading", "$version", "$updated_at"
+EXPIRES_AT = "$expires_at"
 _PREFIX = "$prefix"
-_OWN = (NAME, _PREFIX, HEADING, VERSION, UPDATED_AT)
+_OWN = (NAME, _PREFIX, HEADING, VERSION, UPDATED_AT, EXPIRES_AT)
 _SHORT = {"doc_name": NAME, "doc_prefix": _PREFIX, "heading": HEADING}
+_FIELDS = {VERSION: "version", UPDATED_AT: "updated_at", EXPIRES_AT: "expires_at"}
 _JOINS = ("$and", "$or", "$not")
 _ORDERED: dict[str, Literal["lt", "lte", "gt", "gte"]] = {
     "$lt": "lt",
@@ -68,15 +71,16 @@ _NAMES = re.compile(r"\$(?:and|or|not|eq|ne|in|nin|lte?|gte?|contains|exists)\b"
 class Subject:
     """What a filter judges: a document, or a layer or chunk of one.
 
-    ``version``, ``updated_at`` and ``metadata`` are the document's: None, and empty, for the layer
-    of a folder or dataset. ``headings`` are those of the chunk, or of any chunk of the document,
-    case-folded.
+    ``version``, ``updated_at``, ``expires_at`` and ``metadata`` are the document's: None, and
+    empty, for the layer of a folder or dataset. ``headings`` are those of the chunk, or of any
+    chunk of the document, case-folded.
     """
 
     name: str
     metadata: Metadata = attrs.field(factory=dict)
     version: int | None = None
     updated_at: datetime | None = None
+    expires_at: datetime | None = None
     headings: Collection[str] = ()
 
 
@@ -85,8 +89,8 @@ class Condition:
     """One field compared with ``values``.
 
     ``field`` is a metadata key, or one of the document's own: `NAME`, `HEADING`, `VERSION`,
-    `UPDATED_AT`. ``operator`` "in" holds for any of the values, "starts" for a name that begins
-    with any of them, "exists" where there is a value; the others have one value.
+    `UPDATED_AT`, `EXPIRES_AT`. ``operator`` "in" holds for any of the values, "starts" for a name
+    that begins with any of them, "exists" where there is a value; the others have one value.
     """
 
     field: str
@@ -104,8 +108,8 @@ class Condition:
         """The field's value, None where it is missing."""
         if self.field == NAME:
             return comparison_key(subject.name)
-        if self.field in (VERSION, UPDATED_AT):
-            own = subject.version if self.field == VERSION else subject.updated_at
+        if self.field in _FIELDS:
+            own = getattr(subject, _FIELDS[self.field])
             return None if own is None else comparison_key(own)
         if self.field not in subject.metadata:
             return None

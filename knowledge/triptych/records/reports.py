@@ -140,6 +140,7 @@ class RebuildReport(_Failing):
     ``embedded`` counts chunks, and layers embedded again; ``reused`` counts chunks; ``removed``
     counts the documents whose derived data had no source any more. A document whose chunks were
     fresh and only got vectors counts as rebuilt. ``pending`` counts those that wait for vectors.
+    ``expired`` counts the documents that were deleted because they had expired.
     """
 
     checked: int = 0
@@ -148,6 +149,7 @@ class RebuildReport(_Failing):
     embedded: int = 0
     reused: int = 0
     removed: int = 0
+    expired: int = 0
     pending: int = 0
     failed: tuple[Failure, ...] = ()
 

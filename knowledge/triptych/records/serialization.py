@@ -100,6 +100,10 @@ def _reader(hint: Any) -> _Reader:
         return functools.partial(_member, inner)
     if origin in (Union, types.UnionType) and len(inner) == 2 and inner[1] is types.NoneType:
         return functools.partial(_optional, _reader(inner[0]))
+    if origin in (Union, types.UnionType):
+        kinds = [each for each in inner if each is not types.NoneType]
+        either = functools.partial(_either, tuple(map(_reader, kinds)))
+        return functools.partial(_optional, either) if len(kinds) < len(inner) else either
     if origin is tuple and inner[1:] == (...,):
         return functools.partial(_items, _reader(inner[0]))
     if isinstance(origin, type) and issubclass(origin, Mapping):
@@ -144,6 +148,17 @@ def _at(step: str | int, reader: _Reader, plain: Any) -> Any:
 
 def _optional(reader: _Reader, plain: Any) -> Any:
     return None if plain is None else reader(plain)
+
+
+def _either(readers: tuple[_Reader, ...], plain: Any) -> Any:
+    """What the first reader makes of it that can."""
+    faults = []
+    for reader in readers:
+        try:
+            return reader(plain)
+        except ValidationError as error:
+            faults.append(str(error))
+    raise ValidationError(", or ".join(faults))
 
 
 def _atom(kind: type[Any], plain: Any) -> Any:

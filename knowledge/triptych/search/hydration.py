@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import attrs
@@ -22,6 +23,7 @@ from triptych.records import (
     StaleReason,
     StoredUnit,
 )
+from triptych.records.expiry import has_expired
 from triptych.search.engine import Target
 from triptych.search.request import SearchRequest
 
@@ -77,10 +79,12 @@ class Hydrator:
         found = dict(fetch([each.key for each in keyed])) if keyed else {}
         hits: list[Hit] = []
         path_of = None if self._locate is None or not candidates else self._locate()
+        now = datetime.now(UTC)
         for each in candidates:
             key = each.key
             unit = self._chunk_at(key) if isinstance(key, ChunkPlace) else found.get(key)
-            if unit is None:
+            # The filter leaves out what had expired when it was made.
+            if unit is None or has_expired(unit.document, now):
                 continue
             hit = hit_of(request, each, unit)
             if hit is None:

@@ -128,6 +128,7 @@ def _subject(name: str, info: DocumentInfo | None, chunks: Sequence[DerivedChunk
         metadata=info.metadata,
         version=info.version,
         updated_at=info.updated_at,
+        expires_at=info.system.expires_at,
         headings={heading.casefold() for heading in headings},
     )
 

@@ -9,6 +9,7 @@ import attrs
 from triptych.contracts import ChunkRepo, DocumentRepo
 from triptych.errors import ModelMismatchError, NotAvailableError, ValidationError
 from triptych.ingestion.derivation import DerivationPipeline
+from triptych.ingestion.expiration import without_expired
 from triptych.ingestion.layers import Inputs
 from triptych.records import (
     DatasetConfig,
@@ -106,6 +107,8 @@ class RequestResolver:
         embedder, embed_sig = self._derivation.embedder, self._derivation.embed_sig
         mode = resolve_mode(query.mode, has_embedder=embedder is not None, lanes=self._lanes)
         dataset_ids = self._dataset_ids(query)
+        tree = without_expired(self._documents, dataset_ids, filter_.tree)
+        filter_ = attrs.evolve(filter_, tree=tree)
         configs = self._configs(dataset_ids)
         if query.scope is Scope.SINGLE and configs[query.dataset_id] is None:
             self._require(query.dataset_id)

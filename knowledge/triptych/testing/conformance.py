@@ -7,6 +7,7 @@ from triptych.testing.concurrency import ConcurrencyTests
 from triptych.testing.crash import CrashTests
 from triptych.testing.deletes import DeleteTests
 from triptych.testing.documents import DocumentTests
+from triptych.testing.expiry import ExpiryTests
 from triptych.testing.failures import FailingTests
 from triptych.testing.filters import FilterTests
 from triptych.testing.history import HistoryTests
@@ -31,6 +32,7 @@ class BackendConformance(
     SearchTests,
     FilterTests,
     ManagementTests,
+    ExpiryTests,
     LayerTests,
     JournalTests,
     SettingsTests,

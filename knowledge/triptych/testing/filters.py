@@ -249,6 +249,7 @@ def _subject(infos: Mapping[str, DocumentInfo], name: str, headings: tuple[str, 
         metadata=info.metadata,
         version=info.version,
         updated_at=info.updated_at,
+        expires_at=info.system.expires_at,
         headings={heading.casefold() for heading in headings},
     )
 
@@ -276,6 +277,7 @@ def _passing(store: Store, where: Filter) -> Callable[[Entry], bool]:
                 metadata=METADATA.get(entry.name, {}),
                 version=info.version,
                 updated_at=info.updated_at,
+                expires_at=info.system.expires_at,
                 headings={heading.casefold() for heading in path},
             )
         )

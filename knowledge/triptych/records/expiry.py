@@ -1,0 +1,32 @@
+"""Documents that expire: after their moment nothing finds them, and a rebuild removes them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from triptych.records.documents import DocumentInfo, SourceDocument
+from triptych.records.filters import EXPIRES_AT, Condition, FilterTree, Not
+from triptych.records.metadata import comparison_key
+
+__all__ = ["expired_by", "has_expired", "not_expired_by"]
+
+
+def expired_by(moment: datetime) -> Condition:
+    """The condition that a document's `SystemData.expires_at` is ``moment`` or before."""
+    return Condition(EXPIRES_AT, "lte", (comparison_key(moment),))
+
+
+def not_expired_by(moment: datetime) -> FilterTree:
+    """The condition that a document never expires, or expires after ``moment``.
+
+    It holds for the layers of folders and datasets, which do not expire.
+    """
+    return Not(expired_by(moment))
+
+
+def has_expired(
+    document: DocumentInfo | SourceDocument | None, moment: datetime | None = None
+) -> bool:
+    """Whether the document has expired by ``moment``, None for now; False without a document."""
+    expires_at = None if document is None else document.system.expires_at
+    return expires_at is not None and expires_at <= (moment or datetime.now(UTC))
