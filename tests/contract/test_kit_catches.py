@@ -832,7 +832,8 @@ class NothingUndone(Truth):
         with self:
             yield self
             assert self._save is not None
-            self._save({name: dataset.state() for name, dataset in self.datasets.items()})
+            states = {name: dataset.state() for name, dataset in self.datasets.items()}
+            self._save(states, self.settings)
 
 
 class ChangesMemoryFirst(JsonStore):
