@@ -33,6 +33,12 @@ def _patterns(value: Any) -> tuple[str, ...]:
     return tuple(check_text(pattern, "a pattern") for pattern in value)
 
 
+def _keys(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise ValidationError(f"a root's former keys are a list of keys, not {value!r:.80}")
+    return tuple(value)
+
+
 @attrs.frozen(kw_only=True, slots=True)
 class SyncOptions:
     """Which files are taken, and how they are worked on.
@@ -98,7 +104,7 @@ class SyncRoot:
     dataset_id: str = "default"
     prefix: str = ""
     key: str = ""
-    former_keys: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    former_keys: tuple[str, ...] = attrs.field(default=(), converter=_keys)
     options: SyncOptions | None = attrs.field(default=None, eq=False)
 
     def __attrs_post_init__(self) -> None:
