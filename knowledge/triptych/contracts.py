@@ -361,6 +361,10 @@ class ChunkRepo(ChunkSigReader, Protocol):
         """How many names `pending` has in all of ``dataset_ids``. Every search asks this."""
         ...
 
+    def count_sets(self, dataset_ids: Sequence[str]) -> int:
+        """How many documents of all ``dataset_ids`` have a set of chunks, of no chunks too."""
+        ...
+
     def update_source_version(self, dataset_id: str, doc_name: str, sig: DerivedSig) -> bool:
         """Move a set that is fresh under ``sig`` to ``sig.source_version``; whether it was done.
 

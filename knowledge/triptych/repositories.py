@@ -174,6 +174,10 @@ class ChunkRepoBase:
         """See `ChunkRepo.count_pending`, by `ChunkRepo.pending`."""
         return sum(len(self.pending(each, embed_sig)) for each in dict.fromkeys(dataset_ids))
 
+    def count_sets(self: ChunkRepo, dataset_ids: Sequence[str]) -> int:
+        """See `ChunkRepo.count_sets`, by `ChunkRepo.doc_names`."""
+        return sum(len(self.doc_names(each)) for each in dict.fromkeys(dataset_ids))
+
 
 def _add_to_set(
     chunks: ChunkRepo,

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import triptych
 from support.cli_run import Shell, fresh_shell
 
 STORES = pytest.mark.parametrize("store", ["kb.db", "files:///{}/kb"])
@@ -223,3 +224,44 @@ def test_remove_asks_on_a_terminal(notes: Shell, answer: str, left: int) -> None
     os.close(mine)
     assert "Delete its 4 documents too?" in asked
     assert (process.returncode, len(names(notes)), notes("roots").rows) == (0, left, [])
+
+
+def test_a_folder_that_moved_and_was_added_is_one_again(shell: Shell) -> None:
+    shell.write("f1/a.md", "first")
+    shell.write("f1/gone.md", "goes")
+    shell("add", "f1")
+    (shell.directory / "f1").rename(shell.directory / "f2")
+    shell.write("f2/b.md", "second")
+    shell.write("f2/c.md", "third")
+    added = shell("add", "f2")
+    assert (added.code, "a.md: " in added.err) == (8, True)
+    hint = f"`triptych add {shell.directory}/f2 --moved-from {shell.directory}/f1`"
+    assert hint in added.err
+    assert hint in shell("sync", "f2").err
+    shell.write("f2/b.md", "second, edited")
+    (shell.directory / "f2" / "c.md").unlink()
+    moved = shell("add", "f2", "--moved-from", "f1")
+    assert (moved.code, "failed" in moved.text) == (0, False)
+    assert names(shell) == ["a.md", "b.md", "gone.md"]
+    ((path, *_),) = shell("roots").rows
+    assert path == str(shell.directory / "f2")
+    assert shell("search", "edited", "--json").json["hits"][0]["name"] == "b.md"
+    assert (shell("sync").code, "3 unchanged" in shell("sync").text) == (0, True)
+    removed = shell("remove", "f2", "-d", "default", "--delete")
+    assert (removed.code, names(shell), shell("roots").rows) == (0, [], [])
+
+
+def test_a_folder_that_was_remembered_twice_is_removed_at_once(notes: Shell) -> None:
+    at = ("-s", "kb.db")
+    notes("add", "notes", *at)
+    with triptych.open(str(notes.directory / "kb.db"), embedder=None) as kb:
+        settings = kb.capabilities.settings
+        assert settings is not None
+        text = settings.get_setting("sync.roots")
+        assert text is not None
+        stored = json.loads(text)
+        again = {**stored["roots"][0], "key": "another"}
+        twice = json.dumps({"roots": [*stored["roots"], again]})
+        assert settings.set_setting("sync.roots", twice, expected=text)
+    removed = notes("remove", "notes", "--delete", *at)
+    assert (removed.code, names(notes, *at), notes("roots", *at).rows) == (0, [], [])

@@ -219,3 +219,23 @@ def test_two_processes_never_remember_folders_that_overlap(tmp_path: Path, kind:
     assert len(places) == len(set(places)) == 10
     # Of each folder and the one in it, one was refused.
     assert sum(refused) == 10
+
+
+def test_a_move_to_a_remembered_folder_makes_one_of_both(kb: Service, tmp_path: Path) -> None:
+    remembered = roots_of(kb, tmp_path)
+    (old,) = remembered.add([SyncRoot(path=tmp_path / "a", prefix="n/")])
+    (new,) = remembered.add([SyncRoot(path=tmp_path / "b", prefix="n/")])
+    (other,) = remembered.add([SyncRoot(path=tmp_path / "b", dataset_id="d")])
+    remembered.add([SyncRoot(path=tmp_path / "c")])
+    with pytest.raises(ValidationError, match="prefix"):
+        remembered.move(old.root, tmp_path / "c")
+    assert len(remembered.all()) == 4
+    moved = remembered.move(old.root, tmp_path / "b")
+    assert moved.root.keys == (old.root.key, new.root.key)
+    assert remembered.all_at(tmp_path / "b") == [other, moved]
+    assert remembered.at(tmp_path / "b", "default") == moved
+    assert remembered.resolve([SyncRoot(path=tmp_path / "b", prefix="n/")]) == (moved.root,)
+    again = remembered.move(moved.root, tmp_path / "e")
+    assert again.root.keys == moved.root.keys
+    (fresh,) = remembered.add([SyncRoot(path=tmp_path / "b", prefix="n/")])
+    assert fresh.root.key not in moved.root.keys

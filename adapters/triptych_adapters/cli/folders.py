@@ -16,6 +16,8 @@ from triptych_adapters.cli.session import Session
 
 if TYPE_CHECKING:
     from triptych.parsing.files import Skipped
+    from triptych.records import Failure
+    from triptych.service import Service
     from triptych.sync import (
         DirectorySync,
         HeldDeletions,
@@ -285,7 +287,9 @@ class Folders:
                 [_confirming(root, self.yes) for root in roots],
                 options,
             )
-            yield Syncing(directory=directory, remembered=remembered, settings=settings)
+            yield Syncing(
+                directory=directory, service=service, remembered=remembered, settings=settings
+            )
             if not dry:
                 session.tell_keyword_only(service, settings)
 
@@ -295,8 +299,32 @@ class Syncing:
     """An opened sync, and where the store keeps what it remembers of its folders."""
 
     directory: DirectorySync
+    service: Service
     remembered: RememberedRoots | None
     settings: Settings
+
+    def moves(self, failed: Iterable[Failure]) -> list[tuple[Path, Path]]:
+        """Folders that look moved, old and new: files of the new one failed, as their documents
+        are of a remembered folder that is not there any more."""
+        from triptych.errors import ConflictError
+
+        known = [] if self.remembered is None else self.remembered.all()
+        lost = [each.root for each in known if not each.root.path.is_dir()]
+        here = [root for root in self.directory.roots if root.path.is_dir()]
+        found: dict[tuple[Path, Path], None] = {}
+        for failure in failed if lost and here else ():
+            if not isinstance(failure.error, ConflictError):
+                continue
+            info = self.service.documents.get_info(failure.dataset_id, failure.name)
+            for old in lost:
+                if info is None or info.system.sync_root not in old.keys:
+                    continue
+                for new in here:
+                    relative = new.relative_of(failure.name)
+                    mine = (new.dataset_id, new.prefix) == (info.dataset_id, old.prefix)
+                    if mine and relative and (new.path / relative).exists():
+                        found[old.path, new.path] = None
+        return list(found)
 
     def note_synced(self) -> None:
         """Remember when the folders that are remembered were synced: now."""

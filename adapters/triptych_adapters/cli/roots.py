@@ -193,10 +193,16 @@ def remove(
         remembered = remembered_roots(service, settings)
         found = [remembered.at(path, dataset) for path in paths]
         for each in found:
-            count = len(documents_of(service, each.root))
+            same = [e.root for e in remembered.all_at(each.root.path, each.root.dataset_id)]
+            count = sum(len(documents_of(service, root)) for root in same)
             unasked = delete if count else False
             gone = _asked(each, count) if unasked is None else unasked
-            deleted, not_deleted = delete_documents_of(service, each.root) if gone else ([], [])
+            deleted: list[str] = []
+            not_deleted: list[Failure] = []
+            for root in same if gone else ():
+                names, failures = delete_documents_of(service, root)
+                deleted += names
+                not_deleted += failures
             failed += not_deleted
             if not not_deleted:
                 remembered.forget(each.root)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
@@ -107,6 +108,11 @@ def run(session: Session, syncing: Syncing, *, dry: bool = False) -> Exit:
             report = directory.sync(progress=bar)
             syncing.note_synced()
     _tell(session, directory, report)
+    for old, new in syncing.moves(report.failed):
+        session.output.warn(
+            f"{old} is not there any more: if it is {new} now, `triptych add "
+            f"{shlex.quote(str(new))} --moved-from {shlex.quote(str(old))}` keeps its documents"
+        )
     if report.held:
         return Exit.PARTIAL
     done = report.checked - len(report.failed)

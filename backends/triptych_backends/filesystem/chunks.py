@@ -84,6 +84,7 @@ class FilesChunks:
     add_vectors = mirrored(SqliteChunks.add_vectors)
     pending = mirrored(SqliteChunks.pending)
     count_pending = mirrored(SqliteChunks.count_pending)
+    count_sets = mirrored(SqliteChunks.count_sets)
     update_source_version = mirrored(SqliteChunks.update_source_version)
     delete_by_doc = mirrored(SqliteChunks.delete_by_doc)
     known_vectors = mirrored(SqliteChunks.known_vectors)

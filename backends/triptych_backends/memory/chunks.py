@@ -146,6 +146,10 @@ class MemoryChunks(ChunkRepoBase):
             names = dict.fromkeys(dataset_ids)
             return sum(len(_pending(truth.read(name), embed_sig)) for name in names)
 
+    def count_sets(self, dataset_ids: Sequence[str]) -> int:
+        with self._truth as truth:
+            return sum(len(truth.read(name).sets) for name in dict.fromkeys(dataset_ids))
+
     def update_source_version(self, dataset_id: str, doc_name: str, sig: DerivedSig) -> bool:
         with self._truth.writing() as truth:
             dataset = truth.read(dataset_id)

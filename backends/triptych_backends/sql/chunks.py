@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, func, select
 
 from triptych.records import (
     Candidate,
@@ -35,6 +35,7 @@ from triptych_backends.sql.vectors import known_vectors
 
 __all__ = ["SqlChunks"]
 
+_SETS = select(func.count()).where(t.derivation.c.dataset_id == bindparam("dataset"))
 _SIGS = (
     select(t.document.c.name, *SIG_COLUMNS)
     .join(t.dataset, t.dataset.c.id == t.document.c.dataset_id)
@@ -137,6 +138,12 @@ class SqlChunks(Repository):
         """See `ChunkRepo.count_pending`: counted in an index of the sets, chunks are not read."""
         with self.database.reading() as session:
             return count_pending(session, find_datasets(session, dataset_ids), embed_sig)
+
+    def count_sets(self, dataset_ids: Sequence[str]) -> int:
+        """See `ChunkRepo.count_sets`: counted in an index of the sets."""
+        with self.database.reading() as session:
+            found = find_datasets(session, dataset_ids)
+            return sum(session.all(_SETS, dataset=each.id)[0][0] for each in found)
 
     def update_source_version(self, dataset_id: str, doc_name: str, sig: DerivedSig) -> bool:
         """See `ChunkRepo.update_source_version`."""

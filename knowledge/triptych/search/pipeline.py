@@ -35,6 +35,7 @@ __all__ = ["SearchPipeline"]
 _EMBEDDED = (Mode.HYBRID, Mode.VECTOR)
 _DEEPER = 4  # where hits of one document are many, the lanes reach so many times deeper
 _SPARE = 3  # the second attempt reads this many times as deep, to fill up what has vanished
+_FEW = 10  # with fewer hits than so many, a search looks for documents that are not indexed
 
 
 class SearchPipeline:
@@ -151,12 +152,32 @@ class SearchPipeline:
             if hydrated.complete and len(shown) >= min(query.top_k, len(hits)):
                 break
             spare = _SPARE
+        hidden = self._not_indexed(request) if len(shown) < min(query.top_k, _FEW) else ()
         unmatched = () if shown or not request.fields else (_no_such_fields(request.fields),)
         seen = query.top_k if query.per_document is None else depth * spare
         return Result(
             hits=tuple(shown[query.offset :]),
-            warnings=(*request.warnings, *ranking.warnings, *skipped, *unmatched),
+            warnings=(*request.warnings, *ranking.warnings, *skipped, *unmatched, *hidden),
             exhausted=ranking.exhausted and len(above) <= seen and len(kept) <= query.top_k,
+        )
+
+    def _not_indexed(self, request: SearchRequest) -> tuple[str, ...]:
+        """The warning that documents have no chunks yet, as a process leaves them that was killed.
+
+        Counting reads an index of the whole dataset, so it is done where hits may be missing.
+        """
+        if request.target == "layer":
+            return ()
+        datasets = request.query.dataset_ids
+        # Documents first: of those that are derived in between none is counted.
+        documents = sum(self._store.documents.count(each) for each in datasets)
+        missing = documents - self._store.chunks.count_sets(datasets)
+        if missing < 1:
+            return ()
+        are, them = ("document is", "it") if missing == 1 else ("documents are", "them")
+        return (
+            f"{missing} {are} not indexed yet, and no search finds {them}: `triptych rebuild` or "
+            f"the next sync derives {them}",
         )
 
     def _list(self, request: SearchRequest) -> Result:

@@ -46,7 +46,7 @@ def delete_documents(
 def documents_of(service: Service, root: SyncRoot) -> list[DocumentInfo]:
     """The documents that a folder brought in, ordered by name."""
     infos = service.documents.list(root.dataset_id)
-    return [info for info in infos if info.system.sync_root == root.key]
+    return [info for info in infos if info.system.sync_root in root.keys]
 
 
 def delete_documents_of(service: Service, root: SyncRoot) -> tuple[list[str], list[Failure]]:

@@ -46,7 +46,7 @@ class Inventory:
     def gone(self) -> list[DocumentInfo]:
         """The documents of these roots whose file is not there any more, ordered by name."""
         failed = {failure.name for failure in self.failed}
-        scans = {root.key: (root, scan) for root, scan in self.scans}
+        scans = {key: (root, scan) for root, scan in self.scans for key in root.keys}
         found = []
         for name, info in self.infos.items():
             if name in self.files or name in failed:

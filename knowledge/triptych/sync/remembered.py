@@ -92,7 +92,9 @@ class RememberedRoots:
 
         None stands for a document of no remembered folder. Nothing is looked up on the disk.
         """
-        roots = {(each.root.dataset_id, each.root.key): each.root for each in self.all()}
+        roots = {
+            (each.root.dataset_id, key): each.root for each in self.all() for key in each.root.keys
+        }
 
         def path_of(document: DocumentInfo) -> Path | None:
             root = roots.get((document.dataset_id, document.system.sync_root))
@@ -108,6 +110,25 @@ class RememberedRoots:
             NotFoundError: the folder is not remembered; the message names those that are.
             ValidationError: it goes into several datasets, and none is named.
         """
+        found = self.all_at(path, dataset_id)
+        datasets = dict.fromkeys(each.root.dataset_id for each in found)
+        if len(datasets) > 1:
+            raise ValidationError(
+                f"{str(found[0].root.path)!r} goes into several datasets, "
+                f"{', '.join(map(repr, datasets))}: name one of them"
+            )
+        return found[0]
+
+    def all_at(
+        self, path: str | os.PathLike[str], dataset_id: str | None = None
+    ) -> Sequence[RememberedRoot]:
+        """Every one for this folder, at least one: of ``dataset_id``, or of all datasets.
+
+        Older versions could remember a folder twice for a dataset, under two keys.
+
+        Raises:
+            NotFoundError: the folder is not remembered; the message names those that are.
+        """
         place, all_of_them = SyncRoot(path=Path(path)).path, self.all()
         found = [
             each
@@ -117,12 +138,7 @@ class RememberedRoots:
         if not found:
             known = ", ".join(repr(str(each.root.path)) for each in all_of_them) or "none"
             raise NotFoundError(f"{str(place)!r} is not remembered; the folders are: {known}")
-        if len(found) > 1:
-            datasets = ", ".join(repr(each.root.dataset_id) for each in found)
-            raise ValidationError(
-                f"{str(place)!r} goes into several datasets, {datasets}: name one of them"
-            )
-        return found[0]
+        return found
 
     def resolve(self, roots: Sequence[SyncRoot]) -> tuple[SyncRoot, ...]:
         """``roots`` as they are to be synced: those that are remembered under their own key.
@@ -161,9 +177,13 @@ class RememberedRoots:
     def move(self, old: SyncRoot, path: str | os.PathLike[str]) -> RememberedRoot:
         """Remember that a folder is now at ``path``; its documents stay its own.
 
+        Where ``path`` is remembered for the dataset already, the two become one, with the key and
+        the options of ``old``, and the documents of both.
+
         Raises:
             NotFoundError: ``old`` is not remembered.
-            ValidationError: ``path`` overlaps another folder of the dataset.
+            ValidationError: ``path`` overlaps another folder of the dataset, or is remembered for
+                it with another prefix.
         """
         new = attrs.evolve(old, path=Path(path), key=old.key)
 
@@ -171,9 +191,16 @@ class RememberedRoots:
             found = [each for each in remembered if _is_again(each.root, old)]
             if not found:
                 raise NotFoundError(f"{str(old.path)!r} is not remembered")
-            others = [each for each in remembered if each is not found[0]]
+            # A folder that was added at its new place before it is said to have moved.
+            same = [e for e in remembered if e is not found[0] and _is_one_of(e.root, old, new)]
+            for each in same:
+                _check_prefix(new, each.root)
+            others = [e for e in remembered if e is not found[0] and e not in same]
             _resolved(new, others)
-            moved = attrs.evolve(found[0], root=new, relative=self._is_near(new.path))
+            keys = dict.fromkeys(key for each in (found[0], *same) for key in each.root.keys)
+            keys.pop(old.key, None)
+            root = attrs.evolve(new, former_keys=tuple(keys))
+            moved = attrs.evolve(found[0], root=root, relative=self._is_near(root.path))
             return [*others, moved]
 
         return next(each for each in self._change(change) if _is_again(each.root, new))
@@ -243,6 +270,7 @@ class RememberedRoots:
             dataset_id=fields["dataset"],
             prefix=fields["prefix"],
             key=fields["key"],
+            former_keys=fields.get("former_keys", ()),
             options=SyncOptions(**{name: fields["options"][name] for name in _KEPT}),
         )
         at = fields.get("synced_at")
@@ -263,6 +291,7 @@ class RememberedRoots:
                     "dataset": each.root.dataset_id,
                     "prefix": each.root.prefix,
                     "key": each.root.key,
+                    "former_keys": each.root.former_keys,
                     "options": {name: getattr(each.options, name) for name in _KEPT},
                     "synced_at": each.synced_at and each.synced_at.astimezone(UTC).isoformat(),
                 }
@@ -289,7 +318,7 @@ def _resolved(root: SyncRoot, remembered: Sequence[RememberedRoot]) -> SyncRoot:
                     f"{str(root.path)!r} is remembered with {other}: sync it without options, "
                     "or add it again with the options it is to have from now on"
                 )
-            return attrs.evolve(root, key=each.root.key)
+            return attrs.evolve(root, key=each.root.key, former_keys=each.root.former_keys)
         if each.root.dataset_id == root.dataset_id and _overlap(each.root.path, root.path):
             raise ValidationError(
                 f"{str(root.path)!r} overlaps {str(each.root.path)!r}, which is remembered for "
@@ -301,7 +330,8 @@ def _resolved(root: SyncRoot, remembered: Sequence[RememberedRoot]) -> SyncRoot:
 
 def _with_free_key(root: SyncRoot, remembered: Sequence[RememberedRoot]) -> SyncRoot:
     """``root`` under a key that no other has: one that has moved may hold that of its old place."""
-    taken = {each.root.key for each in remembered if each.root.dataset_id == root.dataset_id}
+    here = [each.root for each in remembered if each.root.dataset_id == root.dataset_id]
+    taken = {key for each in here for key in each.keys}
     keys = (root.key, *(f"{root.key}-{number}" for number in range(2, len(taken) + 3)))
     return attrs.evolve(root, key=next(key for key in keys if key not in taken))
 
@@ -331,6 +361,10 @@ def _plain(path: Path) -> Path:
 
 def _is_again(one: SyncRoot, other: SyncRoot) -> bool:
     return one.dataset_id == other.dataset_id and _is_same(one.path, other.path)
+
+
+def _is_one_of(root: SyncRoot, *others: SyncRoot) -> bool:
+    return any(_is_again(root, other) for other in others)
 
 
 def _is_same(one: Path, other: Path) -> bool:

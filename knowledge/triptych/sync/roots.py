@@ -33,6 +33,12 @@ def _patterns(value: Any) -> tuple[str, ...]:
     return tuple(check_text(pattern, "a pattern") for pattern in value)
 
 
+def _keys(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise ValidationError(f"a root's former keys are a list of keys, not {value!r:.80}")
+    return tuple(value)
+
+
 @attrs.frozen(kw_only=True, slots=True)
 class SyncOptions:
     """Which files are taken, and how they are worked on.
@@ -86,6 +92,7 @@ class SyncRoot:
         key: what its documents are told apart by: their `SystemData.sync_root`. By default
             the folder's name with a digest of its path; give one to keep the documents of a
             folder that may move as a whole.
+        former_keys: other keys whose documents are this folder's too; a sync gives them ``key``.
         options: which of its files are taken, and how; None takes the sync's. Two roots that
             differ in this alone are equal.
 
@@ -97,6 +104,7 @@ class SyncRoot:
     dataset_id: str = "default"
     prefix: str = ""
     key: str = ""
+    former_keys: tuple[str, ...] = attrs.field(default=(), converter=_keys)
     options: SyncOptions | None = attrs.field(default=None, eq=False)
 
     def __attrs_post_init__(self) -> None:
@@ -109,7 +117,13 @@ class SyncRoot:
             name = self.path.name.encode("utf-8", "replace").decode()
             path = os.fsencode(self.path).hex()
             object.__setattr__(self, "key", f"{name}-{digest('root', path)[:12]}")
-        check_identifier(self.key, "a root's key")
+        for key in self.keys:
+            check_identifier(key, "a root's key")
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of its documents: ``key`` and the former ones."""
+        return (self.key, *self.former_keys)
 
     def name_of(self, relative: str) -> str:
         """The document name of the file at this path below the folder."""
@@ -134,10 +148,11 @@ def check_roots(roots: Sequence[SyncRoot]) -> tuple[SyncRoot, ...]:
     for root in roots:
         if not isinstance(root, SyncRoot):
             raise ValidationError(f"roots are SyncRoot records, not {type(root).__name__}")
-        other = seen.setdefault((root.dataset_id, root.key), root)
-        if other is not root:
-            raise ValidationError(
-                f"{str(other.path)!r} and {str(root.path)!r} go into the dataset "
-                f"{root.dataset_id!r} under one key, {root.key!r}: give one of them another key"
-            )
+        for key in root.keys:
+            other = seen.setdefault((root.dataset_id, key), root)
+            if other is not root:
+                raise ValidationError(
+                    f"{str(other.path)!r} and {str(root.path)!r} go into the dataset "
+                    f"{root.dataset_id!r} under one key, {key!r}: give one of them another key"
+                )
     return tuple(roots)

@@ -71,7 +71,7 @@ class SyncRun:
         self._preparer = preparer
         self._known = known
         self._guard = guard
-        self._keys = frozenset(root.key for root, _ in roots)
+        self._keys = frozenset(key for root, _ in roots for key in root.keys)
         self.changed: bool = False
         self.links: bool = False
 
@@ -320,7 +320,12 @@ class SyncRun:
             info = each.task.info
             if info is not None and info.system.sync_root in self._keys:
                 gone.append(info)
-        deleting = {r.key for r, _ in self._roots if (r.options or self._options).delete}
+        deleting = {
+            key
+            for root, _ in self._roots
+            if (root.options or self._options).delete
+            for key in root.keys
+        }
         return [info for info in gone if info.system.sync_root in deleting]
 
     def _held(
@@ -332,7 +337,7 @@ class SyncRun:
         renamed = {old for old, _ in moved}
         held = []
         for root, _ in self._roots:
-            going = [i for i in gone if i.system.sync_root == root.key and i.name not in renamed]
+            going = [i for i in gone if i.system.sync_root in root.keys and i.name not in renamed]
             wave = self._too_many(work, root, going)
             if wave is not None and len(going) <= DELETED_AT_ONCE:
                 # Few may be those of a moment, in which a program saves its file.
@@ -355,7 +360,7 @@ class SyncRun:
             infos: Iterable[DocumentInfo] = work.inventory.infos.values()
             if work.names is not None:
                 infos = self._service.documents.list(self._dataset_id)
-            return sum(info.system.sync_root == root.key for info in infos)
+            return sum(info.system.sync_root in root.keys for info in infos)
 
         if not going or self._guard is None or (root.options or self._options).delete_most:
             return None
@@ -363,7 +368,8 @@ class SyncRun:
 
     def _count(self, gone: Sequence[DocumentInfo], deleted: Collection[str]) -> None:
         """Tell the guard what was deleted, renames aside."""
-        counts = Counter(info.system.sync_root for info in gone if info.name in deleted)
+        roots = {key: root.key for root, _ in self._roots for key in root.keys}
+        counts = Counter(roots[info.system.sync_root] for info in gone if info.name in deleted)
         for key, count in counts.items():
             if self._guard is not None:
                 self._guard.deleted(key, count)
@@ -422,7 +428,7 @@ class SyncRun:
             return False
         for root, scanner in self._roots:
             relative = root.relative_of(info.name)
-            if root.key == info.system.sync_root and not os.path.isdir(root.path):
+            if info.system.sync_root in root.keys and not os.path.isdir(root.path):
                 return True
             if relative is not None and scanner.look(relative).files:
                 return True

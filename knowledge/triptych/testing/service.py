@@ -314,6 +314,28 @@ class ServiceTests(QuerySyntaxTests):
         assert (hit.content, hit.stale) == ("the new words", None)
         assert kb.stats("d")[0].pending == 0
 
+    def test_a_search_of_few_hits_warns_of_documents_without_chunks(self, kb: Service) -> None:
+        kb.put_document("d", "whole.txt", "words")
+        kb.put_document("d", "empty.txt", "")
+        assert kb.search("words", dataset_id="d").warnings == ()
+        # What a process leaves that is killed before it derives.
+        for name in ("a.txt", "b.txt"):
+            kb.documents.put("d", NewDocument(name=name, content="lost words"))
+        for mode in ("bm25", "vector", "hybrid"):
+            found = kb.search("lost", dataset_id="d", mode=mode)
+            (warning,) = found.warnings
+            assert warning.startswith("2 documents are not indexed yet")
+            assert "rebuild" in warning
+        assert kb.search("lost", dataset_id="d", layer="L0").warnings == ()
+        (warning,) = kb.search("lost", scope="all").warnings
+        assert warning.startswith("2 documents")
+        kb.documents.delete("d", "b.txt")
+        (warning,) = kb.search("lost", dataset_id="d").warnings
+        assert warning.startswith("1 document is not indexed yet")
+        kb.rebuild(dataset_id="d")
+        found = kb.search("lost", dataset_id="d", mode="bm25")
+        assert ([hit.doc_name for hit in found.hits], found.warnings) == (["a.txt"], ())
+
     def test_a_search_warns_once_of_documents_without_vectors(self, kb: Service) -> None:
         kb.put_document("d", "whole.txt", "words with a vector")
         for at in range(3):

@@ -286,11 +286,14 @@ class VectorTests(HarnessTests):
         assert list(store.chunks.pending("none", OURS)) == []
         assert store.chunks.count_pending(["d", "other", "none"], OURS) == 7
         assert store.chunks.count_pending([], OURS) == 0
+        assert store.chunks.count_sets(["d", "other", "d", "none"]) == 9
+        assert store.chunks.count_sets([]) == 0
         assert store.chunks.count_pending(["d"], "") == 0
         store.documents.delete("d", "é")
         store.chunks.delete_by_doc("d", "Z")
         store.documents.delete_dataset("other")
         assert store.chunks.count_pending(["d", "other"], OURS) == 4
+        assert store.chunks.count_sets(["d", "other"]) == 6
 
     def test_stats_tell_what_waits_from_what_is_stale(self, store: Store) -> None:
         set_config(store, "d")
