@@ -292,7 +292,7 @@ def test_the_commands_pipe_into_each_other(tmp_path: Path) -> None:
     )
     options = ("--name-field", "id", "--content-field", "text", "-m", "lang")
     told = run("import", "rows.jsonl", *options, code=8)
-    assert b"line 2: it is no JSON" in told
+    assert b"line 2: it is not JSON" in told
     out = run("export")
     assert json.loads(out.splitlines()[0])["content"] == "水 boils"
     run("--store", "copy.db", "import", "-", data=out)

@@ -180,7 +180,7 @@ def run(console: Console, documents: dict[str, str], *, store: str, embedder: st
             "put that changes nothing costs nothing.",
         )
         _chapter(console, "Next")
-        _say(console, "Your own files:  triptych sync FOLDER  &&  triptych search YOUR QUESTION")
+        _say(console, "Your own files:  triptych add FOLDER  &&  triptych search YOUR QUESTION")
         _say(console, 'In a program:    import triptych; kb = triptych.open("kb.db")')
 
 

@@ -475,10 +475,12 @@ class Service(Closing):
 
         Args:
             names: the documents. With ``where``, those of them that pass.
-            where: the documents that pass, as in `Query`; ``{}`` is all.
+            where: the documents that pass, as in `Query`. All documents are
+                ``{"$name": {"$exists": True}}``.
 
         Raises:
-            ValidationError: neither names nor where is given, or a value is invalid.
+            ValidationError: neither names nor where is given, ``where`` alone is empty, or a value
+                is invalid.
             NotFoundError: there is no such dataset.
         """
         self._open()
@@ -486,6 +488,11 @@ class Service(Closing):
         if not isinstance(changes, Mapping):
             raise ValidationError(f"changes map keys to values, not {changes!r:.60}")
         tree, wanted = which_documents(names, where)
+        if tree is None:
+            raise ValidationError(
+                "an empty where is every document: to change all of them, write "
+                '{"$name": {"$exists": true}}'
+            )
         if dataset_id not in self.documents.list_datasets():
             raise self._missing(dataset_id)
         tree = self._living(dataset_id, tree)

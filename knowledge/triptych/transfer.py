@@ -240,8 +240,10 @@ def _json_row(line: bytes | str) -> object:
         return json.loads(text)
     except UnicodeDecodeError as error:
         raise ValidationError(f"it is not UTF-8 (byte {error.start + 1} of the line)") from error
-    except (ValueError, RecursionError) as error:
-        raise ValidationError(f"it is no JSON: {error}") from error
+    except RecursionError as error:
+        raise ValidationError("it is nested too deeply") from error
+    except ValueError as error:
+        raise ValidationError(f"it is not JSON: {error}") from error
 
 
 def _parquet_rows(path: Path) -> Iterator[tuple[int, Callable[[], object]]]:

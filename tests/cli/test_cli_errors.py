@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+import triptych
 from support.cli_run import Shell, fresh_shell
+from triptych.errors import ValidationError
 from triptych_adapters.cli.shell_text import shell_text
 from triptych_factory.llms import build_llm, planned_llm
 
@@ -54,6 +56,33 @@ def test_a_hint_belongs_to_the_error(
     assert found is None if wanted is None else wanted in (found or ""), ran.err
 
 
+def test_a_hint_belongs_to_the_error_when_quiet_too(shell: Shell) -> None:
+    assert hint(shell("get", "zzz", "--quiet").err) is not None
+
+
+def test_an_export_into_no_folder_is_one_sentence(shell: Shell) -> None:
+    ran = shell("export", "--output", "nodir/out.jsonl")
+    assert (ran.code, ran.err) == (3, "error: there is no folder 'nodir': make it first\n")
+    ran = shell("export", "--output", "docs")
+    assert (ran.code, "'docs' cannot be written" in ran.err) == (2, True)
+
+
+def test_counts_and_types_are_told_in_plain_words(shell: Shell) -> None:
+    ran = shell("doctor", "--embedder", "none")
+    assert ran.err.splitlines()[-1].startswith("checked 1 dataset, 1 document, "), ran.err
+    shell.write("one/a.md", "# A\n")
+    shell("add", "one")
+    assert "1 document deleted, 0 kept" in shell("remove", "one", "--delete").err
+    with triptych.open("memory://", embedder=None) as kb:
+        for wrong, told in (
+            (5, "not int"),
+            ({5: "x"}, "the name 5 is of type int"),
+            ({"a": 5}, "the content of 'a' is of type int"),
+        ):
+            with pytest.raises(ValidationError, match=told):
+                kb.put_documents("d", wrong)  # type: ignore[arg-type]
+
+
 def test_a_settings_file_that_is_no_toml_has_no_hint(shell: Shell) -> None:
     shell.write("triptych.toml", "this is none")
     ran = shell("list")
@@ -82,6 +111,7 @@ NOT_IN_A_SHELL = {
     "embedding.py:no embedder": "the command has names of embedders only",
     "checks.py": "the command reads files by its own decoder, and metadata as text",
     "arguments.py": "the command reads files by its own decoder",
+    "batches.py": "the command makes the records itself",
     "query.py": "the command gives a dataset or searches all",
     "request.py": "the command has no keyword boost",
     "hydration.py": "all stores of this version search whole documents",

@@ -24,7 +24,7 @@ def names(shell: Shell, *arguments: str) -> list[str]:
 def test_init_makes_a_store_that_is_found_below(shell: Shell) -> None:
     ran = shell("init")
     assert (ran.code, ran.out) == (0, b"")
-    assert ran.err == "made the store .triptych/kb.db; next: triptych sync FOLDER\n"
+    assert ran.err == "made the store .triptych/kb.db; next: triptych add FOLDER\n"
     empty = shell("list")
     assert (empty.code, empty.out, empty.err) == (0, b"", "no documents\n")
     assert shell("list", "-d", "default").code == 3
@@ -38,6 +38,15 @@ def test_init_makes_a_store_that_is_found_below(shell: Shell) -> None:
     # All that there is lies in the one folder.
     assert sorted(os.listdir(shell.directory)) == [".triptych", "notes"]
     assert not shell.store.exists()
+
+
+def test_init_tells_of_the_store_above_that_it_hides(shell: Shell) -> None:
+    assert "takes the place" not in shell("init").err
+    shell.write("notes/a.md", "# A\n")
+    ran = shell("init", "notes")
+    above = "here it takes the place of the store .triptych/kb.db\n"
+    assert ran.err.endswith(above)
+    assert "takes the place" not in shell("init", "notes").err
 
 
 def test_init_leaves_a_store_as_it_is(shell: Shell) -> None:

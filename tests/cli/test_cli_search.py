@@ -90,7 +90,7 @@ def test_where_takes_conditions_in_json(shell: Shell) -> None:
         assert found(shell, *bm25, "--where", where) == ["default/guide.md"]
         assert found(shell, *bm25, "--where", where, "-w", "lang=fr") == []
     ran = shell("search", "retries", "--where", '{"year": ')
-    assert (ran.code, "no JSON object" in ran.err) == (2, True)
+    assert (ran.code, "not a JSON object" in ran.err) == (2, True)
     ran = shell("search", "retries", "--where", "day=>=2026-09-01")
     assert ran.code == 2
     assert "'$gte'" in ran.err
@@ -217,9 +217,24 @@ def test_editors_are_told_the_line_in_their_own_way(editor: str, wanted: list[st
     assert editor_command(Path("/a b"), 7, {"EDITOR": "x", "VISUAL": editor}) == wanted
 
 
-def test_no_editor_is_told() -> None:
-    with pytest.raises(ValidationError, match="set EDITOR"):
-        editor_command(Path("/a"), 1, {})
+def test_no_editor_is_told(tmp_path: Path) -> None:
+    for environ in ({}, {"PATH": str(tmp_path)}):
+        with pytest.raises(ValidationError, match="set EDITOR"):
+            editor_command(Path("/a"), 1, environ)
+
+
+def test_without_a_setting_an_editor_that_is_installed_opens_the_file(tmp_path: Path) -> None:
+    environ = {"PATH": str(tmp_path)}
+    for name, line in (("xdg-open", []), ("vi", ["+7"]), ("nano", ["+7"])):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+        wanted = [str(tmp_path / name), *line, "/a b"]
+        assert editor_command(Path("/a b"), 7, environ) == wanted
+
+
+def test_no_lines_cannot_be_got(shell: Shell) -> None:
+    ran = shell("get", "guide.md:3:0")
+    assert (ran.code, ran.out, "no lines are asked for" in ran.err) == (2, b"", True)
 
 
 def test_get_prints_lines_and_several_documents(shell: Shell) -> None:

@@ -57,6 +57,32 @@ def test_tag_changes_metadata_alone(shell: Shell) -> None:
     assert shell("tag", "none.md", "--set", "x=1").code == 3
 
 
+def test_a_filter_of_all_documents_is_written_out(shell: Shell) -> None:
+    ran = shell("tag", "--where", "{}", "--set", "a=1")
+    assert (ran.code, "every document" in ran.err) == (2, True), ran.err
+    assert names(shell, "--where", "a=1") == []
+    ran = shell("tag", "--where", '{"$name": {"$exists": true}}', "--set", "a=1")
+    assert ran.code == 0, ran.err
+    assert len(names(shell, "--where", "a=1")) == 3
+
+
+@pytest.mark.parametrize(
+    "given",
+    ['{"year": 2024, "year": 2023}', '{"year": {"$gte": 2024, "$gte": 2023}}'],
+)
+def test_a_key_given_twice_in_json_is_refused(shell: Shell, given: str) -> None:
+    ran = shell("count", "--where", given)
+    assert (ran.code, "several times" in ran.err) == (2, True), ran.err
+
+
+def test_json_that_cannot_be_read_is_refused_in_plain_words(shell: Shell) -> None:
+    ran = shell("count", "--where", '{"a":' * 100_000)
+    assert (ran.code, "nested too deeply" in ran.err) == (2, True), ran.err
+    assert "recursion" not in ran.err
+    ran = shell("count", "--where", "{year}")
+    assert (ran.code, "is not a JSON object" in ran.err) == (2, True), ran.err
+
+
 def test_delete_by_filter_asks_first(shell: Shell) -> None:
     ran = shell("delete", "--where", "lang=en")
     assert (ran.code, "--yes" in ran.err) == (2, True)

@@ -65,9 +65,9 @@ def test_values_become_plain_ones() -> None:
     [
         (None, "is None: leave the key out"),
         ([None], r"\[0\] is None"),
-        ({"a": 1}, "not a dict: give each of its entries a key of its own"),
+        ({"a": 1}, "not dict: give each of its entries a key of its own"),
         ([[1]], "a list in a list"),
-        (b"x", "not a bytes"),
+        (b"x", "not bytes"),
         (float("nan"), "a finite number"),
         (float("inf"), "a finite number"),
         (1 << 63, "beyond 64 bits"),
@@ -75,7 +75,7 @@ def test_values_become_plain_ones() -> None:
         (["\ud800"], "lone surrogate"),
         ({"$date": "soon"}, "ISO 8601"),
         ({"$date": 5}, "ISO 8601"),
-        ({1, 2}, "not a set"),
+        ({1, 2}, "not set"),
         ([0] * 10_001, "10,000 are the most"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import sys
 import threading
@@ -128,6 +129,29 @@ async def test_a_second_cancellation_does_not_wait() -> None:
         with pytest.raises(asyncio.CancelledError):
             await asyncio.wait_for(task, 10)
         embedder.let.set()
+
+
+async def test_a_call_abandoned_by_a_second_cancellation_is_not_reported() -> None:
+    embedder = Held()
+    reported: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, told: reported.append(told))
+    with triptych.open("memory://", embedder=embedder) as service:
+        others = asyncio.all_tasks()
+        task = asyncio.ensure_future(AsyncService(service).put_documents("d", DOCUMENTS))
+        await asyncio.to_thread(embedder.asked.wait, 30)
+        [call] = asyncio.all_tasks() - others - {task}
+        task.cancel()
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, 10)
+        embedder.let.set()
+        await asyncio.wait({call}, timeout=30)
+        assert call.done()
+        await asyncio.sleep(0)
+        del call, task
+        gc.collect()
+    assert reported == []
 
 
 async def test_the_progress_of_a_call_is_a_stream(service: triptych.Service) -> None:

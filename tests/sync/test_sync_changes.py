@@ -215,6 +215,17 @@ def test_what_no_document_can_be_called_is_reported_of_all_the_same(desk: Desk, 
     )
 
 
+@pytest.mark.parametrize("desk", ["memory://"], indirect=True)
+def test_a_file_whose_name_is_not_utf_8_is_to_be_renamed(desk: Desk) -> None:
+    try:
+        (desk.root / "\udcff.md").write_text("text")
+    except OSError:
+        pytest.skip("this file system takes UTF-8 names only")
+    (failure,) = desk.sync().failed
+    assert "rename the file" in str(failure.error)
+    assert "bytes" not in str(failure.error)
+
+
 def test_a_store_that_cannot_be_asked_means_the_dataset(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,6 +69,8 @@ def doctor(
 
 
 def _show(output: Output, report: DoctorReport, *, repair: bool) -> None:
+    from triptych._internal.plurals import counted
+
     for finding in report.repaired:
         output.say(f"repaired {finding}")
     for finding in report.findings:
@@ -79,9 +81,11 @@ def _show(output: Output, report: DoctorReport, *, repair: bool) -> None:
         output.note(action)
     for skipped in report.skipped:
         output.note(f"not looked at: {skipped}")
-    looked = ", ".join(f"{count} {what}" for what, count in report.checked.items())
-    ending = "all is well" if report.clean else f"{len(report.findings)} things are wrong"
-    output.note(f"looked at {looked or 'an empty store'}: {ending}")
+    checked = ", ".join(
+        counted(count, what.removesuffix("s"), what) for what, count in report.checked.items()
+    )
+    ending = "all is well" if report.clean else counted(len(report.findings), "problem")
+    output.note(f"checked {checked or 'an empty store'}: {ending}")
 
 
 def _advice(finding: Finding, *, repair: bool) -> str:

@@ -158,7 +158,7 @@ class Output:
         """Print an error on stderr: one line, and one for what to do about it."""
         line = Text.assemble(("error: ", "bold red"), shell_text(_one_line(text)))
         self._remark(line)
-        if hint and not self.quiet:
+        if hint:
             self._remark(Text(f"hint: {hint}", style="dim"))
 
     def _remark(self, line: Text) -> None:

@@ -108,6 +108,8 @@ def _part(content: str, line: int | None, count: int | None) -> str:
 
     if line is None:
         return content
+    if count == 0:
+        raise ValidationError("no lines are asked for: the count in NAME:LINE:COUNT is 1 or more")
     lines = _LINE.findall(content)
     if not 1 <= line <= max(len(lines), 1):
         there = "1 line" if len(lines) == 1 else f"{len(lines)} lines"

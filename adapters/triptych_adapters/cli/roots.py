@@ -181,6 +181,7 @@ def remove(
 
     On a terminal it asks what becomes of the documents; a script says --keep or --delete.
     """
+    from triptych._internal.plurals import counted
     from triptych.sync import delete_documents_of, documents_of
     from triptych_factory.syncing import remembered_roots
 
@@ -208,7 +209,8 @@ def remove(
                 remembered.forget(each.root)
             path, kept = str(each.root.path), count - len(deleted)
             rows.append({"path": path, "deleted": len(deleted), "documents": count})
-            lines.append(f"{path}: {len(deleted)} documents deleted, {kept} kept")
+            done = counted(len(deleted), "document")
+            lines.append(f"{path}: {done} deleted, {kept} kept")
     for failure in failed:
         output.warn(f"{failure.name}: {failure.error}")
     if output.as_json:

@@ -77,7 +77,7 @@ def search(
         bool, typer.Option("--files", help="Print the files only, or names of documents.")
     ] = False,
     open_first: Annotated[
-        bool, typer.Option("--open", help="Open the best hit in $VISUAL or $EDITOR.")
+        bool, typer.Option("--open", help="Open the best hit in $VISUAL, $EDITOR or another.")
     ] = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show how the query was read, and all scores.")
@@ -106,7 +106,7 @@ def search(
 
     Searches all datasets unless one is named. Each hit shows its file and line, its section, its
     rank (#1 is the best), and whether it is stale. A search without hits is no failure: the exit
-    code is 0.
+    code is 0. A query that begins with a minus goes after --, or after a word in quotes.
     """
     asked = make_query(
         query,

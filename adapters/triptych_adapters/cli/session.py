@@ -380,10 +380,28 @@ def _parted(values: Sequence[str], option: str) -> tuple[list[str], list[dict[st
             plain.append(value)
             continue
         try:
-            objects.append(json.loads(value))
-        except (ValueError, RecursionError) as error:
-            raise ValidationError(f"{option} {value[:60]!r} is no JSON object: {error}") from None
+            objects.append(json.loads(value, object_pairs_hook=_unique_keys))
+        except ValidationError as error:
+            raise ValidationError(f"{option} {value[:60]!r} {error}") from None
+        except RecursionError:
+            raise ValidationError(f"{option} {value[:60]!r} is nested too deeply") from None
+        except ValueError as error:
+            raise ValidationError(
+                f"{option} {value[:60]!r} is not a JSON object: {error}"
+            ) from None
     return plain, objects
+
+
+def _unique_keys(entries: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object, of which Python would keep the last of several values for a key."""
+    from triptych.errors import ValidationError
+
+    found: dict[str, Any] = {}
+    for key, value in entries:
+        if key in found:
+            raise ValidationError(f"gives {key!r} several times: give it once")
+        found[key] = value
+    return found
 
 
 def pairs(values: Sequence[str], option: str) -> dict[str, list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,8 +20,12 @@ if TYPE_CHECKING:
 __all__ = ["SourceFiles", "editor_command", "open_in_editor", "shown_path"]
 
 _PLUS_LINE = frozenset(
-    ("vi", "vim", "nvim", "gvim", "view", "nano", "pico", "micro", "emacs", "emacsclient", "kak")
+    (
+        *("vi", "vim", "nvim", "gvim", "view", "nano", "pico", "micro", "emacs", "emacsclient"),
+        *("kak", "sensible-editor"),
+    )
 )
+_USUAL = ("sensible-editor", "nano", "vim", "vi", "xdg-open", "open")
 _COLON_LINE = frozenset(["subl", "zed", "hx", "helix"])
 _GOTO = frozenset(["code", "code-insiders", "codium", "vscodium", "cursor", "windsurf"])
 
@@ -65,19 +70,23 @@ def shown_path(path: Path) -> str:
 
 
 def editor_command(path: Path, line: int, environ: Mapping[str, str] | None = None) -> list[str]:
-    """The command that opens ``path`` at ``line``: by ``$VISUAL``, else ``$EDITOR``.
+    """The command that opens ``path`` at ``line``: by ``$VISUAL``, ``$EDITOR``, or what is found.
 
-    An editor that is not known gets the file alone.
+    Without either, it is the first of the usual editors on the ``PATH``, else what the desktop
+    opens files with. An editor that is not known gets the file alone.
 
     Raises:
-        ValidationError: neither is set.
+        ValidationError: neither is set, and nothing is found.
     """
     from triptych.errors import ValidationError
 
     environ = os.environ if environ is None else environ
     words = shlex.split(environ.get("VISUAL") or environ.get("EDITOR") or "")
     if not words:
-        raise ValidationError("no editor is set: set EDITOR, for example EDITOR=nano")
+        found = (shutil.which(each, path=environ.get("PATH", "")) for each in _USUAL)
+        words = [each for each in found if each is not None][:1]
+    if not words:
+        raise ValidationError("no editor is set or found: set EDITOR, for example EDITOR=nano")
     name = Path(words[0]).name.removesuffix(".exe").lower()
     if name in _PLUS_LINE:
         return [*words, f"+{line}", str(path)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, BinaryIO
 
 import typer
 
@@ -129,6 +129,17 @@ def export(
         else:
             # Found before the file is opened, which empties it.
             service.list_documents(dataset, limit=1)
-            with to.open("wb") as stream:
+            with _opened(to) as stream:
                 count = export_jsonl(service, dataset, stream, versions=versions)
     session.output.note(f"{count} {'line' if count == 1 else 'lines'}")
+
+
+def _opened(path: Path) -> BinaryIO:
+    from triptych.errors import NotFoundError, ValidationError
+
+    try:
+        return path.open("wb")
+    except FileNotFoundError:
+        raise NotFoundError(f"there is no folder {str(path.parent)!r}: make it first") from None
+    except OSError as error:
+        raise ValidationError(f"{str(path)!r} cannot be written: {error.strerror}") from None

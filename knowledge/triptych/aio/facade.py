@@ -56,10 +56,16 @@ async def _run(method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> 
             return await asyncio.shield(call)
         except asyncio.CancelledError:
             scope.cancel()
+            # The caller gets the cancellation, even where another one ends the wait below.
+            call.add_done_callback(_seen)
             await asyncio.wait({call})
-            if not call.cancelled():
-                call.exception()  # seen: the caller gets the cancellation
             raise
+
+
+def _seen(call: asyncio.Future[Any]) -> None:
+    """Look at what the call raised, which asyncio would report as never retrieved."""
+    if not call.cancelled():
+        call.exception()
 
 
 class AsyncDataset(AsyncDatasetMethods):

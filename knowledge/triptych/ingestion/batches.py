@@ -147,10 +147,10 @@ def _document(document: object) -> NewDocument:
 
 
 def _check_texts(name: object, content: object) -> None:
-    for what, value in (("name", name), ("content", content)):
+    for of, value in ((f"name {name!r:.60}", name), (f"content of {name!r:.60}", content)):
         if not isinstance(value, str):
             raise ValidationError(
-                f"put_documents maps names to contents, both text: the {what} of {name!r:.60} is "
+                f"put_documents maps names to contents, both text: the {of} is of type "
                 f"{type(value).__name__}"
             )
 
@@ -176,8 +176,8 @@ def batches(documents: Iterable[NewDocument]) -> Iterator[list[NewDocument]]:
 def check_documents(documents: object) -> None:
     if isinstance(documents, str | bytes) or not isinstance(documents, Iterable):
         raise ValidationError(
-            "put_documents takes NewDocument records, or maps names to contents: it cannot "
-            f"take a {type(documents).__name__}"
+            "put_documents takes NewDocument records, or maps names to contents, not "
+            f"{type(documents).__name__}"
         )
     # What is there at once is checked at once: nothing is written then.
     if isinstance(documents, Mapping):

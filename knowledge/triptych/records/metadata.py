@@ -119,11 +119,11 @@ def _scalar(value: Any, what: str) -> Scalar:
         return _time(value[DATE])
     if isinstance(value, Mapping):
         raise ValidationError(
-            f"{what} must be {_CHOICE}, not a {kind}: give each of its entries a key of its own"
+            f"{what} must be {_CHOICE}, not {kind}: give each of its entries a key of its own"
         )
     if isinstance(value, list | tuple):
         raise ValidationError(f"{what} is a list in a list: metadata holds plain lists only")
-    raise ValidationError(f"{what} must be {_CHOICE}, not a {kind}: {value!r:.40}")
+    raise ValidationError(f"{what} must be {_CHOICE}, not {kind}: {value!r:.40}")
 
 
 def _moment(value: datetime) -> datetime:

@@ -179,19 +179,24 @@ def merge_where(
     """Return ``where`` with the fields of a query: both must hold.
 
     A value of a query is a text; it stands for a number, a boolean or a date as well where it is
-    written as one.
+    written as one, and for a list that holds it.
     """
-    asked = {
-        _OWN.get(key, key): {
-            "$in": [
-                reading
-                for value in values
-                for reading in ([value] if key in _OWN else _readings(value))
-            ]
-        }
+    asked = [
+        {_OWN[key]: {"$in": list(values)}} if key in _OWN else _is_or_holds(key, values)
         for key, values in fields.items()
-    }
-    return {"$and": [where, asked]} if where else asked
+    ]
+    both = [where, *asked] if where else asked
+    return both[0] if len(both) == 1 else {"$and": both}
+
+
+def _is_or_holds(key: str, values: tuple[str, ...]) -> Mapping[str, Any]:
+    """The metadata under ``key`` is one of ``values``, or a list with one of them."""
+    readings = [reading for value in values for reading in _readings(value)]
+    holds = {"$or": [{key: {"$contains": reading}} for reading in readings]}
+    # In a text, $contains finds a part of it, which is not asked for. Texts, and no other kind of
+    # value, are ordered after "".
+    a_list = {"$and": [holds, {"$not": {key: {"$gte": ""}}}]}
+    return {"$or": [{key: {"$in": readings}}, a_list]}
 
 
 def _readings(text: str) -> list[str | int | float | bool | date]:

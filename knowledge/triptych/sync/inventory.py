@@ -106,6 +106,11 @@ def _take(found: Inventory, root: SyncRoot, relative: str, stat: FileStat) -> No
     other = found.files.get(name)
     error: Exception | None = None
     try:
+        if any("\ud800" <= letter <= "\udfff" for letter in relative):
+            raise ValidationError(
+                f"the name of the file {relative!r} is not UTF-8, which no document name can be: "
+                "rename the file"
+            )
         check_document_name(name)
     except ValidationError as raised:
         error = raised

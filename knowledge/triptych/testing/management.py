@@ -221,7 +221,7 @@ class ManagementTests(HarnessTests):
         )
         kb.put_documents("d", [new])
         before = kb.get_document("d", "a")
-        kb.update_metadata("d", {"k": "v"}, where={})
+        kb.update_metadata("d", {"k": "v"}, where={"$name": {"$exists": True}})
         after = kb.get_document("d", "a")
         assert after == attrs.evolve(
             before, metadata={"k": "v"}, version=after.version, updated_at=after.updated_at
@@ -255,8 +255,9 @@ class ManagementTests(HarnessTests):
             lambda: kb.delete_documents("d", names=[3]),  # type: ignore[list-item]
             lambda: kb.delete_documents("d", names=5),  # type: ignore[arg-type]
             lambda: kb.update_metadata("d", {"k": 1}),
-            lambda: kb.update_metadata("d", ["k"], where={}),  # type: ignore[arg-type]
-            lambda: kb.update_metadata("d", {"k": b"x"}, where={}),
+            lambda: kb.update_metadata("d", {"k": 1}, where={}),
+            lambda: kb.update_metadata("d", ["k"], names="b"),  # type: ignore[arg-type]
+            lambda: kb.update_metadata("d", {"k": b"x"}, names="b"),
             lambda: kb.list_documents("d", sort="$size"),
             lambda: kb.list_documents("d", sort="-"),
         ]
@@ -264,9 +265,10 @@ class ManagementTests(HarnessTests):
             with pytest.raises(ValidationError):
                 call()
         assert store.documents.count("d") == len(METADATA)
+        assert not any("k" in each.metadata for each in kb.list_documents("d"))
         absent: list[Callable[[], object]] = [
             lambda: kb.delete_documents("none", names=["a"]),
-            lambda: kb.update_metadata("none", {"k": 1}, where={}),
+            lambda: kb.update_metadata("none", {"k": 1}, names="b"),
             lambda: kb.count_documents("none"),
         ]
         for call in absent:

@@ -180,6 +180,8 @@ class QuerySyntaxTests(HarnessTests):
             "d": date(2024, 5, 1),
             "t": "2024",
             "s": ">=3",
+            "l": ["tea", 7],
+            "teapot": "a teapot",
         }
         for name, value in kinds.items():
             searched.put_document("d", name, "ferry", {"k": value})
@@ -189,6 +191,8 @@ class QuerySyntaxTests(HarnessTests):
             ("true", {"b"}),
             ("2024-05-01", {"d"}),
             (">=3", {"s"}),
+            ("tea", {"l"}),
+            ("7", {"l"}),
             ("nothing", set()),
         ):
             hits = searched.search(f"ferry k:{asked}", dataset_id="d", syntax=True).hits
