@@ -137,6 +137,11 @@ _ANALYZER = get_analyzer("english")
 _SENTENCES = SentenceWindowChunker()
 _MARKDOWN_SENTENCES = SentenceWindowChunker(markdown=True)
 
+
+def _code(name: str, text: str) -> object:
+    return ExtractiveSummarizer().summarize_code(text, name=name)
+
+
 CALLS: Mapping[str, Callable[[str], object]] = {
     "redaction.without_secrets": lambda text: without_secrets(text, [KEY]),
     "redaction.shown_url": lambda text: [shown_url(text), shown_url(f"http://h/?{text}")],
@@ -147,6 +152,10 @@ CALLS: Mapping[str, Callable[[str], object]] = {
     "layers.visible_text": visible_text,
     "layers.read_outline": read_outline,
     "layers.summarize": lambda text: ExtractiveSummarizer().summarize_document(text),
+    "layers.summarize_code.python": lambda text: _code("a.py", text),
+    "layers.summarize_code.rust": lambda text: _code("a.rs", text),
+    "layers.summarize_code.c": lambda text: _code("a.c", text),
+    "layers.summarize_code.ruby": lambda text: _code("a.rb", text),
     "layers.clip": lambda text: clip(text, 100),
     "layers.estimate_tokens": estimate_tokens,
     "layers.answers": _judged,

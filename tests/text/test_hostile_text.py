@@ -10,6 +10,18 @@ PATTERNS = found_patterns()
 MODULES = sorted({each.name.rpartition(".")[0].partition(":")[0] for each in PATTERNS})
 
 NOT_FED = {
+    "triptych.chunking.blocks: _BLOCK": "fed by the call chunking.markdown",
+    **{
+        f"triptych.layers.{name}": "one for each language: fed by the calls layers.summarize_code"
+        for name in (
+            "code_outline: public",
+            "code_outline: syntax.inner_doc",
+            "code_outline: syntax.package",
+            "code_syntax: syntax.definition",
+            "code_syntax: syntax.opaque",
+        )
+    },
+    "triptych_adapters.cli.shell_text: python": "it meets messages of Triptych's own",
     "triptych.evaluation.targets: '\\\\s+'.join(words)": "fed by the call evaluation.find_passage",
     "triptych.layers.inline._COMMENT": "fed by layers.visible_text, which cuts the text first",
     "triptych.parsing.html_tokens: f'</{re.escape(name)}(?=[\\\\s/>])'": "fed by parsing.html",

@@ -26,8 +26,8 @@ _COMMENT_MARKS: Final = re.compile(
 # What comments at the top of a file say to lawyers and tools, and not of the file.
 _NOTICE: Final = re.compile(
     r"copyright|licen[cs]e|spdx|all rights reserved|permission is hereby|\(c\) \d{4}|do not edit"
-    r"|^[ \t]*+(?:eslint|prettier|jshint|globals?|@ts-|@flow|istanbul|go:|\+build|-\*-|vim?:|clang-format"
-    r"|nolint|noqa|type:|pylint|mypy|ruff|coding[:=]|@jest-environment|usr/)",
+    r"|^[ \t]*+(?:eslint|prettier|jshint|globals?|@ts-|@flow|istanbul|go:|\+build|-\*-|vim?:"
+    r"|clang-format|nolint|noqa|type:|pylint|mypy|ruff|coding[:=]|@jest-environment|usr/)",
     re.IGNORECASE | re.MULTILINE,
 )
 _TAG_WITH_TEXT: Final = re.compile(
