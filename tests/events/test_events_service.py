@@ -60,7 +60,8 @@ def put_stale(kb: Service, gate: Gate, dataset_id: str, *names: str) -> None:
 
 
 def stale(kb: Service, dataset_id: str) -> int:
-    return kb.stats(dataset_id)[0].stale
+    counts = kb.stats(dataset_id)[0]
+    return counts.stale + counts.pending
 
 
 def put(dataset_id: str, name: str) -> ChangeEvent:
@@ -78,7 +79,9 @@ def test_an_event_repairs_its_document_alone() -> None:
             assert rebuilt.wait(WAIT)
         assert gate.texts == ["All about apples here."]
         assert stale(kb, "d") == 1
-        assert [hit.doc_name for hit in kb.search("about", dataset_id="d").hits] == ["apples"]
+        assert [hit.doc_name for hit in kb.search("about", dataset_id="d", mode="vector").hits] == [
+            "apples"
+        ]
 
 
 def test_several_datasets_rebuild_everything_and_a_failed_document_is_retried_alone() -> None:

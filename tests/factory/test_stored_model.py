@@ -210,7 +210,7 @@ importlib.util.find_spec = lambda name, package=None: (
     else found(name, package)
 )
 sys.meta_path.insert(0, Missing())
-from triptych_adapters.cli.app import main
+from triptych_adapters.cli import main
 main()
 """
 

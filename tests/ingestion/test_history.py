@@ -411,8 +411,6 @@ def test_a_store_of_the_schema_before_is_migrated(tmp_path: Path) -> None:
     for table in ("chunk", "layer"):
         driver.execute(f"ALTER TABLE {table} DROP COLUMN checksum")
     driver.execute("ALTER TABLE chunk DROP COLUMN occurrence")
-    driver.execute("DROP INDEX derivation_space")
-    driver.execute("ALTER TABLE derivation DROP COLUMN dataset_id")
     driver.execute("UPDATE alembic_version SET version_num = '0002'")
     driver.execute("PRAGMA user_version=2")
     driver.commit()

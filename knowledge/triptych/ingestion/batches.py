@@ -22,7 +22,7 @@ __all__ = [
     "new_documents",
 ]
 
-_BATCH_DOCUMENTS = 1_024
+_BATCH_DOCUMENTS = 256
 BATCH_CHARACTERS = 1_000_000
 _BATCH_SECONDS = 1.0
 """A document does not wait longer for others before it is stored, once the next one is read."""

@@ -123,7 +123,7 @@ class ServiceTests(QuerySyntaxTests):
             ("\udfff", "x", {}, "lone surrogate"),
             ("a", b"x", {}, "must be a string"),
             ("a", "x", {"k": None}, "leave the key out"),
-            ("a", "x", {"k": b"v"}, "not a bytes"),
+            ("a", "x", {"k": b"v"}, "not bytes"),
             ("a", "x", {1: "v"}, "must be a string"),
         ],
     )

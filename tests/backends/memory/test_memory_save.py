@@ -152,7 +152,7 @@ def test_reads_are_answered_from_what_the_store_was_given() -> None:
 
 def test_each_write_is_saved_once_and_a_read_never() -> None:
     saved: list[Mapping[str, DatasetState]] = []
-    with MemoryStore(save=saved.append) as store:
+    with MemoryStore(save=lambda states, _: saved.append(states)) as store:
         put(store, "north", "a", "fish")
         assert [list(state["north"].documents) for state in saved] == [["a"]]
         put(store, "north", "a", "fish")
@@ -169,7 +169,7 @@ def test_each_write_is_saved_once_and_a_read_never() -> None:
 def test_a_write_that_cannot_be_saved_is_undone_and_keys_stay_good() -> None:
     fails: list[bool] = []
 
-    def save(_: Mapping[str, DatasetState]) -> None:
+    def save(_: Mapping[str, DatasetState], __: Mapping[str, str]) -> None:
         if fails:
             raise StoreError("the disk is full")
 

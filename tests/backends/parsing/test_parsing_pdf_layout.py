@@ -77,7 +77,11 @@ def test_a_ruled_table_is_a_markdown_table_where_it_stands() -> None:
     assert " ".join(before.split()) == PROSE.strip()
     assert after.strip() == "Payable within 30 days."
     assert parsed.metadata["kind"] == "markdown"
-    chunks = default_chunkers().for_document("a.pdf", parsed.metadata).chunk(parsed.content)
+    chunks = (
+        default_chunkers()
+        .for_document("a.pdf", parsed.metadata, parsed.outline)
+        .chunk(parsed.content)
+    )
     assert {each.locator for each in chunks} == {"page 1"}
 
 

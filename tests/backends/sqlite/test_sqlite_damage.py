@@ -200,8 +200,6 @@ def test_store_without_checksums_gets_them_when_it_is_opened(filled: Path, tmp_p
     with closing(sqlite3.connect(path)) as driver, driver:
         without_system_data(driver)
         driver.execute("ALTER TABLE chunk DROP COLUMN occurrence")
-        driver.execute("DROP INDEX derivation_space")
-        driver.execute("ALTER TABLE derivation DROP COLUMN dataset_id")
         driver.execute("ALTER TABLE chunk DROP COLUMN checksum")
         driver.execute("ALTER TABLE layer DROP COLUMN checksum")
         driver.execute("UPDATE alembic_version SET version_num = '0003'")

@@ -68,8 +68,6 @@ def test_store_of_the_first_schema_is_migrated_with_what_it_holds(path: Path) ->
     for table in ("chunk", "layer"):
         driver.execute(f"ALTER TABLE {table} DROP COLUMN checksum")
     driver.execute("ALTER TABLE chunk DROP COLUMN occurrence")
-    driver.execute("DROP INDEX derivation_space")
-    driver.execute("ALTER TABLE derivation DROP COLUMN dataset_id")
     driver.execute("UPDATE alembic_version SET version_num = '0001'")
     driver.execute("PRAGMA user_version=1")
     driver.commit()
