@@ -182,7 +182,7 @@ class _Reader:
                 end = at
                 break
         text = " ".join(self._text[start:end].split()).rstrip(":{ ")
-        text = re.sub(r"\(\s+", "(", re.sub(r",?\s+\)", ")", text))
+        text = re.sub(r"\(\s+", "(", re.sub(r"(?:(?<![\s,]),|(?<!\s))\s++\)", ")", text))
         if "=>" in text:
             text = text[: text.index("=>") + 2]  # what stands behind is the body
         if len(text) > _LONGEST_HEADER:
@@ -195,7 +195,7 @@ class _Reader:
         """What the file says of itself, "" where it says nothing."""
         syntax = self._syntax
         if syntax.docstrings:
-            first = re.compile(r"(?:[ \t\r]*(?:#[^\n]*)?\n)*").match(self._text)
+            first = re.compile(r"\A(?:[ \t\r]*+(?:#[^\n]*+)?\n)*+").match(self._text)
             return self._docstring(first.end() if first else 0)
         if syntax.package:
             package = re.search(syntax.package, self._masked, re.MULTILINE)
