@@ -14,8 +14,10 @@ import os
 import shutil
 import sys
 import tempfile
+from itertools import count
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -34,9 +36,19 @@ def _is_good(folder: Path) -> bool:
     return disk.f_bavail * disk.f_frsize >= ENOUGH and not disk.f_flag & os.ST_NOEXEC
 
 
-# No test may find, or fill, the store of whoever runs it.
+# No test may find, or fill, the store of whoever runs it, or that of another test.
 _HOME = tempfile.mkdtemp(prefix="triptych-tests-")
 atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
+_NUMBERS = count()
+
+
+@pytest.fixture(autouse=True)
+def _own_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    home = f"{_HOME}/{next(_NUMBERS)}"
+    monkeypatch.setenv("XDG_DATA_HOME", f"{home}/data")
+    monkeypatch.setenv("XDG_CONFIG_HOME", f"{home}/config")
+
+
 os.environ |= {"XDG_DATA_HOME": f"{_HOME}/data", "XDG_CONFIG_HOME": f"{_HOME}/config"}
 
 if "TMPDIR" not in os.environ and _is_good(MEMORY):

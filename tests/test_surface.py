@@ -34,6 +34,7 @@ def test_all_is_sorted_and_complete() -> None:
     assert 40 <= len(triptych.__all__) <= 60
     assert "DEFAULT_THRESHOLD" not in dir(triptych)
     assert triptych.DEFAULT_THRESHOLD > 0
+    assert "DEFAULT_THRESHOLD" not in dir(triptych), "use makes no name public"
 
 
 def test_importing_triptych_imports_nothing_heavy() -> None:

@@ -45,7 +45,9 @@ def lazy_exports(
         setattr(sys.modules[package], name, value)
         return value
 
+    hidden = homes.keys() - set(names)  # in the package's namespace once they were used
+
     def listed() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *names})
+        return sorted({*vars(sys.modules[package]), *names} - hidden)
 
     return names, get, listed
