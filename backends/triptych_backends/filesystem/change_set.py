@@ -40,7 +40,7 @@ from triptych_backends.sql import chunk_sets, deletes
 from triptych_backends.sql.document_rows import DocumentRow, read_rows, write_rows
 from triptych_backends.sql.layers import write_layer
 from triptych_backends.sql.transaction import Dataset, find_dataset
-from triptych_backends.sqlite.connection import SqliteTransaction
+from triptych_backends.sqlite.session import SqliteTransaction
 
 __all__ = ["ChangeSet"]
 

@@ -38,8 +38,8 @@ from triptych_backends.filesystem.disk import FileStat
 from triptych_backends.filesystem.formats import Sidecar
 from triptych_backends.sql import tables as t
 from triptych_backends.sql.document_rows import read_system
-from triptych_backends.sqlite.connection import SqliteSession
 from triptych_backends.sqlite.dialect import DIALECT
+from triptych_backends.sqlite.session import SqliteSession
 
 __all__ = [
     "RACY",

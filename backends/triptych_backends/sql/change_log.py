@@ -109,7 +109,7 @@ class SqlChangeLog:
 
     def head(self) -> LogPosition:
         """The log's name, the greatest number that was ever given out, and its epoch."""
-        with self._database.reading() as session:
+        with self._database.cached() as session:
             row = session.one(_HEAD)
         if row is None:
             raise corrupt(self._database.where, "the clock is missing")

@@ -64,13 +64,13 @@ class SqlChunks(Repository):
 
     def config(self, dataset_id: str) -> DatasetConfig | None:
         """See `ChunkRepo.config`."""
-        with self.database.reading() as session:
+        with self.database.cached() as session:
             found = find_dataset(session, dataset_id)
         return found.config if found else None
 
     def configs(self, dataset_ids: Sequence[str]) -> Mapping[str, DatasetConfig]:
         """See `ChunkRepo.configs`."""
-        with self.database.reading() as session:
+        with self.database.cached() as session:
             found = find_datasets(session, dataset_ids)
         return {each.name: each.config for each in found if each.config is not None}
 
@@ -136,7 +136,7 @@ class SqlChunks(Repository):
 
     def count_pending(self, dataset_ids: Sequence[str], embed_sig: str) -> int:
         """See `ChunkRepo.count_pending`: counted in an index of the sets, chunks are not read."""
-        with self.database.reading() as session:
+        with self.database.cached() as session:
             return count_pending(session, find_datasets(session, dataset_ids), embed_sig)
 
     def count_sets(self, dataset_ids: Sequence[str]) -> int:

@@ -28,6 +28,11 @@ class Database(Protocol):
         """A session in which each statement is a snapshot."""
         ...
 
+    def cached(self) -> AbstractContextManager[Session]:
+        """A session that may answer from memory what it has read before, if nothing was committed
+        since. It is for what every search asks; its rows are shared, and not to be changed."""
+        ...
+
     def snapshot(self) -> AbstractContextManager[Session]:
         """A session whose statements all see one state."""
         ...

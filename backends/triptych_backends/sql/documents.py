@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
-from sqlalchemy import bindparam, exists, func, select
+from sqlalchemy import bindparam, func, select
 
 from triptych import rules
 from triptych.errors import ConflictError
@@ -31,7 +31,7 @@ from triptych_backends.sql.deletes import (
 )
 from triptych_backends.sql.dialect import in_list
 from triptych_backends.sql.document_rows import DocumentRow, info_of, read_rows, source_of
-from triptych_backends.sql.entries import entry_of, kind_prefix
+from triptych_backends.sql.entries import entry_of, kind_prefix, next_prefix
 from triptych_backends.sql.errors import corrupt
 from triptych_backends.sql.filters import documents_passing
 from triptych_backends.sql.prefixes import prefix_end
@@ -73,14 +73,16 @@ _PAGE_OF_IDS = (
     .limit(bindparam("limit"))
 )
 _COUNT = select(func.count()).where(t.document.c.dataset_id == bindparam("dataset"))
-_EXPIRED = select(t.dataset.c.name).where(
-    in_list(t.dataset.c.name, "names"),
-    exists().where(
+_FIRST_EXPIRY = select(
+    t.dataset.c.name,
+    select(func.min(t.document_meta.c.pair))
+    .where(
         t.document_meta.c.dataset_id == t.dataset.c.id,
         t.document_meta.c.pair >= bindparam("first"),
-        t.document_meta.c.pair <= bindparam("last"),
-    ),
-)
+        t.document_meta.c.pair < bindparam("end"),
+    )
+    .scalar_subquery(),
+).where(in_list(t.dataset.c.name, "names"))
 _DATASETS = select(t.dataset.c.name).where(t.dataset.c.live).order_by(t.dataset.c.name)
 
 
@@ -284,15 +286,17 @@ class SqlDocuments(Repository):
     def with_expired(self, dataset_ids: Sequence[str], moment: datetime) -> Sequence[str]:
         """See `DocumentRepo.with_expired`: one look at the index of a dataset."""
         first = kind_prefix(EXPIRES_AT, "time")
+        with self.database.cached() as session:
+            rows = session.all(
+                _FIRST_EXPIRY, names=list(dataset_ids), first=first, end=next_prefix(first)
+            )
         last = entry_of(EXPIRES_AT, comparison_key(moment))
-        with self.database.reading() as session:
-            found = session.all(_EXPIRED, names=list(dataset_ids), first=first, last=last)
-        names = {row[0] for row in found}
+        names = {name for name, soonest in rows if soonest is not None and soonest <= last}
         return [each for each in dataset_ids if each in names]
 
     def list_datasets(self) -> Sequence[str]:
         """See `DocumentRepo.list_datasets`."""
-        with self.database.reading() as session:
+        with self.database.cached() as session:
             return [row[0] for row in session.all(_DATASETS)]
 
     def versions(self, dataset_id: str, name: str) -> Sequence[DocumentInfo]:

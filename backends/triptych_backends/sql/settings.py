@@ -57,7 +57,7 @@ class SqlSettings:
 
     def list_settings(self: HasDatabase, prefix: str = "") -> Mapping[str, str]:
         """See `SettingsStore.list_settings`. Reads all of them: they are few."""
-        with self.database.reading() as session:
+        with self.database.cached() as session:
             rows = session.all(_ALL)
         found = {}
         for key, value in rows:

@@ -18,9 +18,9 @@ from triptych_backends.sql import tables as t
 from triptych_backends.sql.document_rows import read_system
 from triptych_backends.sql.entries import entries_of
 from triptych_backends.sql.errors import DAMAGE
-from triptych_backends.sqlite.connection import SqliteSession
 from triptych_backends.sqlite.database import SqliteDatabase
 from triptych_backends.sqlite.invariants import INVARIANTS, Invariant, broken_references
+from triptych_backends.sqlite.session import SqliteSession
 
 __all__ = [
     "CHECKS",

@@ -11,10 +11,11 @@ from pathlib import Path
 
 from triptych.errors import StoreError, StoreLockedError
 from triptych_backends.sql.errors import closed_error
-from triptych_backends.sqlite.connection import Connections, SqliteSession, SqliteTransaction
+from triptych_backends.sqlite.connection import Connections
 from triptych_backends.sqlite.errors import driver_errors
 from triptych_backends.sqlite.location import refuse_unusable
 from triptych_backends.sqlite.schema import prepare, require_current
+from triptych_backends.sqlite.session import SqliteSession, SqliteTransaction
 from triptych_backends.sqlite.wal_owner import set_foreign_log_aside
 
 __all__ = ["SqliteDatabase"]
@@ -81,6 +82,12 @@ class SqliteDatabase:
     def reading(self) -> Iterator[SqliteSession]:
         """A session in which each statement is a snapshot."""
         with driver_errors(self.where), self._connections.reading() as session:
+            yield session
+
+    @contextmanager
+    def cached(self) -> Iterator[SqliteSession]:
+        """See `Database.cached`."""
+        with driver_errors(self.where), self._connections.cached() as session:
             yield session
 
     @contextmanager

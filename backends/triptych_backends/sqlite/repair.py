@@ -22,9 +22,9 @@ from triptych_backends.sqlite.checks import (
     greatest_number,
     missing_parts,
 )
-from triptych_backends.sqlite.connection import SqliteTransaction
 from triptych_backends.sqlite.database import SqliteDatabase
 from triptych_backends.sqlite.invariants import INVARIANTS, broken_references
+from triptych_backends.sqlite.session import SqliteTransaction
 
 __all__ = ["repair"]
 

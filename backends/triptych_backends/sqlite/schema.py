@@ -18,13 +18,9 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from triptych.errors import SchemaVersionError, StoreError
 from triptych_backends.sql import tables as t
 from triptych_backends.sql.migrations import add_first_rows, upgrade
-from triptych_backends.sqlite.connection import (
-    PAGE_SIZE,
-    Connections,
-    SqliteSession,
-    busy_error,
-)
+from triptych_backends.sqlite.connection import PAGE_SIZE, Connections, busy_error
 from triptych_backends.sqlite.dialect import DIALECT
+from triptych_backends.sqlite.session import SqliteSession
 
 __all__ = ["SCHEMA_VERSION", "migrate", "prepare", "require_current"]
 

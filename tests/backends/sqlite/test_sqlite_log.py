@@ -15,7 +15,7 @@ from sqlalchemy import Delete, SelectBase, Update
 from support.sqlite_stores import CONFIG, derive, put
 from triptych.records import DerivedLayer, DerivedSig, Layer, NewDocument
 from triptych_backends.sqlite import SqliteStore
-from triptych_backends.sqlite.connection import _compiled
+from triptych_backends.sqlite.session import _compiled
 
 
 @pytest.fixture
