@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 from attrs import frozen
@@ -11,11 +12,23 @@ from numpy.typing import NDArray
 from triptych_backends.index.merge import merge
 from triptych_backends.index.segment import SegmentReader, SortedVocabulary
 
+__all__ = ["SPARE", "Effort", "Replacement", "carried_over", "compact", "has_work", "plan"]
+
+# How hard to merge: "little" while more is about to come, "usual", or "all" that is worth it.
+Effort = Literal["little", "usual", "all"]
+
 # More units than this are never merged into one segment: it bounds the memory of a merge.
 MAX_MERGED = 200_000
 FAN_IN = 8
 # Segments of fewer units are all of one size class.
 SMALL = 4_096
+# So few units are one segment: every segment costs a search half a millisecond, and merging these
+# takes a fraction of a second.
+ONE_SEGMENT = 16_384
+# A field has so many segments more than it needs, at most, before all are merged.
+SPARE = 3
+# A segment is rewritten with smaller ones unless it is so many times as large as all of them.
+RATIO = 4
 
 
 @frozen(eq=False)
@@ -26,51 +39,56 @@ class Replacement:
     after: SegmentReader
 
 
-def compact(views: Sequence[SegmentReader]) -> list[Replacement]:
-    """Replace a field's delta by one segment, and size classes that are full by a larger one.
-
-    What needs no change is in no replacement.
-    """
-    return _merged(plan(views))
-
-
-def tidy_up(views: Sequence[SegmentReader]) -> list[Replacement]:
-    """As `compact`, but the groups are those of `tidied`."""
-    return _merged(tidied(views))
-
-
-def _merged(groups: Sequence[tuple[SegmentReader, ...]]) -> list[Replacement]:
+def compact(views: Sequence[SegmentReader], effort: Effort = "usual") -> list[Replacement]:
+    """Merge the groups that `plan` gives. What needs no change is in no replacement."""
     return [
         Replacement(group, SegmentReader(merge(group)))
-        for group in groups
-        if len(group) > 1 or not _settled(group[0])
+        for group in plan(views, effort)
+        if _needs_merge(group)
     ]
 
 
-def tidied(views: Sequence[SegmentReader]) -> list[tuple[SegmentReader, ...]]:
-    """The groups of views that leave as few segments as there can be.
+def has_work(views: Sequence[SegmentReader], effort: Effort) -> bool:
+    """Whether `compact` would replace anything."""
+    return any(map(_needs_merge, plan(views, effort)))
 
-    None is rewritten that is larger than all that it would be merged with.
+
+def _needs_merge(group: Sequence[SegmentReader]) -> bool:
+    return len(group) > 1 or not _settled(group[0])
+
+
+def plan(
+    views: Sequence[SegmentReader], effort: Effort = "usual"
+) -> list[tuple[SegmentReader, ...]]:
+    """The groups of views that are to be one segment each.
+
+    With "little", the delta becomes one segment, and size classes that are full a larger one:
+    a unit is rewritten as rarely as can be. With "all", there are as few segments as can be had
+    without rewriting one that is much larger than what it is merged with. The "usual" is the
+    first, unless a field is small or has several segments too many.
     """
-    groups: list[tuple[SegmentReader, ...]] = []
-    for packed in _packed(views):
-        group = sorted(packed, key=lambda view: view.live_count)
-        while len(group) > 1 and group[-1].live_count > _size(group[:-1]):
-            groups.append((group.pop(),))
-        groups.append(tuple(group))
-    return groups
-
-
-def plan(views: Sequence[SegmentReader]) -> list[tuple[SegmentReader, ...]]:
-    """The groups of views that are to be one segment each."""
+    if effort == "all":
+        return _fewest(views)
+    if effort == "usual" and _size(views) <= ONE_SEGMENT:
+        return [tuple(views)] if views else []
     loose = [view for view in views if not _settled(view)]
     groups: list[tuple[SegmentReader, ...]] = [(view,) for view in views if _settled(view)]
     groups += _packed(loose)
-    while True:
-        merged = _merge_a_class(groups)
-        if merged is None:
-            return groups
+    while (merged := _merge_a_class(groups)) is not None:
         groups = merged
+    if effort == "usual" and len(groups) > len(_packed(views)) + SPARE:
+        return _fewest(views)
+    return groups
+
+
+def _fewest(views: Sequence[SegmentReader]) -> list[tuple[SegmentReader, ...]]:
+    groups: list[tuple[SegmentReader, ...]] = []
+    for packed in _packed(views):
+        group = sorted(packed, key=lambda view: view.live_count)
+        while len(group) > 1 and group[-1].live_count > RATIO * _size(group[:-1]):
+            groups.append((group.pop(),))
+        groups.append(tuple(group))
+    return groups
 
 
 def _settled(view: SegmentReader) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from threading import Lock, RLock
 
 from attrs import evolve
@@ -16,7 +17,14 @@ from triptych_backends.index.change_log import (
     LogPosition,
     TextAnalyzer,
 )
-from triptych_backends.index.compact import Replacement, carried_over, compact, tidied, tidy_up
+from triptych_backends.index.compact import (
+    SPARE,
+    Effort,
+    Replacement,
+    carried_over,
+    compact,
+    has_work,
+)
 from triptych_backends.index.dictionary import TermDictionary
 from triptych_backends.index.folder import Folder, Stamp
 from triptych_backends.index.replay import replay
@@ -89,6 +97,17 @@ class DatasetIndex:
     def commit_due(self) -> bool:
         """True when the delta ought to be published."""
         return self._damaged or self.pending >= self._publish_at
+
+    @property
+    def is_crowded(self) -> bool:
+        """True when a published field has several segments too many, as a bulk write leaves it."""
+        snapshot = self.snapshot
+        if snapshot is None or self.folder is None:
+            return False
+        return any(
+            len(views) > SPARE and all(map(self._is_kept, views)) and has_work(views, "usual")
+            for views in snapshot.fields.values()
+        )
 
     def _is_kept(self, view: SegmentReader) -> bool:
         if self.folder is not None:
@@ -230,10 +249,10 @@ class DatasetIndex:
                 snapshot = self.snapshot = self._advanced(adopted, head)
             return snapshot
 
-    def publish(self, *, tidy: bool = False) -> bool:
+    def publish(self, effort: Effort = "usual") -> bool:
         """Merge the delta and, with a folder, make it the published state.
 
-        With `tidy`, merge all into as few segments as there can be.
+        `effort` says what is merged with it; see `plan`.
         False when there was nothing to do or another process was at it; the delta is then kept.
         A folder that cannot be written is warned of once; all stays in memory.
         """
@@ -241,28 +260,34 @@ class DatasetIndex:
             if self._dropped or self.snapshot is None:
                 return False
             if self.folder is None:
-                return self._compact(None, tidy=tidy)
+                return self._compact(None, effort)
             try:
                 with self.folder.lock() as locked:
-                    return locked and self._compact(self.folder, tidy=tidy)
+                    return locked and self._compact(self.folder, effort)
             except OSError as error:
                 self._warn("write", error)
-                return self._compact(None, tidy=tidy)
+                return self._compact(None, effort)
 
-    def _compact(self, folder: Folder | None, *, tidy: bool) -> bool:
+    def sweep(self) -> None:
+        """Remove files of the folder that are not of what is published."""
+        if self.folder is not None:
+            with self._publishing, suppress(OSError), self.folder.lock() as locked:
+                if locked:
+                    self.folder.sweep()
+
+    def _compact(self, folder: Folder | None, effort: Effort) -> bool:
         with self._replaying:
             if folder is not None:
                 self._rebase(folder)
             snapshot, generation = self.snapshot, self._generation
             assert snapshot is not None
             is_same = not self._changed and not self._damaged and self._is_published(folder)
-            if is_same and not (tidy and _is_untidy(snapshot)):
+            if is_same and not any(has_work(v, effort) for v in snapshot.fields.values()):
                 return False
             changed = self._changed
             # What comes while this is being merged belongs to the next delta.
             self._words = None
-        merged = tidy_up if tidy else compact
-        replacements = {name: merged(views) for name, views in snapshot.fields.items()}
+        replacements = {name: compact(views, effort) for name, views in snapshot.fields.items()}
         stamp = None
         if folder is not None:
             try:
@@ -344,10 +369,6 @@ def _by_field(changes: Sequence[Change]) -> dict[Field, list[int]]:
         if change.field is not None:
             grouped.setdefault(change.field, []).append(change.owner)
     return {name: grouped[name] for name in FIELDS if name in grouped}
-
-
-def _is_untidy(snapshot: Snapshot) -> bool:
-    return any(len(group) > 1 for views in snapshot.fields.values() for group in tidied(views))
 
 
 def _written(

@@ -15,7 +15,7 @@ import numpy as np
 
 from triptych_backends.file_locks import sync_folder
 from triptych_backends.index.change_log import FIELDS, Field
-from triptych_backends.index.segment import Segment, SegmentReader
+from triptych_backends.index.segment import EMPTY_ORDINALS, Segment, SegmentReader
 from triptych_backends.index.snapshot import Snapshot
 from triptych_backends.index.storage import (
     DamagedError,
@@ -88,7 +88,8 @@ class Folder:
         return manifest if mine else None
 
     def _open(self, manifest: dict[str, object], known: Mapping[str, Segment]) -> Snapshot:
-        tombstones = read_arrays(self.path / str(manifest["tombstones"]))
+        named = manifest["tombstones"]
+        tombstones = {} if named is None else read_arrays(self.path / str(named))
         files = manifest["fields"]
         assert isinstance(files, dict)
         fields: dict[Field, tuple[SegmentReader, ...]] = {}
@@ -96,7 +97,7 @@ class Folder:
             fields[name] = tuple(
                 SegmentReader(
                     known[file] if file in known else read_segment(self.path / file),
-                    tombstones[file].astype(np.int32),
+                    EMPTY_ORDINALS if named is None else tombstones[file].astype(np.int32),
                 )
                 for file in files.get(name, ())
             )
@@ -136,8 +137,10 @@ class Folder:
             for views in snapshot.fields.values()
             for view in views
         }
-        tombstones = f"dead-{secrets.token_hex(8)}.arrays"
-        write_arrays(self.path / tombstones, dead)
+        tombstones = None
+        if any(len(units) for units in dead.values()):
+            tombstones = f"dead-{secrets.token_hex(8)}.arrays"
+            write_arrays(self.path / tombstones, dead)
         sync_folder(self.path)
         body = json.dumps(
             {
@@ -154,7 +157,7 @@ class Folder:
                 "fields": files,
             }
         ).encode()
-        named = self._named() | dead.keys() | {tombstones}
+        named = self._named() | dead.keys() | {str(tombstones)}
         replace_durably(self.path / MANIFEST, b"%08x\n%s" % (zlib.crc32(body), body))
         stamp = self.stamp()
         self._sweep(named)
@@ -175,6 +178,11 @@ class Folder:
                 listed = {file for files in fields.values() for file in files}
                 return listed | {str(manifest["tombstones"])}
         return set()
+
+    def sweep(self) -> None:
+        """Remove the files that the manifest does not name. Only for the holder of `lock`."""
+        if named := self._named():
+            self._sweep(named)
 
     def _sweep(self, named: set[str]) -> None:
         for path in self.path.iterdir():

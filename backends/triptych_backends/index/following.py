@@ -87,12 +87,13 @@ def follow(index: LocalIndex, orders: Orders) -> None:
             if new >= least:
                 _require_writable(index, name)
                 orders.say(begins={name: new})
-                is_done = index.publish(name)
+                is_done = index.publish(name, "little")
                 loose[name] = loose.get(name, 0) + new
             elif loose.get(name) and (quiet >= _IDLE_SECONDS or _is_bulk(loose[name], quiet)):
                 # Nobody need wait for this.
-                is_done = index.publish(name, tidy=True)
+                is_done = index.publish(name, "all")
                 loose[name] = 0
+                index.sweep(name)
             else:
                 continue
             is_idle = False

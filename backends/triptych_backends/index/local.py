@@ -20,6 +20,7 @@ from triptych.records import HealthCheck
 from triptych.text import get_analyzer
 from triptych_backends.index import bm25
 from triptych_backends.index.change_log import ChangeLog, Field, Scored, TextAnalyzer
+from triptych_backends.index.compact import Effort
 from triptych_backends.index.dataset import DatasetIndex
 from triptych_backends.index.folder import Folder
 from triptych_backends.index.health import check_index
@@ -189,10 +190,10 @@ class LocalIndex(Closing):
             return rank(found, limit)
         return []
 
-    def publish(self, dataset: str | None = None, *, tidy: bool = False) -> bool:
+    def publish(self, dataset: str | None = None, effort: Effort = "usual") -> bool:
         """Merge the delta of one dataset, or of all, and write it to the folder.
 
-        With `tidy`, merge all into as few segments as there can be: that takes longer.
+        `effort` says what is merged with it; see `triptych_backends.index.compact.plan`.
         Happens by itself in a thread of its own when a delta has grown, and in `close`. False
         where another process was at it, or the folder cannot be written.
         """
@@ -200,8 +201,15 @@ class LocalIndex(Closing):
         done = True
         for name, index in list(self._datasets.items()):
             if dataset is None or name == dataset:
-                done &= index.publish(tidy=tidy) or not index.pending
+                done &= index.publish(effort) or not index.pending
         return done
+
+    def sweep(self, dataset: str) -> None:
+        """Remove the files that only what was published before refers to.
+
+        A reader that is opening them opens what is published now.
+        """
+        self._dataset(dataset).sweep()
 
     def written(self, dataset: str, chunks: int) -> None:
         """Take note that so many chunks of a dataset were committed by this process.
@@ -272,9 +280,13 @@ class LocalIndex(Closing):
                 found[name] = index.adopt(head)
             else:
                 found[name] = index.fresh(head)
-            if found[name] is not before and index.commit_due:
+            if found[name] is not before and (index.commit_due or self._is_left_crowded(index)):
                 self._publish_soon(index)
         return found
+
+    def _is_left_crowded(self, index: DatasetIndex) -> bool:
+        """Whether an index has too many segments, and no helper is about to merge them."""
+        return index.is_crowded and self.helper_process is None
 
     def _dataset(self, name: str) -> DatasetIndex:
         if self._process != os.getpid():

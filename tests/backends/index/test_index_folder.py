@@ -16,8 +16,14 @@ import numpy as np
 import pytest
 
 from support.index_model import MemoryChangeLog, WordAnalyzer, assert_ranked_as, bm25_scores
-from triptych_backends.index import LocalIndex, dataset
+from triptych_backends.index import LocalIndex, compact, dataset
 from triptych_backends.index.storage import try_lock
+
+
+@pytest.fixture(autouse=True)
+def several_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few units are in several segments, as many are."""
+    monkeypatch.setattr(compact, "ONE_SEGMENT", 0)
 
 
 def filled(count: int = 40, *, seed: int = 0) -> MemoryChangeLog:
@@ -321,8 +327,8 @@ def test_changes_during_a_publication_survive_it(tmp_path, monkeypatch):
         index.bm25(["x"], "chunk", "a", limit=1)
         merge = dataset.compact
 
-        def change_meanwhile(views):
-            merged = merge(views)
+        def change_meanwhile(views, effort):
+            merged = merge(views, effort)
             change(feed, 4, generator)
             feed.delete("x", 5)
             change(feed, 77, generator)
@@ -412,27 +418,3 @@ def test_language_set_after_a_search_in_an_empty_truth(tmp_path):
         feed.set_profile("x", language="german")
         feed.put("x", 1, "doc", ["a"])
         assert [hit.name for hit in index.bm25(["x"], "chunk", "a", limit=3)] == ["doc"]
-
-
-def test_tidying_merges_what_is_alike_and_leaves_what_is_larger(tmp_path):
-    feed = MemoryChangeLog()
-    with LocalIndex(feed, tmp_path, analyzers=WordAnalyzer, keeps_words=True) as index:
-        for first, last in [(0, 300), (300, 330), (330, 350), (350, 380)]:
-            for owner in range(first, last):
-                words = f"a{owner % 7} b{owner % 5} {'a' * (owner % 3)} b"
-                row = np.random.default_rng(owner).standard_normal(8).astype(np.float32)
-                vectors = [row / np.linalg.norm(row)]
-                feed.put("x", owner, f"n{owner}", [words], vectors=vectors)
-            assert index.publish("x")
-        sizes = [len(view.segment) for view in index.views("x", "chunk")]
-        assert sorted(sizes) == [20, 30, 30, 300]
-        large = next(v.segment.file for v in index.views("x", "chunk") if len(v.segment) == 300)
-        before = index.bm25(["x"], "chunk", "a b a1 b3", limit=400)
-        assert index.publish("x", tidy=True)
-        assert sorted(len(view.segment) for view in index.views("x", "chunk")) == [80, 300]
-        assert large in {view.segment.file for view in index.views("x", "chunk")}
-        assert index.bm25(["x"], "chunk", "a b a1 b3", limit=400) == before
-        assert_right(index, feed)
-        stamp = index.folder("x").stamp()
-        index.publish("x", tidy=True)
-        assert index.folder("x").stamp() == stamp

@@ -66,7 +66,8 @@ class IndexMachine(RuleBasedStateMachine):
         self.backup = self.feed.copy()
         self.restored = 0
         # Small classes: merges happen after a few publications.
-        self.fan_in, compact.FAN_IN = compact.FAN_IN, 2
+        self.limits = (compact.FAN_IN, compact.ONE_SEGMENT)
+        compact.FAN_IN, compact.ONE_SEGMENT = 2, 3
         self.indexes = [self.opened(), self.opened(), LocalIndex(self.feed, analyzers=WordAnalyzer)]
 
     def opened(self) -> LocalIndex:
@@ -76,7 +77,7 @@ class IndexMachine(RuleBasedStateMachine):
         logging.getLogger("triptych.index").removeHandler(self.complaints)
         assert self.complaints.messages == []
         if hasattr(self, "feed"):
-            compact.FAN_IN = self.fan_in
+            compact.FAN_IN, compact.ONE_SEGMENT = self.limits
             for index in self.indexes:
                 index.close()
             shutil.rmtree(self.folder, ignore_errors=True)
