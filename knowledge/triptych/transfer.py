@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Final, Literal
@@ -231,7 +232,11 @@ def _put(
 def _json_rows(lines: Iterable[bytes | str]) -> Iterator[tuple[int, Callable[[], object]]]:
     for number, line in enumerate(lines, start=1):
         if line.strip() and line.strip() not in (b"\xef\xbb\xbf", "\ufeff"):
-            yield number, lambda line=line: _json_row(line)  # type: ignore[misc]
+            yield number, partial(_json_row, line)
+
+
+def _same(row: object) -> object:
+    return row
 
 
 def _json_row(line: bytes | str) -> object:
@@ -265,7 +270,7 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, Callable[[], object]]]:
         for batch in file.iter_batches(batch_size=_ROWS_AT_ONCE):
             for row in batch.to_pylist():
                 number += 1
-                yield number, lambda row=row: row  # type: ignore[misc]
+                yield number, partial(_same, row)
 
 
 # Out

@@ -216,7 +216,7 @@ def test_two_evaluations_are_compared(shell: Shell, tmp_path: Path) -> None:
         (["retrieval", "--beir", "tea", "--k", "0"], 2, "a cutoff"),
         (["retrieval", "--beir", "tea", "--metrics", "f1"], 2, "no metric 'f1'"),
         (["retrieval", "--beir", "tea", "--modes", "psychic"], 2, "psychic"),
-        (["retrieval", "--beir", "tea", "--html", "no/where.html"], 2, "cannot be written"),
+        (["retrieval", "--beir", "tea", "--html", "no/where.html"], 2, "there is no folder"),
         (["retrieval", "--beir", "tea", "--modes", "vector", "--embedder", "none"], 7, "embedder"),
         (["compare", "tea/queries.jsonl", "none.json"], 2, "queries.jsonl:2"),
         (["compare", "none.json", "none.json"], 3, "none.json"),

@@ -53,6 +53,8 @@ def test_arguments_may_be_json_text() -> None:
     assert read('{"query": "tea", "top_k": 3}') == {"query": "tea", "top_k": 3}
     for text in ("", "tea", '{"query": ', "[" * 100_000):
         assert "not JSON" in refusal(text)
+    assert "has the key 'query' twice" in refusal('{"query": "tea", "query": "ale"}')
+    assert "NaN is not a number in JSON" in refusal('{"query": "tea", "threshold": NaN}')
     assert "one JSON object, not [1]" in refusal("[1]")
     assert "one JSON object, not null" in refusal(None)
 

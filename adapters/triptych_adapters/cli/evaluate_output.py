@@ -48,8 +48,12 @@ def check_places(*files: Path | None) -> None:
     for file in files:
         if file is None or file == Path("-"):
             continue
-        if not file.parent.is_dir() or file.is_dir():
-            raise ValidationError(f"{str(file)!r} cannot be written: name a file in a folder")
+        if not file.parent.is_dir():
+            raise ValidationError(
+                f"there is no folder {str(file.parent)!r}: make it, or name another"
+            )
+        if file.is_dir():
+            raise ValidationError(f"{str(file)!r} is a folder: name a file in it")
 
 
 def show_evaluation(session: Session, found: Evaluation, metrics: Sequence[str]) -> None:

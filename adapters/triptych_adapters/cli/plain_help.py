@@ -23,7 +23,7 @@ class PlainHelp:
                 each.metavar = ""
             elif isinstance(each, TyperArgument):
                 # The name in front says it; the type would be Python's.
-                each.display_type_rich = lambda ctx: None  # type: ignore[method-assign]
+                each.display_type_rich = lambda ctx: None  # type: ignore[method-assign]  # Typer has no option for it
         return params
 
 

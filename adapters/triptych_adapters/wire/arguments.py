@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import math
 import types
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
@@ -180,7 +181,7 @@ def _mapping(tool: str, arguments: Mapping[str, Any] | str) -> Mapping[str, Any]
     value: Any = arguments
     if isinstance(arguments, str):
         try:
-            value = json.loads(arguments)
+            value = json.loads(arguments, object_pairs_hook=_unique, parse_constant=_not_a_number)
         except (ValueError, RecursionError) as error:
             raise ValidationError(
                 f"the arguments of {tool} are not JSON ({error}): give one JSON object"
@@ -190,6 +191,21 @@ def _mapping(tool: str, arguments: Mapping[str, Any] | str) -> Mapping[str, Any]
             f"the arguments of {tool} must be one JSON object, not {_shown(value)}"
         )
     return value
+
+
+def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """The members of an object; a name given twice would lose one of its values."""
+    held = dict(pairs)
+    if len(held) < len(pairs):
+        twice = next(
+            name for name, count in Counter(name for name, _ in pairs).items() if count > 1
+        )
+        raise ValueError(f"an object has the key {twice!r} twice")
+    return held
+
+
+def _not_a_number(name: str) -> Any:
+    raise ValueError(f"{name} is not a number in JSON")
 
 
 def _value(what: str, schema: Mapping[str, Any], value: Any) -> Any:

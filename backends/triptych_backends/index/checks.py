@@ -52,6 +52,12 @@ CHECKS = {
             "searches find it by words that it does not have, and miss it by its own",
             repair=_DROPPED,
         ),
+        Check(
+            "index.unchecked",
+            "the search index cannot be compared with what is stored, for that cannot be read",
+            "searches may miss what they should find",
+            remedy="repair what else the doctor found, and run it again",
+        ),
     )
 }
 
@@ -84,9 +90,9 @@ def examine_index(index: LocalIndex, dataset: str) -> Iterator[Finding]:
             _compare(index, dataset, field, tally, place)
         except CancelledError:
             raise
-        except Exception:  # noqa: BLE001 - whatever a damaged row of the truth ends with
-            # The truth cannot be read for it; that is told where it is looked at.
-            continue
+        except Exception as error:  # noqa: BLE001 - whatever a damaged row of the truth ends with
+            detail = f"{field}: {error}"
+            tally.add(CHECKS["index.unchecked"], place, detail, dataset_id=dataset)
     yield from tally.findings()
 
 

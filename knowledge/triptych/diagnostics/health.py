@@ -104,8 +104,9 @@ def dataset_checks(
         elif each.pending:
             found.append(
                 (
-                    f"has {each.pending} of {each.documents} documents without all their vectors, "
-                    f"and {each.pending_chunks} chunks to embed",
+                    f"has {each.pending} of {counted(each.documents, 'document')} without all "
+                    "their vectors, "
+                    f"and {counted(each.pending_chunks, 'chunk')} to embed",
                     f"{embed} adds them",
                 )
             )

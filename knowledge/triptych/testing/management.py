@@ -252,11 +252,11 @@ class ManagementTests(HarnessTests):
         refused: list[Callable[[], object]] = [
             lambda: kb.delete_documents("d"),
             lambda: kb.delete_documents("d", where={}),
-            lambda: kb.delete_documents("d", names=[3]),  # type: ignore[list-item]
-            lambda: kb.delete_documents("d", names=5),  # type: ignore[arg-type]
+            lambda: kb.delete_documents("d", names=[3]),  # type: ignore[list-item]  # refused
+            lambda: kb.delete_documents("d", names=5),  # type: ignore[arg-type]  # refused
             lambda: kb.update_metadata("d", {"k": 1}),
             lambda: kb.update_metadata("d", {"k": 1}, where={}),
-            lambda: kb.update_metadata("d", ["k"], names="b"),  # type: ignore[arg-type]
+            lambda: kb.update_metadata("d", ["k"], names="b"),  # type: ignore[arg-type]  # refused
             lambda: kb.update_metadata("d", {"k": b"x"}, names="b"),
             lambda: kb.list_documents("d", sort="$size"),
             lambda: kb.list_documents("d", sort="-"),
