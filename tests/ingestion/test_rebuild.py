@@ -49,6 +49,23 @@ class Gathering(FakeEmbedder):
         return super().embed(texts, kind=kind)
 
 
+class Held(FakeEmbedder):
+    """All calls but the first ``free`` wait for ``go``.
+
+    Without it, calls that are in flight when their caller cancels may answer all that is left.
+    """
+
+    def __init__(self, free: int) -> None:
+        super().__init__()
+        self.go = threading.Event()
+        self._free = threading.Semaphore(free)
+
+    def embed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
+        if not self._free.acquire(blocking=False):
+            assert self.go.wait(timeout=60)
+        return super().embed(texts, kind=kind)
+
+
 def lose(store: MemoryStore, name: str, dataset_id: str = "d") -> None:
     """Take a document, and nothing that was made of it: what a damaged store is like."""
     with store._truth as truth:
@@ -120,12 +137,13 @@ def test_an_invalid_bound_is_refused(bound: Any) -> None:
 def test_a_rebuild_that_was_cut_off_goes_on_where_it_stopped(
     store: MemoryStore, stale: int
 ) -> None:
-    embedder = FakeEmbedder()
-    with serve(store, embedder) as kb:
+    embedder = Held(free=4)
+    with serve(store, embedder, embed_concurrency=4) as kb:
 
         def cut(progress: Progress) -> None:
             if progress.phase == "embedding":
                 scope.cancel()
+                embedder.go.set()
 
         with pytest.raises(CancelledError), deadline() as scope:
             kb.rebuild(progress=cut)

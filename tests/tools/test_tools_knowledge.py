@@ -212,6 +212,13 @@ def test_a_text_without_words_is_cut_to_the_last_token(service: Service) -> None
         assert max_tokens - 5 <= estimate_tokens(text) <= max_tokens
 
 
+def test_an_answer_with_a_costly_cursor_keeps_to_its_limit(service: Service) -> None:
+    """The digests of cursors differ in cost: that of "tea 309" costs more than most."""
+    service.put_document_layer("home", "tea.md", "L1", "tea " + "茶" * 400)
+    for number in range(305, 315):
+        assert find(service, max_tokens=256, query=f"tea {number}", layer="L1")["cursor"]
+
+
 def test_a_cursor_goes_with_its_own_arguments_and_documents(service: Service) -> None:
     service.put_documents("home", {f"{at}.md": "samovar " * 60 for at in range(5)})
     first = find(service, query="samovar", max_tokens=300)

@@ -156,11 +156,15 @@ class _Base:
         }
         longest = max((len(hit["content"]) for hit in hits), default=0)
         furthest = next_cursor(Place(len(hits), longest), hits, asked)
-        frame = tokens({**answer, "cursor": furthest})
-        answer["hits"], following = paginate(hits, start, self.max_tokens - frame)
-        if following is not None:
-            answer["cursor"] = next_cursor(following, hits, asked)
-        return answer
+        room = self.max_tokens - tokens({**answer, "cursor": furthest})
+        while True:
+            answer["hits"], following = paginate(hits, start, room)
+            answer["cursor"] = None if following is None else next_cursor(following, hits, asked)
+            over = tokens(answer) - self.max_tokens
+            if over <= 0:
+                return answer
+            # The digests in this cursor cost more than those in the furthest.
+            room -= over
 
     def put(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Store a document. Its metadata, which the model cannot see, stays as it is."""
