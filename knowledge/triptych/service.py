@@ -203,6 +203,7 @@ class Service(Closing):
             self.options.chunkers,
             self.options.embedder,
             self.options.embed_concurrency,
+            self.capabilities.settings,
         )
         self._engine = engine or build_engine(store, self.capabilities, self.options)
         hydrator = Hydrator(

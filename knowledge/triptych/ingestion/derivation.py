@@ -19,7 +19,8 @@ from triptych.chunking import (
     embedding_text,
     start_lines,
 )
-from triptych.contracts import ChunkRepo, Embedder
+from triptych.contracts import ChunkRepo, Embedder, SettingsStore
+from triptych.ingestion.claims import Pace, TextClaims
 from triptych.ingestion.embedding import CoverageGate
 from triptych.ingestion.embedding_run import EmbeddingRun
 from triptych.records import DerivedChunk, DerivedSig, DocumentInfo, SourceDocument, Vector
@@ -57,7 +58,11 @@ class DerivationPipeline:
         chunkers: ChunkerSet,
         embedder: Embedder | None,
         concurrency: int = 1,
+        settings: SettingsStore | None = None,
     ) -> None:
+        """``settings`` hold the texts that are being embedded, for other processes to see."""
+        self._settings = settings
+        self._pace = Pace()
         self._chunkers = chunkers
         self._concurrency = concurrency
         self.embedder = embedder
@@ -148,8 +153,13 @@ class DerivationPipeline:
         """A run of the embedder for this dataset; None without an embedder."""
         if self.embedder is None:
             return None
+        settings = self._settings
         return EmbeddingRun(
-            self.embedder, self._concurrency, lambda digests: self._known(dataset_id, digests)
+            self.embedder,
+            self._concurrency,
+            lambda digests: self._known(dataset_id, digests),
+            None if settings is None else TextClaims(settings, dataset_id, self.embed_sig),
+            self._pace,
         )
 
     def _finish(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from contextvars import copy_context
 from types import TracebackType
 from typing import Self
@@ -12,6 +13,7 @@ from typing import Self
 from triptych import deadlines
 from triptych.contracts import Embedder
 from triptych.errors import CancelledError
+from triptych.ingestion.claims import Pace, TextClaims
 from triptych.ingestion.embedding import embed
 from triptych.records import Vector
 
@@ -29,6 +31,8 @@ time is slow: further calls begin, with so few texts."""
 _SLOW_SECONDS = 0.05
 _LOOK_EVERY = 0.1
 """Seconds between two looks at whether the deadline has passed."""
+_ELSEWHERE_SECONDS = 0.25
+"""Seconds between two looks at texts that another filler has claimed."""
 _FAILURES = 3
 """After so many batches in a row that failed, the embedder is out: no more are tried."""
 
@@ -41,6 +45,9 @@ class EmbeddingRun:
     Nothing is asked between two calls of its methods but what runs. Close it, or use it as a
     context manager: what still runs then is cancelled, and waited for.
 
+    With ``claims``, a text that another filler has claimed is left to it: its vector is looked up
+    until it is there, or until that claim ends.
+
     Attributes:
         vectors: what was answered and not taken yet, by digest.
         errors: why a text has no vector, by digest.
@@ -48,9 +55,17 @@ class EmbeddingRun:
     """
 
     def __init__(
-        self, embedder: Embedder, concurrency: int = 1, known: Lookup | None = None
+        self,
+        embedder: Embedder,
+        concurrency: int = 1,
+        known: Lookup | None = None,
+        claims: TextClaims | None = None,
+        pace: Pace | None = None,
     ) -> None:
-        """``known`` looks up, just before a call, what others have embedded meanwhile."""
+        """``known`` looks up, just before a call, what others have embedded meanwhile.
+
+        ``pace`` is what calls of this embedder took; what is cheap is not claimed.
+        """
         self.vectors: dict[str, Vector] = {}
         self.found: set[str] = set()
         self.errors: dict[str, Exception] = {}
@@ -58,6 +73,10 @@ class EmbeddingRun:
         self._embedder = embedder
         self._concurrency = concurrency
         self._known = known
+        self._claims = claims
+        self._pace = pace or Pace()
+        self._elsewhere: dict[str, tuple[str, str]] = {}
+        self._look_at = 0.0
         self._queue: dict[str, tuple[str, str]] = {}
         self._running: dict[Future[list[Vector]], dict[str, tuple[str, str]]] = {}
         self._size = EMBED_BATCH
@@ -82,13 +101,15 @@ class EmbeddingRun:
         self.close()
 
     def close(self) -> None:
-        """Cancel what runs, and wait for it."""
-        self._queue = {}
+        """Cancel what runs, and wait for it; release what is claimed."""
+        self._queue, self._elsewhere = {}, {}
         if self._pool is not None:
             if self._running:
                 self._scope.cancel()
             self._pool.shutdown(cancel_futures=True)
             self._pool = None
+        if self._claims is not None:
+            self._claims.close()
 
     def add(self, group: str, texts: Mapping[str, str]) -> None:
         """Ask for the vectors of ``texts``, by digest. A failure is looked into by ``group``."""
@@ -100,6 +121,7 @@ class EmbeddingRun:
         """Whether this text was asked for, and its vector was not taken yet."""
         return (
             digest in self._queue
+            or digest in self._elsewhere
             or digest in self.vectors
             or digest in self.errors
             or any(digest in batch for batch in self._running.values())
@@ -108,7 +130,8 @@ class EmbeddingRun:
     @property
     def waiting(self) -> int:
         """How many texts have no answer yet."""
-        return len(self._queue) + sum(map(len, self._running.values()))
+        running = sum(map(len, self._running.values()))
+        return len(self._queue) + len(self._elsewhere) + running
 
     @property
     def running(self) -> int:
@@ -130,12 +153,19 @@ class EmbeddingRun:
         taken, self.vectors = self.vectors, {}
         return taken
 
+    def release(self, digests: Iterable[str]) -> None:
+        """The vectors of these texts are stored: other fillers find them."""
+        if self._claims is not None:
+            self._claims.release(digests)
+
     def submit(self) -> None:
         """Begin as many calls as may run.
 
         Raises:
             CancelledError: the deadline has passed.
         """
+        if self._elsewhere and time.monotonic() >= self._look_at:
+            self._queue, self._elsewhere = {**self._elsewhere, **self._queue}, {}
         while self._queue and len(self._running) < self._most():
             deadlines.check("embedding")
             if self.error is not None:
@@ -166,24 +196,48 @@ class EmbeddingRun:
         batch: dict[str, tuple[str, str]] = {}
         while self._queue and len(batch) < self._size:
             digests = list(self._queue)[: self._size - len(batch)]
-            known = self._known(digests) if self._known is not None else {}
-            self.vectors.update(known)
-            self.found.update(known)
-            for digest in digests:
-                text = self._queue.pop(digest)
-                if digest not in known:
-                    batch[digest] = text
+            texts = {digest: self._queue.pop(digest) for digest in digests}
+            self._look_up(texts)
+            claims = None if self._pace.is_cheap(len(texts)) else self._claims
+            if texts and claims is not None:
+                ours = claims.claim(list(texts))
+                theirs = {digest: texts.pop(digest) for digest in list(texts) if digest not in ours}
+                if theirs:
+                    if not self._elsewhere:
+                        self._look_at = time.monotonic() + _ELSEWHERE_SECONDS
+                    self._elsewhere.update(theirs)
+                # Again: who had claimed a text until now has stored its vector.
+                claims.release(self._look_up(texts))
+            batch.update(texts)
         return batch
+
+    def _look_up(self, texts: dict[str, tuple[str, str]]) -> list[str]:
+        """Take those out of ``texts`` that have a vector by now; their digests."""
+        if self._known is None or not texts:
+            return []
+        known = self._known(list(texts))
+        self.vectors.update(known)
+        self.found.update(known)
+        for digest in known:
+            del texts[digest]
+        return list(known)
+
+    def _embed(self, texts: Sequence[str]) -> list[Vector]:
+        with nullcontext() if self._claims is None else self._claims.asking():
+            began = time.monotonic()
+            rows = embed(self._embedder, texts, kind="document")
+            self._pace.took(time.monotonic() - began, len(texts))
+        return list(rows)
 
     def _timed(self, batch: Mapping[str, tuple[str, str]]) -> list[Vector]:
         began = time.monotonic()
         deadlines.check("embedding")
-        rows = embed(self._embedder, [text for _, text in batch.values()], kind="document")
+        rows = self._embed([text for _, text in batch.values()])
         took = max(time.monotonic() - began, 1e-6)
         fitting = int(len(batch) * _CALL_SECONDS / took)
         self._size = min(max(fitting, _SMALLEST_BATCH), EMBED_BATCH)
         self._seconds_each = took / len(batch) / self._concurrency
-        return list(rows)
+        return rows
 
     def work(self, seconds: float, answered: Callable[[int], None] | None = None) -> bool:
         """Begin and collect calls until all texts have their answers, or will not have them in
@@ -214,21 +268,27 @@ class EmbeddingRun:
             CancelledError: the deadline has passed.
         """
         end = time.monotonic() + seconds
-        while self._running:
+        while self._running or self._elsewhere:
             left = end - time.monotonic()
             step = min(max(left, 0.0), _LOOK_EVERY)
-            done, _ = wait(self._running, timeout=step, return_when=FIRST_COMPLETED)
+            if self._running:
+                done, _ = wait(self._running, timeout=step, return_when=FIRST_COMPLETED)
+            else:
+                time.sleep(step)
+                done = set()
             for future in done:
                 self._take_in(future, self._running.pop(future))
             if done or left <= 0:
                 return
             deadlines.check("embedding")
+            if self._elsewhere and time.monotonic() >= self._look_at:
+                return
             if self._queue and len(self._running) < self._most():
                 return
 
     def drain(self) -> None:
         """Ask for nothing more, cancel what runs where it can be, and take in what ends well."""
-        self._queue = {}
+        self._queue, self._elsewhere = {}, {}
         self._scope.cancel()
         running, self._running = self._running, {}
         wait(running)
@@ -260,8 +320,7 @@ class EmbeddingRun:
             if failures < 2:
                 deadlines.check("embedding")
                 try:
-                    texts = [text for _, text in part.values()]
-                    rows = embed(self._embedder, texts, kind="document")
+                    rows = self._embed([text for _, text in part.values()])
                 except CancelledError:
                     raise
                 except Exception as own:  # noqa: BLE001 - an embedder may fail in any way
@@ -276,4 +335,5 @@ class EmbeddingRun:
             self.error = error
 
     def _fail(self, digests: Mapping[str, object], error: Exception) -> None:
+        self.release(digests)
         self.errors.update(dict.fromkeys(digests, error))

@@ -85,6 +85,7 @@ class VectorFiller:
         self._waiting: dict[str, _Waiting] = {}
         self._targets: dict[str, list[tuple[str, int]]] = {}
         self._arrived: dict[str, Vector] = {}
+        self._handed_out: set[str] = set()
         self._since = time.monotonic()
         self._complete: dict[str, None] = {}
         self._pending: dict[str, None] = {}
@@ -134,10 +135,15 @@ class VectorFiller:
         except CancelledError as error:
             self._cancelled = error
             run.drain()
-        return run.take()
+        taken = run.take()
+        self._handed_out.update(taken)
+        return taken
 
     def check(self) -> None:
-        """Raise what `at_once` has met."""
+        """The sets are stored with what `at_once` gave: raise what it has met."""
+        if self.run is not None:
+            self.run.release(self._handed_out)
+        self._handed_out.clear()
         if self._cancelled is not None:
             raise self._cancelled
 
@@ -200,13 +206,14 @@ class VectorFiller:
                 self._feed(run)
                 run.submit()
                 if not run.waiting:
+                    self._take()  # what was looked up just before a call that was not needed
                     self._flush()
                     if not self._names:
                         return
                 elif not came or self._is_due():
                     # Nothing more is at hand: what there is is kept before the next is waited for.
                     self._flush()
-                    if not came:
+                    if not came and (run.running or not self._names):
                         run.collect(_WAIT)
         except (CancelledError, KeyboardInterrupt):
             run.drain()
@@ -246,6 +253,9 @@ class VectorFiller:
             self.forget(name)
             return
         want = self._deriver.expected_signature(info)
+        if sig == want:
+            self.forget(name)  # another filler was here first
+            return
         if not sig.has_text_of(want):
             return  # its text is stale: to be derived again, and pending till then
         if sig.source_version != info.version:
@@ -333,6 +343,7 @@ class VectorFiller:
                 self._failed.setdefault(name, error)
             self.run.error = error
             return
+        self.run.release(arrived)
         for end in ends:
             del self._waiting[end.doc_name]
         for name in done:

@@ -57,6 +57,7 @@ _ASSERTING = (
     "deletes",
     "documents",
     "failures",
+    "fillers",
     "filters",
     "history",
     "journal",

@@ -34,6 +34,7 @@ from triptych.records import EmbedKind, Layer, NewDocument, Query, RebuildScope
 from triptych.repositories import Repositories, capabilities_of
 from triptych.service import Service, ServiceOptions
 from triptych.testing.fakes import CoveringEmbedder, Failing, FakeEmbedder, kept_open
+from triptych.testing.fillers import FillerTests
 from triptych.testing.harness import Harness, or_skip
 from triptych.testing.query_syntax import QuerySyntaxTests
 
@@ -82,7 +83,7 @@ def paragraphs(rng: random.Random, count: int) -> list[str]:
     return made
 
 
-class ServiceTests(QuerySyntaxTests):
+class ServiceTests(QuerySyntaxTests, FillerTests):
     """What a Service promises, whatever it stands on."""
 
     @pytest.fixture
