@@ -57,6 +57,19 @@ def test_no_hits_is_an_answer(shell: Shell) -> None:
     assert found(shell, "zebra", "--mode", "bm25") == []
 
 
+def test_a_query_whose_conditions_nothing_meets_says_so_and_what_to_try(shell: Shell) -> None:
+    shell.write("a.md", "The call failed, and the request was sent again.")
+    shell("put", "a.md")
+    ran = shell("search", '"failed request" again* -draft')
+    assert (
+        'no hits: no text holds "failed request" and "again*" without "draft"; '
+        "--no-syntax searches for the words alone" in ran.err
+    )
+    assert "a.md" in shell("search", '"failed request" again* -draft', "--no-syntax").text
+    assert "no text is found without" in shell("search", "sent -request", "--mode", "bm25").err
+    assert shell("search", "zebra", "--mode", "bm25").err.endswith("no hits\n")
+
+
 def test_datasets_are_searched_one_by_one_or_all_together(shell: Shell) -> None:
     bm25 = ("retries", "--mode", "bm25")
     assert found(shell, *bm25, "--dataset", "default") == ["default/guide.md"]

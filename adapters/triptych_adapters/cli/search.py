@@ -21,6 +21,7 @@ from triptych_adapters.cli.query_options import (
 from triptych_adapters.cli.session import Session, command, examples
 
 if TYPE_CHECKING:
+    from triptych.records import Query
     from triptych_adapters.cli.hits import HitView
 
 
@@ -155,9 +156,27 @@ def search(
     else:
         _print_hits(session, views, about, show_dataset=several)
     if not views:
-        session.output.note("no hits")
+        session.output.note(_no_hits(asked))
     elif open_first:
         _open(views[0])
+
+
+def _no_hits(asked: Query) -> str:
+    """What to say, and to try next, where nothing was found."""
+    from triptych.search.syntax import parse_query
+
+    conditions = parse_query(asked).conditions if asked.syntax else None
+    if not conditions:
+        return "no hits"
+    required = [*conditions.phrases, *(f"{each}*" for each in conditions.prefixes)]
+    excluded = [*conditions.excluded, *(f"{each}*" for each in conditions.excluded_prefixes)]
+    holds = f" holds {' and '.join(map(_quoted, required))}" if required else " is found"
+    without = f" without {' or '.join(map(_quoted, excluded))}" if excluded else ""
+    return f"no hits: no text{holds}{without}; --no-syntax searches for the words alone"
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"'
 
 
 def _print_hits(
