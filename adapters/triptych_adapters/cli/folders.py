@@ -30,18 +30,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NOT_TOLD",
-    "Adopt",
+    "AddedFolders",
     "AllFolders",
-    "DatasetOption",
-    "Delete",
-    "Exclude",
     "Folders",
-    "FoldersArgument",
-    "Include",
-    "MaxBytes",
-    "Prefix",
     "Syncing",
-    "Yes",
     "tell_generated",
     "tell_held",
     "tell_notes",
@@ -53,48 +45,7 @@ NOT_TOLD = ("hidden", "ignored", "excluded", "the store itself", "settings of Tr
 _NAMED = 5
 """How many of the folders that are left out a remark names."""
 
-FoldersArgument = Annotated[
-    list[Path] | None,
-    typer.Argument(
-        metavar="PATH", help="Folders; by default all that `triptych add` has.", show_default=False
-    ),
-]
-DatasetOption = Annotated[
-    str | None,
-    typer.Option(
-        "--dataset",
-        "-d",
-        help="The dataset they go into; by default that they are remembered for, or default.",
-        show_default=False,
-    ),
-]
-Prefix = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--prefix",
-        help="What each document's name begins with, such as docs/. Given once for all folders, or "
-        "once for each, in their order.",
-        show_default=False,
-    ),
-]
-Include = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--include",
-        metavar="PATTERN",
-        help="Take only files that match, as in a .gitignore. Repeatable.",
-        show_default=False,
-    ),
-]
-Exclude = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--exclude",
-        metavar="PATTERN",
-        help="Skip files and folders that match. Repeatable.",
-        show_default=False,
-    ),
-]
+
 AllFolders = Annotated[
     bool | None,
     typer.Option(
@@ -104,54 +55,91 @@ AllFolders = Annotated[
         show_default=False,
     ),
 ]
-MaxBytes = Annotated[
-    int | None,
-    typer.Option(
-        "--max-bytes",
-        metavar="N",
-        help="Leave out larger files; by default those over 16 MiB.",
-        min=1,
-        show_default=False,
-    ),
-]
-Delete = Annotated[
-    bool | None,
-    typer.Option(
-        "--delete/--no-delete",
-        help="Delete documents whose file is gone; by default yes.",
-        show_default=False,
-    ),
-]
-Adopt = Annotated[
-    bool | None,
-    typer.Option(
-        "--adopt/--no-adopt",
-        help="Replace documents of the same name that came from elsewhere.",
-        show_default=False,
-    ),
-]
-Yes = Annotated[
-    bool,
-    typer.Option(
-        "--yes", "-y", help="Delete also where more than half of a folder's documents would go."
-    ),
-]
 
 
 @attrs.frozen(kw_only=True)
 class Folders:
-    """The command line's folders and options; None and nothing are what was not given."""
+    """The folders and options of a command; None is what was not given."""
 
-    paths: Sequence[Path]
-    dataset: str | None = None
-    prefix: Sequence[str] = ()
-    include: Sequence[str] | None = None
-    exclude: Sequence[str] | None = None
-    all_folders: bool | None = None
-    max_bytes: int | None = None
-    delete: bool | None = None
-    adopt: bool | None = None
-    yes: bool = False
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="PATH",
+            help="Folders; by default all that `triptych add` has.",
+            show_default=False,
+        ),
+    ] = None
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            "--dataset",
+            "-d",
+            help="The dataset they go into; by default that they are remembered for, or default.",
+            show_default=False,
+        ),
+    ] = None
+    include: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--include",
+            metavar="PATTERN",
+            help="Take only files that match, as in a .gitignore. Repeatable.",
+            show_default=False,
+        ),
+    ] = None
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--exclude",
+            metavar="PATTERN",
+            help="Skip files and folders that match. Repeatable.",
+            show_default=False,
+        ),
+    ] = None
+    all_folders: AllFolders = None
+    prefix: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--prefix",
+            help="What each document's name begins with, such as docs/. Given once for all "
+            "folders, or once for each, in their order.",
+            show_default=False,
+        ),
+    ] = None
+    max_bytes: Annotated[
+        int | None,
+        typer.Option(
+            "--max-bytes",
+            metavar="N",
+            help="Leave out larger files; by default those over 16 MiB.",
+            min=1,
+            show_default=False,
+        ),
+    ] = None
+    delete: Annotated[
+        bool | None,
+        typer.Option(
+            "--delete/--no-delete",
+            help="Delete documents whose file is gone; by default yes.",
+            show_default=False,
+        ),
+    ] = None
+    adopt: Annotated[
+        bool | None,
+        typer.Option(
+            "--adopt/--no-adopt",
+            help="Replace documents of the same name that came from elsewhere.",
+            show_default=False,
+        ),
+    ] = None
+    yes: Annotated[
+        bool,
+        typer.Option(
+            "--yes",
+            "-y",
+            help="Delete also where more than half of a folder's documents would go.",
+        ),
+    ] = False
 
     def check(self) -> None:
         """Refuse what is not a folder, before a store comes into being.
@@ -162,19 +150,20 @@ class Folders:
         """
         from triptych.errors import NotFoundError, ValidationError
 
-        for path in self.paths:
+        paths, prefixes = self.paths or (), self.prefix or ()
+        for path in paths:
             if not path.exists():
                 raise NotFoundError(f"there is no folder {str(path)!r}")
             if not path.is_dir():
                 raise ValidationError(f"{str(path)!r} is not a folder: `triptych put` takes files")
-        if not self.paths and (self.prefix or self._given()):
+        if not paths and (prefixes or self._given()):
             raise ValidationError(
                 "these options are for folders that are named: `triptych add FOLDER` changes those "
                 "of a folder that is remembered"
             )
-        if len(self.prefix) > 1 and len(self.prefix) != len(self.paths):
+        if len(prefixes) > 1 and len(prefixes) != len(paths):
             raise ValidationError(
-                f"there are {len(self.prefix)} prefixes for {len(self.paths)} folders: give one "
+                f"there are {len(prefixes)} prefixes for {len(paths)} folders: give one "
                 "for all, or one for each, in their order"
             )
 
@@ -205,7 +194,7 @@ class Folders:
         from triptych.sync import SyncOptions, SyncRoot
 
         found = []
-        for number, path in enumerate(self.paths):
+        for number, path in enumerate(self.paths or ()):
             old = self._remembered(path, known)
             options = SyncOptions() if old is None else old.options
             prefix = "" if old is None else old.root.prefix
@@ -275,6 +264,7 @@ class Folders:
                 assert remembered is not None
                 if moved_from is not None:
                     old = remembered.at(moved_from, self.dataset)
+                    assert self.paths
                     remembered.move(old.root, self.paths[0])
                 added = remembered.add(self.roots(remembered.all()))
                 roots = [each.root for each in added]
@@ -292,6 +282,15 @@ class Folders:
             )
             if not dry:
                 session.tell_keyword_only(service, settings)
+
+
+@attrs.frozen(kw_only=True)
+class AddedFolders(Folders):
+    """Folders to remember: they must be named."""
+
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="PATH", help="Folders.", show_default=False)
+    ]
 
 
 @attrs.frozen(kw_only=True)

@@ -11,18 +11,7 @@ import typer
 
 from triptych_adapters.cli import sync
 from triptych_adapters.cli.exits import Exit, exit_after
-from triptych_adapters.cli.folders import (
-    Adopt,
-    AllFolders,
-    DatasetOption,
-    Delete,
-    Exclude,
-    Folders,
-    Include,
-    MaxBytes,
-    Prefix,
-    Yes,
-)
+from triptych_adapters.cli.folders import AddedFolders
 from triptych_adapters.cli.session import Session, command, examples
 
 if TYPE_CHECKING:
@@ -31,8 +20,6 @@ if TYPE_CHECKING:
     from triptych.sync import RememberedRoot
 
 __all__ = ["register"]
-
-_Paths = Annotated[list[Path], typer.Argument(metavar="PATH", help="Folders.", show_default=False)]
 
 
 def register(app: typer.Typer) -> None:
@@ -59,15 +46,7 @@ def register(app: typer.Typer) -> None:
 
 def add(
     session: Session,
-    paths: _Paths,
-    dataset: DatasetOption = None,
-    include: Include = None,
-    exclude: Exclude = None,
-    all_folders: AllFolders = None,
-    prefix: Prefix = None,
-    max_bytes: MaxBytes = None,
-    delete: Delete = None,
-    adopt: Adopt = None,
+    folders: AddedFolders,
     moved_from: Annotated[
         Path | None,
         typer.Option(
@@ -77,7 +56,6 @@ def add(
             show_default=False,
         ),
     ] = None,
-    yes: Yes = False,
 ) -> Exit:
     """Remember folders with their options, and sync them: then `triptych sync` needs no folder.
 
@@ -87,20 +65,8 @@ def add(
     """
     from triptych.errors import ValidationError
 
-    if moved_from is not None and len(paths) != 1:
+    if moved_from is not None and len(folders.paths) != 1:
         raise ValidationError("--moved-from is the old place of one folder: name one")
-    folders = Folders(
-        paths=paths,
-        dataset=dataset,
-        prefix=prefix or (),
-        include=include,
-        exclude=exclude,
-        all_folders=all_folders,
-        max_bytes=max_bytes,
-        delete=delete,
-        adopt=adopt,
-        yes=yes,
-    )
     folders.check()
     with folders.opened(session, add=True, moved_from=moved_from) as syncing:
         assert syncing.remembered is not None
@@ -170,8 +136,15 @@ def _fields(service: Service, each: RememberedRoot) -> dict[str, Any]:
 
 def remove(
     session: Session,
-    paths: _Paths,
-    dataset: DatasetOption = None,
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="PATH", help="Folders.", show_default=False)
+    ],
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            "--dataset", "-d", help="The dataset they are remembered for.", show_default=False
+        ),
+    ] = None,
     delete: Annotated[
         bool | None,
         typer.Option("--delete/--keep", help="What becomes of its documents.", show_default=False),

@@ -212,7 +212,8 @@ def command(
 ) -> Callable[[Callable[..., Exit | None]], Callable[..., Exit | None]]:
     """Register ``function(session, …)`` as a command that takes the global options as well.
 
-    The function returns how it ended (None: well). Errors end the run with their exit code.
+    The function returns how it ended (None: well). Errors end the run with their exit code. A
+    parameter that is an attrs class stands for its fields, each of them an option or argument.
     ``without`` names global options whose flag the command uses for something of its own; they
     still work in front of the command.
     """
@@ -225,13 +226,20 @@ def command(
             before = ctx.find_root().obj
             options = before.overlaid(later) if isinstance(before, Globals) else later
             full_name = " ".join(ctx.command_path.split()[1:]) or name
+            for each, kind in groups.items():
+                fields = {field.name: arguments.pop(field.name) for field in attrs.fields(kind)}
+                arguments[each] = kind(**fields)
             raise typer.Exit(_run(function, full_name, options, arguments))
 
         hints = get_type_hints(function, include_extras=True)
         own = list(inspect.signature(function).parameters.values())[1:]
-        options = {
-            each.name: (_described(each.name, hints[each.name]), each.default) for each in own
-        }
+        groups = {each.name: hints[each.name] for each in own if attrs.has(hints[each.name])}
+        options: dict[str, tuple[Any, Any]] = {}
+        for each in own:
+            if each.name in groups:
+                options |= _fields_of(groups[each.name])
+            else:
+                options[each.name] = (_described(each.name, hints[each.name]), each.default)
         take_options(run, {**options, **common})
         app.command(
             name, cls=PlainCommand, help=prose(function.__doc__ or ""), epilog=epilog or None
@@ -239,6 +247,19 @@ def command(
         return function
 
     return register
+
+
+def _fields_of(kind: type) -> dict[str, tuple[Any, Any]]:
+    """The annotation and default of each field of an attrs class."""
+    hints = get_type_hints(kind, include_extras=True)
+    nothing = inspect.Parameter.empty
+    return {
+        field.name: (
+            _described(field.name, hints[field.name]),
+            nothing if field.default is attrs.NOTHING else field.default,
+        )
+        for field in attrs.fields(kind)
+    }
 
 
 _DOCUMENTS = frozenset(("name", "names", "document", "doc"))

@@ -9,23 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triptych_adapters.cli.exits import Exit, exit_after
-from triptych_adapters.cli.folders import (
-    NOT_TOLD,
-    Adopt,
-    AllFolders,
-    DatasetOption,
-    Delete,
-    Exclude,
-    Folders,
-    FoldersArgument,
-    Include,
-    MaxBytes,
-    Prefix,
-    Yes,
-    tell_generated,
-    tell_held,
-    tell_notes,
-)
+from triptych_adapters.cli.folders import NOT_TOLD, Folders, tell_generated, tell_held, tell_notes
 from triptych_adapters.cli.session import Session, command, examples
 
 if TYPE_CHECKING:
@@ -53,20 +37,11 @@ def register(app: typer.Typer) -> None:
 
 def sync(
     session: Session,
-    paths: FoldersArgument = None,
-    dataset: DatasetOption = None,
+    folders: Folders,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", "-n", help="Show what would be done, and what it would cost."),
     ] = False,
-    include: Include = None,
-    exclude: Exclude = None,
-    all_folders: AllFolders = None,
-    prefix: Prefix = None,
-    max_bytes: MaxBytes = None,
-    delete: Delete = None,
-    adopt: Adopt = None,
-    yes: Yes = False,
 ) -> Exit:
     """Mirror folders into a dataset: add, update, rename and delete documents to match the files.
 
@@ -78,18 +53,6 @@ def sync(
     folders are neither deleted nor replaced. A file that fails is listed, and tried again next
     time. If more than half of a folder's documents would be deleted, none is without --yes.
     """
-    folders = Folders(
-        paths=paths or (),
-        dataset=dataset,
-        prefix=prefix or (),
-        include=include,
-        exclude=exclude,
-        all_folders=all_folders,
-        max_bytes=max_bytes,
-        delete=delete,
-        adopt=adopt,
-        yes=yes,
-    )
     folders.check()
     with folders.opened(session, dry=dry_run) as syncing:
         return run(session, syncing, dry=dry_run)

@@ -15,21 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from triptych_adapters.cli.exits import Exit
-from triptych_adapters.cli.folders import (
-    Adopt,
-    AllFolders,
-    DatasetOption,
-    Delete,
-    Exclude,
-    Folders,
-    FoldersArgument,
-    Include,
-    MaxBytes,
-    Prefix,
-    Yes,
-    tell_generated,
-    tell_notes,
-)
+from triptych_adapters.cli.folders import Folders, tell_generated, tell_notes
 from triptych_adapters.cli.output import SCHEMA, Output, json_text
 from triptych_adapters.cli.session import Session, command, examples
 
@@ -62,16 +48,7 @@ def register(app: typer.Typer) -> None:
 
 def watch(
     session: Session,
-    paths: FoldersArgument = None,
-    dataset: DatasetOption = None,
-    include: Include = None,
-    exclude: Exclude = None,
-    all_folders: AllFolders = None,
-    prefix: Prefix = None,
-    max_bytes: MaxBytes = None,
-    delete: Delete = None,
-    adopt: Adopt = None,
-    yes: Yes = False,
+    folders: Folders,
     poll: Annotated[
         float | None,
         typer.Option(
@@ -100,18 +77,6 @@ def watch(
     """
     from triptych.events import EventReloader, ReloaderOptions
 
-    folders = Folders(
-        paths=paths or (),
-        dataset=dataset,
-        prefix=prefix or (),
-        include=include,
-        exclude=exclude,
-        all_folders=all_folders,
-        max_bytes=max_bytes,
-        delete=delete,
-        adopt=adopt,
-        yes=yes,
-    )
     # No time limit: the first sync of a large folder takes what it takes, and can be stopped.
     options = ReloaderOptions(debounce=debounce, max_delay=max(5.0, debounce), rebuild_timeout=None)
     folders.check()
