@@ -51,8 +51,8 @@ format: venv ## let ruff put the sources in shape
 bench: venv ## Triptych beside its peers, those that are installed, at 10,000 and 100,000 chunks (an hour or more)
 	$(PY) bench/peers.py --chunks 10000 100000
 
-crash: venv ## the tests that kill processes, at length
-	$(PY) -m pytest -m slow
+crash: venv ## the tests that kill processes, draw examples or measure growth, at length
+	$(PY) -m pytest -m "slow or property" --hypothesis-profile long
 
 clean: ## remove .venv, caches and build results
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -57,5 +57,7 @@ if "TMPDIR" not in os.environ and _is_good(MEMORY):
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 
+# The long profile is for `make crash`: `support.examples` says what it makes longer.
 settings.register_profile("triptych", deadline=None)
+settings.register_profile("long", deadline=None)
 settings.load_profile("triptych")

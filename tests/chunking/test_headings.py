@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from markdown_it import MarkdownIt
 
+from support.examples import examples
 from triptych.chunking import line_starts
 from triptych.chunking.blocks import HEADINGS, scan
 
@@ -21,7 +22,7 @@ DOCUMENTS = st.lists(st.sampled_from(["", *LINES.split("|")]), max_size=9).map("
 PARSER = MarkdownIt("commonmark")
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 # What begins with "---", be it behind one empty line, is front matter here.
 @given(DOCUMENTS.filter(lambda content: not content.startswith(("---\n", "\n---\n"))))
 def test_headings_are_those_of_a_commonmark_parser(content: str) -> None:

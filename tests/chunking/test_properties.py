@@ -5,6 +5,7 @@ import itertools
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
+from support.examples import examples
 from triptych.chunking import (
     ChunkConfig,
     ChunkSpec,
@@ -107,7 +108,7 @@ def uncovered(content: str, specs: list[ChunkSpec]) -> str:
     return "".join([*rest, content[at:]]).removeprefix("\ufeff")
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(MARKDOWN, SIZES)
 @example("+++\n+++\r\n", 16)
 @example("# # ````\n\u3000### ### ", 16)
@@ -123,7 +124,7 @@ def test_markdown_chunks_tile_the_document(content: str, size: int) -> None:
     assert chunker.chunk(content) == specs
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(MARKDOWN, SIZES, st.data())
 def test_overlapping_markdown_chunks_cover_the_document(
     content: str, size: int, data: st.DataObject
@@ -136,7 +137,7 @@ def test_overlapping_markdown_chunks_cover_the_document(
         assert before.end - after.start <= overlap
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(MARKDOWN, SIZES, st.data())
 def test_windows_cover_the_text(content: str, size: int, data: st.DataObject) -> None:
     overlap = data.draw(st.integers(0, size - 1))
@@ -151,7 +152,7 @@ def test_windows_cover_the_text(content: str, size: int, data: st.DataObject) ->
     assert chunker.chunk(content) == specs
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(MARKDOWN)
 def test_paths_are_titles_and_the_first_heading_is_among_them(content: str) -> None:
     specs = MarkdownChunker(size=10_000).chunk(content)
@@ -162,7 +163,7 @@ def test_paths_are_titles_and_the_first_heading_is_among_them(content: str) -> N
     assert title is None or paths[0][0] == title
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.sampled_from(["\r", "\n", "\r\n", "a", "é", "😀", "中", "\ud800"])), st.data())
 def test_positions_agree_with_a_plain_count(parts: list[str], data: st.DataObject) -> None:
     content = "".join(parts)

@@ -5,6 +5,7 @@ import itertools
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
+from support.examples import examples
 from triptych.chunking import ChunkSpec, FixedWindowChunker, SentenceWindowChunker
 from triptych.chunking.boundaries import CLUSTER_LIMIT, splits_character
 from triptych.chunking.normalize import unify_line_ends
@@ -64,7 +65,7 @@ def check(content: str, specs: list[ChunkSpec], size: int) -> None:
     assert not "".join([*rest, content[at:]]).removeprefix("\ufeff").strip()
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(TEXT, SIZES, st.booleans(), st.data())
 def test_fixed_windows_cover_any_text(
     content: str, size: int, whole_words: bool, data: st.DataObject
@@ -86,7 +87,7 @@ def test_fixed_windows_cover_any_text(
             assert all(splits_character(text, at) for at in range(lowest, spec.end))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.text(alphabet="ab", min_size=1, max_size=400), SIZES, st.data())
 def test_fixed_windows_of_text_without_spaces_are_exact(
     content: str, size: int, data: st.DataObject
@@ -97,7 +98,7 @@ def test_fixed_windows_of_text_without_spaces_are_exact(
     assert all(spec.end - spec.start == size for spec in specs[:-1])
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(TEXT, SIZES, st.integers(1, 3), st.integers(0, 3), st.booleans())
 def test_sentence_windows_tile_any_text(
     content: str, size: int, sentences: int, window: int, markdown: bool
@@ -124,7 +125,7 @@ def test_sentence_windows_tile_any_text(
     assert [spec.window_start for spec in specs] == sorted(spec.window_start or 0 for spec in specs)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(TEXT)
 @example("\n\u0301")
 def test_sentences_of_a_large_size_are_whole_and_part_no_character(content: str) -> None:

@@ -111,7 +111,6 @@ NOT_IN_A_SHELL = {
     "embedding.py:no embedder": "the command has names of embedders only",
     "checks.py": "the command reads files by its own decoder, and metadata as text",
     "arguments.py": "the command reads files by its own decoder",
-    "batches.py": "the command makes the records itself",
     "query.py": "the command gives a dataset or searches all",
     "request.py": "the command has no keyword boost",
     "hydration.py": "all stores of this version search whole documents",

@@ -16,7 +16,7 @@ import pytest
 if sys.platform == "win32":
     pytest.skip("needs a pseudo-terminal", allow_module_level=True)
 
-from support.terminal import run_in_terminal, seen
+from support.terminal import Terminal, seen
 
 pytestmark = pytest.mark.process
 
@@ -85,11 +85,12 @@ def screens(
         "HOME": str(folder.parent),
     }
     found = {}
-    for name, (_, arguments) in PAGES.items():
-        found[name] = run_in_terminal(arguments, columns=request.param, cwd=folder, env=env)
-        (folder / "notes" / "client.md").touch()
+    with Terminal(columns=request.param, cwd=folder, env=env) as terminal:
+        for name, (_, arguments) in PAGES.items():
+            found[name] = terminal.run(*arguments)
+            (folder / "notes" / "client.md").touch()
     return request.param, {
-        name: (code, text.replace(str(folder), "/work")) for name, (code, text) in found.items()
+        name: (code, text.replace(str(folder), "/srv")) for name, (code, text) in found.items()
     }
 
 
@@ -148,8 +149,9 @@ def test_colour_is_left_out_where_it_is_not_wanted(
         "XDG_CONFIG_HOME": str(tmp_path / "config"),
         **env,
     }
-    run_in_terminal(["sync", "notes", "-q"], columns=80, cwd=tmp_path, env=env)
-    code, text = run_in_terminal(["search", "retries"], columns=80, cwd=tmp_path, env=env)
+    with Terminal(columns=80, cwd=tmp_path, env=env) as terminal:
+        terminal.run("sync", "notes", "-q")
+        code, text = terminal.run("search", "retries")
     assert code == 0
     assert bool(re.search(r"\x1b\[[0-9;]*3[0-7]m", text)) is has_color
     assert ("\x1b]8;" in text) is has_link

@@ -14,6 +14,7 @@ import sys
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from support.examples import examples
 from triptych.evaluation.metrics import in_trec_order, score_ranking, score_run
 
 pytestmark = pytest.mark.property
@@ -50,7 +51,7 @@ def trec_eval(judged: dict[str, int], run: dict[str, float], level: int = 1) -> 
     return found
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     run=st.dictionaries(ids, scores, max_size=14),
     judged=st.dictionaries(ids, grades, min_size=1, max_size=10),
@@ -66,7 +67,7 @@ def test_every_metric_is_that_of_trec_eval(
             assert value == pytest.approx(theirs[THEIRS[name]], abs=1e-9), name
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     run=st.dictionaries(ids, scores, max_size=14),
     judged=st.dictionaries(ids, grades, min_size=1, max_size=10),
@@ -81,7 +82,7 @@ def test_exponential_gain_is_linear_gain_over_powers_of_two(
         assert ours[f"ndcg_exp@{k}"] == pytest.approx(theirs[f"ndcg_cut_{k}"], abs=1e-9)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     run=st.dictionaries(ids, scores, max_size=14),
     judged=st.dictionaries(ids, st.integers(-3, 4), max_size=10),

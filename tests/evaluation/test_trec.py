@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+from support.examples import examples
 from triptych.errors import NotFoundError, ValidationError
 from triptych.evaluation.collections import MalformedFileError
 from triptych.evaluation.trec import read_qrels, read_run, write_qrels, write_run
@@ -21,7 +22,9 @@ scores = st.sampled_from([0.0, -0.0, 1.0, 1.00000001, 0.99999999, 0.5, 1e-45]) |
 )
 runs = st.dictionaries(ids, st.dictionaries(ids, scores, min_size=1, max_size=12), max_size=3)
 one_folder = settings(
-    deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=examples(100),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 

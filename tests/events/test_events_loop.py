@@ -18,6 +18,7 @@ import attrs
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
+from support.examples import examples
 from triptych import (
     CancelledError,
     ChangeEvent,
@@ -346,7 +347,7 @@ def stream(gap: float, count: int) -> tuple[tuple[float, Item], ...]:
     return tuple((at * gap, ("d", "a")) for at in range(count))
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(schedule=schedules)
 @example(Schedule(stream(0.25, 40)))
 @example(Schedule(stream(0.5, 8)))
@@ -362,7 +363,7 @@ def test_every_schedule_goes_as_the_model_says(schedule: Schedule) -> None:
     assert (None if left is None else (left.dataset_id, left.doc_names)) == pending
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(schedule=schedules)
 @example(Schedule(stream(0.25, 40), (Outcome(7.5), Outcome(31, "raises"))))
 def test_what_a_reloader_promises_holds_in_every_schedule(schedule: Schedule) -> None:
@@ -394,7 +395,7 @@ def test_what_a_reloader_promises_holds_in_every_schedule(schedule: Schedule) ->
     assert not world.reloader._running
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(events=st.lists(st.tuples(eighths, touched), min_size=1, max_size=20))
 def test_a_notifier_that_ends_leaves_nothing_pending_untried(
     events: list[tuple[float, Item]],

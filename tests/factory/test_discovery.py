@@ -15,13 +15,13 @@ from triptych_factory.settings import Settings
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user without settings, in ``home/work/deep``."""
+    """A user without settings, in ``home/project/deep``."""
     for name in [name for name in os.environ if name.startswith("TRIPTYCH_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    (tmp_path / "work" / "deep").mkdir(parents=True)
-    monkeypatch.chdir(tmp_path / "work" / "deep")
+    (tmp_path / "project" / "deep").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "project" / "deep")
     return tmp_path
 
 
@@ -39,7 +39,7 @@ def test_without_any_the_users_own_store_serves(home: Path) -> None:
     assert own == user_store()
     assert own.exists()
     assert own.parent.stat().st_mode & 0o077 == 0
-    assert not list((home / "work").rglob("*kb*"))
+    assert not list((home / "project").rglob("*kb*"))
     (home / "other").mkdir()
     os.chdir(home / "other")
     with triptych.open(embedder="none", create=False) as kb:
@@ -49,23 +49,23 @@ def test_without_any_the_users_own_store_serves(home: Path) -> None:
 @pytest.mark.parametrize("place", [".triptych/kb.db", "kb.db"])
 def test_the_nearest_store_upwards_is_found(home: Path, place: str) -> None:
     if place.startswith("."):
-        (home / "work" / ".triptych").mkdir()
+        (home / "project" / ".triptych").mkdir()
     make(home / place if place == "kb.db" else home / "outer.db")
-    make(home / "work" / place)
-    assert find_store(Path.cwd()) == str(home / "work" / place)
+    make(home / "project" / place)
+    assert find_store(Path.cwd()) == str(home / "project" / place)
     settings = Settings.resolve()
-    assert settings.url == str(home / "work" / place)
+    assert settings.url == str(home / "project" / place)
     assert settings.sources["url"] == "found from here upwards"
     # What is said wins.
     assert Settings.resolve({"url": "x.db"}).url == "x.db"
-    (home / "work" / "triptych.toml").write_text('url = "y.db"')
-    assert Settings.resolve().url == str(home / "work" / "y.db")
+    (home / "project" / "triptych.toml").write_text('url = "y.db"')
+    assert Settings.resolve().url == str(home / "project" / "y.db")
 
 
 def test_a_store_of_plain_files_is_found(home: Path) -> None:
-    make(f"files://{home}/work/notes")
-    inside = home / "work" / "notes" / "d"
-    assert find_store(inside) == f"files://{home}/work/notes"
+    make(f"files://{home}/project/notes")
+    inside = home / "project" / "notes" / "d"
+    assert find_store(inside) == f"files://{home}/project/notes"
     os.chdir(inside)
     with triptych.open(embedder="none", create=False) as kb:
         assert kb.get_document("d", "a").content == "text"
@@ -73,7 +73,7 @@ def test_a_store_of_plain_files_is_found(home: Path) -> None:
 
 def test_settings_above_do_not_hide_a_store_above(home: Path) -> None:
     make(home / "kb.db")
-    (home / "work" / "triptych.toml").write_text('language = "german"')
+    (home / "project" / "triptych.toml").write_text('language = "german"')
     settings = Settings.resolve()
     assert (settings.url, settings.language) == (str(home / "kb.db"), "german")
 
@@ -83,7 +83,7 @@ def test_stores_of_others_above_are_not_found(home: Path, monkeypatch: pytest.Mo
     make("kb.db")
     monkeypatch.setattr(os, "getuid", lambda: home.stat().st_uid + 1)
     assert find_store(Path.cwd()) == str(Path.cwd() / "kb.db")
-    assert find_store(home / "work") is None
+    assert find_store(home / "project") is None
 
 
 def test_the_users_file_says_what_a_folders_leaves_open(home: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import triptych
+from support.examples import examples
 from support.extractive_layers import build_layers
 from triptych.chunking.outline import Part, read_outline
 from triptych.layers import ExtractiveSummarizer
@@ -344,7 +345,7 @@ def test_carriage_returns_and_a_byte_order_mark_change_nothing() -> None:
     assert windows == plain
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     st.sampled_from(sorted(SAMPLES)),
     st.lists(

@@ -8,6 +8,7 @@ import pytest
 import regex
 from hypothesis import example, given, settings, strategies as st
 
+from support.examples import examples
 from triptych.layers.extractive import ExtractiveSummarizer
 from triptych.records import DocumentSummary
 from triptych.text.tokens import MOST_CHARACTERS, estimate_tokens
@@ -55,7 +56,7 @@ def _is_subsequence(part: str, whole: str) -> bool:
 
 
 @given(ANY_TEXT)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_any_text_has_layers_within_the_limits_and_always_the_same(text: str) -> None:
     made = SUMMARIZER.summarize_document(text)
     assert made == SUMMARIZER.summarize_document(text)
@@ -68,14 +69,14 @@ def test_any_text_has_layers_within_the_limits_and_always_the_same(text: str) ->
 
 
 @given(ANY_TEXT)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_an_abstract_holds_nothing_that_the_text_does_not(text: str) -> None:
     abstract = SUMMARIZER.summarize_document(text).abstract
     assert _is_subsequence(_visible(abstract.removesuffix("…")), _visible(text))
 
 
 @given(PROSE)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @example("12. kettle. ")
 def test_sentences_of_plain_text_are_verbatim_passages(text: str) -> None:
     collapsed = " ".join(text.split())

@@ -10,6 +10,7 @@ import re
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
+from support.examples import examples
 from triptych.chunking import default_chunkers
 from triptych.errors import ValidationError
 from triptych.parsing import FileParsers, ParsedFile, ParseLimits, TextParser, base_parsers
@@ -58,14 +59,14 @@ def check_file(name: str, data: bytes) -> None:
     assert problem == "" or name in problem
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(ending=st.sampled_from(ENDINGS), text=st.one_of(SOUP, st.text(max_size=200)))
 @example(ending=".html", text="<table><tr><td>a<table><tr><td>b</table>c")
 def test_any_text_under_any_ending_is_read_or_refused(ending: str, text: str) -> None:
     check_file(f"a{ending}", text.encode("utf-8", "surrogatepass"))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(data=st.binary(max_size=200), ending=st.sampled_from(ENDINGS))
 def test_any_bytes_are_read_or_refused(data: bytes, ending: str) -> None:
     check_file(f"a{ending}", data)
@@ -74,7 +75,7 @@ def test_any_bytes_are_read_or_refused(data: bytes, ending: str) -> None:
 CELLS = st.text(st.characters(exclude_categories=("Cs", "Cc")) | st.just("\n"), max_size=12)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(rows=st.lists(st.lists(CELLS, min_size=2, max_size=4), min_size=1, max_size=8))
 def test_the_place_of_a_row_is_the_line_that_it_begins_on(rows: list[list[str]]) -> None:
     out = io.StringIO()
@@ -97,7 +98,7 @@ def test_the_place_of_a_row_is_the_line_that_it_begins_on(rows: list[list[str]])
 WORDS = st.text("abcdefgh", min_size=1, max_size=8)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     blocks=st.lists(
         st.tuples(st.sampled_from(["p", "h2", "li", "div", "pre", "td", "article"]), WORDS),
@@ -130,7 +131,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(value=VALUES, indent=st.sampled_from([None, 1, 4]), ascii_only=st.booleans())
 @example(value="\x7f", indent=None, ascii_only=False)
 def test_all_json_is_read_and_its_parts_are_its_members(
@@ -148,7 +149,7 @@ def test_all_json_is_read_and_its_parts_are_its_members(
         json.loads(member if part.title.startswith("[") else "{" + member + "}")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(text=SOUP)
 def test_what_is_called_json_here_is_json_but_for_comments_and_last_commas(text: str) -> None:
     try:

@@ -6,6 +6,7 @@ import attrs
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from support.examples import examples
 from triptych import Hit, Layer
 from triptych.records import DerivedSig
 from triptych.search.postprocessing import boost_scores, query_keywords
@@ -30,7 +31,7 @@ HITS = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(HITS, WORDS.map(" ".join), st.integers(0, 8))
 def test_hits_are_kept_raised_and_in_order(hits: list[Hit], query: str, eighths: int) -> None:
     # Scores and weights that a float holds exactly.
@@ -51,7 +52,7 @@ def test_hits_are_kept_raised_and_in_order(hits: list[Hit], query: str, eighths:
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(HITS, st.text(max_size=40))
 def test_no_word_or_no_weight_changes_no_score(hits: list[Hit], query: str) -> None:
     for found in (boost_scores(hits, (), 0.1), boost_scores(hits, query_keywords(query), 0.0)):

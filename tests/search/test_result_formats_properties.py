@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from support.examples import examples
 from triptych import Hit, Layer, Result
 from triptych.records import DerivedSig
 from triptych.search.result_formats import format_json, format_text, format_xml
@@ -52,7 +53,7 @@ def in_xml(text: str) -> str:
     return "".join(each if allowed(each) else "\ufffd" for each in text)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(HITS)
 def test_xml_parses_and_says_everything(hits: list[Hit]) -> None:
     root = ElementTree.fromstring(format_xml(Result(hits=tuple(hits))))

@@ -40,7 +40,7 @@ pytestmark = [
     pytest.mark.skipif(COMPILER is None, reason="there is no C compiler to make the shim with"),
     pytest.mark.process,
 ]
-FEW, MANY = 17, 300
+FEW, MANY = 10, 300
 STALE = {"chunks.missing", "chunks.stale"}
 
 

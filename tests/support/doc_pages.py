@@ -6,8 +6,8 @@ A fenced block's info string says what is done with it:
 - ``output``: what the Python block before it prints.
 - ``console``: each line that begins with ``$`` is run by the shell, with the real ``triptych``
   command on its path, and what it prints stands below it. ``console exit=3`` ends with 3.
-  After a page's first such command, those that need no shell run in this process, since starting
-  another takes longer than most of them do.
+  After the first such command of a test run, those that need no shell run in this process, since
+  starting another takes longer than most of them do.
 - ``toml``, ``json``: parsed.
 - ``text``, ``mermaid``: left alone. Nothing else is allowed.
 
@@ -168,9 +168,10 @@ def _run_python(block: Block, namespace: dict[str, Any]) -> str:
 class _Console:
     """Runs command lines, each as ``/bin/sh`` would."""
 
+    _has_run = False
+
     def __init__(self, environment: dict[str, str]) -> None:
         self._environment = environment
-        self._has_run = False
 
     def run(self, line: str) -> tuple[int, str]:
         """How a line ended, and what it printed on either stream."""
@@ -179,7 +180,7 @@ class _Console:
             environment = {name: self._environment[name] for name in ("NO_COLOR", "COLUMNS")}
             done_here = ran(arguments, stdin=b"", env=environment)
             return done_here.code, done_here.both
-        self._has_run = self._has_run or arguments is not None
+        _Console._has_run = _Console._has_run or arguments is not None
         done = subprocess.run(
             ["/bin/sh", "-c", line],
             env=self._environment,

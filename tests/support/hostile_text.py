@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import importlib
 import json
 import re
@@ -56,12 +57,16 @@ from triptych_backends.providers.timeouts import retry_after_seconds
 __all__ = ["CALLS", "UNITS", "Found", "found_patterns", "growth_fault", "hostile", "own_units"]
 
 KEY = "sk-SeCrEt0123456789abcdefXYZ"
-_SIZES = (6_250, 25_000, 100_000)
+_SMALL, _MIDDLE, _LARGE = 6_250, 25_000, 100_000
 _QUICK = 0.02
+"""Seconds at 25 kB: at 100 kB it is not above `_AT_ONCE` by much, even if it is quadratic."""
 _AT_ONCE = 0.3
 """Seconds below which nothing is compared: a pattern that is quadratic takes more at 100 kB."""
 _GROWTH = 9
 """Times as long for four times the text; quadratic is 16."""
+_LINEAR = 5
+"""A sum of a linear and a quadratic part that grows less than so many times from the small size
+to the middle one grows less than 8 times to the large one."""
 _MOST = 40.0
 
 # A beginning, what is repeated, an end.
@@ -197,34 +202,60 @@ CALLS: Mapping[str, Callable[[str], object]] = {
 }
 
 
-def growth_fault(call: Callable[[str], object], kind: Hostile) -> str | None:
+def growth_fault(
+    call: Callable[[str], object], kind: Hostile, *, at_length: bool = False
+) -> str | None:
     """What is wrong with how the time of ``call`` grows from 6 kB to 100 kB; None: nothing.
 
-    The processor's time is compared, so that other processes do not count. What is quick at 25 kB
-    is quick at 100 kB too, even if its time grew with the square.
+    What is quick at 6 kB is quick at 100 kB too, even if its time grew with the square; and what
+    grows up to 25 kB as it should goes on so. ``at_length`` does not rely on 6 kB for either.
     """
-    before = 0.0
-    for size in _SIZES:
-        if size == _SIZES[-1] and before < _QUICK:
+    small = _seconds(call, hostile(kind, _SMALL))
+    if small < _QUICK / 16 and not at_length:
+        return None
+    middle, fault = _compared(call, kind, _MIDDLE, small)
+    if fault or middle < _QUICK:
+        return fault
+    if not at_length:
+        small = min(small, _seconds(call, hostile(kind, _SMALL)))
+        if middle < _LINEAR * small:
             return None
-        text = hostile(kind, size)
-        took = _seconds(call, text)
-        if before and took > _AT_ONCE and took > _GROWTH * before:
-            # A collection of garbage may have fallen into it: the better of three counts.
-            took = min(took, _seconds(call, text), _seconds(call, text))
-            before = max(before, _seconds(call, hostile(kind, size // 4)))
-            if took > _AT_ONCE and took > _GROWTH * before:
-                return f"{kind!r}: {before:.3f} s of {size // 4}, {took:.3f} s of {size} characters"
-        if took > _MOST:
-            return f"{kind!r}: {took:.1f} s of {size} characters"
-        before = took
-    return None
+    return _compared(call, kind, _LARGE, middle)[1]
+
+
+def _compared(
+    call: Callable[[str], object], kind: Hostile, size: int, before: float
+) -> tuple[float, str | None]:
+    """The seconds that ``size`` characters take, and what is wrong with them; ``before`` are
+    those of a quarter of it."""
+    text = hostile(kind, size)
+    took = _seconds(call, text)
+    if took > _AT_ONCE and took > _GROWTH * before:
+        # The machine may have been busy with something else: the best of several counts.
+        took = min(took, *(_seconds(call, text) for _ in range(2)))
+        quarter = hostile(kind, size // 4)
+        before = max(before, min(_seconds(call, quarter) for _ in range(3)))
+        if took > _AT_ONCE and took > _GROWTH * before:
+            return took, (
+                f"{kind!r}: {before:.3f} s of {size // 4}, {took:.3f} s of {size} characters"
+            )
+    if took > _MOST:
+        return took, f"{kind!r}: {took:.1f} s of {size} characters"
+    return took, None
 
 
 def _seconds(call: Callable[[str], object], text: str) -> float:
-    started = time.process_time()
-    call(text)
-    return time.process_time() - started
+    """What the call takes of the processor's time, so that other processes do not count; without
+    collections of garbage, which look through all that the tests before this have left."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        started = time.process_time()
+        call(text)
+        return time.process_time() - started
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 ROOTS = {

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import select
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Self
 
-__all__ = ["run_in_terminal", "seen"]
+__all__ = ["Terminal", "seen"]
 
 _PIECE = re.compile(
     r"\x1b\[(?P<number>[0-9;?]*)(?P<command>[A-Za-z])"
@@ -22,52 +24,85 @@ _PIECE = re.compile(
 _SECONDS = 120.0
 
 
-def run_in_terminal(
-    arguments: Sequence[str], *, columns: int, cwd: Path, env: Mapping[str, str] | None = None
-) -> tuple[int, str]:
-    """How ``triptych`` ended, and all it wrote to a terminal of this width, escapes included."""
-    import fcntl
-    import pty
-    import struct
-    import termios
+class Terminal:
+    """A terminal of some width in which ``triptych`` is run, by one process for each command.
 
-    leader, follower = pty.openpty()
-    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    environment = {
-        **{name: value for name, value in os.environ.items() if not _tells(name)},
-        "TERM": "xterm-256color",
-        "COLUMNS": str(columns),
-        **(env or {}),
-    }
-    process = subprocess.Popen(
-        [sys.executable, "-m", "triptych_adapters.cli", *arguments],
-        cwd=cwd,
-        env=environment,
-        stdin=follower,
-        stdout=follower,
-        stderr=follower,
-        close_fds=True,
-    )
-    os.close(follower)
+    The processes are forked from one that has imported the command and done nothing else: to
+    import it takes much longer than most commands. A context manager.
+
+    Attributes:
+        columns: the width.
+        cwd: where the commands run.
+    """
+
+    def __init__(self, *, columns: int, cwd: Path, env: Mapping[str, str] | None = None) -> None:
+        self.columns = columns
+        self.cwd = cwd
+        environment = {
+            **{name: value for name, value in os.environ.items() if not _tells(name)},
+            "TERM": "xterm-256color",
+            "COLUMNS": str(columns),
+            **(env or {}),
+        }
+        self._origin = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("terminal_script.py"))],
+            cwd=cwd,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._origin.communicate(timeout=_SECONDS)
+
+    def run(self, *arguments: str) -> tuple[int, str]:
+        """How ``triptych`` ended, and all it wrote to the terminal, escapes included."""
+        import fcntl
+        import pty
+        import struct
+        import termios
+
+        leader, follower = pty.openpty()
+        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 50, self.columns, 0, 0))
+        assert self._origin.stdin is not None
+        assert self._origin.stdout is not None
+        try:
+            self._origin.stdin.write(json.dumps([os.ttyname(follower), *arguments]) + "\n")
+            self._origin.stdin.flush()
+            written = _read(leader, until=self._origin.stdout.fileno())
+            code = int(self._origin.stdout.readline())
+            os.close(follower)
+            follower = -1
+            written += _read(leader)
+        finally:
+            if follower >= 0:
+                os.close(follower)
+            os.close(leader)
+        return code, written.decode("utf-8").replace("\r\n", "\n")
+
+
+def _read(leader: int, *, until: int | None = None) -> bytes:
+    """What is written to a terminal, until nobody has it open or ``until`` can be read."""
     parts = []
-    until = time.monotonic() + _SECONDS
-    try:
-        while time.monotonic() < until:
-            if not select.select([leader], [], [], 1.0)[0]:
-                continue
+    end = time.monotonic() + _SECONDS
+    watched = [leader] if until is None else [leader, until]
+    while time.monotonic() < end:
+        ready = select.select(watched, [], [], 1.0)[0]
+        if leader in ready:
             try:
                 part = os.read(leader, 65536)
             except OSError:  # the other side has closed: Linux says so with EIO
-                break
+                part = b""
             if not part:
-                break
+                return b"".join(parts)
             parts.append(part)
-        code = process.wait(timeout=_SECONDS)
-    finally:
-        process.kill()
-        process.wait()
-        os.close(leader)
-    return code, b"".join(parts).decode("utf-8").replace("\r\n", "\n")
+        elif ready:
+            return b"".join(parts)
+    raise TimeoutError(f"the command did not end within {_SECONDS:.0f} seconds")
 
 
 def seen(output: str) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
+from support.examples import examples
 from support.sync_folder import Desk, TextFiles, contents, desk as made_desk
 from triptych import ChangeEvent, EventKind, RebuildScope
 from triptych.events import join_scopes, scope_of
@@ -80,7 +81,7 @@ def covering(sync: DirectorySync, paths: list[str]) -> RebuildScope | None:
     return reduce(join_scopes, map(scope_of, sync.changes(sorted(set(paths)))), None)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     before=st.lists(CHANGES, min_size=1, max_size=8),
     windows=st.lists(st.lists(CHANGES, min_size=1, max_size=4), min_size=1, max_size=3),

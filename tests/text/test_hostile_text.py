@@ -44,21 +44,42 @@ def of(module: str) -> list[Found]:
     ]
 
 
-@pytest.mark.parametrize("name", CALLS)
-def test_what_meets_foreign_text_takes_linear_time(name: str) -> None:
-    assert [fault for kind in UNITS if (fault := growth_fault(CALLS[name], kind))] == []
+def call_faults(name: str, *, at_length: bool = False) -> list[str]:
+    call = CALLS[name]
+    found = (growth_fault(call, kind, at_length=at_length) for kind in UNITS)
+    return [fault for fault in found if fault]
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_every_pattern_takes_linear_time(module: str) -> None:
-    faults = [
+def pattern_faults(module: str, *, at_length: bool = False) -> list[tuple[str, str]]:
+    return [
         (each.name, fault)
         for each in of(module)
         for call in each.calls()
         for kind in (*UNITS, *own_units(each.pattern.pattern))
-        if (fault := growth_fault(call, kind))
+        if (fault := growth_fault(call, kind, at_length=at_length))
     ]
-    assert faults == []
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_what_meets_foreign_text_takes_linear_time(name: str) -> None:
+    assert call_faults(name) == []
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_pattern_takes_linear_time(module: str) -> None:
+    assert pattern_faults(module) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CALLS)
+def test_what_meets_foreign_text_takes_linear_time_at_length(name: str) -> None:
+    assert call_faults(name, at_length=True) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", MODULES)
+def test_every_pattern_takes_linear_time_at_length(module: str) -> None:
+    assert pattern_faults(module, at_length=True) == []
 
 
 def test_every_pattern_is_fed_or_has_a_reason_not_to_be() -> None:
@@ -71,7 +92,8 @@ def test_every_pattern_is_fed_or_has_a_reason_not_to_be() -> None:
     assert all(each.calls() for each in PATTERNS if each.name not in NOT_FED)
 
 
-def test_what_takes_more_is_seen() -> None:
+@pytest.mark.parametrize("at_length", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_what_takes_more_is_seen(at_length: bool) -> None:
     slow = Found("a", __import__("re").compile(r"\s*b"), frozenset({"search"}))
     (call,) = slow.calls()
-    assert "characters" in (growth_fault(call, ("", " ", "")) or "")
+    assert "characters" in (growth_fault(call, ("", " ", ""), at_length=at_length) or "")

@@ -7,6 +7,7 @@ import pytest
 import regex
 from hypothesis import given, settings, strategies as st
 
+from support.examples import examples
 from triptych.text import (
     WORD_CHARACTER,
     CJKTokenizer,
@@ -36,7 +37,7 @@ TEXTS = st.one_of(
     st.text(st.characters(max_codepoint=127), max_size=60),
 )
 ANY_LANGUAGE = st.sampled_from(languages()).map(get_analyzer)
-relaxed = settings(deadline=None, max_examples=200)
+relaxed = settings(deadline=None, max_examples=examples(200))
 
 
 @relaxed

@@ -44,8 +44,8 @@ def ends(text: str) -> list[int]:
     for stop, following in [*blocks, (len(text), len(text))]:
         found.update(end for _, end in sentence_spans(text, start, stop))
         start = following
-    whole = len(text.rstrip())
-    inner = {end for end in found if 0 < end < whole and text[:end].strip()}
+    whole, blank = len(text.rstrip()), len(text) - len(text.lstrip())
+    inner = {end for end in found if blank < end < whole}
     if not inner:
         inner = {end for _, end in lines if end < whole}
     return [*sorted(inner), whole]

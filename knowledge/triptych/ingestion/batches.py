@@ -141,7 +141,7 @@ def _document(document: object) -> NewDocument:
     if not isinstance(document, NewDocument):
         raise ValidationError(
             f"put_documents takes NewDocument records, not {type(document).__name__} "
-            f"({document!r:.60}): write NewDocument(name=…, content=…)"
+            f"({document!r:.60}): make a NewDocument of each name and its content"
         )
     return document
 

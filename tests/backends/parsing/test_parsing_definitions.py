@@ -65,7 +65,7 @@ class Heartbeat:
 def test_text_that_is_no_code_ends_at_the_deadline(piece: str, name: str, size: int) -> None:
     text = piece * (size // len(piece))
     began = time.monotonic()
-    with Heartbeat() as beat, triptych.deadline(1), suppress(CancelledError):
+    with Heartbeat() as beat, triptych.deadline(0.5), suppress(CancelledError):
         assert read(name, text).content == text
     assert time.monotonic() - began < 3
     assert beat.longest < 2

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from support.examples import examples
 from triptych import Message
 from triptych.errors import ProviderError
 from triptych_backends.providers import (
@@ -202,7 +203,7 @@ def test_what_is_whole_is_read(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MADE)
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(data=st.data())
 def test_any_json_is_read_or_named(name: str, data: st.DataObject) -> None:
     asked(name, sent(name, data.draw(spoilt(MADE[name][2]))))
@@ -230,7 +231,7 @@ def test_what_is_no_json_is_named(name: str, status: int) -> None:
 
 
 @pytest.mark.parametrize("name", MADE)
-@settings(max_examples=50)
+@settings(max_examples=examples(60))
 @given(status=st.sampled_from([400, 404, 413, 429, 500]), body=values)
 def test_any_refusal_is_named(name: str, status: int, body: Any) -> None:
     for told in (body, {"error": body}, {"detail": [{"msg": body}]}):
