@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -29,6 +30,8 @@ time is slow: further calls begin, with so few texts."""
 _SLOW_SECONDS = 0.05
 _LOOK_EVERY = 0.1
 """Seconds between two looks at whether the deadline has passed."""
+_JUST_NOW = 0.05
+"""Seconds in which nobody else is likely to have embedded what was looked up."""
 _FAILURES = 3
 """After so many batches in a row that failed, the embedder is out: no more are tried."""
 
@@ -58,6 +61,7 @@ class EmbeddingRun:
         self._embedder = embedder
         self._concurrency = concurrency
         self._known = known
+        self._looked_up = -math.inf
         self._queue: dict[str, tuple[str, str]] = {}
         self._running: dict[Future[list[Vector]], dict[str, tuple[str, str]]] = {}
         self._size = EMBED_BATCH
@@ -90,8 +94,16 @@ class EmbeddingRun:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None
 
-    def add(self, group: str, texts: Mapping[str, str]) -> None:
-        """Ask for the vectors of ``texts``, by digest. A failure is looked into by ``group``."""
+    def add(self, group: str, texts: Mapping[str, str], *, looked_up: bool = False) -> None:
+        """Ask for the vectors of ``texts``, by digest. A failure is looked into by ``group``.
+
+        ``looked_up`` says that the caller has just looked for known vectors of them: this is done
+        again only before calls that begin later.
+        """
+        if not looked_up:
+            self._looked_up = -math.inf
+        elif not self._queue:
+            self._looked_up = time.monotonic()
         for digest, text in texts.items():
             if not self.has(digest):
                 self._queue[digest] = group, text
@@ -166,7 +178,7 @@ class EmbeddingRun:
         batch: dict[str, tuple[str, str]] = {}
         while self._queue and len(batch) < self._size:
             digests = list(self._queue)[: self._size - len(batch)]
-            known = self._known(digests) if self._known is not None else {}
+            known = self._look_up(digests)
             self.vectors.update(known)
             self.found.update(known)
             for digest in digests:
@@ -174,6 +186,12 @@ class EmbeddingRun:
                 if digest not in known:
                     batch[digest] = text
         return batch
+
+    def _look_up(self, digests: Sequence[str]) -> Mapping[str, Vector]:
+        """What others have embedded since the oldest text in the queue was looked up."""
+        if self._known is None or time.monotonic() - self._looked_up < _JUST_NOW:
+            return {}
+        return self._known(digests)
 
     def _timed(self, batch: Mapping[str, tuple[str, str]]) -> list[Vector]:
         began = time.monotonic()
