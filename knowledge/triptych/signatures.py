@@ -39,7 +39,8 @@ def document_input_sig(
     That is its content, its explicit title and its kind, and its outline, "" for none; a
     rename or other metadata changes nothing that was derived.
     """
-    return _input_sig(content_digest, text_of(metadata, "title"), kind_of(name, metadata), outline)
+    title = text_of(metadata, "title") if metadata else ""
+    return _input_sig(content_digest, title, kind_of(name, metadata), outline)
 
 
 @lru_cache(maxsize=2048)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 import attrs
@@ -133,7 +134,7 @@ class DocumentRow:
     @classmethod
     def new(cls, tx: Transaction, name: str) -> DocumentRow:
         """A document that does not exist yet."""
-        return cls(tx.ticks(1), name, 0, 0, 0, "", 0, "", "", "", SystemData(), {})
+        return cls(tx.ticks(1), name, 0, 0, 0, "", 0, "", "", "", _NO_SYSTEM, {})
 
     def holds(self, digest: str, metadata: Metadata, system: SystemData) -> bool:
         """Whether content of this digest, this metadata and system data are what is here."""
@@ -325,7 +326,8 @@ def _micros(time: datetime) -> int:
     return (aware - _EPOCH) // _MICROSECOND
 
 
-def _time(micros: int) -> datetime:
+@lru_cache(maxsize=64)
+def _time(micros: int) -> datetime:  # a batch has one
     try:
         return _EPOCH + timedelta(microseconds=micros)
     except (OverflowError, TypeError) as error:

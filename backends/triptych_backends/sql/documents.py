@@ -177,6 +177,7 @@ class SqlDocuments(Repository):
                         name=document.name,
                         change=change,
                         document=source_of(row, dataset_id, document.content),
+                        input_sig=row.input_sig,
                     )
                 )
             if dataset is not None:

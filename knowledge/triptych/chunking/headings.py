@@ -23,7 +23,8 @@ def heading_text(text: str, start: int, end: int) -> str:
     block = text[start:end].strip()
     if block[0] == "#":
         title = block.lstrip("#")[: 4 * HEADING_LIMIT].strip()
-        title = _CLOSING_HASHES.sub("", title).rstrip()
+        if title.endswith("#"):
+            title = _CLOSING_HASHES.sub("", title).rstrip()
     else:
         title = block[: block.rfind("\n")]
     if title.endswith("}"):

@@ -21,8 +21,7 @@ def kind_of(name: str, metadata: Metadata) -> str:
 
     "markdown" for .md, .markdown and .mdx in any case, else "text".
     """
-    declared = text_of(metadata, "kind")
-    if declared:
+    if metadata and (declared := text_of(metadata, "kind")):
         return declared
     return MARKDOWN if name.lower().endswith(_MARKDOWN_ENDINGS) else TEXT
 

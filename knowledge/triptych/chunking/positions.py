@@ -21,7 +21,7 @@ def start_lines(content: str, specs: Sequence[ChunkSpec]) -> list[int]:
     lines = [0] * len(specs)
     line, at = 1, 0
     returns = "\r" in content
-    for index in sorted(range(len(specs)), key=lambda index: specs[index].start):
+    for index in _by_start(specs):
         start = specs[index].start
         if returns and content.startswith("\r\n", start - 1) and start > 0:
             start -= 1  # between the two, the line has not ended yet
@@ -33,13 +33,20 @@ def start_lines(content: str, specs: Sequence[ChunkSpec]) -> list[int]:
     return lines
 
 
+def _by_start(specs: Sequence[ChunkSpec]) -> Sequence[int]:
+    if len(specs) < 2:
+        return range(len(specs))
+    starts = [spec.start for spec in specs]
+    return sorted(range(len(starts)), key=starts.__getitem__)
+
+
 def byte_offsets(content: str, specs: Sequence[ChunkSpec]) -> list[int]:
     """Return each chunk's start in bytes of UTF-8, in the order of `specs`."""
     if content.isascii():
         return [spec.start for spec in specs]
     offsets = [0] * len(specs)
     offset, at = 0, 0
-    for index in sorted(range(len(specs)), key=lambda index: specs[index].start):
+    for index in _by_start(specs):
         start = specs[index].start
         offset += len(content[at:start].encode("utf-8", "surrogatepass"))
         at = start

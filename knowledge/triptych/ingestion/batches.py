@@ -93,9 +93,10 @@ class PutReportBuilder:
                 self.refused(outcome.name, outcome.error)
 
     def derived(self, done: RefreshResult) -> None:
-        failed = {failure.name for failure in done.failed}
-        self._changes = [change for change in self._changes if change[1] not in failed]
-        self._failed.extend(done.failed)
+        if done.failed:
+            failed = {failure.name for failure in done.failed}
+            self._changes = [change for change in self._changes if change[1] not in failed]
+            self._failed.extend(done.failed)
         self._done = RefreshResult(
             chunks=self._done.chunks + done.chunks,
             embedded=self._done.embedded + done.embedded,

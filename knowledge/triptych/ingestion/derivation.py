@@ -7,7 +7,6 @@ vector for is not embedded again.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 import attrs
@@ -71,11 +70,16 @@ class DerivationPipeline:
         self.embed_sig: str = "" if embedder is None else embedder.signature
         self.chunker_sig: str = chunkers.signature
 
-    def expected_signature(self, document: SourceDocument | DocumentInfo) -> DerivedSig:
-        """The signature that a fresh chunk set of ``document`` carries."""
+    def expected_signature(
+        self, document: SourceDocument | DocumentInfo, input_sig: str = ""
+    ) -> DerivedSig:
+        """The signature that a fresh chunk set of ``document`` carries.
+
+        ``input_sig`` is the document's, where it is known: it reads the whole content.
+        """
         if isinstance(document, DocumentInfo):
             input_sig = document.input_sig
-        else:
+        elif not input_sig:
             input_sig = document_input_sig(
                 document.name,
                 content_sha256(document.content),
@@ -92,15 +96,16 @@ class DerivationPipeline:
     def derive(
         self,
         dataset_id: str,
-        documents: Sequence[SourceDocument],
+        documents: Sequence[tuple[SourceDocument, DerivedSig]],
         embed: EmbedAtOnce | None = None,
     ) -> list[Derivation]:
         """The chunk sets of ``documents``, in order, with the vectors that are known.
 
+        Each document comes with its `expected_signature`.
         ``embed`` is given the texts of the others, by document name and digest, and gives back
         those vectors that it has at once. A set that lacks a vector then waits for it.
         """
-        drafts = [self._draft(document) for document in documents]
+        drafts = [self._draft(document, sig) for document, sig in documents]
         known = self._known(dataset_id, [sig for draft in drafts for sig in draft.texts])
         fresh: Mapping[str, Vector] = {}
         if embed is not None and self.embedder is not None:
@@ -115,7 +120,7 @@ class DerivationPipeline:
         unclaimed = set(fresh)
         return [self._finish(draft, vectors, unclaimed) for draft in drafts]
 
-    def _draft(self, document: SourceDocument) -> _Draft:
+    def _draft(self, document: SourceDocument, sig: DerivedSig) -> _Draft:
         """Chunk one document, and write down what each chunk's vector is made from."""
         content = document.content
         chunker = self._chunkers.for_document(
@@ -137,7 +142,7 @@ class DerivationPipeline:
                     texts[input_sig] = text
         return _Draft(
             document=document,
-            sig=self.expected_signature(document),
+            sig=sig,
             specs=specs,
             input_sigs=input_sigs,
             texts=texts,
@@ -175,7 +180,9 @@ class DerivationPipeline:
         offsets, lines = byte_offsets(content, draft.specs), start_lines(content, draft.specs)
         chunks = []
         embedded = reused = 0
-        met: Counter[str] = Counter()
+        met: dict[str, int] = {}
+        dataset_id, name = document.dataset_id, document.name
+        waiting = bool(missing)
         for at, (spec, input_sig) in enumerate(zip(draft.specs, draft.input_sigs, strict=True)):
             vector = vectors.get(input_sig)
             if input_sig in unclaimed:
@@ -183,10 +190,12 @@ class DerivationPipeline:
                 embedded += 1
             elif vector is not None:
                 reused += 1
+            occurrence = met.get(input_sig, 0)
+            met[input_sig] = occurrence + 1
             chunks.append(
                 DerivedChunk(
-                    dataset_id=document.dataset_id,
-                    doc_name=document.name,
+                    dataset_id=dataset_id,
+                    doc_name=name,
                     index=spec.index,
                     start=spec.start,
                     end=spec.end,
@@ -197,17 +206,16 @@ class DerivationPipeline:
                     sig=DerivedSig(
                         source_version=sig.source_version,
                         chunker_sig=sig.chunker_sig,
-                        embed_sig="" if vector is None and missing else sig.embed_sig,
+                        embed_sig="" if waiting and vector is None else sig.embed_sig,
                         input_sig=input_sig,
                     ),
                     heading_path=spec.heading_path,
                     window_start=spec.window_start,
                     window_end=spec.window_end,
                     locator=spec.locator,
-                    occurrence=met[input_sig],
+                    occurrence=occurrence,
                 )
             )
-            met[input_sig] += 1
         return Derivation(
             document=document,
             sig=attrs.evolve(sig, embed_sig="") if missing else sig,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -33,6 +34,8 @@ _LOOK_EVERY = 0.1
 """Seconds between two looks at whether the deadline has passed."""
 _ELSEWHERE_SECONDS = 0.25
 """Seconds between two looks at texts that another filler has claimed."""
+_JUST_NOW = 0.05
+"""Seconds in which nobody else is likely to have embedded what was looked up."""
 _FAILURES = 3
 """After so many batches in a row that failed, the embedder is out: no more are tried."""
 
@@ -77,6 +80,7 @@ class EmbeddingRun:
         self._pace = pace or Pace()
         self._elsewhere: dict[str, tuple[str, str]] = {}
         self._look_at = 0.0
+        self._looked_up = -math.inf
         self._queue: dict[str, tuple[str, str]] = {}
         self._running: dict[Future[list[Vector]], dict[str, tuple[str, str]]] = {}
         self._size = EMBED_BATCH
@@ -111,8 +115,16 @@ class EmbeddingRun:
         if self._claims is not None:
             self._claims.close()
 
-    def add(self, group: str, texts: Mapping[str, str]) -> None:
-        """Ask for the vectors of ``texts``, by digest. A failure is looked into by ``group``."""
+    def add(self, group: str, texts: Mapping[str, str], *, looked_up: bool = False) -> None:
+        """Ask for the vectors of ``texts``, by digest. A failure is looked into by ``group``.
+
+        ``looked_up`` says that the caller has just looked for known vectors of them: this is done
+        again only before calls that begin later.
+        """
+        if not looked_up:
+            self._looked_up = -math.inf
+        elif not self._queue:
+            self._looked_up = time.monotonic()
         for digest, text in texts.items():
             if not self.has(digest):
                 self._queue[digest] = group, text
@@ -197,7 +209,8 @@ class EmbeddingRun:
         while self._queue and len(batch) < self._size:
             digests = list(self._queue)[: self._size - len(batch)]
             texts = {digest: self._queue.pop(digest) for digest in digests}
-            self._look_up(texts)
+            if time.monotonic() - self._looked_up >= _JUST_NOW:
+                self._look_up(texts)
             claims = None if self._pace.is_cheap(len(texts)) else self._claims
             if texts and claims is not None:
                 ours = claims.claim(list(texts))

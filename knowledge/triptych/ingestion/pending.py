@@ -128,7 +128,7 @@ class VectorFiller:
         if run is None:
             return {}
         for name, some in texts.items():
-            run.add(name, some)
+            run.add(name, some, looked_up=True)
         self._meter.expect(run.waiting)
         try:
             run.work(_PATIENCE, self._meter.advance)

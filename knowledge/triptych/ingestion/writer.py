@@ -31,6 +31,7 @@ from triptych.ingestion.failures import derivation_error
 from triptych.ingestion.pending import VectorFiller
 from triptych.records import (
     DatasetConfig,
+    DerivedSig,
     Failure,
     NewDocument,
     PutOutcome,
@@ -204,7 +205,8 @@ class Writer:
                 try:
                     filler.poll()
                     stored = list(latest.values())
-                    tally.derived(self.refresh(dataset_id, stored, filler, later=later))
+                    sigs = {outcome.name: outcome.input_sig for outcome in outcomes}
+                    tally.derived(self.refresh(dataset_id, stored, filler, sigs, later=later))
                 except CancelledError:
                     raise
                 except Exception as error:  # reported for each document of the batch
@@ -287,6 +289,7 @@ class Writer:
         dataset_id: str,
         documents: Sequence[SourceDocument],
         filler: VectorFiller,
+        input_sigs: Mapping[str, str] | None = None,
         *,
         later: bool = False,
     ) -> RefreshResult:
@@ -294,9 +297,10 @@ class Writer:
 
         An embedder that is quick enough, unless vectors are to come ``later``, fills the sets
         before they are stored. What lacks vectors then is given to ``filler``. A document that
-        was deleted or put again meanwhile is left to whoever did that.
+        was deleted or put again meanwhile is left to whoever did that. ``input_sigs`` are those of
+        the documents, by name, as far as they are known.
         """
-        stale, behind = self._judged(dataset_id, documents)
+        stale, behind = self._judged(dataset_id, documents, input_sigs or {})
         filler.later(behind)
         if not stale:
             return RefreshResult(names=tuple(behind))
@@ -323,18 +327,23 @@ class Writer:
         )
 
     def _judged(
-        self, dataset_id: str, documents: Sequence[SourceDocument]
-    ) -> tuple[list[SourceDocument], list[str]]:
-        """Those whose chunks are stale, and the names of those that only lack vectors."""
+        self,
+        dataset_id: str,
+        documents: Sequence[SourceDocument],
+        input_sigs: Mapping[str, str],
+    ) -> tuple[list[tuple[SourceDocument, DerivedSig]], list[str]]:
+        """Those whose chunks are stale, each with the signature that fresh ones carry, and the
+        names of those that only lack vectors."""
         names = [document.name for document in documents]
         have = self._chunks.get_doc_sigs(dataset_id, names) if names else {}
-        stale: list[SourceDocument] = []
+        stale: list[tuple[SourceDocument, DerivedSig]] = []
         behind: list[str] = []
         for document in documents:
-            current, want = have.get(document.name), self._deriver.expected_signature(document)
+            current = have.get(document.name)
+            want = self._deriver.expected_signature(document, input_sigs.get(document.name, ""))
             given_up = not want.embed_sig and current is not None and current.embed_sig
             if current is None or not current.has_text_of(want) or given_up:
-                stale.append(document)
+                stale.append((document, want))
                 continue
             moved = attrs.evolve(want, embed_sig=current.embed_sig)
             if (
@@ -342,7 +351,7 @@ class Writer:
                 and not self._chunks.update_source_version(dataset_id, document.name, moved)
                 and self._is_current(document)
             ):
-                stale.append(document)  # its set was removed, or replaced, meanwhile
+                stale.append((document, want))  # its set was removed, or replaced, meanwhile
             elif current.embed_sig != want.embed_sig:
                 behind.append(document.name)
         return stale, behind

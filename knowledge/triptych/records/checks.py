@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -27,6 +28,9 @@ __all__ = [
     "system_text",
     "vector_comparison",
 ]
+
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def check_text(text: Any, what: str) -> str:
@@ -59,12 +63,13 @@ def check_identifier(name: Any, what: str) -> str:
         raise ValidationError(
             f"{what} is longer than {MAX_NAME_BYTES} bytes in UTF-8: {name[:40]!r}…"
         )
-    for character in name:
-        if character < " " or character == "\x7f":
-            raise ValidationError(
-                f"{what} holds the control character {character!r}: {name!r} cannot be shown "
-                "or stored safely under it"
-            )
+    # Most names are printable: these hold no control character.
+    control = None if name.isprintable() else _CONTROL.search(name)
+    if control is not None:
+        raise ValidationError(
+            f"{what} holds the control character {control[0]!r}: {name!r} cannot be shown "
+            "or stored safely under it"
+        )
     return str(name)
 
 

@@ -183,6 +183,8 @@ def _same(left: MetadataValue, right: MetadataValue) -> bool:
 
 def copy_metadata(metadata: Metadata) -> dict[str, MetadataValue]:
     """``metadata`` with lists of its own."""
+    if not metadata:
+        return {}
     return {
         key: list(value) if isinstance(value, list) else value for key, value in metadata.items()
     }

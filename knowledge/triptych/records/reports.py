@@ -32,12 +32,17 @@ _NOTES = 10
 
 @attrs.frozen(kw_only=True, slots=True)
 class PutOutcome:
-    """What became of one document of a bulk put: ``document`` without error, else ``error``."""
+    """What became of one document of a bulk put: ``document`` without error, else ``error``.
+
+    ``input_sig`` is the document's `DocumentInfo.input_sig`, where the store has it at hand; "" has
+    whoever needs it work it out.
+    """
 
     name: str
     change: Literal["added", "updated", "unchanged", "failed"]
     document: SourceDocument | None = None
     error: Exception | None = attrs.field(default=None, eq=False)
+    input_sig: str = attrs.field(default="", eq=False)
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -452,6 +452,20 @@ class DocumentTests(HarnessTests):
         assert outcomes[3].document is not None
         assert outcomes[4].document == store.documents.get("d", "twice")
 
+    def test_put_many_tells_no_wrong_input_sig(self, store: Store) -> None:
+        store.documents.put("d", NewDocument(name="a.md", content="old", metadata={"title": "A"}))
+        news = [
+            NewDocument(name="a.md", content="# new\n"),
+            NewDocument(name="b", content="text", metadata={"title": "B", "kind": "markdown"}),
+            NewDocument(name="c", content="text", outline="[]"),
+            NewDocument(name="a.md", content="# new\n", metadata={"title": ""}),
+            NewDocument(name="b", content="text"),
+        ]
+        for outcome in store.documents.put_many("d", news):
+            assert outcome.document is not None
+            want = document_info(outcome.document).input_sig
+            assert outcome.input_sig in ("", want)
+
     def test_put_many_of_nothing_does_nothing(self, store: Store) -> None:
         assert list(store.documents.put_many("d", [])) == []
         assert list(store.documents.list_datasets()) == []
