@@ -11,7 +11,7 @@ from typing import Any, Literal, Unpack
 
 import attrs
 
-from triptych._internal.closing import Closing
+from triptych._internal.closeable import Closeable
 from triptych._internal.progress import ProgressCallback
 from triptych._internal.shared_docs import share_docs
 from triptych.chunking import ChunkerSet, Outliner, default_chunkers
@@ -160,7 +160,7 @@ class ServiceOptions:
         _check_language(self.language)
 
 
-class Service(Closing):
+class Service(Closeable):
     """A knowledge base: documents in, versioned and derived; the right text out.
 
     Thread-safe. Close it, or use it as a context manager.
@@ -177,7 +177,7 @@ class Service(Closing):
         """Wire a Service over a store; `triptych.open` does it for the built-in ones.
 
         Three repositories without a store of their own are one by `triptych.Repositories`.
-        ``engine`` None builds the lanes that ship. Closing the Service closes the store, and
+        ``engine`` None builds the lanes that ship. Closeable the Service closes the store, and
         then calls ``on_close``, which may close the models.
 
         Raises:

@@ -213,12 +213,12 @@ def test_close_from_the_callback_does_not_deadlock() -> None:
 
 
 def test_close_from_the_notifiers_own_events_does_not_deadlock() -> None:
-    class Closing(QueueNotifier):
+    class Closeable(QueueNotifier):
         def events(self) -> Iterator[ChangeEvent]:
             yield A
             reloader.close()
 
-    reloader = EventReloader(Target(), Closing(), NEVER)
+    reloader = EventReloader(Target(), Closeable(), NEVER)
     reloader.run()
     assert reloader.pending == RebuildScope(dataset_id="d", doc_name="a")
 

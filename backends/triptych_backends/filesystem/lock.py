@@ -44,7 +44,7 @@ class WritersLock:
                 yield
                 unlock(self._handle)
             finally:
-                # Closing releases the lock too, whatever happened.
+                # Closeable releases the lock too, whatever happened.
                 handle, self._handle = self._handle, -1
                 os.close(handle)
         finally:

@@ -43,7 +43,7 @@ class IndexHelper:
     """At most one process, started when it is first worth it; thread-safe.
 
     ``module`` has a function ``main``, which is given ``arguments`` and follows the datasets that
-    it reads from its standard input (see `triptych_backends.index.following`). One that cannot be
+    it reads from its standard input (see `triptych_backends.index.follower`). One that cannot be
     started, or fails, is reported once, and there is no other: the index is then made here.
     """
 

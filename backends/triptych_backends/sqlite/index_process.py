@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from triptych_backends.index import LocalIndex
-from triptych_backends.index.following import Orders, described, follow
+from triptych_backends.index.follower import Orders, described, follow
 from triptych_backends.sql import SqlChangeLog
 from triptych_backends.sqlite.database import SqliteDatabase
 

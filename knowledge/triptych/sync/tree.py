@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 
 import attrs
 
-from triptych._internal.closing import Closing
+from triptych._internal.closeable import Closeable
 
 __all__ = ["Folder", "Tree", "is_hidden", "is_link"]
 
@@ -120,7 +120,7 @@ def _is_regular(descriptor: int) -> bool:
     return stat.S_ISREG(os.fstat(descriptor).st_mode)
 
 
-class Tree(Closing):
+class Tree(Closeable):
     """An open root; close it, or use it as a context manager."""
 
     def __init__(self, root: str) -> None:

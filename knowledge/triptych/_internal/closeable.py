@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Protocol, Self
 
-__all__ = ["Closing"]
+__all__ = ["Closeable"]
 
 
-class _Closeable(Protocol):
+class _HasClose(Protocol):
     def close(self) -> None: ...
 
 
-class Closing:
+class Closeable:
     """A context manager over the ``close`` of the class that inherits it."""
 
     def __enter__(self) -> Self:
         """The object itself."""
         return self
 
-    def __exit__(self: _Closeable, *_: object) -> None:
+    def __exit__(self: _HasClose, *_: object) -> None:
         """Close."""
         self.close()
