@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import shutil
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +14,9 @@ import pytest
 
 import triptych
 from support.bare_store import BareStore
+from support.forked import started
 from support.old_stores import without_system_data
+from support.store_jobs import put_editions
 from triptych import (
     AsyncService,
     ConflictError,
@@ -425,26 +424,16 @@ def test_a_store_of_the_schema_before_is_migrated(tmp_path: Path) -> None:
         assert old.content == "one"
 
 
-PUTS = """
-import sys, triptych
-kb = triptych.open(sys.argv[1], embedder=None)
-for number in range(12):
-    kb.put_document("d", "a", f"{sys.argv[2]} {number}")
-"""
-
-
 @pytest.mark.parametrize("url", ["kb.db", "files://./kb"])
 def test_two_processes_keep_one_history(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with triptych.open(url, embedder=None) as kb:
-        writers = [
-            subprocess.Popen([sys.executable, "-c", PUTS, url, who], env=environment)
-            for who in ("left", "right")
-        ]
-        assert [writer.wait() for writer in writers] == [0, 0]
+        writers = [started(put_editions, url, who) for who in ("left", "right")]
+        for writer in writers:
+            writer.join()
+        assert [writer.exitcode for writer in writers] == [0, 0]
         assert [info.version for info in kb.history("d", "a")] == list(range(24, 13, -1))
         found = [kb.get_document("d", "a", version).content for version in range(14, 25)]
         assert len(set(found)) == 11

@@ -57,16 +57,16 @@ from triptych_backends.providers.timeouts import retry_after_seconds
 __all__ = ["CALLS", "UNITS", "Found", "found_patterns", "growth_fault", "hostile", "own_units"]
 
 KEY = "sk-SeCrEt0123456789abcdefXYZ"
-_SMALL, _MIDDLE, _LARGE = 6_250, 25_000, 100_000
+_LARGE = 100_000
 _QUICK = 0.02
-"""Seconds at 25 kB: at 100 kB it is not above `_AT_ONCE` by much, even if it is quadratic."""
+"""Seconds for a quarter: the whole is not above `_AT_ONCE` by much, even if it is quadratic."""
 _AT_ONCE = 0.3
 """Seconds below which nothing is compared: a pattern that is quadratic takes more at 100 kB."""
 _GROWTH = 9
 """Times as long for four times the text; quadratic is 16."""
 _LINEAR = 5
-"""A sum of a linear and a quadratic part that grows less than so many times from the small size
-to the middle one grows less than 8 times to the large one."""
+"""A sum of a linear and a quadratic part that grows less than so many times from a sixteenth to
+a quarter grows less than 8 times from there to the whole."""
 _MOST = 40.0
 
 # A beginning, what is repeated, an end.
@@ -203,24 +203,29 @@ CALLS: Mapping[str, Callable[[str], object]] = {
 
 
 def growth_fault(
-    call: Callable[[str], object], kind: Hostile, *, at_length: bool = False
+    call: Callable[[str], object],
+    kind: Hostile,
+    *,
+    at_length: bool = False,
+    characters: int = _LARGE,
 ) -> str | None:
-    """What is wrong with how the time of ``call`` grows from 6 kB to 100 kB; None: nothing.
+    """What is wrong with how the time of ``call`` grows up to so many characters; None: nothing.
 
-    What is quick at 6 kB is quick at 100 kB too, even if its time grew with the square; and what
-    grows up to 25 kB as it should goes on so. ``at_length`` does not rely on 6 kB for either.
+    What is quick at a sixteenth is quick at the whole too, even if its time grew with the square;
+    and what grows up to a quarter as it should goes on so. ``at_length`` relies on neither.
     """
-    small = _seconds(call, hostile(kind, _SMALL))
+    sixteenth = hostile(kind, characters // 16)
+    small = _seconds(call, sixteenth)
     if small < _QUICK / 16 and not at_length:
         return None
-    middle, fault = _compared(call, kind, _MIDDLE, small)
+    middle, fault = _compared(call, kind, characters // 4, small)
     if fault or middle < _QUICK:
         return fault
     if not at_length:
-        small = min(small, _seconds(call, hostile(kind, _SMALL)))
+        small = min(small, _seconds(call, sixteenth))
         if middle < _LINEAR * small:
             return None
-    return _compared(call, kind, _LARGE, middle)[1]
+    return _compared(call, kind, characters, middle)[1]
 
 
 def _compared(

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import shutil
 import sys
@@ -18,6 +17,7 @@ from hypothesis import HealthCheck, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
 import triptych
+from support.forked import context, started
 from support.sync_child import PickyParser, sync_for_ever
 from support.sync_folder import Desk, state_of
 from triptych.records import RebuildScope
@@ -157,13 +157,8 @@ class FolderMachine(RuleBasedStateMachine):
 
     @rule(delay=st.floats(0, 0.06))
     def sync_is_killed(self, delay: float) -> None:
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(
-            ["support.sync_child", "triptych_factory", "triptych_backends.sqlite"]
-        )
-        ours, theirs = context.Pipe(duplex=False)
-        child = context.Process(target=sync_for_ever, args=(str(self.path), theirs))
-        child.start()
+        ours, theirs = context().Pipe(duplex=False)
+        child = started(sync_for_ever, str(self.path), theirs)
         theirs.close()
         with ours:
             assert ours.recv() == "begun"

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 import triptych
+from support.hostile_text import growth_fault
 from triptych.errors import CancelledError, ValidationError
 from triptych.sync import SyncOptions
 from triptych.sync.patterns import Patterns, compile_patterns, parse_pattern
@@ -141,7 +142,8 @@ def test_two_stars_beside_other_characters_are_one() -> None:
 
 LONG = 255
 WORST = 0.5
-"""Seconds for one match. It takes under a hundredth of this; with backtracking, years."""
+"""Seconds of the processor for one match. It takes under a hundredth of this; with backtracking,
+years."""
 
 
 @pytest.mark.parametrize("stars", [2, 3, 5, 10, 25, 50])
@@ -165,17 +167,20 @@ def test_a_pattern_of_many_stars_is_matched_at_once(
     pattern = parse_pattern(piece * stars + end)
     assert pattern is not None
     name = (letter * LONG)[: 4095 if b"/" in letter else LONG]
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert Patterns.of([pattern]).verdict(name.rstrip(b"/"), folder=False) is None
-    assert time.perf_counter() - begun < WORST
+    assert time.process_time() - begun < WORST
 
 
-@pytest.mark.parametrize("line", [b"[[:" * 300_000 + b"]", b"[a" * 500_000, b"*" * 10**6])
-def test_a_line_of_a_megabyte_is_read_at_once(line: bytes) -> None:
-    begun = time.perf_counter()
-    parse_pattern(line)
-    parse_pattern(b"[" + line + b"]" * 3)
-    assert time.perf_counter() - begun < 20 * WORST
+@pytest.mark.parametrize("kind", [("", "[[:", "]"), ("", "[a", ""), ("", "*", "")])
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_line_of_a_megabyte_takes_time_in_proportion(
+    kind: tuple[str, str, str], inside: bool
+) -> None:
+    def parse(line: str) -> None:
+        parse_pattern((f"[{line}]]]" if inside else line).encode())
+
+    assert growth_fault(parse, kind, at_length=True, characters=1_000_000) is None
 
 
 def hostile(root: Path) -> None:
@@ -192,9 +197,9 @@ def hostile(root: Path) -> None:
 def test_a_hostile_ignore_file_holds_up_no_scan(tmp_path: Path) -> None:
     hostile(tmp_path / "root")
     options = SyncOptions(exclude=["*a" * 50 + "*b"], include=["*a" * 40 + "*", "*b" * 50])
-    begun = time.perf_counter()
+    begun = time.process_time()
     scan = Scanner(tmp_path / "root", options, lambda name: True).scan()
-    assert time.perf_counter() - begun < 40 * WORST  # a quarter of a second is measured
+    assert time.process_time() - begun < 40 * WORST  # a quarter of a second is measured
     assert len(scan.files) == 200
 
 
@@ -202,10 +207,10 @@ def test_a_deadline_ends_the_matching(tmp_path: Path) -> None:
     hostile(tmp_path / "root")
     patterns = [parse_pattern(b"**/" * 30 + b"*a" * 9 + b"b%d" % each) for each in range(400)]
     many = Patterns.of([each for each in patterns if each is not None] * 50)
-    begun = time.perf_counter()
+    begun = time.process_time()
     with pytest.raises(CancelledError), triptych.deadline(0.05):
         many.verdict(b"/".join([b"a" * 20] * 190), folder=False)
-    assert time.perf_counter() - begun < WORST
+    assert time.process_time() - begun < WORST
     with pytest.raises(CancelledError), triptych.deadline(0):
         Scanner(tmp_path / "root", SyncOptions(), lambda name: True).scan()
 

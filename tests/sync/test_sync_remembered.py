@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import shutil
 import threading
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import pytest
 import triptych
 from json_store import JsonStore
 from support.bare_store import BareStore
+from support.forked import context
 from support.nested_roots import add_nested
 from triptych.errors import (
     CorruptStoreError,
@@ -212,7 +212,7 @@ def test_two_processes_never_remember_folders_that_overlap(tmp_path: Path, kind:
     url = str(tmp_path / "kb.db") if kind == "sqlite" else f"files:///{tmp_path}/kb"
     triptych.open(url, embedder=None).close()
     jobs = [(url, str(tmp_path), number) for number in range(2)]
-    with multiprocessing.get_context("spawn").Pool(2) as pool:
+    with context().Pool(2) as pool:
         refused = pool.starmap(add_nested, jobs, chunksize=1)
     with triptych.open(url, embedder=None) as kb:
         places = [each.root.path.name for each in roots_of(kb, tmp_path).all()]

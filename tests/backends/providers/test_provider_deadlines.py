@@ -25,7 +25,7 @@ from triptych_backends.providers import (
 )
 
 ASK = [Message(role="user", content="?")]
-LIMIT = 0.4
+LIMIT = 0.2
 """Seconds that a call may take."""
 LATE = 2.5
 """Seconds behind its limit at which a call is late, on a busy machine too: servers go on for 20."""

@@ -5,30 +5,19 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import triptych
-from support.sqlite_stores import CONFIG, put
+from support.forked import answer_of, run, started
+from support.sqlite_stores import CONFIG, put as put_with
+from support.store_jobs import names_in, put, put_and_die
 from triptych.errors import StoreError
 from triptych_backends.sqlite import SqliteStore, wal_owner
 
 pytestmark = pytest.mark.process
 
-KILLED = """
-import os, sys, triptych
-kb = triptych.open(sys.argv[1], embedder="hash")
-kb.put_document("d", "killed.md", "words of the killed")
-os._exit(0)
-"""
-NAMES = """
-import sys, triptych
-with triptych.open(sys.argv[1], embedder="hash") as kb:
-    print(*sorted(info.name for info in kb.list_documents("d")))
-"""
 TEXT = "common words of a document " * 40
 
 
@@ -49,10 +38,8 @@ def restore(path: Path) -> None:
 
 
 def names_of(path: Path) -> list[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", NAMES, str(path)], check=True, capture_output=True, text=True
-    )
-    return done.stdout.split()
+    found: list[str] = answer_of(names_in, str(path))
+    return found
 
 
 BASE = [f"base{number:03}.md" for number in range(100)]
@@ -93,19 +80,19 @@ def test_another_process_opens_the_restored_file_while_the_first_is_alive(path: 
 
 
 def test_restored_after_a_process_was_killed(path: Path) -> None:
-    subprocess.run([sys.executable, "-c", KILLED, str(path)], check=True)
+    run(put_and_die, str(path))
     assert path.with_name("kb.db-wal").stat().st_size > 0
     restore(path)
     assert names_of(path) == BASE
 
 
 def test_log_of_a_killed_process_is_played_into_its_own_file(path: Path) -> None:
-    subprocess.run([sys.executable, "-c", KILLED, str(path)], check=True)
+    run(put_and_die, str(path))
     assert "killed.md" in names_of(path)
 
 
 def test_files_that_were_copied_together_belong_together(path: Path, tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-c", KILLED, str(path)], check=True)
+    run(put_and_die, str(path))
     for name in ("kb.db", "kb.db-wal", "kb.db-shm", "kb.db-wal.owner"):
         (tmp_path / f"copy-{name}").write_bytes((tmp_path / name).read_bytes())
     for name in ("kb.db", "kb.db-wal", "kb.db-shm", "kb.db-wal.owner"):
@@ -114,7 +101,7 @@ def test_files_that_were_copied_together_belong_together(path: Path, tmp_path: P
 
 
 def test_readers_leave_a_foreign_log_and_say_what_to_do(path: Path) -> None:
-    subprocess.run([sys.executable, "-c", KILLED, str(path)], check=True)
+    run(put_and_die, str(path))
     restore(path)
     restored = path.read_bytes()
     log = path.with_name("kb.db-wal").read_bytes()
@@ -126,7 +113,7 @@ def test_readers_leave_a_foreign_log_and_say_what_to_do(path: Path) -> None:
 def test_log_that_cannot_be_set_aside_keeps_the_store_shut(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    subprocess.run([sys.executable, "-c", KILLED, str(path)], check=True)
+    run(put_and_die, str(path))
     restore(path)
 
     def refuse(*_: object) -> None:
@@ -138,7 +125,7 @@ def test_log_that_cannot_be_set_aside_keeps_the_store_shut(
 
 
 def test_store_made_where_one_was_deleted_keeps_the_log_of_that_one(path: Path) -> None:
-    subprocess.run([sys.executable, "-c", KILLED, str(path)], check=True)
+    run(put_and_die, str(path))
     path.unlink()
     log = path.with_name("kb.db-wal").read_bytes()
     with triptych.open(path, embedder="hash") as kb:
@@ -148,26 +135,20 @@ def test_store_made_where_one_was_deleted_keeps_the_log_of_that_one(path: Path) 
 
 def test_many_open_a_restored_file_at_once(path: Path) -> None:
     for number in (1, 2):
-        subprocess.run([sys.executable, "-c", KILLED, str(path)], check=True)
+        run(put_and_die, str(path))
         shutil.copyfile(path, path.with_name("next.db"))
         restore(path)
         os.rename(path.with_name("next.db"), path.with_name("backup.db"))
-        command = [sys.executable, "-c", PUT, str(path)]
-        running = [subprocess.Popen([*command, f"{number}-{each}.md"]) for each in range(4)]
-        assert [each.wait() for each in running] == [0] * 4
+        running = [started(put, str(path), f"{number}-{each}.md") for each in range(4)]
+        for each in running:
+            each.join()
+        assert [each.exitcode for each in running] == [0] * 4
         found = names_of(path)
         assert [name for name in found if name.startswith(f"{number}-")] == [
             f"{number}-{each}.md" for each in range(4)
         ]
         assert "killed.md" not in found
     assert len(list(path.parent.glob("kb.db-wal.replaced-*"))) == 2
-
-
-PUT = """
-import sys, triptych
-with triptych.open(sys.argv[1], embedder="hash") as kb:
-    kb.put_document("d", sys.argv[2], "words")
-"""
 
 
 def test_closed_store_has_no_log_and_no_note(path: Path) -> None:
@@ -185,7 +166,7 @@ def test_note_follows_a_new_log(tmp_path: Path) -> None:
         store.database._before_fork()
         store.database._after_fork_in_parent()
         assert not note.exists()
-        put(store, "apple", "apple\n")
+        put_with(store, "apple", "apple\n")
         named = [int(word) for word in note.read_text().split()]
         log = path.with_name("kb.db-wal").stat()
         assert named[2:] == [log.st_dev, log.st_ino]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import sqlite3
 import stat
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from support.forked import started
 from support.old_stores import without_system_data
 from support.sqlite_stores import CONFIG, put
 from triptych.errors import (
@@ -235,12 +235,7 @@ def open_and_put(path: str, name: str) -> None:
 
 
 def test_processes_that_create_one_store_at_once_all_succeed(path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
-    makers = [
-        context.Process(target=open_and_put, args=(str(path), str(number))) for number in range(2)
-    ]
-    for maker in makers:
-        maker.start()
+    makers = [started(open_and_put, str(path), str(number)) for number in range(2)]
     for maker in makers:
         maker.join(60)
     assert [maker.exitcode for maker in makers] == [0, 0]

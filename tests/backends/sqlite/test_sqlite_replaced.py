@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import triptych
+from support import store_jobs
+from support.forked import run
 from support.sqlite_stores import CONFIG, put
 from triptych.errors import StoreError
 from triptych.records import ChunkQuery, Mode
 from triptych_backends.sqlite import SqliteStore
 
 pytestmark = pytest.mark.process
-
-PUT = """
-import sys, triptych
-with triptych.open(sys.argv[1], embedder="hash") as kb:
-    kb.put_document("d", sys.argv[2], sys.argv[2])
-"""
 
 
 @pytest.fixture
@@ -139,7 +133,7 @@ def test_another_process_puts_and_its_file_stays_whole(tmp_path: Path) -> None:
     path = tmp_path / "kb.db"
 
     def put_elsewhere(name: str, into: Path) -> None:
-        subprocess.run([sys.executable, "-c", PUT, str(into), name], check=True)
+        run(store_jobs.put, str(into), name)
 
     put_elsewhere("a", path)
     put_elsewhere("b", tmp_path / "other.db")
