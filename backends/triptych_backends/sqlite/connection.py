@@ -17,24 +17,23 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
-
-from sqlalchemy import create_engine, event
-from sqlalchemy.engine import Connection, Engine
-from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.pool import QueuePool
+from typing import TYPE_CHECKING, Any, cast
 
 from triptych.errors import StoreError
-from triptych_backends.sql.dialect import Statement, compile_statement
+from triptych_backends.sql.dialect import Statement
 from triptych_backends.sql.errors import closed_error
 from triptych_backends.sql.session import Session
 from triptych_backends.sql.transaction import Position, Transaction
+from triptych_backends.sqlite.compiled_statements import compiled
 from triptych_backends.sqlite.dialect import DIALECT
 from triptych_backends.sqlite.errors import gone_error, replaced_error
 from triptych_backends.sqlite.location import FileIdentity, identity_of
 from triptych_backends.sqlite.wal_owner import Pair, forget_owner, remember_owner
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection, Engine
+    from sqlalchemy.engine.interfaces import DBAPIConnection
 
 __all__ = [
     "PAGE_SIZE",
@@ -59,14 +58,8 @@ _PRAGMAS = (
 )
 
 
-@lru_cache(maxsize=512)
-def _compiled(statement: Statement) -> tuple[str, tuple[str, ...], dict[str, Any]]:
-    compiled = compile_statement(statement, DIALECT)
-    return str(compiled), tuple(compiled.positiontup or ()), dict(compiled.params)
-
-
 def _bound(statement: Statement, parameters: dict[str, Any]) -> tuple[str, list[Any]]:
-    sql, names, constants = _compiled(statement)
+    sql, names, constants = compiled(statement)
     values = [parameters[name] if name in parameters else constants[name] for name in names]
     return sql, [DIALECT.bind_list(it) if isinstance(it, list) else it for it in values]
 
@@ -90,7 +83,7 @@ class SqliteSession(Session):
     def run_many(self, statement: Statement, rows: Sequence[Sequence[Any]]) -> None:
         """See `Session.run_many`."""
         if rows:
-            self.driver.executemany(_compiled(statement)[0], rows)
+            self.driver.executemany(compiled(statement)[0], rows)
 
 
 class SqliteTransaction(SqliteSession, Transaction):
@@ -129,7 +122,7 @@ class Connections:
         self._busy = 0
         self._forking = False
         self._torn = False
-        self._engine = self._new_engine()
+        self._engine: Engine | None = None
 
     def require_file(self) -> None:
         """From now on, the file must be the one that is there now.
@@ -165,7 +158,17 @@ class Connections:
             assert self._lost is not None
             raise self._lost(self.where)
 
+    def _writers(self) -> Engine:
+        """The connections of writers, made for the first of them: a reader needs no SQLAlchemy."""
+        with self._gate:
+            if self._engine is None:
+                self._engine = self._new_engine()
+            return self._engine
+
     def _new_engine(self) -> Engine:
+        from sqlalchemy import create_engine, event
+        from sqlalchemy.pool import QueuePool
+
         engine = create_engine(
             "sqlite://", creator=self.connect, poolclass=QueuePool, pool_size=1, max_overflow=-1
         )
@@ -278,7 +281,7 @@ class Connections:
         """
         self._enter()
         try:
-            with self._engine.connect() as connection:
+            with self._writers().connect() as connection:
                 level = _FULL if durable else _NORMAL
                 if connection.info.get("synchronous") != level:
                     self.driver_of(connection).execute(f"PRAGMA synchronous={level}")
@@ -373,7 +376,8 @@ class Connections:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(driver))
 
     def _close_idle(self) -> None:
-        self._engine.dispose()
+        if self._engine is not None:
+            self._engine.dispose()
         while self._readers:
             self.release(self._readers.pop())
         self._owner = None
