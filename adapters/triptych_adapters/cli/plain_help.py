@@ -1,10 +1,12 @@
-"""Help pages without the noise of types: a flag takes no value, and shows none."""
+"""Commands whose help has no noise of types, and whose plain values need no pydantic."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+
+from triptych_adapters.cli.option_values import convert_plainly
 
 __all__ = ["METAVARS", "PlainCommand", "PlainGroup", "PlainHelp"]
 
@@ -19,6 +21,8 @@ class PlainHelp:
         """The parameters, ``--help`` among them."""
         params: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # the command's own
         for each in params:
+            if isinstance(each, TyperOption | TyperArgument):
+                convert_plainly(each)
             if isinstance(each, TyperOption) and each.is_flag:
                 each.metavar = ""
             elif isinstance(each, TyperArgument):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterator
 
-from sqlalchemy import bindparam, select, update
-
 from triptych.diagnostics import Check, FindingCollector
 from triptych.errors import CorruptStoreError
 from triptych.records import DerivedLayer, Finding, Layer
@@ -27,7 +25,7 @@ from triptych_backends.filesystem.problems import RejectedFile
 from triptych_backends.filesystem.stat_cache import CachedStat, TrackedFile
 from triptych_backends.filesystem.workspace import Workspace
 from triptych_backends.filesystem.writer import Writer
-from triptych_backends.sql import tables as t
+from triptych_backends.sql.deferred import bindparam, select, tables as t, update
 
 __all__ = ["CHECKS", "check_files", "repair_files"]
 

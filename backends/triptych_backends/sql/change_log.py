@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import and_, bindparam, select
 
 from triptych_backends.index import Change, Field, IndexConfig, LogPosition, Rows, Unit
-from triptych_backends.sql import tables as t
 from triptych_backends.sql.chunk_rows import headings_of
 from triptych_backends.sql.database import Database
+from triptych_backends.sql.deferred import and_, bindparam, select, tables as t
 from triptych_backends.sql.dialect import in_list
 from triptych_backends.sql.errors import DAMAGE, corrupt
 from triptych_backends.sql.transaction import LAYER_OF_FIELD, find_dataset

@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 from triptych.records import DerivedChunk, DerivedSig, Vector
-from triptych_backends.sql import tables as t
 from triptych_backends.sql.checksums import text_checksum
+from triptych_backends.sql.deferred import tables as t
 
 __all__ = ["COLUMNS", "SIG_COLUMNS", "chunk_of", "headings_of", "headings_text", "row_of", "sig_of"]
 

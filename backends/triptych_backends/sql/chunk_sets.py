@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import attrs
-from sqlalchemy import bindparam, insert, select, update
 
 from triptych import rules
 from triptych.records import DatasetConfig, DerivedChunk, DerivedSig, Vector
 from triptych.signatures import embedding_input_sig
-from triptych_backends.sql import tables as t
 from triptych_backends.sql.chunk_rows import row_of
+from triptych_backends.sql.deferred import bindparam, insert, select, tables as t, update
 from triptych_backends.sql.dialect import Upsert, in_list
 from triptych_backends.sql.transaction import Dataset, Transaction
 from triptych_backends.sql.vectors import delete_unreferenced_vectors, store_vectors, vector_ids

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 
-from sqlalchemy import bindparam, func, select
-
 from triptych.records import (
     Candidate,
     ChunkQuery,
@@ -17,9 +15,9 @@ from triptych.records import (
     StoredUnit,
     Vector,
 )
-from triptych_backends.sql import tables as t
 from triptych_backends.sql.chunk_rows import SIG_COLUMNS, sig_of
 from triptych_backends.sql.chunk_sets import configure, replace_sets, update_source_version
+from triptych_backends.sql.deferred import bindparam, func, select, tables as t
 from triptych_backends.sql.deletes import remove_chunk_set, remove_chunk_sets
 from triptych_backends.sql.dialect import in_list
 from triptych_backends.sql.pending_vectors import (

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import BindParameter, Select, bindparam, select
 
 from triptych.records import Condition
 from triptych.records.filters import HEADING, NAME, UPDATED_AT, VERSION
 from triptych.records.metadata import ComparisonKey, comparison_key, metadata_from_plain
-from triptych_backends.sql import tables as t
 from triptych_backends.sql.chunk_rows import headings_of
+from triptych_backends.sql.deferred import bindparam, select, tables as t
 from triptych_backends.sql.dialect import in_list
 from triptych_backends.sql.entries import (
     TEXT_LENGTH,
@@ -27,6 +26,9 @@ from triptych_backends.sql.entries import (
 from triptych_backends.sql.errors import DAMAGE, corrupt
 from triptych_backends.sql.prefixes import prefix_end
 from triptych_backends.sql.session import Session
+
+if TYPE_CHECKING:
+    from sqlalchemy import BindParameter, Select
 
 __all__ = ["DocumentConditions", "Ids", "ids_of", "sorted_ids", "union_of"]
 

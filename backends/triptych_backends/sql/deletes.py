@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-
-from sqlalchemy import Delete, bindparam, delete, func, select, update
+from typing import TYPE_CHECKING
 
 from triptych import rules
-from triptych_backends.sql import tables as t
+from triptych_backends.sql.deferred import bindparam, delete, func, select, tables as t, update
 from triptych_backends.sql.session import Session
 from triptych_backends.sql.transaction import FIELD_OF_LAYER, Dataset, Transaction
 from triptych_backends.sql.vectors import delete_unreferenced_vectors
 from triptych_backends.sql.versions import drop_versions
+
+if TYPE_CHECKING:
+    from sqlalchemy import Delete
 
 __all__ = [
     "raise_floor",

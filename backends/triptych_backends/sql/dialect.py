@@ -11,17 +11,18 @@ for one, are read FOR UPDATE, which SQLite leaves out, since its writers take tu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import attrs
-from sqlalchemy import ColumnElement, Insert, Table, bindparam
-from sqlalchemy.engine import interfaces
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.base import Executable
-from sqlalchemy.sql.compiler import SQLCompiler
-from sqlalchemy.sql.functions import FunctionElement
 
-__all__ = ["Dialect", "Statement", "Upsert", "compile_statement", "in_list"]
+from triptych_backends.sql.deferred import bindparam, deferred_module
+
+if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement, Insert, Table
+    from sqlalchemy.engine import interfaces
+    from sqlalchemy.sql.base import Executable
+
+__all__ = ["Dialect", "Statement", "Upsert", "in_list"]
 
 
 class Dialect(Protocol):
@@ -62,12 +63,9 @@ class Upsert:
         return [column.name for column in self.table.columns if column.name not in self.key]
 
 
-Statement = Executable | Upsert
+Statement: TypeAlias = "Executable | Upsert"
 
-
-class _InList(FunctionElement[bool]):
-    inherit_cache = True
-    name = "in_list"
+_compilation = deferred_module("triptych_backends.sql.compilation")
 
 
 def in_list(column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
@@ -75,23 +73,5 @@ def in_list(column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
 
     One parameter for any number of values: the statement stays the same, and compiled.
     """
-    return _InList(column, bindparam(name))
-
-
-@compiles(_InList)
-def _compile_in_list(
-    element: _InList, compiler: SQLCompiler, *, triptych: Dialect, **options: Any
-) -> str:
-    column, parameter = element.clauses
-    written = triptych.in_list(column, str(parameter.key))
-    return compiler.process(written, triptych=triptych, **options)
-
-
-def compile_statement(statement: Statement, dialect: Dialect) -> SQLCompiler:
-    """The text of ``statement`` in ``dialect``, with the order of its parameters."""
-    if isinstance(statement, Upsert):
-        statement = dialect.upsert(statement)
-    compiled: SQLCompiler = statement.compile(  # type: ignore[attr-defined]  # every Executable here is a ClauseElement
-        dialect=dialect.engine, compile_kwargs={"triptych": dialect}
-    )
-    return compiled
+    found: ColumnElement[bool] = _compilation.InList(column, bindparam(name))
+    return found

@@ -9,7 +9,6 @@ from functools import lru_cache
 from typing import Any
 
 import attrs
-from sqlalchemy import bindparam, delete, insert, select, update
 
 from triptych.errors import CorruptStoreError
 from triptych.records import (
@@ -22,7 +21,15 @@ from triptych.records import (
 )
 from triptych.records.metadata import dump_metadata, metadata_from_plain, same_metadata
 from triptych.signatures import document_input_sig
-from triptych_backends.sql import tables as t
+from triptych_backends.sql.deferred import (
+    bindparam,
+    column_name,
+    delete,
+    insert,
+    select,
+    tables as t,
+    update,
+)
 from triptych_backends.sql.dialect import in_list
 from triptych_backends.sql.entries import entries_of
 from triptych_backends.sql.errors import DAMAGE, corrupt
@@ -57,6 +64,7 @@ COLUMNS = (
 )
 """What `DocumentRow.read` takes, in its order."""
 
+_REPLACED = [column_name(column) for column in COLUMNS[2:]]
 _NO_SYSTEM = SystemData()
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -67,12 +75,12 @@ _ADD = insert(t.document)
 _UPDATE = (
     update(t.document)
     .where(_d.id == bindparam("pk"))
-    .values({column.name: bindparam(f"new_{column.name}") for column in (*COLUMNS[2:], _d.content)})
+    .values({name: bindparam(f"new_{name}") for name in (*_REPLACED, "content")})
 )
 _UPDATE_INFO = (
     update(t.document)
     .where(_d.id == bindparam("pk"))
-    .values({column.name: bindparam(f"new_{column.name}") for column in COLUMNS[2:]})
+    .values({name: bindparam(f"new_{name}") for name in _REPLACED})
 )
 _ADD_ENTRY = insert(t.document_meta)
 _DROP_ENTRY = delete(t.document_meta).where(

@@ -8,8 +8,6 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
-from sqlalchemy import bindparam, func, select
-
 from triptych import rules
 from triptych.errors import ConflictError
 from triptych.records import (
@@ -22,7 +20,8 @@ from triptych.records import (
 )
 from triptych.records.filters import EXPIRES_AT, NAME, all_of
 from triptych.records.metadata import comparison_key
-from triptych_backends.sql import document_rows as rows, tables as t
+from triptych_backends.sql import document_rows as rows
+from triptych_backends.sql.deferred import bindparam, func, select, tables as t
 from triptych_backends.sql.deletes import (
     remove_dataset,
     remove_document,

@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
-from sqlalchemy import bindparam, case, or_, select
 
 from triptych.records import Condition, Filter, FilterTree, Layer, Not, Or, Subject
 from triptych.records.filters import NAME
 from triptych_backends.index import Field, Scored
-from triptych_backends.sql import tables as t
 from triptych_backends.sql.conditions import (
     DocumentConditions,
     Ids,
@@ -20,6 +18,7 @@ from triptych_backends.sql.conditions import (
     union_of,
 )
 from triptych_backends.sql.database import Database
+from triptych_backends.sql.deferred import bindparam, case, or_, select, tables as t
 from triptych_backends.sql.dialect import in_list
 from triptych_backends.sql.session import Session
 from triptych_backends.sql.transaction import LAYER_OF_FIELD, find_dataset

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import bindparam, delete, select
-
 from triptych.errors import ValidationError
 from triptych.records import Layer, ModelUsage, QuarantinedLayer
-from triptych_backends.sql import tables as t
+from triptych_backends.sql.deferred import bindparam, delete, select, tables as t
 from triptych_backends.sql.dialect import Upsert
 from triptych_backends.sql.errors import DAMAGE, corrupt
 from triptych_backends.sql.repository import Repository

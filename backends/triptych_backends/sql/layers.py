@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import bindparam, func, select
-
 from triptych import rules
 from triptych.records import Candidate, DerivedLayer, DerivedSig, Layer, LayerQuery, StoredUnit
 from triptych.signatures import embedding_input_sig
-from triptych_backends.sql import document_rows, tables as t
+from triptych_backends.sql import document_rows
 from triptych_backends.sql.checksums import text_checksum
 from triptych_backends.sql.chunk_rows import sig_of
+from triptych_backends.sql.deferred import bindparam, func, select, tables as t
 from triptych_backends.sql.deletes import remove_layers
 from triptych_backends.sql.dialect import Upsert, in_list
 from triptych_backends.sql.document_rows import DocumentRow, info_of

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import bindparam, func, or_, select, update
-
 from triptych import rules
 from triptych.records import ChunkVector, CompleteSet
-from triptych_backends.sql import tables as t
 from triptych_backends.sql.chunk_rows import SIG_COLUMNS, sig_of
+from triptych_backends.sql.deferred import bindparam, func, or_, select, tables as t, update
 from triptych_backends.sql.dialect import in_list
 from triptych_backends.sql.session import Session
 from triptych_backends.sql.transaction import Dataset, Transaction

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 import attrs
-from sqlalchemy import bindparam, func, select
 
 from triptych.records import OPENING, DerivedChunk, DerivedSig, DocumentInfo, StoredUnit
-from triptych_backends.sql import chunk_rows, document_rows, tables as t
+from triptych_backends.sql import chunk_rows, document_rows
 from triptych_backends.sql.chunk_rows import chunk_of, sig_of
 from triptych_backends.sql.database import Database
+from triptych_backends.sql.deferred import bindparam, func, select, tables as t
 from triptych_backends.sql.dialect import in_list
 from triptych_backends.sql.document_rows import DocumentRow, info_in, info_of
 from triptych_backends.sql.errors import DAMAGE, damaged_chunk

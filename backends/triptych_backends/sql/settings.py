@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from sqlalchemy import bindparam, delete, select
-
-from triptych_backends.sql import tables as t
 from triptych_backends.sql.database import Database
+from triptych_backends.sql.deferred import bindparam, delete, select, tables as t
 from triptych_backends.sql.dialect import Upsert
 from triptych_backends.sql.errors import corrupt
 from triptych_backends.sql.session import Session

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from sqlalchemy import and_, bindparam, case, func, or_, select
-
 from triptych.records import DatasetStats, EmbeddingSpace
-from triptych_backends.sql import tables as t
+from triptych_backends.sql.deferred import and_, bindparam, case, func, or_, select, tables as t
 from triptych_backends.sql.session import Session
 from triptych_backends.sql.transaction import find_dataset
 

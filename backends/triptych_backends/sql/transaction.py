@@ -7,11 +7,19 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import attrs
-from sqlalchemy import bindparam, delete, insert, literal, select, union_all, update
 
 from triptych.records import DatasetConfig, Layer
 from triptych_backends.index import Field
-from triptych_backends.sql import tables as t
+from triptych_backends.sql.deferred import (
+    bindparam,
+    delete,
+    insert,
+    literal,
+    select,
+    tables as t,
+    union_all,
+    update,
+)
 from triptych_backends.sql.dialect import Upsert, in_list
 from triptych_backends.sql.errors import corrupt
 from triptych_backends.sql.session import Session

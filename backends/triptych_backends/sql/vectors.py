@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-from sqlalchemy import bindparam, delete, exists, insert, select
 
 from triptych import rules
 from triptych.records import Vector
 from triptych_backends.index.change_log import Rows
-from triptych_backends.sql import tables as t
+from triptych_backends.sql.deferred import bindparam, delete, exists, insert, select, tables as t
 from triptych_backends.sql.dialect import in_list
 from triptych_backends.sql.errors import corrupt
 from triptych_backends.sql.session import Session

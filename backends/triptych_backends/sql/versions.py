@@ -7,10 +7,18 @@ import zlib
 from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import bindparam, delete, desc, insert, literal, select, union_all
-
 from triptych.records import DocumentInfo, SourceDocument
-from triptych_backends.sql import document_rows as rows, tables as t
+from triptych_backends.sql import document_rows as rows
+from triptych_backends.sql.deferred import (
+    bindparam,
+    delete,
+    desc,
+    insert,
+    literal,
+    select,
+    tables as t,
+    union_all,
+)
 from triptych_backends.sql.dialect import in_list
 from triptych_backends.sql.errors import corrupt
 from triptych_backends.sql.session import Session

@@ -15,12 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import cast
-
-from sqlalchemy import create_engine, event
-from sqlalchemy.engine import Connection, Engine
-from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.pool import QueuePool
+from typing import TYPE_CHECKING, cast
 
 from triptych.errors import StoreError
 from triptych_backends.sql.errors import closed_error
@@ -28,6 +23,10 @@ from triptych_backends.sqlite.errors import gone_error, replaced_error
 from triptych_backends.sqlite.location import FileIdentity, identity_of
 from triptych_backends.sqlite.session import CachedSession, Driver, SqliteSession
 from triptych_backends.sqlite.wal_owner import Pair, forget_owner, remember_owner
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection, Engine
+    from sqlalchemy.engine.interfaces import DBAPIConnection
 
 __all__ = [
     "PAGE_SIZE",
@@ -76,7 +75,7 @@ class Connections:
         self._busy = 0
         self._forking = False
         self._torn = False
-        self._engine = self._new_engine()
+        self._engine: Engine | None = None
 
     def require_file(self) -> None:
         """From now on, the file must be the one that is there now.
@@ -112,7 +111,17 @@ class Connections:
             assert self._lost is not None
             raise self._lost(self.where)
 
+    def _writers(self) -> Engine:
+        """The connections of writers, made for the first of them: a reader needs no SQLAlchemy."""
+        with self._gate:
+            if self._engine is None:
+                self._engine = self._new_engine()
+            return self._engine
+
     def _new_engine(self) -> Engine:
+        from sqlalchemy import create_engine, event
+        from sqlalchemy.pool import QueuePool
+
         engine = create_engine(
             "sqlite://", creator=self.connect, poolclass=QueuePool, pool_size=1, max_overflow=-1
         )
@@ -238,7 +247,7 @@ class Connections:
         """
         self._enter()
         try:
-            with self._engine.connect() as connection:
+            with self._writers().connect() as connection:
                 level = _FULL if durable else _NORMAL
                 if connection.info.get("synchronous") != level:
                     self.driver_of(connection).execute(f"PRAGMA synchronous={level}")
@@ -333,7 +342,8 @@ class Connections:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(driver))
 
     def _close_idle(self) -> None:
-        self._engine.dispose()
+        if self._engine is not None:
+            self._engine.dispose()
         while self._readers:
             self.release(self._readers.pop())
         self._owner = None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
-
-from sqlalchemy import ColumnElement, Insert, bindparam, func, select
-from sqlalchemy.dialects import sqlite
-from sqlalchemy.engine import interfaces
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from triptych_backends.sql.dialect import Upsert
+
+if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement, Insert
+    from sqlalchemy.engine import interfaces
 
 __all__ = ["DIALECT", "SqliteDialect"]
 
@@ -18,10 +19,18 @@ __all__ = ["DIALECT", "SqliteDialect"]
 class SqliteDialect:
     """Lists are JSON; see `triptych_backends.sql.Dialect`."""
 
-    engine: interfaces.Dialect = sqlite.dialect(paramstyle="qmark")
+    @cached_property
+    def engine(self) -> interfaces.Dialect:
+        """See `Dialect.engine`."""
+        # Only what compiles a statement needs SQLAlchemy.
+        from sqlalchemy.dialects import sqlite
+
+        return sqlite.dialect(paramstyle="qmark")
 
     def in_list(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
         """See `Dialect.in_list`."""
+        from sqlalchemy import bindparam, func, select
+
         values = func.json_each(bindparam(name)).table_valued("value")
         return column.in_(select(values.c.value))
 
@@ -31,6 +40,8 @@ class SqliteDialect:
 
     def upsert(self, upsert: Upsert) -> Insert:
         """See `Dialect.upsert`."""
+        from sqlalchemy.dialects import sqlite
+
         statement = sqlite.insert(upsert.table)
         old, new = upsert.table.columns, statement.excluded
         return statement.on_conflict_do_update(

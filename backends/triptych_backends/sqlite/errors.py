@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-from sqlalchemy.exc import DBAPIError, ResourceClosedError, TimeoutError as PoolTimeoutError
 
 from triptych.errors import CorruptStoreError, StoreError, StoreLockedError
 from triptych_backends.sql.errors import closed_error, corrupt
@@ -62,8 +61,10 @@ def gone_error(where: str) -> StoreError:
 
 def store_error(error: BaseException, where: str) -> StoreError:
     """What a driver's ``error`` in the store ``where`` means to its user."""
-    if isinstance(error, DBAPIError) and error.orig is not None:
-        error = error.orig
+    # A `DBAPIError` of SQLAlchemy holds the driver's own.
+    orig = getattr(error, "orig", None)
+    if isinstance(orig, BaseException):
+        error = orig
     code = getattr(error, "sqlite_errorcode", None)
     primary = code & 0xFF if isinstance(code, int) else None
     if primary in _LOCKED:
@@ -82,7 +83,7 @@ def store_error(error: BaseException, where: str) -> StoreError:
         return corrupt(where, error)
     if primary in _ADVICE:
         return StoreError(f"the store {where} failed ({error}): {_ADVICE[primary]}")
-    if isinstance(error, ResourceClosedError) or "closed" in str(error):
+    if type(error).__name__ == "ResourceClosedError" or "closed" in str(error):
         return closed_error(where)
     return StoreError(f"the store {where} failed: {error}")
 
@@ -92,16 +93,22 @@ def _is_undecodable(error: BaseException) -> bool:
     return isinstance(error, UnicodeDecodeError) or "Could not decode to UTF-8" in str(error)
 
 
+def _drivers() -> tuple[type[Exception], ...]:
+    """What the driver raises; what SQLAlchemy makes of it, where SQLAlchemy is in use."""
+    exc = sys.modules.get("sqlalchemy.exc")
+    ours = (sqlite3.Error, UnicodeDecodeError)
+    if exc is None:
+        return ours
+    return (*ours, exc.DBAPIError, exc.ResourceClosedError, exc.TimeoutError)
+
+
 @contextmanager
 def driver_errors(where: str) -> Iterator[None]:
     """Let no driver's error out."""
     try:
         yield
-    except (
-        DBAPIError,
-        ResourceClosedError,
-        PoolTimeoutError,
-        sqlite3.Error,
-        UnicodeDecodeError,
-    ) as error:
+    except Exception as error:
+        # Asked for here: a command that only reads never imports SQLAlchemy.
+        if not isinstance(error, _drivers()):
+            raise
         raise store_error(error, where) from error

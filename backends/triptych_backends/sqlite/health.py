@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import shutil
 
-from sqlalchemy import select
-
 from triptych.errors import StoreError
 from triptych.records import HealthCheck
 from triptych_backends.index import LocalIndex
-from triptych_backends.sql import tables as t
+from triptych_backends.sql.deferred import select, tables as t
 from triptych_backends.sqlite.database import SqliteDatabase
 from triptych_backends.sqlite.wal_owner import logs_set_aside
 

@@ -10,17 +10,17 @@ from __future__ import annotations
 import sqlite3
 import time
 from functools import cache
-
-from sqlalchemy import bindparam, insert
-from sqlalchemy.engine import Connection
-from sqlalchemy.schema import CreateIndex, CreateTable
+from typing import TYPE_CHECKING
 
 from triptych.errors import SchemaVersionError, StoreError
-from triptych_backends.sql import tables as t
-from triptych_backends.sql.migrations import add_first_rows, upgrade
+from triptych_backends.sql.deferred import bindparam, insert, tables as t
 from triptych_backends.sqlite.connection import PAGE_SIZE, Connections, busy_error
 from triptych_backends.sqlite.dialect import DIALECT
 from triptych_backends.sqlite.session import SqliteSession
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+    from sqlalchemy.schema import CreateIndex, CreateTable
 
 __all__ = ["SCHEMA_VERSION", "migrate", "prepare", "require_current"]
 
@@ -111,10 +111,13 @@ def _use_wal(driver: sqlite3.Connection, lock_timeout: float) -> None:
 
 def create(connection: Connection) -> None:
     """Make all tables in an empty database, in the connection's transaction."""
+    from triptych_backends.sql.migrations import add_first_rows
+    from triptych_backends.sql.tables import ALEMBIC_REVISION
+
     driver = Connections.driver_of(connection)
     for statement in _statements():
         driver.execute(statement)
-    SqliteSession(driver).run(_REVISION, version=t.ALEMBIC_REVISION)
+    SqliteSession(driver).run(_REVISION, version=ALEMBIC_REVISION)
     add_first_rows(connection)
     _stamp(connection)
 
@@ -122,8 +125,12 @@ def create(connection: Connection) -> None:
 @cache
 def _statements() -> tuple[str, ...]:
     """What makes all tables and their indexes; to write it takes longer than to run it."""
+    from sqlalchemy.schema import CreateIndex, CreateTable
+
+    from triptych_backends.sql.tables import METADATA
+
     made: list[CreateTable | CreateIndex] = []
-    for table in t.METADATA.sorted_tables:
+    for table in METADATA.sorted_tables:
         made.append(CreateTable(table))
         made.extend(map(CreateIndex, sorted(table.indexes, key=lambda index: str(index.name))))
     return tuple(str(each.compile(dialect=DIALECT.engine)) for each in made)
@@ -131,6 +138,8 @@ def _statements() -> tuple[str, ...]:
 
 def migrate(connection: Connection) -> None:
     """Run the migrations that are missing, in the connection's transaction."""
+    from triptych_backends.sql.migrations import upgrade
+
     upgrade(connection)
     _stamp(connection)
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Hashable, Sequence
-from functools import lru_cache
 from typing import Any
 
-from triptych_backends.sql.dialect import Statement, compile_statement
+from triptych_backends.sql.dialect import Statement
 from triptych_backends.sql.session import Session
 from triptych_backends.sql.transaction import Position, Transaction
+from triptych_backends.sqlite.compiled_statements import compiled
 from triptych_backends.sqlite.dialect import DIALECT
 
 __all__ = ["CachedSession", "Driver", "SqliteSession", "SqliteTransaction"]
@@ -22,14 +22,8 @@ _CACHED_ROWS = 256
 """So many questions a connection remembers the answers of."""
 
 
-@lru_cache(maxsize=512)
-def _compiled(statement: Statement) -> tuple[str, tuple[str, ...], dict[str, Any]]:
-    compiled = compile_statement(statement, DIALECT)
-    return str(compiled), tuple(compiled.positiontup or ()), dict(compiled.params)
-
-
 def _bound(statement: Statement, parameters: dict[str, Any]) -> tuple[str, list[Any]]:
-    sql, names, constants = _compiled(statement)
+    sql, names, constants = compiled(statement)
     values = [parameters[name] if name in parameters else constants[name] for name in names]
     return sql, [DIALECT.bind_list(it) if isinstance(it, list) else it for it in values]
 
@@ -53,7 +47,7 @@ class SqliteSession(Session):
     def run_many(self, statement: Statement, rows: Sequence[Sequence[Any]]) -> None:
         """See `Session.run_many`."""
         if rows:
-            self.driver.executemany(_compiled(statement)[0], rows)
+            self.driver.executemany(compiled(statement)[0], rows)
 
 
 class Driver(sqlite3.Connection):

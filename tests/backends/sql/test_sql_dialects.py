@@ -5,22 +5,24 @@ from __future__ import annotations
 import ast
 import pkgutil
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import ARRAY, ColumnElement, Insert, Integer, any_, bindparam, column, select
+from sqlalchemy import ARRAY, ColumnElement, Insert, Integer, any_, bindparam
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import interfaces
 from sqlalchemy.schema import CreateIndex, CreateTable
-from sqlalchemy.sql.base import Executable
 
 from triptych_backends import sql
 from triptych_backends.sql import tables
-from triptych_backends.sql.dialect import Dialect, Statement, Upsert, compile_statement, in_list
+from triptych_backends.sql.compilation import compile_statement
+from triptych_backends.sql.deferred import deferred_module, select
+from triptych_backends.sql.dialect import Dialect, Statement, Upsert, in_list
 from triptych_backends.sqlite.dialect import SqliteDialect
+from triptych_backends.sqlite.write_statements import statements_in
 
 PACKAGE = Path(sql.__file__).parent
 
@@ -47,14 +49,6 @@ class PostgresDialect:
 
 POSTGRES: Dialect = PostgresDialect()
 SQLITE: Dialect = SqliteDialect()
-
-
-def statements_in(value: object) -> Iterator[Statement]:
-    if isinstance(value, Executable | Upsert):
-        yield value
-    elif isinstance(value, tuple):
-        for each in value:
-            yield from statements_in(each)
 
 
 def every_statement() -> list[tuple[str, Statement]]:
@@ -96,7 +90,8 @@ def test_what_a_dialect_writes_is_in_the_text() -> None:
 
 
 def test_a_list_is_one_parameter_wherever_it_stands() -> None:
-    ids = select(column("id", Integer)).where(in_list(column("id", Integer), "ids")).subquery()
+    id_ = deferred_module("sqlalchemy").column("id", Integer)
+    ids = select(id_).where(in_list(id_, "ids")).subquery()
     statement = select(ids).where(in_list(ids.c.id, "more"))
     assert set(compile_statement(statement, POSTGRES).params) == {"ids", "more"}
     assert str(compile_statement(statement, SQLITE)).count("json_each(?)") == 2
