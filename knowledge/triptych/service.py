@@ -38,6 +38,7 @@ from triptych.ingestion.batches import check_progress
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.embedding import check_embedder
 from triptych.ingestion.expiration import remove_expired, without_expired
+from triptych.ingestion.expired_pending import without_expired_pending
 from triptych.ingestion.layers import LayerService
 from triptych.ingestion.management import DocumentManager, which_documents
 from triptych.ingestion.pending_datasets import PendingEmbedder
@@ -1055,9 +1056,11 @@ class Service(Closeable):
         )
 
     def _stats(self, dataset_id: str) -> DatasetStats | None:
-        return self.store.stats(
-            dataset_id, chunker_sig=self._deriver.chunker_sig, embed_sig=self._deriver.embed_sig
-        )
+        space = self._deriver.embed_sig
+        stats = self.store.stats(dataset_id, chunker_sig=self._deriver.chunker_sig, embed_sig=space)
+        if stats is None:
+            return None
+        return without_expired_pending(self.documents, self.chunks, stats, space)
 
 
 share_docs(Dataset, Service)

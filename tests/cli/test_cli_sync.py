@@ -40,6 +40,7 @@ def test_a_folder_is_synced_and_synced_again(shell: Shell) -> None:
         "embedded": 1,
         "pending": 0,
         "reused": 1,
+        "expired": 0,
     }
     assert again["renamed"] == [["docs/deep/b.txt", "docs/c.txt"]]
     assert again["skipped"] == [{"name": "c.bin", "reason": "ends in .bin"}]

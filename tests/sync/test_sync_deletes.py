@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -109,3 +110,19 @@ def test_one_by_one_only_what_is_left_is_reported_as_failed(tmp_path: Path) -> N
         deleted, failed = delete_documents(kb, "d", infos)
         assert (deleted, [each.name for each in failed]) == (["a"], ["b", "c"])
         assert [info.name for info in store.documents.list("d")] == ["b", "c"]
+
+
+def test_a_sync_deletes_what_has_expired_but_for_its_own_files(desk: Desk) -> None:
+    past = datetime(2001, 1, 1, tzinfo=UTC)
+    desk.write("file.md", "of the folder")
+    desk.sync()
+    desk.kb.put_document("d", "file.md", "of the folder", expires_at=past)
+    desk.kb.put_document("d", "note", "a note", expires_at=past)
+    desk.kb.put_document("d", "late", "a note", expires_at=datetime(2999, 1, 1, tzinfo=UTC))
+    desk.kb.put_document("other", "note", "a note", expires_at=past)
+    report = desk.sync()
+    assert (report.expired, report.deleted, report.failed) == (1, (), ())
+    assert report.as_rebuild().expired == 1
+    assert [info.name for info in desk.kb.documents.list("d")] == ["file.md", "late"]
+    assert [info.name for info in desk.kb.documents.list("other")] == ["note"]
+    assert desk.sync().expired == 0

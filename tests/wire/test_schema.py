@@ -158,7 +158,8 @@ def test_reports_count_what_they_name() -> None:
 def test_a_sync_and_its_plan_have_one_form_but_for_what_they_cost() -> None:
     done = to_json(SyncReport(added=1, renamed=(("a", "b"),), deleted=("c",), reused=4))
     planned = to_json(SyncPlan(added=("d",), renamed=(("a", "b"),), deleted=("c",), model_calls=1))
-    assert done["counts"] | {"model_calls": 1} == planned["counts"] | {"reused": 4, "pending": 0}
+    spent = {"reused": 4, "pending": 0, "expired": 0}
+    assert done["counts"] | {"model_calls": 1} == planned["counts"] | spent
     assert done["renamed"] == planned["renamed"] == [["a", "b"]]
     assert set(planned) - set(done) == {"added", "updated"}
 

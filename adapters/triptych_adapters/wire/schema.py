@@ -190,7 +190,7 @@ _SYNC = (
 
 
 def _sync_report(report: SyncReport) -> _Fields:
-    return _synced(report, "reused", "pending")
+    return _synced(report, "reused", "pending", "expired")
 
 
 def _sync_plan(plan: SyncPlan) -> _Fields:

@@ -14,6 +14,7 @@ from triptych.records import (
     Filter,
     FilterTree,
     Mode,
+    Not,
 )
 from triptych_backends.index.change_log import Field, Scored
 from triptych_backends.index.local import LocalIndex
@@ -24,6 +25,7 @@ from triptych_backends.index.selection import (
     both,
     has_headings,
     select,
+    without,
 )
 
 __all__ = ["Filters", "LocalSearcher"]
@@ -75,7 +77,11 @@ class LocalSearcher:
             asked = Filter(tree=tree, fresh=fresh)
             return self._filters.owners(unit, query.dataset_ids, asked)
 
-        if unit != "chunk" or where.tree is None or not has_headings(where.tree):
+        headed = unit == "chunk" and has_headings(where.tree)
+        if isinstance(where.tree, Not) and where.fresh is None and not headed:
+            # What does not pass is looked up: it is less than all else, as what has expired is.
+            return without(OwnedBy(owners(where.tree.part)))
+        if where.tree is None or not headed:
             return OwnedBy(owners(where.tree, where.fresh))
         # The index has the headings of each chunk, the truth all else.
         found = select(where.tree, owners)

@@ -13,7 +13,7 @@ from triptych.records import And, Condition, FilterTree, Not, Or
 from triptych.records.filters import HEADING, conditions_of
 from triptych_backends.index.segment import Segment, union
 
-__all__ = ["OwnedBy", "Owners", "Selection", "Under", "both", "has_headings", "select"]
+__all__ = ["OwnedBy", "Owners", "Selection", "Under", "both", "has_headings", "select", "without"]
 
 Units = NDArray[np.int32]
 Owners = Mapping[str, NDArray[np.int64]]
@@ -74,13 +74,19 @@ class _Without:
     part: Selection
 
     def units(self, dataset: str, segment: Segment) -> Units:
-        every = np.arange(len(segment.keys), dtype=np.int32)
-        return np.setdiff1d(every, self.part.units(dataset, segment), assume_unique=True)
+        kept = np.ones(len(segment.keys), np.bool_)
+        kept[self.part.units(dataset, segment)] = False
+        return np.flatnonzero(kept).astype(np.int32)
 
 
 def both(left: Selection, right: Selection) -> Selection:
     """The units that pass ``left`` and ``right``."""
     return _All((left, right))
+
+
+def without(part: Selection) -> Selection:
+    """The units that do not pass ``part``."""
+    return _Without(part)
 
 
 def has_headings(tree: FilterTree | None) -> bool:
@@ -92,7 +98,7 @@ def select(tree: FilterTree, owners: Callable[[FilterTree], Owners]) -> Selectio
     """The units that pass ``tree``; ``owners`` finds those of a tree without headings."""
     if isinstance(tree, Condition) and tree.field == HEADING:
         return Under(tuple(sorted(text for _, text in tree.values)))
-    if not has_headings(tree):
+    if not has_headings(tree) and not isinstance(tree, Not):
         return OwnedBy(owners(tree))
     if isinstance(tree, Not):
         return _Without(select(tree.part, owners))
@@ -102,7 +108,7 @@ def select(tree: FilterTree, owners: Callable[[FilterTree], Owners]) -> Selectio
     plain = tuple(part for part in tree.parts if not has_headings(part))
     parts = [select(part, owners) for part in headed]
     if plain:
-        parts.append(OwnedBy(owners(_over(tree, plain))))
+        parts.append(select(_over(tree, plain), owners))
     return _All(tuple(parts)) if isinstance(tree, And) else _Any(tuple(parts))
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from triptych.records import DerivedSig, Filter, FilterTree, Subject
+from triptych.records import Condition, DerivedSig, Filter, FilterTree, Subject
+from triptych.records.filters import EXPIRES_AT
 from triptych_backends.index.change_log import Field, Scored
 from triptych_backends.index.selection import has_headings
 from triptych_backends.memory.change_log import LAYERS
@@ -52,7 +53,11 @@ def _owners(unit: Field, where: Filter, state: Dataset) -> NDArray[np.int64]:
     """The owners in this dataset that pass; under a heading are those with a chunk there."""
     passing = []
     headed = has_headings(where.tree)
-    for name, owner in state.owners.items():
+    names: Iterable[str] = state.owners
+    if isinstance(where.tree, Condition) and where.tree.field == EXPIRES_AT:
+        names = state.expiring.keys() & state.owners.keys()  # no other has such a field
+    for name in names:
+        owner = state.owners[name]
         if where.tree is not None and not where.tree.admits(_subject(name, state, headed)):
             continue
         if where.fresh is None or _is_fresh(unit, where.fresh, state, name):

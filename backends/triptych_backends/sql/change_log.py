@@ -14,10 +14,11 @@ from triptych_backends.sql.database import Database
 from triptych_backends.sql.deferred import and_, bindparam, select, tables as t
 from triptych_backends.sql.dialect import in_list
 from triptych_backends.sql.errors import DAMAGE, corrupt
+from triptych_backends.sql.session import Session
 from triptych_backends.sql.transaction import LAYER_OF_FIELD, find_dataset
 from triptych_backends.sql.vectors import decode_vector, decode_vectors
 
-__all__ = ["SqlChangeLog"]
+__all__ = ["SqlChangeLog", "read_head"]
 
 _OWNERS_AT_ONCE = 64
 
@@ -100,6 +101,12 @@ _VECTORS = select(t.vector.c.id, t.vector.c.data).where(in_list(t.vector.c.id, "
 _NO_INDEX = -1
 
 
+def read_head(session: Session) -> LogPosition | None:
+    """Where the log ends; None without a clock, which only a damaged database lacks."""
+    row = session.one(_HEAD)
+    return None if row is None else LogPosition(nonce=row[0], seq=row[1], epoch=row[2] or "")
+
+
 class SqlChangeLog:
     """`triptych_backends.index.ChangeLog` over a `Database`."""
 
@@ -109,10 +116,10 @@ class SqlChangeLog:
     def head(self) -> LogPosition:
         """The log's name, the greatest number that was ever given out, and its epoch."""
         with self._database.cached() as session:
-            row = session.one(_HEAD)
-        if row is None:
+            position = read_head(session)
+        if position is None:
             raise corrupt(self._database.where, "the clock is missing")
-        return LogPosition(nonce=row[0], seq=row[1], epoch=row[2] or "")
+        return position
 
     def changes(self, dataset: str, after: int) -> Sequence[Change]:
         """See `ChangeLog.changes`."""

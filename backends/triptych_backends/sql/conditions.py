@@ -73,8 +73,8 @@ class DocumentConditions:
     """Conditions on the documents of one dataset."""
 
     def __init__(self, session: Session, dataset: int) -> None:
-        self._session = session
-        self._dataset = dataset
+        self.session = session
+        self.dataset = dataset
 
     @cached_property
     def every(self) -> Ids:
@@ -103,7 +103,7 @@ class DocumentConditions:
         if operator == "starts":
             return union_of(self._starting(text) for text in texts)
         if operator == "contains":
-            rows = self._session.all(_NAMES, dataset=self._dataset)
+            rows = self.session.all(_NAMES, dataset=self.dataset)
             return sorted_ids(pk for pk, name in rows if any(text in name for text in texts))
         return union_of(self._ids(_NAME_IS[operator], value=text) for text in texts)
 
@@ -115,7 +115,7 @@ class DocumentConditions:
         return self._ids(_BETWEEN, prefix=prefix, end=end)
 
     def _headed(self, wanted: set[str]) -> Ids:
-        rows = self._session.all(_HEADED, dataset=self._dataset)
+        rows = self.session.all(_HEADED, dataset=self.dataset)
         return sorted_ids(
             pk
             for pk, path in rows
@@ -180,17 +180,17 @@ class DocumentConditions:
         self, condition: Condition, low: bytes, high: bytes, *, but: bytes | None = None
     ) -> Ids:
         """Those between ``low`` and ``high`` whose metadata itself fulfils the condition."""
-        rows = self._session.all(_WITH_ENTRIES, dataset=self._dataset, low=low, high=high)
+        rows = self.session.all(_WITH_ENTRIES, dataset=self.dataset, low=low, high=high)
         ids = sorted({pk for pk, entry in rows if entry != but})
         if not ids:
             return union_of(())
-        found = self._session.all(_METADATA, ids=ids)
+        found = self.session.all(_METADATA, ids=ids)
         return sorted_ids(
             pk for pk, name, text in found if condition.holds(_value(text, name, condition.field))
         )
 
     def _ids(self, statement: Select[Any], **parameters: object) -> Ids:
-        return ids_of(self._session, statement, dataset=self._dataset, **parameters)
+        return ids_of(self.session, statement, dataset=self.dataset, **parameters)
 
 
 def _value(text: Any, name: str, key: str) -> ComparisonKey:

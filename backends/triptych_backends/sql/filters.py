@@ -20,6 +20,7 @@ from triptych_backends.sql.conditions import (
 from triptych_backends.sql.database import Database
 from triptych_backends.sql.deferred import bindparam, case, or_, select, tables as t
 from triptych_backends.sql.dialect import in_list
+from triptych_backends.sql.expiry import CachedConditions, ExpiryCache
 from triptych_backends.sql.session import Session
 from triptych_backends.sql.transaction import LAYER_OF_FIELD, find_dataset
 
@@ -73,6 +74,7 @@ class SqlFilters:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._expired = ExpiryCache()
 
     def owners(self, unit: Field, datasets: Sequence[str], where: Filter) -> Mapping[str, Ids]:
         """See `Filters.owners`.
@@ -83,13 +85,16 @@ class SqlFilters:
         kind = LAYER_OF_FIELD.get(unit)
         with self._database.snapshot() as session:
             found = {name: find_dataset(session, name) for name in datasets}
-            return {
-                name: _documents(session, dataset.id, where)
-                if kind is None
-                else _layers(session, dataset.id, kind, where)
-                for name, dataset in found.items()
-                if dataset is not None
-            }
+            passing = {}
+            for name, dataset in found.items():
+                if dataset is not None:
+                    conditions = CachedConditions(session, dataset.id, self._expired)
+                    passing[name] = (
+                        _documents(conditions, where)
+                        if kind is None
+                        else _layers(conditions, kind, where)
+                    )
+            return passing
 
     def document_keys(self, found: Sequence[Scored]) -> Mapping[int, int]:
         """See `Filters.document_keys`: revisions."""
@@ -99,24 +104,29 @@ class SqlFilters:
 
 def documents_passing(session: Session, dataset: int, tree: FilterTree) -> Ids:
     """The ids of the dataset's documents that pass."""
-    return _documents(session, dataset, Filter(tree=tree))
+    return _documents(DocumentConditions(session, dataset), Filter(tree=tree))
 
 
-def _documents(session: Session, dataset: int, where: Filter) -> Ids:
+def _documents(conditions: DocumentConditions, where: Filter) -> Ids:
     parts = []
     if where.tree is not None:
-        parts.append(_evaluate(where.tree, DocumentConditions(session, dataset)))
+        parts.append(_evaluate(where.tree, conditions))
     if where.fresh is not None:
         fresh = where.fresh
         parts.append(
             ids_of(
-                session, _FRESH, dataset=dataset, chunker=fresh.chunker_sig, embed=fresh.embed_sig
+                conditions.session,
+                _FRESH,
+                dataset=conditions.dataset,
+                chunker=fresh.chunker_sig,
+                embed=fresh.embed_sig,
             )
         )
     return _intersection(parts)
 
 
-def _layers(session: Session, dataset: int, kind: Layer, where: Filter) -> Ids:
+def _layers(conditions: DocumentConditions, kind: Layer, where: Filter) -> Ids:
+    session, dataset = conditions.session, conditions.dataset
     if where.fresh is None:
         rows = session.all(_LAYERS, dataset=dataset, layer=str(kind))
     else:
@@ -129,7 +139,7 @@ def _layers(session: Session, dataset: int, kind: Layer, where: Filter) -> Ids:
         )
     if where.tree is None:
         return sorted_ids(row[0] for row in rows)
-    return _evaluate(where.tree, _LayerConditions(DocumentConditions(session, dataset), rows))
+    return _evaluate(where.tree, _LayerConditions(conditions, rows))
 
 
 class _Conditions(Protocol):

@@ -21,6 +21,7 @@ from triptych.records import (
     DocumentInfo,
     SourceDocument,
 )
+from triptych.records.expiry import has_expired
 from triptych.records.metadata import text_of
 from triptych.signatures import content_sha256, document_input_sig, embedding_input_sig
 
@@ -125,7 +126,8 @@ def _check_set(
     if sig.source_version > info.version:
         result.fail("chunks.signature", info.name)
     elif sig.stale_reason(expected_signature) == "vector":
-        if next(iter(chunks.iter_chunks(info.dataset_id, info.name)), None) is not None:
+        is_live = not has_expired(info)
+        if is_live and next(iter(chunks.iter_chunks(info.dataset_id, info.name)), None) is not None:
             result.fail("vectors.pending", info.name)
     elif sig.is_stale(expected_signature) or sig.embed_sig != expected_signature.embed_sig:
         result.fail("chunks.stale", info.name)

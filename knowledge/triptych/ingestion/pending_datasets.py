@@ -72,8 +72,10 @@ class PendingEmbedder:
         if names is None:
             ordered = self._newest_first(dataset_id, every)
         else:
-            ordered = [name for name in dict.fromkeys(names) if name in waiting]
-        stats = self._stats(dataset_id) if progress and len(ordered) == len(every) else None
+            asked = [name for name in dict.fromkeys(names) if name in waiting]
+            there = set(self._newest_first(dataset_id, asked))
+            ordered = [name for name in asked if name in there]
+        stats = self._stats(dataset_id) if progress and names is None else None
         meter = EmbeddingProgress(progress, stats.pending_chunks if stats else None)
         with self._writer.filler(dataset_id, meter) as filler:
             filler.later(ordered)

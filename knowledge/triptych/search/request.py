@@ -10,6 +10,7 @@ from triptych.contracts import ChunkRepo, DocumentRepo
 from triptych.errors import ModelMismatchError, NotAvailableError, ValidationError
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.expiration import without_expired
+from triptych.ingestion.expired_pending import count_pending
 from triptych.ingestion.layers import Inputs
 from triptych.records import (
     DatasetConfig,
@@ -131,7 +132,7 @@ class RequestResolver:
                 mode = mode if in_space else Mode.BM25
         searched = documents or query.layer is Layer.DETAIL
         if searched and in_space and embedder is not None and mode != Mode.BM25:
-            pending = self._chunks.count_pending(in_space, embed_sig)
+            pending = count_pending(self._documents, self._chunks, in_space, embed_sig)
             warnings += (_pending(mode, pending),) if pending else ()
         if query.fresh_only:
             filter_ = attrs.evolve(filter_, fresh=self._fresh(query.layer))

@@ -65,6 +65,8 @@ class SyncReport:
             name ends in a slash. The last good version serves, and the next sync tries again.
         chunks, embedded, reused, pending: as in `PutReport`. Documents whose files were not read,
             but which lacked vectors from an earlier run, are counted in the last three.
+        expired: documents that were deleted because they have expired, of no folder of this sync:
+            a file decides about its own. Syncs of single files delete none.
     """
 
     checked: int = 0
@@ -82,6 +84,7 @@ class SyncReport:
     embedded: int = 0
     reused: int = 0
     pending: int = 0
+    expired: int = 0
 
     def __add__(self, other: SyncReport) -> SyncReport:
         """Both together."""
@@ -108,6 +111,7 @@ class SyncReport:
             reused=self.reused,
             pending=self.pending,
             removed=len(self.deleted) + len(self.renamed),
+            expired=self.expired,
             failed=failed,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from itertools import chain
 
 import attrs
@@ -13,8 +14,10 @@ from triptych import deadlines
 from triptych._internal.concurrency import map_ordered
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.errors import CancelledError, ConflictError, TriptychError
+from triptych.ingestion.expiration import remove_expired
 from triptych.parsing.files import Skipped
 from triptych.records import DocumentInfo, EmbedReport, Failure, NewDocument, PutReport
+from triptych.records.expiry import expired_by
 from triptych.service import Service
 from triptych.sync.cost_estimate import price, price_pending
 from triptych.sync.deletes import DELETED_AT_ONCE, delete_documents, layered
@@ -84,7 +87,16 @@ class SyncRun:
             more, again = self._round(again, progress, last=not left)
             # These files were counted in the first round.
             report = attrs.evolve(report + more, checked=report.checked, skipped=report.skipped)
-        return report
+        return report if names is not None else attrs.evolve(report, expired=self._expire())
+
+    def _expire(self) -> int:
+        """Delete what has expired and is of none of these roots, whose files decide; how many."""
+        documents, now = self._service.documents, datetime.now(UTC)
+        if not documents.with_expired([self._dataset_id], now):
+            return 0
+        found = documents.list(self._dataset_id, where=expired_by(now))
+        names = [info.name for info in found if info.system.sync_root not in self._keys]
+        return remove_expired(documents, self._dataset_id, names) if names else 0
 
     def plan(self) -> SyncPlan:
         """What `run` would do."""

@@ -56,6 +56,7 @@ _ASSERTING = (
     "crash",
     "deletes",
     "documents",
+    "expiry",
     "failures",
     "fillers",
     "filters",

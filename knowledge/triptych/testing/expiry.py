@@ -239,6 +239,70 @@ class ExpiryTests(HarnessTests):
         kb.put_documents("d", [_note("b"), _note("c", FUTURE)], embed="later")
         assert (kb.embed_pending("d").documents, kb.embed_pending("d").documents) == (2, 0)
 
+    def test_nobody_waits_for_vectors_of_what_has_expired(self, store: Store) -> None:
+        kb = _service(store)
+        kb.put_documents("d", [_note("live")])
+        kb.put_documents("d", [_note("dead", PAST), _note("late", FUTURE)], embed="later")
+
+        def waiting() -> tuple[tuple[str, ...], int, int, int]:
+            stats, found = kb.stats("d")[0], kb.search("kettle", dataset_id="d")
+            findings = [each for each in kb.doctor().findings if each.check == "vectors.pending"]
+            counts = [each.count for each in findings]
+            return found.warnings, stats.pending, stats.pending_chunks, sum(counts)
+
+        one = "1 document has no vectors yet: it is found by keyword only"
+        assert waiting() == ((one,), 1, 1, 1)
+        assert kb.embed_pending("d", doc_names=["dead"]).embedded == 0
+        assert waiting() == ((one,), 1, 1, 1)
+        assert kb.embed_pending("d").embedded == 1
+        assert waiting() == ((), 0, 0, 0)
+        kb.put_documents("d", [_note("dead", "never")], embed="later")
+        assert waiting() == ((one,), 1, 1, 1)
+
+    def test_what_has_expired_is_looked_up_again_after_each_write(self, store: Store) -> None:
+        kb = _service(store)
+        kb.put_documents("d", [_note("a"), _note("b", PAST), _note("c", FUTURE)])
+        kb.put_documents("other", [_note("x", PAST), _note("y")])
+
+        def found(dataset_id: str = "d", **query: Any) -> list[str]:
+            lanes = [
+                _hits(kb.search("kettle", dataset_id=dataset_id, mode=mode, **query))
+                for mode in (Mode.BM25, Mode.VECTOR)
+            ]
+            assert lanes[0] == lanes[1] or "where" in query
+            return lanes[0]
+
+        for _ in range(2):  # the second time nothing was written since
+            assert found() == ["a", "c"]
+            assert found("other") == ["y"]
+            assert found(where={"$not": {"$name": "a"}}) == ["c"]
+            assert found(where={"$heading": "Note"}) == ["a", "c"]
+            assert found(where={"$not": {"$heading": "Nothing"}}) == ["a", "c"]
+            assert found(where={"$not": {"$heading": "Note"}}) == []
+        kb.put_documents("d", [_note("a", PAST)])
+        assert found() == ["c"]
+        kb.put_documents("d", [_note("b", "never")])
+        assert found() == ["b", "c"]
+        kb.delete_document("d", "c")
+        assert found() == ["b"]
+        kb.put_documents("d", [_note("c")])
+        assert found() == ["b", "c"]
+        kb.remove_expired("d")
+        assert found() == ["b", "c"]
+
+    def test_moments_that_come_one_after_the_other_are_all_seen(self, store: Store) -> None:
+        kb = _service(store)
+        begin = datetime.now(UTC) + timedelta(milliseconds=300)
+        moments = {f"n{at}": begin + timedelta(milliseconds=40 * at) for at in range(8)}
+        kb.put_documents("d", [_note(name, moment) for name, moment in moments.items()])
+        kb.put_documents("d", [_note("dead", PAST)])
+        while (now := datetime.now(UTC)) < max(moments.values()):
+            hits = _hits(kb.search("kettle", dataset_id="d", mode=Mode.BM25, top_k=20))
+            after = datetime.now(UTC)
+            assert {name for name, moment in moments.items() if moment > after} <= set(hits)
+            assert set(hits) <= {name for name, moment in moments.items() if moment > now}
+        assert _hits(kb.search("kettle", dataset_id="d")) == []
+
     def test_deleting_sees_what_has_expired(self, store: Store) -> None:
         kb = _service(store)
         kb.put_documents("d", [_note(name, PAST) for name in "abc"])

@@ -1,0 +1,61 @@
+"""Documents that wait for vectors and have expired: nobody waits for their vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import attrs
+
+from triptych.contracts import ChunkRepo, DocumentRepo
+from triptych.records import Condition, DatasetStats, FilterTree
+from triptych.records.expiry import expired_by
+from triptych.records.filters import NAME, all_of
+
+__all__ = ["count_pending", "without_expired_pending"]
+
+
+def count_pending(
+    documents: DocumentRepo, chunks: ChunkRepo, dataset_ids: Sequence[str], embed_sig: str
+) -> int:
+    """`ChunkRepo.count_pending` without the documents that have expired by now."""
+    pending = chunks.count_pending(dataset_ids, embed_sig)
+    if not pending:
+        return 0
+    now = datetime.now(UTC)
+    for dataset_id in documents.with_expired(list(dict.fromkeys(dataset_ids)), now):
+        names = chunks.pending(dataset_id, embed_sig)
+        if names:
+            pending -= documents.count(dataset_id, where=_expired_of(names, now))
+    return max(pending, 0)
+
+
+def without_expired_pending(
+    documents: DocumentRepo, chunks: ChunkRepo, stats: DatasetStats, embed_sig: str
+) -> DatasetStats:
+    """``stats`` with `pending` and `pending_chunks` of what has not expired by now.
+
+    Reads the chunks of those that have expired and wait.
+    """
+    now, dataset_id = datetime.now(UTC), stats.dataset_id
+    if not stats.pending or not documents.with_expired([dataset_id], now):
+        return stats
+    names = chunks.pending(dataset_id, embed_sig)
+    expired = documents.list(dataset_id, where=_expired_of(names, now)) if names else ()
+    lacking = sum(
+        chunk.vector is None or chunk.sig.embed_sig != embed_sig
+        for info in expired
+        for chunk in chunks.iter_chunks(dataset_id, info.name, vectors=True)
+    )
+    return attrs.evolve(
+        stats,
+        pending=max(stats.pending - len(expired), 0),
+        pending_chunks=max(stats.pending_chunks - lacking, 0),
+    )
+
+
+def _expired_of(names: Sequence[str], moment: datetime) -> FilterTree:
+    named = Condition(NAME, "in", tuple(("text", name) for name in names))
+    tree = all_of(named, expired_by(moment))
+    assert tree is not None
+    return tree
