@@ -62,3 +62,12 @@ def test_a_value_is_what_typer_makes_of_it(name: str) -> None:
     convert_plainly(ours)
     for value in VALUES:
         assert outcome(ours, value) == outcome(theirs, value), value
+
+
+def test_a_typer_that_converts_in_another_way_is_left_alone() -> None:
+    class Other:
+        """A parameter of a Typer without `get_runtime_param`."""
+
+    other = Other()
+    convert_plainly(other)
+    assert vars(other) == {}

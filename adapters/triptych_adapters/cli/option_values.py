@@ -72,10 +72,16 @@ class _PlainConverter:
 
 
 def convert_plainly(parameter: Any) -> None:
-    """Let ``parameter``, a Typer option or argument, convert plain values without pydantic."""
-    if isinstance(vars(parameter).get("get_runtime_param"), _Lookup):
+    """Let ``parameter``, a Typer option or argument, convert plain values without pydantic.
+
+    A Typer that converts in another way than 0.29 is left as it is.
+    """
+    others = getattr(parameter, "get_runtime_param", None)
+    described = getattr(parameter, "type_descriptor", None)
+    if isinstance(others, _Lookup) or not callable(others):
         return
-    parameter.get_runtime_param = _Lookup(_PlainConverter(parameter, parameter.get_runtime_param))
+    if hasattr(described, "annotation") and hasattr(described, "parameter_info"):
+        parameter.get_runtime_param = _Lookup(_PlainConverter(parameter, others))
 
 
 class _Lookup:
