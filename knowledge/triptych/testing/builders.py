@@ -38,6 +38,7 @@ __all__ = [
     "chunks_of",
     "derive",
     "fill",
+    "fill_at_once",
     "filter_of",
     "ids",
     "keyword_query",
@@ -141,6 +142,29 @@ def fill(
     for name, content in contents.items():
         put(store, dataset_id, name, content, **(metadata or {}).get(name, {}))
         assert derive(store, dataset_id, name, config)
+
+
+def fill_at_once(
+    store: Store,
+    dataset_id: str,
+    contents: Mapping[str, str],
+    metadata: Mapping[str, Metadata] | None = None,
+) -> None:
+    """As `fill`, by one call for all documents and one for all sets, which takes less time."""
+    set_config(store, dataset_id)
+    news = [
+        NewDocument(name=name, content=content, metadata=(metadata or {}).get(name, {}))
+        for name, content in contents.items()
+    ]
+    for outcome in store.documents.put_many(dataset_id, news):
+        assert outcome.error is None, outcome.error
+    sets = []
+    for name in contents:
+        document = store.documents.get(dataset_id, name)
+        assert document is not None, f"{name!r} is not in {dataset_id!r}"
+        sig = sig_of(store, dataset_id, name)
+        sets.append((name, chunks_of(document, sig), sig))
+    assert all(store.chunks.replace_many(dataset_id, sets))
 
 
 def layer_of(

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 
 from triptych.contracts import Store
 from triptych.records import Metadata
-from triptych.testing.builders import fill, vector_of
+from triptych.testing.builders import fill_at_once, vector_of
 from triptych.testing.oracle import Entry
 
 __all__ = [
@@ -67,7 +67,7 @@ def contents(dataset_id: str) -> dict[str, str]:
 def fill_corpus(store: Store, datasets: Sequence[str] = DATASETS) -> None:
     """Put the corpus into a store, derived."""
     for dataset_id in datasets:
-        fill(store, dataset_id, contents(dataset_id), metadata=METADATA)
+        fill_at_once(store, dataset_id, contents(dataset_id), metadata=METADATA)
 
 
 def chunk_entries(store: Store, *dataset_ids: str) -> list[Entry]:
