@@ -2,6 +2,7 @@
 
 VENV := .venv
 PY := $(VENV)/bin/python
+WORKERS := auto
 PACKAGES := knowledge/triptych backends/triptych_backends factory/triptych_factory adapters/triptych_adapters
 
 .DEFAULT_GOAL := help
@@ -31,11 +32,11 @@ $(VENV)/.installed: pyproject.toml
 demo: venv ## put this project's docs into a knowledge base, search it, edit one paragraph
 	$(PY) -m triptych_adapters.demo
 
-test: venv ## the whole test suite, on up to four cores
-	$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal
+test: venv ## the whole test suite, on up to four cores (WORKERS=3 for three processes)
+	$(PY) -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal
 
 test-fast: venv ## the suite without the tests that start processes or draw examples
-	$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal -m "not slow and not process and not property"
+	$(PY) -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal -m "not slow and not process and not property"
 
 lint: venv ## ruff, mypy, pyright on the public surface, import-linter
 	$(VENV)/bin/ruff check .
