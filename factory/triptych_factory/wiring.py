@@ -176,6 +176,7 @@ def wire(
             options = attrs.evolve(options, embedder=chosen)
         except BaseException:
             store.close()
+            _close(likely)
             raise
     kept = capabilities_of(store).settings
     if kept is not None:
