@@ -8,9 +8,12 @@ address is ever stored.
 from __future__ import annotations
 
 import re
+import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +23,7 @@ from triptych.errors import NotAvailableError, ProviderSetupError, ValidationErr
 from triptych.records import EmbedKind
 from triptych_factory.embedders import BUILDERS, PROVIDERS, build_embedder
 
-__all__ = ["RecalledEmbedder", "recall_embedder", "stored_signature"]
+__all__ = ["RecalledEmbedder", "likely_signature", "recall_embedder", "stored_signature"]
 
 _HASH = re.compile(r"hash-bag-of-words/not-semantic/v1/(\d+)")
 
@@ -100,6 +103,28 @@ def stored_signature(store: Store, dataset_id: str = "") -> str | None:
     if any(store.documents.list(each, limit=1) for each in configs):
         return ""
     return stored_signature(store) if dataset_id else None
+
+
+_LIKELY = """
+SELECT embed_sig FROM dataset WHERE live AND embed_sig != '' AND (? = '' OR name = ?)
+GROUP BY embed_sig ORDER BY count(*) DESC, embed_sig LIMIT 1
+"""
+
+
+def likely_signature(path: Path, dataset_id: str = "") -> str | None:
+    """What `stored_signature` will probably say of the SQLite store at ``path``, before it is open.
+
+    The model can then load while the store opens. None where the file does not say. The file is
+    read as if nobody wrote it, without its log: no lock, and no other file is made. So it can be
+    behind, and the answer is checked against `stored_signature`.
+    """
+    try:
+        uri = f"{path.as_uri()}?mode=ro&immutable=1"
+        with closing(sqlite3.connect(uri, uri=True)) as driver:
+            row = driver.execute(_LIKELY, (dataset_id, dataset_id)).fetchone()
+    except (sqlite3.Error, UnicodeDecodeError):
+        return None
+    return row[0] if row and isinstance(row[0], str) else None
 
 
 def recall_embedder(signature: str, *, concurrency: int | None = None) -> Embedder:

@@ -30,10 +30,10 @@ from triptych_factory.access import Access
 from triptych_factory.backends import open_store
 from triptych_factory.embedders import build_embedder
 from triptych_factory.llms import build_llm
-from triptych_factory.locations import parse_location, store_paths
+from triptych_factory.locations import Location, parse_location, store_paths
 from triptych_factory.rankers import build_ranker, build_reranker
 from triptych_factory.settings import Settings
-from triptych_factory.stored_model import recall_embedder, stored_signature
+from triptych_factory.stored_model import likely_signature, recall_embedder, stored_signature
 
 if TYPE_CHECKING:
     from triptych.parsing import FileParsers
@@ -110,6 +110,11 @@ def _preload(model: object) -> None:
         model.preload()
 
 
+def _close(model: object) -> None:
+    if isinstance(model, Closeable):
+        model.close()
+
+
 def wire(
     settings: Settings,
     *,
@@ -141,8 +146,9 @@ def wire(
     # The models come first: a misspelt one must not leave an empty store behind.
     by_store = embedder is None and settings.embedder == "auto"
     chosen = embedder if by_store or embedder is not None else _embedder(settings)
+    likely = _likely(location, settings, dataset_id) if by_store and preload else None
     if preload:
-        _preload(chosen)
+        _preload(likely if by_store else chosen)
     writer = _llm(settings) if llm is None else llm
     reranks = build_reranker(settings.reranker) if reranker is None else reranker
     options = ServiceOptions(
@@ -162,11 +168,15 @@ def wire(
     if by_store:
         try:
             chosen = _of_store(store, settings, dataset_id, fill)
-            if preload:
+            if likely is not None and chosen is not None and likely.signature == chosen.signature:
+                chosen = likely  # which loads already
+            elif preload:
+                _close(likely)
                 _preload(chosen)
             options = attrs.evolve(options, embedder=chosen)
         except BaseException:
             store.close()
+            _close(likely)
             raise
     kept = capabilities_of(store).settings
     if kept is not None:
@@ -181,8 +191,7 @@ def wire(
 
     def close_models() -> None:
         for made in made_here:
-            if isinstance(made, Closeable):
-                made.close()
+            _close(made)
 
     return Service(store, options=options, on_close=close_models)
 
@@ -197,6 +206,17 @@ def _outline(name: str, content: str) -> str | None:
     from triptych_backends.parsing.outliner import outline_of
 
     return outline_of(name, content)
+
+
+def _likely(location: Location, settings: Settings, dataset_id: str) -> Embedder | None:
+    """The local embedder that the store will most likely name, to be loaded while it opens."""
+    if location.scheme != "sqlite" or location.path is None:
+        return None
+    signature = likely_signature(location.path, dataset_id)
+    if not signature:
+        return None
+    embedder = recall_embedder(signature, concurrency=settings.embed_concurrency)
+    return embedder if isinstance(embedder, Preloadable) else None
 
 
 def _of_store(store: Store, settings: Settings, dataset_id: str, fill: bool) -> Embedder | None:

@@ -19,7 +19,7 @@ from triptych_backends.embedders.local import LocalEmbedder
 from triptych_backends.embedders.multilingual import MultilingualEmbedder
 from triptych_factory import Settings, wire
 from triptych_factory.embedders import local_is_installed
-from triptych_factory.stored_model import RecalledEmbedder, recall_embedder
+from triptych_factory.stored_model import RecalledEmbedder, likely_signature, recall_embedder
 
 URLS = pytest.mark.parametrize("url", ["kb.db", "files:///{}/kb"])
 
@@ -253,3 +253,44 @@ def test_a_store_of_the_local_model_is_read_by_a_base_install(shell: Shell) -> N
     assert "n.md" in ran.stdout
     assert "pip install 'triptych[local]'" in ran.stderr
     assert "stale" not in ran.stdout
+
+
+def test_a_file_says_its_model_before_it_is_open(tmp_path: Path) -> None:
+    path = tmp_path / "a #1?.db"
+    with triptych.open(path, embedder=HashEmbedder(dimension=32)) as kb:
+        kb.put_document("few", "a.md", "The kettle boils.")
+    with triptych.open(path, embedder=HashEmbedder(dimension=64)) as kb:
+        for name in ("many", "more"):
+            kb.put_document(name, "a.md", "The kettle boils.")
+    before = sorted(tmp_path.iterdir())
+    assert likely_signature(path) == HashEmbedder(dimension=64).signature
+    assert likely_signature(path, "few") == HashEmbedder(dimension=32).signature
+    assert likely_signature(path, "missing") is None
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no database", b"SQLite format 3\x00" * 300])
+def test_a_file_that_cannot_say_its_model_is_asked_when_it_is_open(
+    content: bytes | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "kb.db"
+    if content is not None:
+        path.write_bytes(content)
+    assert likely_signature(path) is None
+    assert path.exists() is (content is not None)
+
+
+@pytest.mark.skipif(not local_is_installed(), reason="needs the extra local")
+def test_a_model_that_the_file_names_wrongly_is_not_taken(tmp_path: Path) -> None:
+    """What the log holds counts, though the file alone says another model."""
+    path = tmp_path / "kb.db"
+    with triptych.open(path, embedder="local") as kb:
+        kb.put_document("notes", "a.md", "The kettle boils.")
+    with triptych.open(path, embedder="hash") as kb:
+        kb.rebuild(dataset_id="notes")
+        assert likely_signature(path) == LocalEmbedder().signature
+        settings = Settings.resolve({"url": str(path)})
+        with wire(settings, preload=True) as other:
+            assert other.options.embedder is not None
+            assert other.options.embedder.signature == HashEmbedder().signature
+            assert other.search("kettle", dataset_id="notes", mode="vector").hits

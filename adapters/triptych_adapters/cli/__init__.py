@@ -19,7 +19,7 @@ def main() -> None:
 
     # Importing makes objects that stay. To look through them for garbage again and again, as the
     # default threshold has it, takes a quarter of the time of a short command.
-    gc.set_threshold(50_000, 20, 20)
+    gc.set_threshold(200_000, 20, 20)
     from triptych_adapters.cli.app import app
 
     try:
