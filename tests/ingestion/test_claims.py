@@ -64,7 +64,9 @@ def test_claims_are_of_one_dataset_and_space(store: MemoryStore) -> None:
 
 
 @pytest.mark.parametrize(
-    "until", [time.time() - 1, time.time() + 10 * LEASE, "soon", None], ids=repr
+    "until",
+    [time.time() - 1, time.time() + 10 * LEASE, "soon", None],
+    ids=["past", "later", "text", "none"],
 )
 def test_a_claim_that_ran_out_or_has_no_time_is_void(store: MemoryStore, until: object) -> None:
     with TextClaims(store, "d", "s") as killed:
