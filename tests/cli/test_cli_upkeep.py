@@ -68,7 +68,7 @@ def test_embed_adds_the_vectors_that_are_pending(shell: Shell) -> None:
     (dataset,) = shell("status", "--json").json["datasets"]
     assert (dataset["stale"], dataset["pending"], dataset["pending_chunks"]) == (0, 1, 1)
     (problem,) = shell("status", "--json").json["problems"]
-    assert "1 of 2 documents without all their vectors, and 1 chunks to embed" in problem
+    assert "1 of 2 documents without all their vectors, and 1 chunk to embed" in problem
     report = shell("doctor", "--json").json
     assert [each["check"] for each in report["findings"]] == ["vectors.pending"]
     ran = shell("embed", "--json")

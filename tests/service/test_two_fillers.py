@@ -76,7 +76,8 @@ def test_two_processes_embed_each_text_once(
     texts = [text for _, text in asked(log)]
     assert Counter(texts) == Counter(set(notes_as_logged()))
     askers = {call.split("/")[0] for call, _ in asked(log)}
-    assert len(askers) == 2, "one of the two did all the work"
+    if tasks == ("embed", "embed"):  # of two puts one may be done before the other has begun
+        assert len(askers) == 2, "one of the two did all the work"
     assert_whole(url, log)
 
 
