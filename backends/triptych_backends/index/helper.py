@@ -188,7 +188,8 @@ class IndexHelper:
         # The process is the parent's, and must not live as long as this one.
         self._changed = threading.Condition()
         process, self._process = self._process, None
-        self._forget()
+        with self._changed:
+            self._forget()
         if process is not None:
             process.returncode = 0  # nothing to wait for, or to warn of
             for pipe in (process.stdin, process.stdout):

@@ -246,6 +246,24 @@ def test_writer_killed_at_many_moments(tmp_path: Path, writer: list[subprocess.P
         killed_writer(tmp_path, writer, drawn.random() * 2)
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_fork_lets_go_of_the_helper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    complaints: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", complaints.append)
+    store = SqliteStore.open(tmp_path / "kb.db")
+    with service(store) as kb:
+        kb.put_documents("d", texts(0, 100))
+        assert store.index.helper_process is not None
+        child = os.fork()
+        if not child:
+            held = store.index.helper_process is not None
+            os._exit(2 if held else bool(complaints))
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        assert store.index.helper_process is not None
+
+
 def test_small_puts_start_nothing(tmp_path: Path) -> None:
     store = SqliteStore.open(tmp_path / "kb.db")
     with service(store) as kb:
