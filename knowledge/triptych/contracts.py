@@ -28,7 +28,15 @@ Throughout:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Hashable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
@@ -75,6 +83,8 @@ from triptych.records import (
 
 __all__ = [
     "LLM",
+    "AsyncEmbedder",
+    "AsyncLLM",
     "Capabilities",
     "ChunkRepo",
     "ChunkSigReader",
@@ -748,6 +758,32 @@ class Embedder(Protocol):
 
 
 @runtime_checkable
+class AsyncEmbedder(Protocol):
+    """Capability: an embedder with a call for an event loop, beside `embed` or in its place.
+
+    `triptych.aio.AsyncService.open` takes one that has no ``embed``.
+    """
+
+    @property
+    def signature(self) -> str:
+        """See `Embedder.signature`."""
+        ...
+
+    @property
+    def dimension(self) -> int | None:
+        """See `Embedder.dimension`."""
+        ...
+
+    async def aembed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
+        """`Embedder.embed`, awaited. Cancelling the task ends the call.
+
+        Raises:
+            ProviderError: the model could not answer.
+        """
+        ...
+
+
+@runtime_checkable
 class CoverageEmbedder(Protocol):
     """An embedder that knows how much of a text its vocabulary covers."""
 
@@ -792,6 +828,36 @@ class LLM(Protocol):
 
     def stream(self, messages: Sequence[Message], *, max_tokens: int) -> Iterator[str]:
         """The same answer in pieces, which joined are its text.
+
+        Raises:
+            ProviderError: the model could not answer, or broke off.
+        """
+        ...
+
+
+@runtime_checkable
+class AsyncLLM(Protocol):
+    """Capability: a language model with calls for an event loop, beside those of `LLM` or in their
+    place.
+
+    `triptych.aio.AsyncService.open` takes one that has no ``generate``.
+    """
+
+    @property
+    def signature(self) -> str:
+        """See `LLM.signature`."""
+        ...
+
+    async def agenerate(self, messages: Sequence[Message], *, max_tokens: int) -> Generation:
+        """`LLM.generate`, awaited. Cancelling the task ends the call.
+
+        Raises:
+            ProviderError: the model could not answer.
+        """
+        ...
+
+    def astream(self, messages: Sequence[Message], *, max_tokens: int) -> AsyncIterator[str]:
+        """`LLM.stream` as an async iterator, to be closed where it is not read out.
 
         Raises:
             ProviderError: the model could not answer, or broke off.

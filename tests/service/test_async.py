@@ -208,18 +208,18 @@ class Awaited:
     def __init__(self) -> None:
         self.threads: set[str] = set()
 
-    async def embed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
+    async def aembed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
         await asyncio.sleep(0)
         self.threads.add(threading.current_thread().name)
         if "FAIL" in texts:
             raise ProviderError("it failed")
         return FakeEmbedder().embed(texts, kind=kind)
 
-    async def generate(self, messages: Sequence[Message], *, max_tokens: int) -> Generation:
+    async def agenerate(self, messages: Sequence[Message], *, max_tokens: int) -> Generation:
         await asyncio.sleep(0)
         return Generation(text=f"{len(messages)} of {max_tokens}", usage=Usage())
 
-    async def stream(self, messages: Sequence[Message], *, max_tokens: int) -> AsyncIterator[str]:
+    async def astream(self, messages: Sequence[Message], *, max_tokens: int) -> AsyncIterator[str]:
         for piece in ("a", "b"):
             await asyncio.sleep(0)
             yield piece

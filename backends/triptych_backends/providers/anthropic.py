@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from triptych.errors import ValidationError
@@ -19,7 +19,7 @@ from triptych_backends.providers.response_parsing import (
     count_at,
     text_at,
 )
-from triptych_backends.providers.streams import server_sent
+from triptych_backends.providers.streams import EventFormat, ServerSent
 
 __all__ = ["ANTHROPIC_URL", "AnthropicLLM"]
 
@@ -115,26 +115,28 @@ class AnthropicLLM(RemoteLLM):
             ended=True,
         )
 
-    def _events(self, lines: Iterator[str]) -> Iterator[Piece]:
-        for event in server_sent(lines):
-            kind = None if event is None else event.get("type")
-            if kind == "message_start":
-                yield Piece(input_tokens=_input_tokens(at(event, "message", of=dict).get("usage")))
-            elif kind == "content_block_delta":
-                yield Piece(text=text_at(event, "delta", "text"))
-            elif kind == "message_delta":
-                yield Piece(
-                    output_tokens=count_at(event, "usage", "output_tokens"),
-                    finish=_FINISHES.get(text_at(event, "delta", "stop_reason")),
-                )
-            elif kind == "message_stop":
-                yield Piece(ended=True)
-                return
-            elif kind == "error":
-                said = text_at(event, "error", "message") or "error"
-                raise self._client.failed(f"failed while it answered ({said}): try again")
-            elif not isinstance(kind, str):
-                raise MalformedAnswerError("has an event without a type")
+    def _format(self) -> EventFormat:
+        return ServerSent()
+
+    def _piece(self, event: dict[str, Any] | None) -> Piece:
+        kind = None if event is None else event.get("type")
+        if kind == "message_start":
+            return Piece(input_tokens=_input_tokens(at(event, "message", of=dict).get("usage")))
+        if kind == "content_block_delta":
+            return Piece(text=text_at(event, "delta", "text"))
+        if kind == "message_delta":
+            return Piece(
+                output_tokens=count_at(event, "usage", "output_tokens"),
+                finish=_FINISHES.get(text_at(event, "delta", "stop_reason")),
+            )
+        if kind == "message_stop":
+            return Piece(ended=True, last=True)
+        if kind == "error":
+            said = text_at(event, "error", "message") or "error"
+            raise self._client.failed(f"failed while it answered ({said}): try again")
+        if not isinstance(kind, str):
+            raise MalformedAnswerError("has an event without a type")
+        return Piece()
 
 
 def _is_text(block: Any) -> bool:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping, Sequence
+from contextlib import aclosing, closing, contextmanager
+from types import TracebackType
+from typing import Any, Literal, Self
 
 import attrs
 
-from triptych.errors import ProviderError, ValidationError
+from triptych.errors import ValidationError
 from triptych.records import Generation, Message, Usage
 from triptych_backends.providers.http import HttpClient
 from triptych_backends.providers.response_parsing import MalformedAnswerError
+from triptych_backends.providers.streams import EventFormat
 
-__all__ = ["Finish", "Piece", "RemoteLLM", "TextStream", "checked_temperature"]
+__all__ = ["AsyncTextStream", "Finish", "Piece", "RemoteLLM", "TextStream", "checked_temperature"]
 
 Finish = Literal["stop", "length", "refused"]
 
@@ -34,13 +37,17 @@ def checked_temperature(temperature: float | None) -> float | None:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Piece:
-    """What one event of a stream, or a whole answer, adds; None: it says nothing of it."""
+    """What one event of a stream, or a whole answer, adds; None: it says nothing of it.
+
+    ``ended``: the answer is whole. ``last``: nothing follows that is to be read.
+    """
 
     text: str = ""
     input_tokens: int | None = None
     output_tokens: int | None = None
     finish: Finish | None = None
     ended: bool = False
+    last: bool = False
 
 
 class _Gathered:
@@ -89,20 +96,15 @@ def _without_surrogates(text: str) -> str:
     return text
 
 
-class TextStream(Iterator[str]):
-    """The pieces of an answer; joined, they are its text. Close it when it is not read out.
+class _Counted:
+    """What a stream knows of its answer.
 
     ``usage`` and ``truncated`` are complete when the last piece was read. A count of 0 was not
-    told: a stream is whole when it says why it ended, and some servers end there, before the
+    reported: a stream is whole when it says why it ended, and some servers end there, before the
     tokens.
     """
 
-    def __init__(self, pieces: Iterator[str], gathered: _Gathered) -> None:
-        self._pieces = pieces
-        self._gathered = gathered
-
-    def __next__(self) -> str:
-        return next(self._pieces)
+    _gathered: _Gathered
 
     @property
     def usage(self) -> Usage:
@@ -114,11 +116,83 @@ class TextStream(Iterator[str]):
         """Whether the model stopped at its ceiling of tokens."""
         return self._gathered.finish == "length"
 
+
+class TextStream(_Counted, Iterator[str]):
+    """The pieces of an answer; joined, they are its text. Close it when it is not read out."""
+
+    def __init__(self, pieces: Generator[str, None, None], gathered: _Gathered) -> None:
+        self._pieces = pieces
+        self._gathered = gathered
+
+    def __next__(self) -> str:
+        return next(self._pieces)
+
     def close(self) -> None:
         """Let go of the connection; the provider stops writing. Idempotent."""
-        close = getattr(self._pieces, "close", None)
-        if close is not None:
-            close()
+        self._pieces.close()
+
+
+class AsyncTextStream(_Counted, AsyncIterator[str]):
+    """The pieces of an answer as they come; joined, they are its text.
+
+    Use it in ``async with``, or call `aclose`, when it is not read out.
+    """
+
+    def __init__(self, pieces: AsyncGenerator[str, None], gathered: _Gathered) -> None:
+        self._pieces = pieces
+        self._gathered = gathered
+
+    async def __anext__(self) -> str:
+        return await anext(self._pieces)
+
+    async def aclose(self) -> None:
+        """Let go of the connection; the provider stops writing. Idempotent."""
+        await self._pieces.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+class _Answer:
+    """An answer in the making: lines of the stream in, pieces of text out, whoever reads."""
+
+    def __init__(self, llm: RemoteLLM, gathered: _Gathered, max_tokens: int) -> None:
+        self._llm = llm
+        self._events = llm._format()
+        self._gathered = gathered
+        self._max_tokens = max_tokens
+        self.read = False
+
+    def feed(self, line: str) -> Iterator[str]:
+        """The text that ``line`` brings; `read` is True when nothing follows that is to be read."""
+        with self._llm._usable():
+            for event in self._events.feed(line):
+                piece = self._llm._piece(event)
+                if text := self._gathered.take(piece):
+                    yield text
+                if piece.last:
+                    self.read = True
+                    return
+
+    def end(self) -> Iterator[str]:
+        """What is left of the text; raises where the answer was not whole, or is not usable."""
+        gathered = self._gathered
+        if text := gathered.rest():
+            yield text
+        if not gathered.ended:
+            raise self._llm._client.failed(
+                f"broke off after {gathered.length} characters, without saying that the answer "
+                "was whole: drop what came, and try again"
+            )
+        self._llm._check_end(gathered, self._max_tokens)
 
 
 class RemoteLLM(ABC):
@@ -163,14 +237,17 @@ class RemoteLLM(ABC):
             CancelledError: the deadline around the call passed.
         """
         payload = self._payload(_checked(messages, max_tokens), max_tokens, stream=False)
-        answer = self._client.post(self._path, payload)
-        gathered = _Gathered()
-        try:
-            text = gathered.take(self._read(answer))
-        except MalformedAnswerError as error:
-            raise self._unusable(error) from error
-        self._check_end(gathered, max_tokens)
-        return Generation(text=text, usage=gathered.usage, truncated=gathered.finish == "length")
+        return self._generation(self._client.post(self._path, payload), max_tokens)
+
+    async def agenerate(self, messages: Sequence[Message], *, max_tokens: int) -> Generation:
+        """`generate` for an event loop, which goes on meanwhile.
+
+        Raises:
+            The errors of `generate`. Cancelling the task lets go of the connection.
+        """
+        payload = self._payload(_checked(messages, max_tokens), max_tokens, stream=False)
+        answer = await self._client.asynchronous.post(self._path, payload)
+        return self._generation(answer, max_tokens)
 
     def stream(self, messages: Sequence[Message], *, max_tokens: int) -> TextStream:
         """The same answer in pieces as they come; a place of the connection is held meanwhile.
@@ -183,32 +260,72 @@ class RemoteLLM(ABC):
         gathered = _Gathered()
         return TextStream(self._pieces(payload, gathered, max_tokens), gathered)
 
+    def astream(self, messages: Sequence[Message], *, max_tokens: int) -> AsyncTextStream:
+        """`stream` for an event loop::
+
+            async with llm.astream(messages, max_tokens=500) as pieces:
+                async for piece in pieces:
+                    print(piece, end="")
+
+        Raises:
+            The errors of `stream`. Cancelling the task lets go of the connection.
+        """
+        payload = self._payload(_checked(messages, max_tokens), max_tokens, stream=True)
+        gathered = _Gathered()
+        return AsyncTextStream(self._async_pieces(payload, gathered, max_tokens), gathered)
+
     def close(self) -> None:
-        """Close the connections; later calls raise `ProviderError`. Idempotent."""
+        """Close the connections; later calls raise `ProviderError`. Idempotent.
+
+        Connections of an event loop are closed by `aclose`, in that loop.
+        """
         self._client.close()
+
+    async def aclose(self) -> None:
+        """`close`, and the connections of the running event loop. Idempotent."""
+        await self._client.aclose()
+
+    def _generation(self, answer: Mapping[str, Any], max_tokens: int) -> Generation:
+        gathered = _Gathered()
+        with self._usable():
+            text = gathered.take(self._read(answer))
+        self._check_end(gathered, max_tokens)
+        return Generation(text=text, usage=gathered.usage, truncated=gathered.finish == "length")
 
     def _pieces(
         self, payload: Mapping[str, Any], gathered: _Gathered, max_tokens: int
-    ) -> Iterator[str]:
-        lines = self._client.lines(self._path, payload)
-        try:
-            for piece in self._events(lines):
-                if text := gathered.take(piece):
+    ) -> Generator[str, None, None]:
+        answer = _Answer(self, gathered, max_tokens)
+        with closing(self._client.lines(self._path, payload)) as lines:
+            for line in lines:
+                yield from answer.feed(line)
+                if answer.read:
+                    break
+        yield from answer.end()
+
+    async def _async_pieces(
+        self, payload: Mapping[str, Any], gathered: _Gathered, max_tokens: int
+    ) -> AsyncGenerator[str, None]:
+        answer = _Answer(self, gathered, max_tokens)
+        async with aclosing(self._client.asynchronous.lines(self._path, payload)) as lines:
+            async for line in lines:
+                for text in answer.feed(line):
                     yield text
-            if text := gathered.rest():
-                yield text
+                if answer.read:
+                    break
+        for text in answer.end():
+            yield text
+
+    @contextmanager
+    def _usable(self) -> Iterator[None]:
+        """What an answer is not, as an error of the provider."""
+        try:
+            yield
         except MalformedAnswerError as error:
-            raise self._unusable(error) from error
-        finally:
-            close = getattr(lines, "close", None)
-            if close is not None:
-                close()
-        if not gathered.ended:
             raise self._client.failed(
-                f"broke off after {gathered.length} characters, without saying that the answer "
-                "was whole: drop what came, and try again"
-            )
-        self._check_end(gathered, max_tokens)
+                f"was answered with what cannot be used: the answer {error}: check base_url, and "
+                "that the model chats"
+            ) from error
 
     def _check_end(self, gathered: _Gathered, max_tokens: int) -> None:
         if gathered.finish == "refused":
@@ -229,12 +346,6 @@ class RemoteLLM(ABC):
             "was answered with an empty text: change the input, or use another model", "empty"
         )
 
-    def _unusable(self, error: MalformedAnswerError) -> ProviderError:
-        return self._client.failed(
-            f"was answered with what cannot be used: the answer {error}: check base_url, and "
-            "that the model chats"
-        )
-
     @abstractmethod
     def _payload(
         self, messages: Sequence[Message], max_tokens: int, *, stream: bool
@@ -246,8 +357,12 @@ class RemoteLLM(ABC):
         """A whole answer; raises `MalformedAnswerError` when it is none."""
 
     @abstractmethod
-    def _events(self, lines: Iterator[str]) -> Iterator[Piece]:
-        """The pieces in a stream's lines; raises likewise, or `ProviderError` of an event."""
+    def _format(self) -> EventFormat:
+        """The format of a stream's lines."""
+
+    @abstractmethod
+    def _piece(self, event: dict[str, Any] | None) -> Piece:
+        """What one event adds; raises likewise, or `ProviderError` of an event that is one."""
 
 
 def _checked(messages: Sequence[Message], max_tokens: int) -> Sequence[Message]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["ConcurrencyLimit", "Connection"]
 
 _SLICE = 0.05
+_ASYNC_SLICE = 0.01
 
 
 class ConcurrencyLimit:
@@ -37,6 +39,19 @@ class ConcurrencyLimit:
         places = self._places.get()
         clock.check()
         while not places.acquire(timeout=_SLICE):
+            clock.check()
+        try:
+            yield
+        finally:
+            places.release()
+
+    @asynccontextmanager
+    async def async_place(self, clock: CallClock) -> AsyncIterator[None]:
+        """`place` for an event loop, which goes on meanwhile. The places are the same ones."""
+        places = self._places.get()
+        clock.check()
+        while not places.acquire(blocking=False):
+            await asyncio.sleep(_ASYNC_SLICE)
             clock.check()
         try:
             yield
@@ -76,7 +91,8 @@ class Connection:
         proxy: the URL of a proxy to send through.
         transport: an httpx transport to send through, in place of ``proxy``: a client
             certificate, another certificate authority. It is closed by whoever made it, never
-            by a model.
+            by a model. Calls for an event loop need one that is an ``httpx.AsyncBaseTransport``.
+        async_transport: such a transport, where ``transport`` is none.
     """
 
     timeouts: Timeouts = attrs.field(factory=Timeouts)
@@ -85,6 +101,7 @@ class Connection:
     max_answer_bytes: int = attrs.field(default=1 << 26, validator=_size)
     proxy: str | None = attrs.field(default=None, repr=False, validator=_proxy)
     transport: httpx.BaseTransport | None = attrs.field(default=None, repr=False)
+    async_transport: httpx.AsyncBaseTransport | None = attrs.field(default=None, repr=False)
     gate: ConcurrencyLimit = attrs.field(
         init=False,
         repr=False,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import attrs
 import numpy as np
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from triptych.records import EmbedKind
 
 __all__ = ["Answered", "RemoteEmbedder", "checked_model"]
+
+T = TypeVar("T")
+Request: TypeAlias = Mapping[str, Any]
+Steps: TypeAlias = Generator[Request, Mapping[str, Any], T]
 
 logger = logging.getLogger("triptych.providers")
 
@@ -72,6 +77,7 @@ class RemoteEmbedder(ABC):
         query_prefix: str | None,
         document_prefix: str | None,
         batch: BatchLimits,
+        path: str,
         client: HttpClient,
         space: str,
     ) -> None:
@@ -96,6 +102,7 @@ class RemoteEmbedder(ABC):
         self._rules = rules or _rules(self._prefixes["query"], self._prefixes["document"])
         self._space = space
         self._batch = batch
+        self._path = path
         self._client = client
         self._probing = threading.Lock()
         self._counting = threading.Lock()
@@ -144,14 +151,77 @@ class RemoteEmbedder(ABC):
             CancelledError: the deadline around the call passed; what was not asked for yet
                 is not.
         """
-        checked = checked_texts(texts, kind)
-        if not checked:
-            return np.empty((0, self._width or self._probed()), dtype=np.float32)
+        return self._answered(self._steps(checked_texts(texts, kind), kind))
+
+    async def aembed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
+        """`embed` for an event loop, which goes on meanwhile.
+
+        Raises:
+            The errors of `embed`. Cancelling the task lets go of the connection.
+        """
+        steps = self._steps(checked_texts(texts, kind), kind)
+        go_on: Callable[[], Request] = partial(next, steps)
+        try:
+            while True:
+                request = go_on()
+                try:
+                    answer = await self._client.asynchronous.post(self._path, request)
+                except InputTooLongError as error:
+                    go_on = partial(steps.throw, error)
+                else:
+                    go_on = partial(steps.send, answer)
+        except StopIteration as done:
+            rows: NDArray[np.float32] = done.value
+            return rows
+
+    def close(self) -> None:
+        """Close the connections; later calls raise `ProviderError`. Idempotent.
+
+        Connections of an event loop are closed by `aclose`, in that loop.
+        """
+        self._client.close()
+
+    async def aclose(self) -> None:
+        """`close`, and the connections of the running event loop. Idempotent."""
+        await self._client.aclose()
+
+    @abstractmethod
+    def _payload(self, texts: Sequence[str], kind: EmbedKind) -> Mapping[str, Any]:
+        """The request for one batch, whose texts have their prefixes."""
+
+    @abstractmethod
+    def _read(self, answer: Mapping[str, Any], texts: Sequence[str]) -> Answered:
+        """Its answer; raises `MalformedAnswerError` when it is none."""
+
+    def _answered(self, steps: Steps[T]) -> T:
+        """What ``steps`` come to, each request sent by a call that blocks."""
+        go_on: Callable[[], Request] = partial(next, steps)
+        try:
+            while True:
+                request = go_on()
+                try:
+                    answer = self._client.post(self._path, request)
+                except InputTooLongError as error:
+                    go_on = partial(steps.throw, error)
+                else:
+                    go_on = partial(steps.send, answer)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+
+    # Steps yield requests and are sent their answers, by whoever does the I/O; a text over the
+    # limit of the model is thrown in as an `InputTooLongError`.
+
+    def _steps(self, texts: Sequence[str], kind: EmbedKind) -> Steps[NDArray[np.float32]]:
+        if not texts:
+            width = self._width or (yield from self._asked(["dimension"], "document")).shape[1]
+            return np.empty((0, width), dtype=np.float32)
         parts: list[NDArray[np.float64]] = []
         cut: list[int] = []
-        for span in batches(checked, self._batch):
+        for span in batches(texts, self._batch):
             deadlines.check(self._client.profile.doing)
-            parts.extend(self._rows(checked[span.start : span.stop], span.start, kind, cut))
+            some = texts[span.start : span.stop]
+            parts.extend((yield from self._rows(some, span.start, kind, cut)))
         if cut:
             with self._counting:
                 self._cut += len(cut)
@@ -159,54 +229,46 @@ class RemoteEmbedder(ABC):
                 "%s of %s texts were longer than %s takes and were cut, the first at position "
                 "%s: their ends are not in their vectors; make chunks smaller",
                 len(cut),
-                len(checked),
+                len(texts),
                 self._model,
                 cut[0],
             )
         return np.concatenate(parts).astype(np.float32)
 
-    def close(self) -> None:
-        """Close the connections; later calls raise `ProviderError`. Idempotent."""
-        self._client.close()
-
-    @abstractmethod
-    def _request(self, texts: Sequence[str], kind: EmbedKind) -> Answered:
-        """One batch, prefixes included; a text over the limit raises `InputTooLongError`."""
-
     def _rows(
         self, texts: Sequence[str], start: int, kind: EmbedKind, cut: list[int]
-    ) -> list[NDArray[np.float64]]:
+    ) -> Steps[list[NDArray[np.float64]]]:
         try:
-            return [self._asked(texts, kind)]
+            return [(yield from self._asked(texts, kind))]
         except InputTooLongError as error:
-            if len(texts) > 1:
-                half = len(texts) // 2
-                return [
-                    *self._rows(texts[:half], start, kind, cut),
-                    *self._rows(texts[half:], start + half, kind, cut),
-                ]
-            rows = self._rows_of_cut(texts[0], error, kind)
-            cut.append(start)
-            return [rows]
+            too_long = error
+        if len(texts) > 1:
+            half = len(texts) // 2
+            first = yield from self._rows(texts[:half], start, kind, cut)
+            return [*first, *(yield from self._rows(texts[half:], start + half, kind, cut))]
+        rows = yield from self._rows_of_cut(texts[0], too_long, kind)
+        cut.append(start)
+        return [rows]
 
     def _rows_of_cut(
         self, text: str, error: InputTooLongError, kind: EmbedKind
-    ) -> NDArray[np.float64]:
+    ) -> Steps[NDArray[np.float64]]:
         for _ in range(_MOST_CUTS):
             if len(text) <= 1:
                 break
             text = shortened(text, error.detail)
             try:
-                return self._asked([text], kind)
+                return (yield from self._asked([text], kind))
             except InputTooLongError as again:
                 error = again
         raise error
 
-    def _asked(self, texts: Sequence[str], kind: EmbedKind) -> NDArray[np.float64]:
+    def _asked(self, texts: Sequence[str], kind: EmbedKind) -> Steps[NDArray[np.float64]]:
         prefix = self._prefixes[kind]
         sent = [prefix + (text if text.strip() else _BLANK) for text in texts]
+        answer = yield self._payload(sent, kind)
         try:
-            answered = self._request(sent, kind)
+            answered = self._read(answer, sent)
         except MalformedAnswerError as error:
             raise self._client.failed(
                 f"was answered with what cannot be used: the answer {error}: check base_url, "
@@ -226,7 +288,7 @@ class RemoteEmbedder(ABC):
 
     def _probed(self) -> int:
         with self._probing:
-            return self._width or self._asked(["dimension"], "document").shape[1]
+            return self._width or self._answered(self._asked(["dimension"], "document")).shape[1]
 
 
 def _rules(query: str, document: str) -> str:

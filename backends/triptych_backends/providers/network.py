@@ -15,14 +15,12 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
-import httpcore
-import httpx
-
+from triptych_backends.providers.httpx_imports import httpcore, httpx
 from triptych_backends.providers.timeouts import CallClock, Timeouts
 
-__all__ = ["BoundedTransport", "bounds"]
+__all__ = ["BoundedTransport", "as_httpx", "bounds", "core_url", "pool_options"]
 
 _KEPT = 16  # idle connections, and seconds below
 _KEPT_FOR = 5.0
@@ -258,39 +256,46 @@ def _is_readable(sock: socket.socket) -> bool:
     return bool(poll.poll(0))
 
 
+def pool_options(
+    *, verify: bool, proxy: str | None
+) -> tuple[Literal["direct", "proxy"], dict[str, Any]]:
+    """Which pool of httpcore to make, and with what, but for its network."""
+    options: dict[str, Any] = {
+        "ssl_context": httpx.create_ssl_context(trust_env=False) if verify else None,
+        # The gate limits; a second limit in the pool would only add a second error.
+        "max_connections": None,
+        "max_keepalive_connections": _KEPT,
+        "keepalive_expiry": _KEPT_FOR,
+    }
+    if proxy is None:
+        return "direct", options
+    through = httpx.Proxy(proxy)
+    return "proxy", {
+        **options,
+        "proxy_url": core_url(through.url),
+        "proxy_auth": through.raw_auth,
+        "proxy_headers": through.headers.raw,
+    }
+
+
 class BoundedTransport(httpx.BaseTransport):
     """What httpx sends through: httpx's own transport, over connections that keep to `bounds`."""
 
     def __init__(self, *, verify: bool, proxy: str | None) -> None:
-        common: dict[str, Any] = {
-            "ssl_context": httpx.create_ssl_context(trust_env=False) if verify else None,
-            # The gate limits; a second limit in the pool would only add a second error.
-            "max_connections": None,
-            "max_keepalive_connections": _KEPT,
-            "keepalive_expiry": _KEPT_FOR,
-            "network_backend": _Network(),
-        }
-        if proxy is None:
-            self._pool = httpcore.ConnectionPool(**common)
-            return
-        through = httpx.Proxy(proxy)
-        self._pool = httpcore.HTTPProxy(
-            proxy_url=_core_url(through.url),
-            proxy_auth=through.raw_auth,
-            proxy_headers=through.headers.raw,
-            **common,
-        )
+        kind, options = pool_options(verify=verify, proxy=proxy)
+        pool = httpcore.ConnectionPool if kind == "direct" else httpcore.HTTPProxy
+        self._pool: httpcore.ConnectionPool = pool(network_backend=_Network(), **options)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         assert isinstance(request.stream, httpx.SyncByteStream)
         asked = httpcore.Request(
             method=request.method,
-            url=_core_url(request.url),
+            url=core_url(request.url),
             headers=request.headers.raw,
             content=request.stream,
             extensions=request.extensions,
         )
-        with _as_httpx():
+        with as_httpx():
             answered = self._pool.handle_request(asked)
         return httpx.Response(
             status_code=answered.status,
@@ -308,22 +313,22 @@ class _Body(httpx.SyncByteStream):
         self._answered = answered
 
     def __iter__(self) -> Iterator[bytes]:
-        with _as_httpx():
+        with as_httpx():
             yield from self._answered.iter_stream()
 
     def close(self) -> None:
-        with _as_httpx():
+        with as_httpx():
             self._answered.close()
 
 
-def _core_url(url: httpx.URL) -> httpcore.URL:
+def core_url(url: httpx.URL) -> httpcore.URL:
     return httpcore.URL(
         scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path
     )
 
 
 @contextmanager
-def _as_httpx() -> Iterator[None]:
+def as_httpx() -> Iterator[None]:
     """httpcore's errors as httpx's, which have the same names."""
     try:
         yield

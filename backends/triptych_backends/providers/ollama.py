@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from triptych.errors import ValidationError
@@ -21,7 +21,7 @@ from triptych_backends.providers.response_parsing import (
     rows_of,
     text_at,
 )
-from triptych_backends.providers.streams import json_lines
+from triptych_backends.providers.streams import EventFormat, JsonLines
 
 if TYPE_CHECKING:
     from triptych.records import EmbedKind
@@ -100,6 +100,7 @@ class OllamaEmbedder(RemoteEmbedder):
             model=named,
             known=known_ollama(named),
             dimension=dimension,
+            path="/api/embed",
             rules=None,
             query_prefix=query_prefix,
             document_prefix=document_prefix,
@@ -109,13 +110,15 @@ class OllamaEmbedder(RemoteEmbedder):
         )
         self._num_ctx = _checked_context(num_ctx)
 
-    def _request(self, texts: Sequence[str], kind: EmbedKind) -> Answered:
+    def _payload(self, texts: Sequence[str], kind: EmbedKind) -> Mapping[str, Any]:
         payload: dict[str, Any] = {"model": self._model, "input": texts, "truncate": False}
         if self._asked_width is not None:
             payload["dimensions"] = self._asked_width
         if self._num_ctx is not None:
             payload["options"] = {"num_ctx": self._num_ctx}
-        answer = self._client.post("/api/embed", payload)
+        return payload
+
+    def _read(self, answer: Mapping[str, Any], texts: Sequence[str]) -> Answered:
         rows = rows_of(at(answer, "embeddings", of=list), len(texts))
         return Answered(rows, count_at(answer, "prompt_eval_count"))
 
@@ -180,20 +183,20 @@ class OllamaLLM(RemoteLLM):
         at(answer, "message", of=dict)
         if answer.get("done") is not True:
             raise MalformedAnswerError("does not say that it is done")
-        return self._piece(answer)
+        return self._part(answer)
 
-    def _events(self, lines: Iterator[str]) -> Iterator[Piece]:
-        for event in json_lines(lines):
-            if event.get("error"):
-                raise self._client.failed(
-                    f"failed while it answered ({text_at(event, 'error') or 'error'}): try again"
-                )
-            at(event, "message", of=dict)
-            yield self._piece(event)
-            if event.get("done") is True:
-                return
+    def _format(self) -> EventFormat:
+        return JsonLines()
 
-    def _piece(self, event: Mapping[str, Any]) -> Piece:
+    def _piece(self, event: dict[str, Any] | None) -> Piece:
+        if event and event.get("error"):
+            raise self._client.failed(
+                f"failed while it answered ({text_at(event, 'error') or 'error'}): try again"
+            )
+        at(event, "message", of=dict)
+        return self._part(event or {})
+
+    def _part(self, event: Mapping[str, Any]) -> Piece:
         done = event.get("done") is True
         return Piece(
             text=text_at(event, "message", "content"),
@@ -201,4 +204,5 @@ class OllamaLLM(RemoteLLM):
             output_tokens=count_at(event, "eval_count") if done else None,
             finish=_FINISHES.get(text_at(event, "done_reason")) if done else None,
             ended=done,
+            last=done,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from triptych.records import Message
@@ -21,7 +21,7 @@ from triptych_backends.providers.response_parsing import (
     rows_of,
     text_at,
 )
-from triptych_backends.providers.streams import server_sent
+from triptych_backends.providers.streams import EventFormat, ServerSent
 
 if TYPE_CHECKING:
     from triptych.records import EmbedKind
@@ -105,6 +105,7 @@ class OpenAIEmbedder(RemoteEmbedder):
             model=checked_model(model),
             known=OPENAI.get(model),
             dimension=dimension,
+            path="/embeddings",
             rules=None,
             query_prefix=query_prefix,
             document_prefix=document_prefix,
@@ -116,7 +117,7 @@ class OpenAIEmbedder(RemoteEmbedder):
         # A third of the bytes of decimal numbers; not every other server knows it.
         self._format = "base64" if checked_base_url(base_url) == OPENAI_URL else "float"
 
-    def _request(self, texts: Sequence[str], kind: EmbedKind) -> Answered:
+    def _payload(self, texts: Sequence[str], kind: EmbedKind) -> Mapping[str, Any]:
         payload: dict[str, Any] = {
             "model": self._model,
             "input": texts,
@@ -124,7 +125,9 @@ class OpenAIEmbedder(RemoteEmbedder):
         }
         if self._asked_width is not None:
             payload["dimensions"] = self._asked_width
-        answer = self._client.post("/embeddings", payload)
+        return payload
+
+    def _read(self, answer: Mapping[str, Any], texts: Sequence[str]) -> Answered:
         items = by_index(at(answer, "data", of=list), len(texts))
         rows = rows_of([at(item, "embedding", of=object) for item in items], len(texts))
         return Answered(rows, count_at(answer, "usage", "prompt_tokens"))
@@ -193,26 +196,27 @@ class OpenAILLM(RemoteLLM):
             ended=True,
         )
 
-    def _events(self, lines: Iterator[str]) -> Iterator[Piece]:
-        for event in server_sent(lines):
-            if event is None:
-                yield Piece(ended=True)
-                return
-            if event.get("error"):
-                said = Refusal(status=200, body=str(text_at(event, "error", "message")) or "error")
-                raise self._client.failed(f"failed while it answered ({said.detail}): try again")
-            choices = at(event, "choices", of=list) if "choices" in event else []
-            usage = event.get("usage") or None
-            if not choices and usage is None and "choices" not in event:
-                raise MalformedAnswerError("has an event without choices")
-            choice = choices[0] if choices else {}
-            finish = text_at(choice, "finish_reason")
-            refused = bool(text_at(choice, "delta", "refusal"))
-            yield Piece(
-                text=text_at(choice, "delta", "content"),
-                input_tokens=None if usage is None else count_at(usage, "prompt_tokens"),
-                output_tokens=None if usage is None else count_at(usage, "completion_tokens"),
-                finish="refused" if refused else _FINISHES.get(finish),
-                # Servers are known that leave out "[DONE]" and the tokens behind it.
-                ended=bool(finish),
-            )
+    def _format(self) -> EventFormat:
+        return ServerSent()
+
+    def _piece(self, event: dict[str, Any] | None) -> Piece:
+        if event is None:
+            return Piece(ended=True, last=True)
+        if event.get("error"):
+            said = Refusal(status=200, body=str(text_at(event, "error", "message")) or "error")
+            raise self._client.failed(f"failed while it answered ({said.detail}): try again")
+        choices = at(event, "choices", of=list) if "choices" in event else []
+        usage = event.get("usage") or None
+        if not choices and usage is None and "choices" not in event:
+            raise MalformedAnswerError("has an event without choices")
+        choice = choices[0] if choices else {}
+        finish = text_at(choice, "finish_reason")
+        refused = bool(text_at(choice, "delta", "refusal"))
+        return Piece(
+            text=text_at(choice, "delta", "content"),
+            input_tokens=None if usage is None else count_at(usage, "prompt_tokens"),
+            output_tokens=None if usage is None else count_at(usage, "completion_tokens"),
+            finish="refused" if refused else _FINISHES.get(finish),
+            # Servers are known that leave out "[DONE]" and the tokens after it.
+            ended=bool(finish),
+        )

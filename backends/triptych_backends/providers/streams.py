@@ -4,35 +4,66 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from triptych_backends.providers.response_parsing import MalformedAnswerError
 
-__all__ = ["json_lines", "server_sent"]
+__all__ = ["EventFormat", "JsonLines", "ServerSent", "json_lines", "server_sent"]
 
 
-def server_sent(lines: Iterable[str]) -> Iterator[dict[str, Any] | None]:
+class EventFormat(Protocol):
+    """Makes events of the lines of one stream, whoever reads them."""
+
+    def feed(self, line: str) -> Iterator[dict[str, Any] | None]:
+        """The events that end with ``line``; None for one that says that nothing follows.
+
+        Raises:
+            MalformedAnswerError: one is not a JSON object.
+        """
+        ...
+
+
+class ServerSent:
     """The data of each event (WHATWG HTML, 9.2.6); None for OpenAI's closing "[DONE]".
 
     An event that the end of the stream cut short is left out, as the standard says.
     """
-    data: list[str] = []
-    for line in lines:
+
+    def __init__(self) -> None:
+        self._data: list[str] = []
+
+    def feed(self, line: str) -> Iterator[dict[str, Any] | None]:
+        """See `EventFormat.feed`."""
         if line:
             name, _, value = line.partition(":")
             if name == "data":
-                data.append(value.removeprefix(" "))
-            continue
-        if data:
-            text, data = "\n".join(data), []
+                self._data.append(value.removeprefix(" "))
+        elif self._data:
+            text, self._data = "\n".join(self._data), []
             yield None if text.strip() == "[DONE]" else _object(text)
 
 
-def json_lines(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+class JsonLines:
     """The object in each line that is not blank."""
-    for line in lines:
+
+    def feed(self, line: str) -> Iterator[dict[str, Any] | None]:
+        """See `EventFormat.feed`."""
         if line.strip():
             yield _object(line)
+
+
+def server_sent(lines: Iterable[str]) -> Iterator[dict[str, Any] | None]:
+    """The events of a whole stream, by `ServerSent`."""
+    events = ServerSent()
+    for line in lines:
+        yield from events.feed(line)
+
+
+def json_lines(lines: Iterable[str]) -> Iterator[dict[str, Any] | None]:
+    """The events of a whole stream, by `JsonLines`."""
+    events = JsonLines()
+    for line in lines:
+        yield from events.feed(line)
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,6 +86,7 @@ class VoyageEmbedder(RemoteEmbedder):
             model=checked_model(model),
             known=VOYAGE.get(model),
             dimension=dimension,
+            path="/embeddings",
             rules="input-type",
             query_prefix=None,
             document_prefix=None,
@@ -95,7 +96,7 @@ class VoyageEmbedder(RemoteEmbedder):
             space=space,
         )
 
-    def _request(self, texts: Sequence[str], kind: EmbedKind) -> Answered:
+    def _payload(self, texts: Sequence[str], kind: EmbedKind) -> Mapping[str, Any]:
         payload: dict[str, Any] = {
             "model": self._model,
             "input": texts,
@@ -104,7 +105,9 @@ class VoyageEmbedder(RemoteEmbedder):
         }
         if self._asked_width is not None:
             payload["output_dimension"] = self._asked_width
-        answer = self._client.post("/embeddings", payload)
+        return payload
+
+    def _read(self, answer: Mapping[str, Any], texts: Sequence[str]) -> Answered:
         items = by_index(at(answer, "data", of=list), len(texts))
         rows = rows_of([at(item, "embedding", of=list) for item in items], len(texts))
         return Answered(rows, count_at(answer, "usage", "total_tokens"))

@@ -11,7 +11,7 @@ import inspect
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from types import TracebackType
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,10 @@ from triptych._internal.progress import Progress, ProgressCallback
 from triptych._internal.shared_docs import share_docs
 from triptych._open import open as open_service
 from triptych.aio.generated import AsyncDatasetMethods, AsyncServiceMethods
-from triptych.contracts import LLM, Embedder
+from triptych.contracts import LLM, AsyncEmbedder, AsyncLLM, Embedder
 from triptych.dataset import Dataset
 from triptych.deadlines import deadline
-from triptych.errors import NotAvailableError
+from triptych.errors import NotAvailableError, ValidationError
 from triptych.records import EmbedKind, Generation, Message
 from triptych.service import Service
 
@@ -113,7 +113,7 @@ class AsyncService(AsyncServiceMethods):
         llm: LLM | AsyncLLM | str | None = "auto",
         create: bool = True,
     ) -> AsyncService:
-        """`triptych.open` without blocking; an embedder or LLM may have async methods.
+        """`triptych.open` without blocking; an embedder or LLM may have async methods alone.
 
         For the other settings, open a Service with `triptych.open` and wrap it.
 
@@ -236,41 +236,6 @@ def _next(iterator: Iterator[T]) -> tuple[T, ...]:
 # Models with async methods
 
 
-class AsyncEmbedder(Protocol):
-    """An `Embedder` whose `embed` is a coroutine."""
-
-    @property
-    def signature(self) -> str:
-        """See `Embedder.signature`."""
-        ...
-
-    @property
-    def dimension(self) -> int | None:
-        """See `Embedder.dimension`."""
-        ...
-
-    async def embed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
-        """See `Embedder.embed`."""
-        ...
-
-
-class AsyncLLM(Protocol):
-    """An `LLM` with coroutines."""
-
-    @property
-    def signature(self) -> str:
-        """See `LLM.signature`."""
-        ...
-
-    async def generate(self, messages: Sequence[Message], *, max_tokens: int) -> Generation:
-        """See `LLM.generate`."""
-        ...
-
-    def stream(self, messages: Sequence[Message], *, max_tokens: int) -> AsyncIterator[str]:
-        """See `LLM.stream`; an async iterator."""
-        ...
-
-
 class BlockingEmbedder:
     """An `AsyncEmbedder` as an `Embedder`: its coroutines run on ``loop``.
 
@@ -297,7 +262,7 @@ class BlockingEmbedder:
         Raises:
             NotAvailableError: it is called in the loop's own thread, which it would block.
         """
-        return _wait(self._loop, lambda: self._embedder.embed(texts, kind=kind))
+        return _wait(self._loop, lambda: self._embedder.aembed(texts, kind=kind))
 
 
 class BlockingLLM:
@@ -314,11 +279,11 @@ class BlockingLLM:
 
     def generate(self, messages: Sequence[Message], *, max_tokens: int) -> Generation:
         """See `LLM.generate`."""
-        return _wait(self._loop, lambda: self._llm.generate(messages, max_tokens=max_tokens))
+        return _wait(self._loop, lambda: self._llm.agenerate(messages, max_tokens=max_tokens))
 
     def stream(self, messages: Sequence[Message], *, max_tokens: int) -> Iterator[str]:
         """See `LLM.stream`."""
-        pieces = self._llm.stream(messages, max_tokens=max_tokens)
+        pieces = self._llm.astream(messages, max_tokens=max_tokens)
 
         async def following() -> tuple[str, ...]:
             async for piece in pieces:
@@ -344,4 +309,14 @@ def _wait(loop: asyncio.AbstractEventLoop, call: Callable[[], Coroutine[Any, Any
 
 
 def _is_async(model: object, method: str) -> bool:
-    return inspect.iscoroutinefunction(getattr(model, method, None))
+    """Whether a model has the async form of ``method`` in place of ``method`` itself.
+
+    Raises:
+        ValidationError: ``method`` is a coroutine, which nothing would wait for.
+    """
+    blocking = inspect.getattr_static(model, method, None)
+    if inspect.iscoroutinefunction(blocking):
+        raise ValidationError(
+            f"{method} of the {type(model).__name__} is a coroutine: name it a{method}"
+        )
+    return blocking is None and inspect.getattr_static(model, f"a{method}", None) is not None

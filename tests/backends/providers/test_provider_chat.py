@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 import triptych
+from support.awaited import AwaitedLLM
 from support.provider_server import (
     Answerer,
     Asked,
@@ -120,8 +121,13 @@ L = TypeVar("L", bound=RemoteLLM)
 MADE: list[RemoteLLM] = []
 
 
-@pytest.fixture(autouse=True)
-def close_all() -> Iterator[None]:
+AWAITED: list[bool] = []
+
+
+@pytest.fixture(autouse=True, params=["blocking", "awaited"])
+def close_all(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Each test twice: by the calls that block, and by those for an event loop."""
+    AWAITED[:] = [request.param == "awaited"]
     yield
     while MADE:
         MADE.pop().close()
@@ -129,7 +135,9 @@ def close_all() -> Iterator[None]:
 
 def kept(llm: L) -> L:
     MADE.append(llm)
-    return llm
+    model: Any = AwaitedLLM(llm) if AWAITED[0] else llm
+    made: L = model
+    return made
 
 
 def openai(server: ProviderServer | str, **how: Any) -> OpenAILLM:

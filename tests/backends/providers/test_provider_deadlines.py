@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 import pytest
 
 import triptych
+from support.awaited import awaited
 from triptych import Message
 from triptych.errors import CancelledError, ProviderError, ProviderTimeoutError
 from triptych_backends.providers import (
@@ -120,6 +121,26 @@ def stream(base: str, connection: Connection) -> object:
         llm.close()
 
 
+def awaited_chat(base: str, connection: Connection) -> object:
+    llm = OpenAILLM("m", base_url=base, connection=connection)
+    return awaited(llm, lambda: llm.agenerate(ASK, max_tokens=5))
+
+
+def awaited_stream(base: str, connection: Connection) -> object:
+    llm = OpenAILLM("m", base_url=base, connection=connection)
+
+    async def pieces() -> list[str]:
+        async with llm.astream(ASK, max_tokens=5) as stream:
+            return [piece async for piece in stream]
+
+    return awaited(llm, pieces)
+
+
+def awaited_embed(base: str, connection: Connection) -> object:
+    embedder = OpenAIEmbedder("m", base_url=base, dimension=3, connection=connection)
+    return awaited(embedder, lambda: embedder.aembed(["word " * 400_000], kind="document"))
+
+
 def lines(base: str, connection: Connection) -> object:
     llm = OllamaLLM("m", base_url=base, connection=connection)
     try:
@@ -182,7 +203,11 @@ PHASES: dict[str, Act] = {
 
 
 @pytest.mark.parametrize(
-    ("call", "own"), [(chat, False), (stream, True), (lines, False), (embed, True), (rerank, True)]
+    ("call", "own"),
+    [
+        *((chat, False), (stream, True), (lines, False), (embed, True), (rerank, True)),
+        *((awaited_chat, True), (awaited_stream, False), (awaited_embed, True)),
+    ],
 )
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_call_ends_at_its_limit(phase: str, call: Call, own: bool) -> None:
@@ -192,18 +217,19 @@ def test_a_call_ends_at_its_limit(phase: str, call: Call, own: bool) -> None:
         outlives(call, f"http://{address}", own=own)
 
 
+@pytest.mark.parametrize("call", [embed, awaited_embed])
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("act", [silent, sips])
-def test_so_does_one_whose_request_is_not_read(act: Act, own: bool) -> None:
+def test_so_does_one_whose_request_is_not_read(act: Act, own: bool, call: Call) -> None:
     with acting(act) as address:
-        outlives(embed, f"http://{address}", own=own)
+        outlives(call, f"http://{address}", own=own)
 
 
 # The beginning of a record of TLS, long enough for 16,384 bytes.
 RECORD = b"\x16\x03\x03\x40\x00"
 
 
-@pytest.mark.parametrize("call", [chat, stream, embed])
+@pytest.mark.parametrize("call", [chat, stream, embed, awaited_chat, awaited_stream])
 @pytest.mark.parametrize("act", [silent, drip(RECORD, b"\x02")])
 def test_so_does_one_whose_handshake_is_not_answered(act: Act, call: Call) -> None:
     with acting(act) as address:
@@ -211,21 +237,23 @@ def test_so_does_one_whose_handshake_is_not_answered(act: Act, call: Call) -> No
 
 
 @pytest.mark.parametrize("act", [silent, drip(b"HTTP/1.1 200 ", b"O"), drip(HEAD + b"x: ", b"a")])
-def test_so_does_one_through_a_proxy_that_does_not_connect(act: Act) -> None:
+@pytest.mark.parametrize("call", [chat, awaited_chat])
+def test_so_does_one_through_a_proxy_that_does_not_connect(act: Act, call: Call) -> None:
     with acting(act) as address:
-        outlives(chat, "https://llm.example/v1", own=False, proxy=f"http://{address}")
-        outlives(chat, "http://llm.example/v1", own=True, proxy=f"http://{address}")
+        outlives(call, "https://llm.example/v1", own=False, proxy=f"http://{address}")
+        outlives(call, "http://llm.example/v1", own=True, proxy=f"http://{address}")
 
 
+@pytest.mark.parametrize("call", [chat, awaited_chat])
 @pytest.mark.parametrize("own", [False, True])
-def test_so_does_one_that_is_not_let_in(own: bool) -> None:
+def test_so_does_one_that_is_not_let_in(own: bool, call: Call) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
         waiting = [socket.socket() for _ in range(4)]
         for each in waiting:
             each.setblocking(False)
             each.connect_ex(full.getsockname())
         try:
-            outlives(chat, f"http://127.0.0.1:{full.getsockname()[1]}", own=own)
+            outlives(call, f"http://127.0.0.1:{full.getsockname()[1]}", own=own)
         finally:
             for each in waiting:
                 each.close()

@@ -6,13 +6,14 @@ import base64
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 import triptych
+from support.awaited import AwaitedEmbedder
 from support.provider_server import (
     Answerer,
     Asked,
@@ -38,33 +39,43 @@ from triptych_backends.providers.embedding import RemoteEmbedder
 
 KEY = "pa-test-0123456789abcdef"
 WIDTH = 7
+E = TypeVar("E", bound=RemoteEmbedder)
 MADE: list[RemoteEmbedder | VoyageReranker] = []
 FAST = Connection(retries=Retries(attempts=2, base=0.001))
 
 
-@pytest.fixture(autouse=True)
-def close_all() -> Iterator[None]:
+AWAITED: list[bool] = []
+
+
+@pytest.fixture(autouse=True, params=["blocking", "awaited"])
+def close_all(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Each test twice: by the calls that block, and by those for an event loop."""
+    AWAITED[:] = [request.param == "awaited"]
     yield
     while MADE:
         MADE.pop().close()
 
 
+def kept(embedder: E) -> E:
+    MADE.append(embedder)
+    model: Any = AwaitedEmbedder(embedder) if AWAITED[0] else embedder
+    made: E = model
+    return made
+
+
 def openai(server: ProviderServer, model: str = "own", **how: Any) -> OpenAIEmbedder:
     how.setdefault("connection", FAST)
-    MADE.append(made := OpenAIEmbedder(model, api_key=KEY, base_url=server.url, **how))
-    return made
+    return kept(OpenAIEmbedder(model, api_key=KEY, base_url=server.url, **how))
 
 
 def ollama(server: ProviderServer, model: str = "own", **how: Any) -> OllamaEmbedder:
     how.setdefault("connection", FAST)
-    MADE.append(made := OllamaEmbedder(model, api_key=KEY, base_url=server.url, **how))
-    return made
+    return kept(OllamaEmbedder(model, api_key=KEY, base_url=server.url, **how))
 
 
 def voyage(server: ProviderServer, model: str = "own", **how: Any) -> VoyageEmbedder:
     how.setdefault("connection", FAST)
-    MADE.append(made := VoyageEmbedder(model, api_key=KEY, base_url=server.url, **how))
-    return made
+    return kept(VoyageEmbedder(model, api_key=KEY, base_url=server.url, **how))
 
 
 def reranker(server: ProviderServer) -> VoyageReranker:
