@@ -2,7 +2,8 @@
 
 VENV := .venv
 PY := $(VENV)/bin/python
-WORKERS := auto
+# On two cores three: tests wait for processes that they start.
+WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((n < 3 ? n + 1 : n)))
 PACKAGES := knowledge/triptych backends/triptych_backends factory/triptych_factory adapters/triptych_adapters
 
 .DEFAULT_GOAL := help
@@ -32,7 +33,7 @@ $(VENV)/.installed: pyproject.toml
 demo: venv ## put this project's docs into a knowledge base, search it, edit one paragraph
 	$(PY) -m triptych_adapters.demo
 
-test: venv ## the whole test suite, on up to four cores (WORKERS=3 for three processes)
+test: venv ## the whole test suite, in up to four processes (WORKERS=1 for one)
 	$(PY) -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal
 
 test-fast: venv ## the suite without the tests that start processes or draw examples

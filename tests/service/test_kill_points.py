@@ -43,7 +43,7 @@ pytestmark = [
     pytest.mark.process,
 ]
 
-SAMPLE = 16
+SAMPLE = 8
 STEPS = steps()
 LAST = 6
 """The last edition that the steps put; what is put back is of an earlier one."""

@@ -59,8 +59,17 @@ def assert_whole(url: str, log: Path) -> None:
         assert dict(kb.capabilities.settings.list_settings()) == {}
 
 
-@pytest.mark.parametrize("tasks", [("embed", "embed"), ("put", "put"), ("embed", "put")])
-@pytest.mark.parametrize("url", URLS)
+@pytest.mark.parametrize(
+    ("url", "tasks"),
+    [
+        (URLS[0], ("embed", "embed")),
+        (URLS[0], ("put", "put")),
+        pytest.param(URLS[0], ("embed", "put"), marks=pytest.mark.slow),
+        pytest.param(URLS[1], ("embed", "embed"), marks=pytest.mark.slow),
+        pytest.param(URLS[1], ("put", "put"), marks=pytest.mark.slow),
+        (URLS[1], ("embed", "put")),
+    ],
+)
 def test_two_processes_embed_each_text_once(
     url: str, tasks: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,9 +30,6 @@ from triptych.records import NewDocument
 from triptych.service import Service
 from triptych_backends.index import compact
 
-# A few units are in several segments, some of them dead, as many are.
-compact.ONE_SEGMENT = 0
-
 PARTS = 3
 SMALL, LARGE = 160, 400
 KEPT = 2
@@ -327,6 +324,8 @@ def warm_up() -> None:
 
 def main() -> None:
     """Fork a process for each line; tell its id, and how it ended if that is waited for."""
+    # A few units are in several segments, some of them dead, as many are.
+    compact.ONE_SEGMENT = 0
     warm_up()
     for line in sys.stdin:
         command = json.loads(line)

@@ -29,7 +29,7 @@ __all__ = [
 # What a reader may take for the end of a line, besides CR LF: str.splitlines has the same list.
 _LINE_END: Final = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _STEERING: Final = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u202a-\u202e\u2066-\u2069]")
-_PLAIN_NAME: Final = regex.compile(r"[\p{L}\p{N}_./@+-]+(?: [\p{L}\p{N}_./@+-]+)*", regex.V1)
+_PLAIN_NAME: Final = regex.compile(r"[\p{L}\p{N}_./@+-]++(?: [\p{L}\p{N}_./@+-]++)*+", regex.V1)
 _LONGEST_HEADING: Final = 80
 _LAYERS: Final = {Layer.ABSTRACT: "abstract", Layer.OVERVIEW: "overview"}
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
