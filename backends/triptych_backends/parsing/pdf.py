@@ -44,7 +44,7 @@ class PdfParser:
     """
 
     limits: ParseLimits = attrs.field(factory=ParseLimits)
-    signature: str = attrs.field(default="pdf/3", init=False)
+    signature: str = attrs.field(default="pdf/4", init=False)
     endings: frozenset[str] = attrs.field(default=frozenset((".pdf",)), init=False)
 
     def recognises(self, data: bytes) -> bool:

@@ -60,7 +60,7 @@ def test_the_pages_of_a_pdf_are_its_places_and_its_bookmarks_headings() -> None:
     assert places(parsed) == [("page 1", "# Intro"), ("page 2", "# Usage")]
     assert parsed.metadata["title"] == "The manual"
     assert parsed.metadata["kind"] == "markdown"
-    assert parsed.parser_sig == "pdf/3"
+    assert parsed.parser_sig == "pdf/4"
     chunks = (
         default_chunkers()
         .for_document("a.pdf", parsed.metadata, parsed.outline)

@@ -20,6 +20,8 @@ from triptych.chunking import default_chunkers
 from triptych.parsing.builder import ContentBuilder
 from triptych.parsing.limits import ParseLimits
 from triptych_backends.parsing.pdf import PdfParser, read_pdf
+from triptych_backends.parsing.pdf_headings import sized_headings
+from triptych_backends.parsing.pdf_layout import Glyph, Line, PageLayout
 from triptych_backends.parsing.worker import Reading
 
 Rows = Sequence[Sequence[str]]
@@ -220,3 +222,46 @@ def test_every_cell_of_a_ruled_table_comes_back(rows: list[list[str]]) -> None:
     lines = [line for line in reading.builder.content.splitlines() if line.startswith("|")]
     found = [line[2:-2].split(" | ") for at, line in enumerate(lines) if at != 1]
     assert found == rows
+
+
+def set_line(text: str, size: float, at: float, left: float = 72.0) -> Line:
+    """A line whose middle is ``at`` points above the foot of its page."""
+    glyphs = [
+        Glyph(letter, left + number, left + number + 1, at, size, False)
+        for number, letter in enumerate(text.replace(" ", ""))
+    ]
+    return Line(text, size, len(glyphs), glyphs)
+
+
+def headings_in(*lines: Line) -> list[str]:
+    found = sized_headings([PageLayout(list(lines))])
+    return [text for _, text in found.get(0, [])]
+
+
+SMALL_PRINT = [set_line(f"[{at}] A. Author, A book, 2001.", 7, 200 - 9 * at) for at in range(12)]
+
+
+def test_a_line_within_a_paragraph_is_no_heading_where_small_print_is_most() -> None:
+    body = [set_line("Words of the text itself.", 7.5, 500 - 10 * at) for at in range(5)]
+    body[2] = set_line("Words with a formula in", 9, 480)
+    assert headings_in(*body, *SMALL_PRINT) == []
+    apart = [set_line("Results", 9, 520), *body[:2], *body[3:]]
+    assert headings_in(*apart, *SMALL_PRINT) == ["Results"]
+
+
+def test_a_paragraph_in_large_type_is_no_heading_and_a_title_of_two_lines_is() -> None:
+    abstract = [set_line("All of this abstract is large.", 12, 600 - 14 * at) for at in range(4)]
+    assert headings_in(*abstract, *SMALL_PRINT, *SMALL_PRINT) == []
+    title = [set_line("A long title of", 12, 600), set_line("two lines", 12, 586)]
+    assert headings_in(*title, *SMALL_PRINT) == ["A long title of", "two lines"]
+
+
+def test_the_rest_of_a_sentence_is_no_heading() -> None:
+    lines = [set_line("and so it ends", 12, 600), set_line(", Ada", 12, 500)]
+    assert headings_in(*lines, *SMALL_PRINT) == []
+
+
+def test_a_heading_at_the_head_of_a_column_stands_under_nothing() -> None:
+    left = [set_line("Words of the text itself.", 7.5, 120 - 10 * at) for at in range(3)]
+    right = [set_line("Methods", 10, 700, left=320.0), set_line("Words.", 7.5, 685, left=320.0)]
+    assert headings_in(*left, *right, *SMALL_PRINT) == ["Methods"]
