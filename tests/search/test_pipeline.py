@@ -74,9 +74,7 @@ def test_a_ranker_has_a_name_in_settings(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "triptych.toml").unlink()
     with triptych.open("memory://") as kb:
         assert kb.ranker == triptych.ZScoreRanker()
-    with pytest.raises(
-        ValidationError, match="no ranker is called 'mean': use one of z-score"
-    ):
+    with pytest.raises(ValidationError, match="no ranker is called 'mean': use one of z-score"):
         triptych.open("memory://", ranker="mean")
 
 
