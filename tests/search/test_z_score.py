@@ -193,8 +193,8 @@ class Recorder:
 @pytest.mark.parametrize(
     ("ranker", "mode", "expected"),
     [
-        (ZScoreRanker(), Mode.HYBRID, 50),
-        (None, Mode.HYBRID, 50),
+        (ZScoreRanker(), Mode.HYBRID, 30),
+        (None, Mode.HYBRID, 30),
         (ZScoreRanker(depth=200), Mode.HYBRID, 200),
         (RRFRanker(), Mode.HYBRID, 30),
         (WeightedRanker(), Mode.HYBRID, 30),
@@ -218,7 +218,7 @@ def test_the_ranker_says_how_deep_fused_lanes_reach(
 def test_a_depth_is_at_least_twice_what_is_asked_for() -> None:
     assert isinstance(ZScoreRanker(), DepthRanker)
     assert not isinstance(RRFRanker(), DepthRanker)
-    assert [depth_of(ZScoreRanker(), top_k) for top_k in (1, 10, 25, 26, 400)] == [
+    assert [depth_of(ZScoreRanker(depth=50), top_k) for top_k in (1, 10, 25, 26, 400)] == [
         *[50] * 3,
         52,
         800,
