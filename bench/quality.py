@@ -18,8 +18,9 @@ from pathlib import Path
 import attrs
 
 import triptych
-from triptych import ChunkConfig, Progress, RRFRanker, WeightedRanker
+from triptych import ChunkConfig, Progress
 from triptych.evaluation import compare_modes, evaluate, read_beir, write_evaluation
+from triptych.search.fusion import RANKERS
 
 K = 10
 
@@ -33,7 +34,7 @@ def main() -> None:
     parser.add_argument("collection", type=Path, help="a folder or a zip in BEIR layout")
     parser.add_argument("--embedder", default="local")
     parser.add_argument("--store", default="memory://")
-    parser.add_argument("--ranker", choices=["rrf", "min-max"], default="rrf")
+    parser.add_argument("--ranker", choices=list(RANKERS), default="z-score")
     parser.add_argument("--queries", type=int, default=None, help="only the first so many")
     parser.add_argument("--chunk-size", type=int, help="windows of so many code points")
     parser.add_argument("--no-title", action="store_true", help="no title before the chunks")
@@ -43,13 +44,12 @@ def main() -> None:
     collection = read_beir(options.collection)
     by_id = sorted(collection.queries, key=lambda query: query.query_id)
     collection = attrs.evolve(collection, queries=tuple(by_id[: options.queries]))
-    ranker = WeightedRanker() if options.ranker == "min-max" else RRFRanker()
     size = options.chunk_size
     config = ChunkConfig() if size is None else ChunkConfig(size=size, overlap=size // 8)
     with triptych.open(
         options.store,
         embedder=options.embedder,
-        ranker=ranker,
+        ranker=options.ranker,
         chunkers=triptych.default_chunkers(config),
     ) as kb:
         if "collection" not in kb.list_datasets():

@@ -121,7 +121,7 @@ class Settings:
         chunk_size: the most code points of a chunk; None for each chunker's own default.
         chunk_overlap: the code points a chunk repeats of the one before it; None likewise.
         embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a time.
-        ranker: what fuses the lanes of hybrid search: "rrf" or "min-max".
+        ranker: what fuses the lanes of hybrid search: "z-score", "rrf" or "min-max".
         reranker: what reorders the best hits: "provider:model", or "none".
         lock_timeout: seconds to wait for another process that is writing.
         read_only: whether every write is refused.
@@ -144,7 +144,7 @@ class Settings:
     chunk_size: int | None = None
     chunk_overlap: int | None = None
     embed_concurrency: int = 4
-    ranker: str = "rrf"
+    ranker: str = "z-score"
     reranker: str = "none"
     lock_timeout: float = 30.0
     read_only: bool = False

@@ -152,6 +152,7 @@ from triptych.search.fusion import (
     DEFAULT_RRF_K as DEFAULT_RRF_K,
     RRFRanker as RRFRanker,
     WeightedRanker as WeightedRanker,
+    ZScoreRanker as ZScoreRanker,
 )
 from triptych.search.postprocessing import KeywordBoost as KeywordBoost, Rerank as Rerank
 from triptych.search.query import (

@@ -78,8 +78,8 @@ def open(
             ``chunk_size`` and ``chunk_overlap`` are then its own affair.
         embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a
             time. Default 4.
-        ranker: fuses the lanes of hybrid search: a `Ranker`, or its name, ``"rrf"`` (the default)
-            or ``"min-max"``.
+        ranker: fuses the lanes of hybrid search: a `Ranker`, or its name: ``"z-score"`` (the
+            default), ``"rrf"`` or ``"min-max"``.
         retrievers: lanes over chunks of your own, beside those that ship.
         rewriter: words each query in other ways before the lanes see it.
         postprocessors: steps on the hits of a search, in their order.

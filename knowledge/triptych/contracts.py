@@ -91,6 +91,7 @@ __all__ = [
     "Chunker",
     "Closeable",
     "CoverageEmbedder",
+    "DepthRanker",
     "Diagnostics",
     "DocLevelSearcher",
     "DocVectorSearcher",
@@ -940,6 +941,24 @@ class Ranker(Protocol):
         retrievers; lanes may occur several times. ``score`` is the fused score and ``scores`` the
         score by lane. The input must not be changed. Ties come in order of document name, chunk
         index, dataset.
+        """
+        ...
+
+
+@runtime_checkable
+class DepthRanker(Ranker, Protocol):
+    """A ranker that wants more candidates of each lane than fusion gives it by itself.
+
+    That is twice the hits that are asked for, or 30. Candidates are keys and scores: only those
+    that become hits are read.
+    """
+
+    @property
+    def depth(self) -> int:
+        """How many candidates each lane brings at least, where it has as many.
+
+        A query with conditions on the text, such as a phrase, stays at the usual depth: there
+        every candidate's text is read.
         """
         ...
 

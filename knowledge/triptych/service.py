@@ -105,7 +105,7 @@ class ServiceOptions:
         chunkers: which chunker serves which kind of document.
         embedder: makes vectors and enables the vector lane; None leaves both out.
         language: the analyzer's language for datasets that come into being.
-        ranker: fuses the lanes of hybrid search; None is `RRFRanker`. A `SearchEngine` of your
+        ranker: fuses the lanes of hybrid search; None is `ZScoreRanker`. A `SearchEngine` of your
             own takes the ranker itself.
         retrievers: lanes over chunks, beside those that ship. Each has a name of its own.
         rewriter: words each query in other ways before the lanes see it; None leaves it as it is.

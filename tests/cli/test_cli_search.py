@@ -167,7 +167,7 @@ def test_explain_shows_how_a_query_was_read_and_why_a_hit_has_its_rank(shell: Sh
     ran = shell("search", query, "--explain")
     assert "words: requests per second\nphrases: 'per second'\nexcluded: 'draft'\n" in ran.err
     assert "only where lang is en\ndatasets: default, more\n" in ran.err
-    assert "mode: hybrid, fused by RRFRanker; each lane brings its best 30" in ran.err
+    assert "mode: hybrid, fused by ZScoreRanker; each lane brings its best 30" in ran.err
     assert "[bm25 " in ran.text
     assert " (rank 1); vector " in ran.text
     about = shell("search", query, "--explain", "--json").json["explain"]

@@ -80,7 +80,7 @@ def test_every_mode_is_scored_with_intervals_and_times(
     assert configuration["language"] == "english"
     assert str(configuration["embedder"]).startswith("hash")
     assert configuration["depth"] == 5
-    assert "RRFRanker" in configuration["ranker"]
+    assert "ZScoreRanker" in configuration["ranker"]
 
 
 def test_the_scores_are_those_of_the_rankings(

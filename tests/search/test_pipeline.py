@@ -71,7 +71,10 @@ def test_a_ranker_has_a_name_in_settings(tmp_path: Path, monkeypatch: pytest.Mon
         assert kb.ranker == WeightedRanker()
     with triptych.open("memory://", ranker="rrf") as kb:
         assert kb.ranker == triptych.RRFRanker()
-    with pytest.raises(ValidationError, match="no ranker is called 'mean': use one of rrf"):
+    (tmp_path / "triptych.toml").unlink()
+    with triptych.open("memory://") as kb:
+        assert kb.ranker == triptych.ZScoreRanker()
+    with pytest.raises(ValidationError, match="no ranker is called 'mean': use one of z-score"):
         triptych.open("memory://", ranker="mean")
 
 
@@ -121,7 +124,10 @@ def test_one_chunk_found_by_key_and_by_place_is_one_hit() -> None:
 
 def test_what_is_found_by_place_alone_stays_apart() -> None:
     with triptych.open(
-        "memory://", embedder=None, retrievers=[Suggestions(["kettle.md", "engine.md"])]
+        "memory://",
+        embedder=None,
+        retrievers=[Suggestions(["kettle.md", "engine.md"])],
+        ranker="rrf",
     ) as kb:
         kb.put_documents("d", TEXTS)
         found = kb.search("porcelain", dataset_id="d", mode="hybrid")

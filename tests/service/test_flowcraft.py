@@ -210,7 +210,14 @@ def test_one_lane_alone_gives_its_own_scores(kb: Service) -> None:
     (hit,) = kb.search("query", dataset_id="d", mode="vector").hits
     assert hit.score == hit.scores["vector"] == 1.0
     (hit,) = kb.search("up", dataset_id="d", mode="hybrid").hits
-    assert hit.score == pytest.approx(2 / 61)
+    assert hit.score == 1.0
+
+
+def test_rank_fusion_is_a_named_choice() -> None:
+    with triptych.open("memory://", embedder=Compass(), ranker="rrf") as kb:
+        kb.put_document("d", "a.md", "up")
+        (hit,) = kb.search("up", dataset_id="d", mode="hybrid").hits
+        assert hit.score == pytest.approx(2 / 61)
 
 
 def test_cosines_of_0_and_below_are_found_unless_a_floor_is_asked_for(kb: Service) -> None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from triptych import RRFRanker, SearchEngine, Service, ServiceOptions, ValidationError
+from triptych import (
+    RRFRanker,
+    SearchEngine,
+    Service,
+    ServiceOptions,
+    ValidationError,
+    ZScoreRanker,
+)
 from triptych.search.retrievers import BM25Retriever
 from triptych_backends.memory import MemoryStore
 
@@ -23,6 +30,6 @@ def test_a_ranker_beside_an_engine_is_refused() -> None:
 def test_the_ranker_in_use_is_the_options_or_the_one_that_ships() -> None:
     with MemoryStore() as store:
         ranker = RRFRanker(k=1)
-        for options, expected in ((ServiceOptions(ranker=ranker), ranker), (None, RRFRanker())):
+        for options, expected in ((ServiceOptions(ranker=ranker), ranker), (None, ZScoreRanker())):
             kb = Service(store, options=options)
             assert kb.ranker == expected

@@ -24,6 +24,7 @@ def explained(
     Each lane is asked once more by itself, for the ranks in it.
     """
     from triptych.records import Mode
+    from triptych.search.fusion import depth_of
     from triptych.search.query import over_fetch, resolve_mode
     from triptych.search.syntax import ParsedQuery, parse_query
 
@@ -33,7 +34,10 @@ def explained(
     )
     search = service.search_documents if documents else service.search
     lanes = sorted({lane for view in views for lane in view.hit.scores})
-    depth = over_fetch(query.top_k) if mode == Mode.HYBRID else query.top_k
+    depth = query.top_k
+    if mode == Mode.HYBRID:
+        # Where texts are read to check phrases, lanes stay at the usual depth.
+        depth = over_fetch(depth) if parsed.conditions else depth_of(service.ranker, depth)
     ranks: dict[str, dict[tuple[str, str, int], int]] = {}
     for lane in lanes:
         if lane in service.lanes:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 class RankerChoice(StrEnum):
     """The rankers that ship."""
 
+    Z_SCORE = "z-score"
     RRF = "rrf"
     MIN_MAX = "min-max"
 
@@ -92,7 +93,7 @@ def search(
     ] = False,
     ranker: Annotated[
         RankerChoice | None,
-        typer.Option("--ranker", help="How to fuse the lanes. By default the setting, rrf."),
+        typer.Option("--ranker", help="How to fuse the lanes. By default the setting, z-score."),
     ] = None,
     reranker: Annotated[
         str | None,

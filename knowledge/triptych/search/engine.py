@@ -17,7 +17,7 @@ from triptych import deadlines
 from triptych.contracts import LocalRetriever, Ranker, Retriever
 from triptych.errors import CancelledError, NotAvailableError, ValidationError
 from triptych.records import Candidate, Candidates, ChunkPlace, Mode, RankedList, ResolvedQuery
-from triptych.search.fusion import RRFRanker, in_order
+from triptych.search.fusion import ZScoreRanker, depth_of, in_order
 
 __all__ = ["FusedRanking", "SearchEngine", "Target"]
 
@@ -62,7 +62,7 @@ class SearchEngine:
         document: Sequence[Retriever] = (),
         ranker: Ranker | None = None,
     ) -> None:
-        """Wire the retrievers of each target; ``ranker`` None is `RRFRanker`.
+        """Wire the retrievers of each target; ``ranker`` None is `ZScoreRanker`.
 
         Raises:
             ValidationError: two retrievers of one target have the same name.
@@ -86,7 +86,7 @@ class SearchEngine:
             for lane in lanes
             if isinstance(lane, LocalRetriever) and lane.in_process
         }
-        self.ranker: Ranker = RRFRanker() if ranker is None else ranker
+        self.ranker: Ranker = ZScoreRanker() if ranker is None else ranker
         self._pool: ThreadPoolExecutor | None = None
         self._pool_pid = 0
 
@@ -106,8 +106,10 @@ class SearchEngine:
     ) -> FusedRanking:
         """Return everything that the lanes find for ``variants`` of one query, fused.
 
-        Each lane reaches as deep as the variant's ``limit`` says, or ``depth`` where that is more.
-        With ``keep``, it reaches until that many of its candidates may stay, or none is left.
+        Each lane reaches as deep as the variant's ``limit`` says, or ``depth`` where that is more;
+        where lists are fused, as deep as the ranker wants. With ``keep``, it reaches until that
+        many of its candidates may stay, or none is left; the ranker's wish does not count then,
+        for each candidate's text is read.
         """
         query = variants[0]
         if depth > query.limit:
@@ -127,6 +129,10 @@ class SearchEngine:
                 return FusedRanking(
                     candidates=in_order(lane, name), exhausted=len(lane) < query.limit
                 )
+        wanted = depth_of(self.ranker, query.top_k)
+        if keep is None and wanted > query.limit:
+            variants = [attrs.evolve(each, limit=wanted) for each in variants]
+            query = variants[0]
         calls = [(retriever, variant) for retriever in retrievers for variant in variants]
         lists, warnings = self._run(calls, keep)
         return FusedRanking(

@@ -1,13 +1,16 @@
-"""Rank fusion: pure functions behind two small classes."""
+"""Fusion of ranked lists: pure functions, and a small class for each way."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from itertools import repeat
+from operator import itemgetter
+from typing import TypeVar, overload
 
 import attrs
+import numpy as np
 
+from triptych.contracts import DepthRanker, Ranker
 from triptych.errors import ValidationError
 from triptych.records import (
     IN_ORDER,
@@ -17,19 +20,33 @@ from triptych.records import (
     RankedList,
     ResolvedQuery,
 )
+from triptych.search.query import over_fetch
 
 __all__ = [
     "DEFAULT_RRF_K",
     "RANKERS",
     "RRFRanker",
     "WeightedRanker",
+    "ZScoreRanker",
+    "depth_of",
     "in_order",
     "min_max",
     "reciprocal_ranks",
+    "standard_scores",
 ]
 
 DEFAULT_RRF_K = 60
 """The constant of reciprocal rank fusion; a smaller one weighs the head of a lane more."""
+
+DEFAULT_Z_SCORE_DEPTH = 30
+"""How many candidates each lane brings to `ZScoreRanker`: docs/explanation/retrieval.md."""
+
+_EQUAL = 1e-12  # a share of the scores: what differs by less differs by rounding
+
+_Key = tuple[str, Hashable]  # dataset, and the repository's own key
+_KEY = itemgetter(3, 4)
+_REST = tuple(map(itemgetter, (1, 2, 3, 4)))  # of a row, from the name to the key
+_Value = TypeVar("_Value")
 
 _DIGITS = 9  # neighbouring reciprocal ranks differ by more down to rank 30,000
 
@@ -43,46 +60,90 @@ def in_order(candidates: Sequence[Candidate], lane: str) -> Candidates:
     return Candidates(rows, lane, [{lane: -row[0]} for row in rows])
 
 
+class _Lane:
+    """The candidates of one list, each once, at its best rank."""
+
+    __slots__ = ("keys", "name", "rows", "shares", "source")
+
+    def __init__(self, ranked: RankedList, shares: Sequence[float]) -> None:
+        known = Candidates.of(ranked.candidates)
+        rows, source = known.rows, known.source
+        keys = list(map(_KEY, rows))
+        found = dict(zip(keys, rows, strict=True))
+        if len(found) < len(keys):
+            places = list({key: at for at, key in reversed(list(enumerate(keys)))}.values())[::-1]
+            keys = [keys[at] for at in places]
+            shares = [shares[at] for at in places]
+            source = source if isinstance(source, str) else [source[at] for at in places]
+            found = dict(zip(keys, [rows[at] for at in places], strict=True))
+        self.name = ranked.lane
+        self.keys = keys
+        self.shares = shares
+        self.rows: Mapping[_Key, CandidateRow] = found
+        self.source: str | Mapping[_Key, str] = (
+            source if isinstance(source, str) else dict(zip(keys, source, strict=True))
+        )
+
+
+class _PerCandidate(Sequence[_Value]):
+    """A value of each fused candidate, made when asked for: few of many are shown."""
+
+    __slots__ = ("_rows", "_value_of")
+
+    def __init__(self, rows: Sequence[CandidateRow], value_of: Callable[[_Key], _Value]) -> None:
+        self._rows = rows
+        self._value_of = value_of
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, at: int) -> _Value: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[_Value]: ...
+
+    def __getitem__(self, at: int | slice) -> _Value | Sequence[_Value]:
+        if isinstance(at, slice):
+            return [self[each] for each in range(len(self))[at]]
+        return self._value_of(_KEY(self._rows[at]))
+
+
 def _fuse(lists: Sequence[RankedList], shares: Sequence[Sequence[float]]) -> Candidates:
     """Sum each candidate's shares over the lists that hold it.
 
     A list counts a candidate once, at its best rank. Of several lists of one lane, the best score
     is the candidate's score in that lane.
     """
-    totals: dict[tuple[str, Hashable], float] = {}
-    scores: dict[tuple[str, Hashable], dict[str, float]] = {}
-    first: list[tuple[CandidateRow, str]] = []
-    for ranked, share_of in zip(lists, shares, strict=True):
-        lane = ranked.lane
-        known = Candidates.of(ranked.candidates)
-        sources = repeat(known.source) if isinstance(known.source, str) else known.source
-        met: set[tuple[str, Hashable]] = set()
-        for row, source, share in zip(known.rows, sources, share_of, strict=False):
-            key = (row[3], row[4])
-            if key in met:
-                continue
-            met.add(key)
-            if key not in totals:
-                totals[key] = share
-                scores[key] = {lane: -row[0]}
-                first.append((row, source))
-            else:
-                totals[key] += share
-                by_lane = scores[key]
-                by_lane[lane] = max(-row[0], by_lane.get(lane, -row[0]))
-    # The place breaks the last ties, for keys need not compare.
-    ordered = sorted(
-        [
-            (-round(total, _DIGITS), row[1], row[2], row[3], at)
-            for at, (total, (row, _)) in enumerate(zip(totals.values(), first, strict=True))
-        ]
-    )
-    each_by_lane = list(scores.values())
-    return Candidates(
-        [(*entry[:4], first[entry[4]][0][4]) for entry in ordered],
-        [first[entry[4]][1] for entry in ordered],
-        [each_by_lane[entry[4]] for entry in ordered],
-    )
+    lanes = [_Lane(ranked, share_of) for ranked, share_of in zip(lists, shares, strict=True)]
+    totals: dict[_Key, float] = {}
+    first: dict[_Key, CandidateRow] = {}
+    for lane in lanes:
+        for key, share in zip(lane.keys, lane.shares, strict=True):
+            totals[key] = totals.get(key, 0.0) + share
+        first = {**lane.rows, **first}
+    negative = np.round(np.negative(list(totals.values())), _DIGITS)
+    places = negative.argsort(kind="stable")
+    keys = list(totals)
+    known = [first[keys[at]] for at in places.tolist()]
+    # Of equal totals the name, index and dataset decide, then the order of the lists: keys need
+    # not compare. Sorting what is nearly sorted takes little time.
+    rows = list(zip(negative[places].tolist(), *(map(each, known) for each in _REST), strict=True))
+    rows.sort(key=IN_ORDER)
+
+    def source_of(key: _Key) -> str:
+        lane = next(each for each in lanes if key in each.rows)
+        return lane.source if isinstance(lane.source, str) else lane.source[key]
+
+    def scores_of(key: _Key) -> Mapping[str, float]:
+        scores: dict[str, float] = {}
+        for lane in lanes:
+            row = lane.rows.get(key)
+            if row is not None:
+                scores[lane.name] = max(-row[0], scores.get(lane.name, -row[0]))
+        return scores
+
+    return Candidates(rows, _PerCandidate(rows, source_of), _PerCandidate(rows, scores_of))
 
 
 @attrs.frozen(kw_only=True)
@@ -122,23 +183,95 @@ class WeightedRanker:
     weights: Mapping[str, float] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        for lane, weight in self.weights.items():
-            if not (math.isfinite(weight) and weight >= 0):
-                raise ValidationError(
-                    f"the weight of lane {lane!r} must be a finite number from 0 up, not {weight}"
-                )
+        _check_weights(self.weights)
 
     def rank(self, query: ResolvedQuery, ranked_lists: Sequence[RankedList]) -> Candidates:
         """Fuse by normalised score."""
-        weights = [self.weights.get(each.lane, 1.0) * each.weight for each in ranked_lists]
-        total = sum(weights) or 1.0
         return _fuse(
             ranked_lists,
             [
-                min_max([-row[0] for row in Candidates.of(each.candidates).rows], weight / total)
-                for each, weight in zip(ranked_lists, weights, strict=True)
+                min_max(_scores_of(each), weight)
+                for each, weight in zip(
+                    ranked_lists, _weights_of(ranked_lists, self.weights), strict=True
+                )
             ],
         )
+
+
+@attrs.frozen(kw_only=True)
+class ZScoreRanker:
+    """Weighted mean of standardised scores, lane by lane: the fusion that ships.
+
+    ``score(d) = Σ w · (s(d) - last) / deviation`` over the lists that hold ``d``: how many standard
+    deviations a candidate is above the last of its list. A list without ``d`` gives 0, as to its
+    last candidate, and a list whose scores are all equal gives each 1. ``deviation`` is that of the
+    best ``depth`` scores of the list. Weights default to 1 and are divided by their sum over the
+    lists at hand, so scores of one lane and of several are on one scale: from 0, rarely above 10.
+
+    Source: Montague and Aslam, "Relevance Score Normalization for Metasearch" (ZMUV), CIKM 2001,
+    with each list's zero at its last candidate.
+
+    Attributes:
+        weights: the weight of a lane by its name, a finite number from 0 up.
+        depth: how many candidates each lane brings, at least: see `DepthRanker`.
+    """
+
+    weights: Mapping[str, float] = attrs.field(factory=dict)
+    depth: int = DEFAULT_Z_SCORE_DEPTH
+
+    def __attrs_post_init__(self) -> None:
+        _check_weights(self.weights)
+        if isinstance(self.depth, bool) or not isinstance(self.depth, int) or self.depth < 2:
+            raise ValidationError(
+                f"the depth of z-score fusion is a whole number from 2 up, not {self.depth!r:.60}"
+            )
+
+    def rank(self, query: ResolvedQuery, ranked_lists: Sequence[RankedList]) -> Candidates:
+        """Fuse by standardised score.
+
+        Raises:
+            ValidationError: a lane gave a score that is not a finite number.
+        """
+        for each in ranked_lists:
+            if not all(map(math.isfinite, _scores_of(each))):
+                raise ValidationError(
+                    f"the {each.lane} lane gave a score that is not a finite number: z-score "
+                    "fusion needs scores that are, rank fusion (ranker='rrf') does not"
+                )
+        return _fuse(
+            ranked_lists,
+            [
+                standard_scores(_scores_of(each), weight, first=self.depth)
+                for each, weight in zip(
+                    ranked_lists, _weights_of(ranked_lists, self.weights), strict=True
+                )
+            ],
+        )
+
+
+def depth_of(ranker: Ranker, top_k: int) -> int:
+    """How deep each lane reaches so that ``ranker`` has enough to choose ``top_k`` hits from."""
+    depth = ranker.depth if isinstance(ranker, DepthRanker) else 0
+    return max(over_fetch(top_k), depth)
+
+
+def _scores_of(ranked: RankedList) -> list[float]:
+    return [-row[0] for row in Candidates.of(ranked.candidates).rows]
+
+
+def _weights_of(lists: Sequence[RankedList], weights: Mapping[str, float]) -> list[float]:
+    """The weight of each list, divided by their sum."""
+    given = [weights.get(each.lane, 1.0) * each.weight for each in lists]
+    total = math.fsum(given) or 1.0
+    return [weight / total for weight in given]
+
+
+def _check_weights(weights: Mapping[str, float]) -> None:
+    for lane, weight in weights.items():
+        if not (math.isfinite(weight) and weight >= 0):
+            raise ValidationError(
+                f"the weight of lane {lane!r} must be a finite number from 0 up, not {weight}"
+            )
 
 
 def reciprocal_ranks(count: int, k: float, weight: float = 1.0) -> list[float]:
@@ -156,8 +289,36 @@ def min_max(scores: Sequence[float], weight: float = 1.0) -> list[float]:
     return [weight * (score - low) / (high - low) for score in scores]
 
 
-RANKERS: Mapping[str, Callable[[], RRFRanker | WeightedRanker]] = {
+def standard_scores(
+    scores: Sequence[float], weight: float = 1.0, *, first: int | None = None
+) -> list[float]:
+    """Return ``weight * (s - min) / deviation`` for each score; ``weight`` if all are equal.
+
+    ``deviation`` is the standard deviation (of the whole, not of a sample) of the ``first`` best
+    scores, or of all where those are equal.
+    """
+    if not scores:
+        return []
+    low, high = min(scores), max(scores)
+    if math.isinf(high - low):
+        return standard_scores([score / 4 for score in scores], weight, first=first)
+    # Differences of rounding alone say nothing, and would be scaled up to a full vote.
+    if high - low <= _EQUAL * max(abs(low), abs(high)):
+        return [weight] * len(scores)
+    above = [(score - low) / (high - low) for score in scores]
+    best = above if first is None or first >= len(above) else sorted(above, reverse=True)[:first]
+    scale = weight / (_deviation(best) or _deviation(above))
+    return [scale * each for each in above]
+
+
+def _deviation(values: Sequence[float]) -> float:
+    mean = math.fsum(values) / len(values)
+    return math.sqrt(math.fsum([(value - mean) ** 2 for value in values]) / len(values))
+
+
+RANKERS: Mapping[str, Callable[[], Ranker]] = {
+    "z-score": ZScoreRanker,
     "rrf": RRFRanker,
     "min-max": WeightedRanker,
 }
-"""The rankers that ship, by the name that settings give them."""
+"""The rankers that ship, by the name that settings give them; the first is the default."""
