@@ -105,14 +105,20 @@ def min_max(lowest: Mapping[str, float] | None = None) -> Shares:
     return shares
 
 
-def z_score(*, vector: float = 0.5, absent: str = "last", first: int | None = None) -> Shares:
+def z_score(
+    *, vector: float = 0.5, absent: str = "last", first: int | None = None, zeros: int = 0
+) -> Shares:
     """In standard deviations of the lane: above its last candidate, or above its mean.
 
     A candidate that a lane lacks gets 0 from it. ``first`` takes the deviation of so many best.
+    A keyword lane of less than ``zeros`` candidates is filled up to so many with scores of 0.
     """
     weights = {"bm25": 2 * (1 - vector), "vector": 2 * vector}
 
     def shares(lane: str, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        if lane == "bm25" and len(scores) < zeros and scores.max() > 0:
+            filled = np.concatenate([scores, np.zeros(zeros - len(scores))])
+            return weights[lane] * scores / filled.std()
         if scores.max() == scores.min():
             return np.full(len(scores), weights[lane])
         zero = scores.min() if absent == "last" else scores.mean()
@@ -139,12 +145,16 @@ WAYS: Mapping[str, tuple[Shares, int]] = {
     **{f"rrf k={k} @{depth}": (rrf(k), depth) for k in (5, 10, 60) for depth in (30, 100)},
     **{f"min-max @{depth}": (min_max(), depth) for depth in (30, 50, 100)},
     "min-max, BM25 from 0 @100": (min_max({"bm25": 0.0}), 100),
-    **{f"z-score @{depth}": (z_score(), depth) for depth in (30, 50, 100, 200)},
+    **{f"z-score @{depth}": (z_score(zeros=depth), depth) for depth in (30, 50, 100, 200)},
+    "z-score, no zeros @30": (z_score(), 30),
     **{
         f"z-score, absent at the mean @{depth}": (z_score(absent="mean"), depth)
         for depth in (30, 50, 100, 200)
     },
-    **{f"z-score, vector {share} @100": (z_score(vector=share), 100) for share in (0.4, 0.6)},
+    **{
+        f"z-score, vector {share} @100": (z_score(vector=share, zeros=100), 100)
+        for share in (0.4, 0.6)
+    },
     "3 sigma @100": (three_sigma, 100),
 }
 

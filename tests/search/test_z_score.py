@@ -36,7 +36,7 @@ lanes = st.dictionaries(
 
 def test_a_score_counts_deviations_above_the_last_of_its_list() -> None:
     fused = fuse_lanes(
-        ZScoreRanker(),
+        ZScoreRanker(word_lanes=()),
         {
             "bm25": [candidate("a", 7.0), candidate("b", 4.0), candidate("c", 1.0)],
             "vector": [candidate("d", 0.9), candidate("b", 0.8), candidate("a", 0.4)],
@@ -58,7 +58,7 @@ def test_lanes_and_variants_weigh_as_they_are_given() -> None:
         RankedList(lane="bm25", candidates=[candidate("a", 2.0), candidate("b", 1.0)], weight=0.5),
         RankedList(lane="vector", candidates=[candidate("c", 0.7), candidate("d", 0.1)]),
     ]
-    fused = ZScoreRanker(weights={"vector": 2.0}).rank(QUERY, lists)
+    fused = ZScoreRanker(weights={"vector": 2.0}, word_lanes=()).rank(QUERY, lists)
     # Two scores are two deviations apart; the weights are 0.5 and 2 of 2.5.
     assert {c.doc_name: c.score for c in fused} == pytest.approx(
         {"c": 1.6, "a": 0.4, "b": 0.0, "d": 0.0}
@@ -72,9 +72,34 @@ def test_a_lane_that_stands_out_decides_and_one_without_contrast_does_not() -> N
     assert fuse_lanes(ZScoreRanker(), {"bm25": keyword, "vector": vector})[0].doc_name == "rare"
 
 
+def test_texts_without_a_word_of_the_query_count_as_zeros() -> None:
+    vector = lane([0.5 - at / 1000 for at in range(30)], 100)
+    alone = fuse_lanes(ZScoreRanker(), {"bm25": [candidate("rare", 9.0)], "vector": vector})
+    assert (alone[0].doc_name, alone[0].score) == (
+        "rare",
+        pytest.approx(9 / pstdev([9.0, *[0.0] * 29]) / 2),
+    )
+    # The more hold the word, the less it says.
+    many = fuse_lanes(ZScoreRanker(), {"bm25": lane([9.0] * 20), "vector": vector})
+    assert many[0].doc_name == "100"
+    # As many as were asked for: what else there is, is not known.
+    full = [candidate(f"{at:03}", 9.0 - at / 10) for at in range(30)]
+    ranked = fuse_lanes(ZScoreRanker(), {"bm25": full, "vector": []})
+    assert ranked[-1].score == 0.0
+
+
+@given(scores)
+def test_of_a_word_lane_alone_the_order_stays(values: list[float]) -> None:
+    found = lane([abs(value) for value in values])
+    fused = fuse_lanes(ZScoreRanker(), {"bm25": found, "vector": []})
+    ranked = {c.doc_name: c.score for c in fused}
+    assert [ranked[c.doc_name] for c in found] == sorted(ranked.values(), reverse=True)
+    assert min(ranked.values()) >= 0.0
+
+
 @pytest.mark.parametrize("count", [1, 2, 7])
 def test_a_list_of_equal_scores_gives_each_its_weight(count: int) -> None:
-    fused = fuse_lanes(ZScoreRanker(), {"bm25": lane([0.1 + 0.2] * count), "vector": []})
+    fused = fuse_lanes(ZScoreRanker(), {"other": lane([0.1 + 0.2] * count), "vector": []})
     assert [c.score for c in fused] == [0.5] * count
     noise = [0.3, 0.1 + 0.2]  # equal, but for rounding
     assert standard_scores(noise) == [1.0, 1.0]

@@ -208,16 +208,22 @@ class ZScoreRanker:
     best ``depth`` scores of the list. Weights default to 1 and are divided by their sum over the
     lists at hand, so scores of one lane and of several are on one scale: from 0, rarely above 10.
 
+    A word lane that finds fewer than ``depth`` has found all that holds a word of the query: the
+    rest have score 0, and count as so many zeros. So the one text that holds a rare name is far
+    above all others, and ten texts that hold a common word are not.
+
     Source: Montague and Aslam, "Relevance Score Normalization for Metasearch" (ZMUV), CIKM 2001,
     with each list's zero at its last candidate.
 
     Attributes:
         weights: the weight of a lane by its name, a finite number from 0 up.
         depth: how many candidates each lane brings, at least: see `DepthRanker`.
+        word_lanes: the names of the lanes in which what is not found has score 0.
     """
 
     weights: Mapping[str, float] = attrs.field(factory=dict)
     depth: int = DEFAULT_Z_SCORE_DEPTH
+    word_lanes: frozenset[str] = attrs.field(default=frozenset(["bm25"]), converter=frozenset)
 
     def __attrs_post_init__(self) -> None:
         _check_weights(self.weights)
@@ -236,17 +242,25 @@ class ZScoreRanker:
             if not all(map(math.isfinite, _scores_of(each))):
                 raise ValidationError(
                     f"the {each.lane} lane gave a score that is not a finite number: z-score "
-                    "fusion needs scores that are, rank fusion (ranker='rrf') does not"
+                    "fusion needs scores that are, the ranker rrf does not"
                 )
         return _fuse(
             ranked_lists,
             [
-                standard_scores(_scores_of(each), weight, first=self.depth)
+                self._standardised(each, weight)
                 for each, weight in zip(
                     ranked_lists, _weights_of(ranked_lists, self.weights), strict=True
                 )
             ],
         )
+
+    def _standardised(self, ranked: RankedList, weight: float) -> list[float]:
+        scores = _scores_of(ranked)
+        unfound = self.depth - len(scores)
+        if scores and unfound > 0 and ranked.lane in self.word_lanes and min(scores) >= 0.0:
+            padded = standard_scores([*scores, *[0.0] * unfound], weight)
+            return padded[: len(scores)]
+        return standard_scores(scores, weight, first=self.depth)
 
 
 def depth_of(ranker: Ranker, top_k: int) -> int:
