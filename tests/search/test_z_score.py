@@ -36,7 +36,7 @@ lanes = st.dictionaries(
 
 def test_a_score_counts_deviations_above_the_last_of_its_list() -> None:
     fused = fuse_lanes(
-        ZScoreRanker(word_lanes=()),
+        ZScoreRanker(dense_lanes=["bm25", "vector"]),
         {
             "bm25": [candidate("a", 7.0), candidate("b", 4.0), candidate("c", 1.0)],
             "vector": [candidate("d", 0.9), candidate("b", 0.8), candidate("a", 0.4)],
@@ -58,7 +58,7 @@ def test_lanes_and_variants_weigh_as_they_are_given() -> None:
         RankedList(lane="bm25", candidates=[candidate("a", 2.0), candidate("b", 1.0)], weight=0.5),
         RankedList(lane="vector", candidates=[candidate("c", 0.7), candidate("d", 0.1)]),
     ]
-    fused = ZScoreRanker(weights={"vector": 2.0}, word_lanes=()).rank(QUERY, lists)
+    fused = ZScoreRanker(weights={"vector": 2.0}, dense_lanes=["bm25", "vector"]).rank(QUERY, lists)
     # Two scores are two deviations apart; the weights are 0.5 and 2 of 2.5.
     assert {c.doc_name: c.score for c in fused} == pytest.approx(
         {"c": 1.6, "a": 0.4, "b": 0.0, "d": 0.0}
@@ -99,7 +99,7 @@ def test_of_a_word_lane_alone_the_order_stays(values: list[float]) -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 7])
 def test_a_list_of_equal_scores_gives_each_its_weight(count: int) -> None:
-    fused = fuse_lanes(ZScoreRanker(), {"other": lane([0.1 + 0.2] * count), "vector": []})
+    fused = fuse_lanes(ZScoreRanker(), {"vector": lane([0.1 + 0.2] * count), "bm25": []})
     assert [c.score for c in fused] == [0.5] * count
     noise = [0.3, 0.1 + 0.2]  # equal, but for rounding
     assert standard_scores(noise) == [1.0, 1.0]

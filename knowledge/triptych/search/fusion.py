@@ -208,9 +208,9 @@ class ZScoreRanker:
     best ``depth`` scores of the list. Weights default to 1 and are divided by their sum over the
     lists at hand, so scores of one lane and of several are on one scale: from 0, rarely above 10.
 
-    A word lane that finds fewer than ``depth`` has found all that holds a word of the query: the
+    A lane that finds fewer than ``depth``, such as a keyword lane, has found all that matches: the
     rest have score 0, and count as so many zeros. So the one text that holds a rare name is far
-    above all others, and ten texts that hold a common word are not.
+    above all others, and twenty texts that hold a common word are not.
 
     Source: Montague and Aslam, "Relevance Score Normalization for Metasearch" (ZMUV), CIKM 2001,
     with each list's zero at its last candidate.
@@ -218,12 +218,13 @@ class ZScoreRanker:
     Attributes:
         weights: the weight of a lane by its name, a finite number from 0 up.
         depth: how many candidates each lane brings, at least: see `DepthRanker`.
-        word_lanes: the names of the lanes in which what is not found has score 0.
+        dense_lanes: the names of the lanes that give every text a score, as nearness does: what
+            they do not bring has a score too.
     """
 
     weights: Mapping[str, float] = attrs.field(factory=dict)
     depth: int = DEFAULT_Z_SCORE_DEPTH
-    word_lanes: frozenset[str] = attrs.field(default=frozenset(["bm25"]), converter=frozenset)
+    dense_lanes: frozenset[str] = attrs.field(default=frozenset(["vector"]), converter=frozenset)
 
     def __attrs_post_init__(self) -> None:
         _check_weights(self.weights)
@@ -257,7 +258,7 @@ class ZScoreRanker:
     def _standardised(self, ranked: RankedList, weight: float) -> list[float]:
         scores = _scores_of(ranked)
         unfound = self.depth - len(scores)
-        if scores and unfound > 0 and ranked.lane in self.word_lanes and min(scores) >= 0.0:
+        if scores and unfound > 0 and ranked.lane not in self.dense_lanes and min(scores) >= 0.0:
             padded = standard_scores([*scores, *[0.0] * unfound], weight)
             return padded[: len(scores)]
         return standard_scores(scores, weight, first=self.depth)
