@@ -195,11 +195,11 @@ class DocumentRepo(Protocol):
         ...
 
     def list_datasets(self) -> Sequence[str]:
-        """Every dataset that has come into being and was not deleted since, ordered by id."""
+        """Every dataset that was made and not deleted since, ordered by id."""
         ...
 
     def create_dataset(self, dataset_id: str) -> bool:
-        """Bring the dataset into being without a document; whether it did not exist before.
+        """Make the dataset without a document; whether it did not exist before.
 
         It is listed from now on, empty. A configuration that it was given before stays.
         """
@@ -447,7 +447,7 @@ class LayerRepo(Protocol):
 
         For a document's layer it is done only while the document exists at version
         ``layer.sig.source_version``; layers of folders and datasets are always stored, also
-        where there is no such dataset, which does not come into being by this.
+        where there is no dataset of this name, and none is made by it.
         ``layer.sig.embed_sig`` need not be the dataset's.
 
         Raises:
@@ -546,7 +546,7 @@ class VersionReader(Protocol):
 
     `put` and `load` keep the version that they replace, in the same atomic write; what replaces
     nothing keeps nothing. Of each document the newest so many old versions are kept, beside the
-    current one: the backend is told how many when it is opened, and cuts the rest at the
+    current one: how many is an option of the backend when it is opened; it cuts the rest at the
     document's next change. `DocumentRepo.delete` takes a document's versions with it and
     `DocumentRepo.delete_dataset` those of all: a document that is made again begins without any.
     """
@@ -554,7 +554,7 @@ class VersionReader(Protocol):
     def versions(self, dataset_id: str, name: str) -> Sequence[DocumentInfo]:
         """The current version and, behind it, the kept ones, newest first: as one read.
 
-        Each as `DocumentRepo.get_info` told it when it was current. Empty where there is no
+        Each is what `DocumentRepo.get_info` returned when it was current. Empty where there is no
         document.
         """
         ...
@@ -1022,7 +1022,7 @@ class EventNotifier(Protocol):
         """Every event once, as it comes; waits for the next one, and ends after `close`.
 
         Called once, and read by one thread of the reader's. Order does not matter. Nothing
-        is lost in between: what cannot be told one by one is told as a bulk event, of a
+        is lost in between: what cannot be named one by one comes as a bulk event, of a
         dataset or, with ``dataset_id`` "", of all. May raise what it likes, and ends by it.
         """
         ...

@@ -11,7 +11,7 @@ from typing import Any, Literal, Unpack
 
 import attrs
 
-from triptych._internal.closeable import Closeable
+from triptych._internal.close_on_exit import CloseOnExit
 from triptych._internal.progress import ProgressCallback
 from triptych._internal.shared_docs import share_docs
 from triptych.chunking import ChunkerSet, Outliner, default_chunkers
@@ -38,10 +38,10 @@ from triptych.ingestion.batches import check_progress
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.embedding import check_embedder
 from triptych.ingestion.expiration import remove_expired, without_expired
-from triptych.ingestion.expired_pending import without_expired_pending
 from triptych.ingestion.layers import LayerService
 from triptych.ingestion.management import DocumentManager, which_documents
 from triptych.ingestion.pending_datasets import PendingEmbedder
+from triptych.ingestion.pending_expiry import without_expired_pending
 from triptych.ingestion.rebuild import RebuildRunner
 from triptych.ingestion.versions import VersionHistory, restored, unified_diff
 from triptych.ingestion.writer import Writer
@@ -161,7 +161,7 @@ class ServiceOptions:
         _check_language(self.language)
 
 
-class Service(Closeable):
+class Service(CloseOnExit):
     """A knowledge base: documents in, versioned and derived; the right text out.
 
     Thread-safe. Close it, or use it as a context manager.
@@ -178,7 +178,7 @@ class Service(Closeable):
         """Wire a Service over a store; `triptych.open` does it for the built-in ones.
 
         Three repositories without a store of their own are one by `triptych.Repositories`.
-        ``engine`` None builds the lanes that ship. Closeable the Service closes the store, and
+        ``engine`` None builds the lanes that ship. Closing the Service closes the store, and
         then calls ``on_close``, which may close the models.
 
         Raises:

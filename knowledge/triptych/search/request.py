@@ -10,8 +10,8 @@ from triptych.contracts import ChunkRepo, DocumentRepo
 from triptych.errors import ModelMismatchError, NotAvailableError, ValidationError
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.expiration import without_expired
-from triptych.ingestion.expired_pending import count_pending
 from triptych.ingestion.layers import Inputs
+from triptych.ingestion.pending_expiry import count_pending
 from triptych.records import (
     DatasetConfig,
     DerivedSig,
