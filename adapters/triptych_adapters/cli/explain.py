@@ -53,7 +53,7 @@ def explained(
             *(f"{prefix}*" for prefix in parsed.conditions.excluded_prefixes),
         ),
         "where": {**query.where, **parsed.where},
-        "datasets": list(service.list_datasets()) if not query.dataset_id else [query.dataset_id],
+        "datasets": _datasets(service, query),
         "mode": str(mode),
         "depth": depth,
         "ranker": fused,
@@ -97,3 +97,9 @@ def _lines(
 
 def _place(hit: Hit) -> tuple[str, str, int]:
     return hit.dataset_id, hit.doc_name, hit.chunk_index
+
+
+def _datasets(service: Service, query: Query) -> list[str]:
+    """The datasets that the query searches."""
+    named = list(query.dataset_ids) or ([query.dataset_id] if query.dataset_id else [])
+    return named or list(service.list_datasets())

@@ -119,12 +119,16 @@ QUERY: Final[Mapping[str, _Schema]] = {
         "What to find: a question in full, or the words that the text is likely to use."
     ),
     "dataset_id": _text(
-        "The dataset to search, by its exact id; needed unless scope is 'all'.",
+        "The dataset to search, by its exact id; needed unless dataset_ids or scope says where.",
     ),
+    "dataset_ids": {
+        **_TEXTS,
+        "description": "Several datasets to search as one, by their exact ids, in place of dataset_id.",
+    },
     "scope": _choice(
         Scope,
         "Where to search: 'single' (one dataset, which dataset_id names) or 'all' (every "
-        "dataset, without dataset_id).",
+        "dataset, without dataset_id and dataset_ids).",
     ),
     "mode": mode_schema(),
     "layer": _choice(

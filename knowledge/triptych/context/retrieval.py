@@ -88,6 +88,7 @@ def retrieve(
                 attrs.evolve(
                     query,
                     dataset_id=dataset_id,
+                    dataset_ids=(),
                     scope=Scope.SINGLE,
                     layer=Layer.DETAIL,
                     top_k=recipe.layer_depth,

@@ -64,7 +64,8 @@ class Query:
     Attributes:
         text: the question, or some words. Empty with a ``where``: all that passes it is listed, by
             dataset, document name and chunk index, with the score 0.
-        dataset_id: which dataset; needed unless ``scope`` is "all".
+        dataset_id: which dataset; needed unless ``dataset_ids`` or ``scope`` says where.
+        dataset_ids: several datasets, searched as one, in place of ``dataset_id``.
         scope: "single" or "all".
         mode: "bm25", "vector" or "hybrid", or the name of another lane; None is hybrid when an
             embedder is wired.
@@ -88,6 +89,7 @@ class Query:
 
     text: str
     dataset_id: str = ""
+    dataset_ids: Sequence[str] = ()
     scope: Scope | str = Scope.SINGLE
     mode: Mode | str | None = None
     layer: Layer | str = Layer.DETAIL

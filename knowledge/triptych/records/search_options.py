@@ -6,7 +6,7 @@ nowhere else; a test compares the two.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from triptych.errors import ValidationError
@@ -58,11 +58,13 @@ class SearchOptions(DatasetSearchOptions, total=False):
     """What a search takes beside the query's text: also where it looks; see `Query`.
 
     Keys:
-        dataset_id: the dataset, needed unless ``scope`` is "all".
+        dataset_id: the dataset, needed unless ``dataset_ids`` or ``scope`` says where.
+        dataset_ids: several datasets, searched as one.
         scope: "single" or "all".
     """
 
     dataset_id: str
+    dataset_ids: Sequence[str]
     scope: Scope | str
 
 

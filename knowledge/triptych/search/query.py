@@ -5,7 +5,7 @@ Who keeps a query's fields for later, as a graph node does, calls it when they a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -68,6 +68,7 @@ def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query,
         check_text(query.dataset_id, "dataset_id")
     judged = attrs.evolve(
         query,
+        dataset_ids=_dataset_ids(query.dataset_ids),
         layer=to_layer(query.layer),
         mode=None if query.mode is None else _mode(query.mode, lanes),
         scope=to_scope(query.scope),
@@ -80,12 +81,19 @@ def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query,
         offset=_offset(query.offset, query.top_k),
         per_document=_most_each(query.per_document),
     )
-    if judged.scope is Scope.SINGLE and not judged.dataset_id:
-        raise ValidationError("name a dataset_id, or search everywhere with scope='all'")
-    if judged.scope is Scope.ALL and judged.dataset_id:
+    named = judged.dataset_ids or judged.dataset_id
+    if judged.dataset_ids and judged.dataset_id:
         raise ValidationError(
-            f"scope='all' searches every dataset, but dataset_id={judged.dataset_id!r} names "
-            "one: leave one of the two out"
+            f"dataset_id={judged.dataset_id!r} names one dataset and dataset_ids several: leave "
+            "one of the two out"
+        )
+    if judged.scope is Scope.SINGLE and not named:
+        raise ValidationError("name a dataset_id, or search everywhere with scope='all'")
+    if judged.scope is Scope.ALL and named:
+        name = "dataset_ids" if judged.dataset_ids else "dataset_id"
+        raise ValidationError(
+            f"scope='all' searches every dataset, but {name}={named!r} names some: leave one of "
+            "the two out"
         )
     return judged, Filter(tree=tree)
 
@@ -119,6 +127,14 @@ def _mode(value: Any, lanes: Collection[str] | None) -> Mode | str:
     raise ValidationError(
         f"there is no mode {value!r}: choose one of {', '.join(map(repr, names))}"
     )
+
+
+def _dataset_ids(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise ValidationError(
+            f"dataset_ids is a list of datasets, not {value!r:.60}: one is a dataset_id"
+        )
+    return tuple(dict.fromkeys(check_text(each, "a dataset of dataset_ids") for each in value))
 
 
 def _top_k(value: Any) -> int:

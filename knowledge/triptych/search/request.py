@@ -111,8 +111,10 @@ class RequestResolver:
         tree = without_expired(self._documents, dataset_ids, filter_.tree)
         filter_ = attrs.evolve(filter_, tree=tree)
         configs = self._configs(dataset_ids)
-        if query.scope is Scope.SINGLE and configs[query.dataset_id] is None:
-            self._require(query.dataset_id)
+        if query.scope is Scope.SINGLE:
+            for dataset_id, config in configs.items():
+                if config is None:
+                    self._require(dataset_id)
         in_space = [
             name for name, config in configs.items() if config and config.embed_sig == embed_sig
         ]
@@ -170,7 +172,7 @@ class RequestResolver:
     def _dataset_ids(self, query: Query) -> tuple[str, ...]:
         if query.scope is Scope.ALL:
             return tuple(self._documents.list_datasets())
-        return (query.dataset_id,)
+        return tuple(query.dataset_ids) or (query.dataset_id,)
 
     def _configs(self, dataset_ids: Sequence[str]) -> Mapping[str, DatasetConfig | None]:
         if len(dataset_ids) == 1:
