@@ -2,7 +2,11 @@
 
 from triptych._internal.progress import Progress as Progress, ProgressCallback as ProgressCallback
 from triptych._open import open as open
-from triptych.aio import AsyncDataset as AsyncDataset, AsyncService as AsyncService
+from triptych.aio import (
+    AsyncDataset as AsyncDataset,
+    AsyncPipeline as AsyncPipeline,
+    AsyncService as AsyncService,
+)
 from triptych.chunking import (
     ChunkConfig as ChunkConfig,
     ChunkerSet as ChunkerSet,
@@ -97,6 +101,7 @@ from triptych.layers.prompts import (
     DEFAULT_PROMPT_INPUT_LIMIT as DEFAULT_PROMPT_INPUT_LIMIT,
     OVERVIEW_PROMPT as OVERVIEW_PROMPT,
 )
+from triptych.pipelines import Pipeline as Pipeline, PipelineView as PipelineView
 from triptych.records import (
     Candidate as Candidate,
     Candidates as Candidates,
@@ -196,6 +201,7 @@ from triptych.text import (
 __all__ = [
     "LLM",
     "AsyncDataset",
+    "AsyncPipeline",
     "AsyncService",
     "CancelledError",
     "ChunkConfig",

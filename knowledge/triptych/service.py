@@ -45,6 +45,7 @@ from triptych.ingestion.pending_expiry import without_expired_pending
 from triptych.ingestion.rebuild import RebuildRunner
 from triptych.ingestion.versions import VersionHistory, restored, unified_diff
 from triptych.ingestion.writer import Writer
+from triptych.pipelines import Pipeline, PipelineView, find_pipeline
 from triptych.records import (
     DatasetConfig,
     DatasetStats,
@@ -110,6 +111,7 @@ class ServiceOptions:
         retrievers: lanes over chunks, beside those that ship. Each has a name of its own.
         rewriter: words each query in other ways before the lanes see it; None leaves it as it is.
         postprocessors: steps on the hits of a search, such as a `Rerank`, in their order.
+        pipelines: named ways to search, for `Service.pipeline`; each has a name of its own.
         llm: the language model that writes layers; the Service itself never asks it.
         outliner: finds the structure of a text that is put by itself, by its name: then its chunks
             are cut as those of a file. None cuts it as plain text. `triptych.open` finds the
@@ -129,6 +131,7 @@ class ServiceOptions:
     retrievers: Sequence[Retriever] = ()
     rewriter: QueryRewriter | None = None
     postprocessors: Sequence[Postprocessor] = ()
+    pipelines: Sequence[Pipeline] = ()
     llm: LLM | None = None
     outliner: Outliner | None = None
     embed_concurrency: int = 4
@@ -207,19 +210,14 @@ class Service(CloseOnExit):
             self.capabilities.settings,
         )
         self._engine = engine or build_engine(store, self.capabilities, self.options)
-        hydrator = Hydrator(
+        self._hydrator = Hydrator(
             store, self._deriver, self.capabilities.document_search, self.options.locate
         )
-        self._searches = SearchPipeline(
-            store,
-            RequestResolver(documents, chunks, self._deriver, self._engine.lanes),
-            self._engine,
-            hydrator,
-            FilterListing(store, hydrator),
-            self._deriver,
-            self.options.rewriter,
-            (KeywordBoost(), *self.options.postprocessors),
+        self._searches = self._pipeline(
+            self._engine, self.options.rewriter, self.options.postprocessors
         )
+        self.pipelines: Mapping[str, Pipeline] = _by_name(self.options.pipelines, self.lanes)
+        self._engines: dict[str, SearchEngine] = {}
         self._writer = Writer(
             documents, chunks, self._deriver, self.options.language, self.options.outliner
         )
@@ -257,6 +255,21 @@ class Service(CloseOnExit):
     def lanes(self) -> tuple[str, ...]:
         """The names of the lanes: each is a mode, and a key of ``min_scores``."""
         return self._engine.lanes
+
+    def pipeline(self, name: str) -> PipelineView:
+        """This Service, searching and answering by the pipeline of this name.
+
+        Raises:
+            NotFoundError: there is no pipeline of this name.
+        """
+        self._open()
+        pipeline = find_pipeline(self.pipelines, name)
+        engine = self._engines.get(name)
+        if engine is None:
+            made = self._engine.derive(lanes=pipeline.lanes, ranker=pipeline.ranker)
+            engine = self._engines.setdefault(name, made)
+        searches = self._pipeline(engine, pipeline.rewriter, pipeline.postprocessors)
+        return PipelineView(self, pipeline, searches)
 
     # Documents in
 
@@ -1033,7 +1046,8 @@ class Service(CloseOnExit):
             if self._closed:
                 return
             self._closed = True
-        self._engine.close()
+        for engine in (self._engine, *self._engines.values()):
+            engine.close()
         try:
             self.store.close()
         finally:
@@ -1043,6 +1057,23 @@ class Service(CloseOnExit):
     def _open(self) -> None:
         if self._closed:
             raise StoreError("this knowledge base is closed: open it again")
+
+    def _pipeline(
+        self,
+        engine: SearchEngine,
+        rewriter: QueryRewriter | None,
+        postprocessors: Sequence[Postprocessor],
+    ) -> SearchPipeline:
+        return SearchPipeline(
+            self.store,
+            RequestResolver(self.documents, self.chunks, self._deriver, engine.lanes),
+            engine,
+            self._hydrator,
+            FilterListing(self.store, self._hydrator),
+            self._deriver,
+            rewriter,
+            (KeywordBoost(), *postprocessors),
+        )
 
     def _living(self, dataset_id: str, tree: FilterTree | None) -> FilterTree | None:
         return without_expired(self.documents, [dataset_id], tree)
@@ -1064,6 +1095,7 @@ class Service(CloseOnExit):
 
 
 share_docs(Dataset, Service)
+share_docs(PipelineView, Service)
 
 
 def build_engine(store: Store, capabilities: Capabilities, options: ServiceOptions) -> SearchEngine:
@@ -1088,6 +1120,19 @@ def _document_lanes(capabilities: Capabilities, embedder: Embedder | None) -> li
     if capabilities.document_vector_search is not None:
         lanes.append(DocumentVectorRetriever(capabilities.document_vector_search, embedder))
     return lanes
+
+
+def _by_name(pipelines: Sequence[Pipeline], lanes: Sequence[str]) -> Mapping[str, Pipeline]:
+    """The pipelines by their names, each checked."""
+    found: dict[str, Pipeline] = {}
+    for pipeline in pipelines:
+        if not isinstance(pipeline, Pipeline):
+            raise ValidationError(f"{pipeline!r:.80} is not a Pipeline: give records of that class")
+        if pipeline.name in found:
+            raise ValidationError(f"two pipelines are called {pipeline.name!r}: rename one")
+        pipeline.check(lanes)
+        found[pipeline.name] = pipeline
+    return found
 
 
 def _check_names(dataset_id: object, name: object = "") -> None:

@@ -23,7 +23,7 @@ from triptych_adapters.wire.operations import ARGUMENTS, OPERATIONS, QUERY, Effe
 from triptych_adapters.wire.schema import to_json
 from triptych_backends.embedders import HashEmbedder
 
-OF_THE_OBJECT = {"close", "dataset"}
+OF_THE_OBJECT = {"close", "dataset", "pipeline"}
 """Methods that are about the Python object."""
 
 FOR_PYTHON = {

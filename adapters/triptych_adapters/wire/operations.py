@@ -123,7 +123,8 @@ QUERY: Final[Mapping[str, _Schema]] = {
     ),
     "dataset_ids": {
         **_TEXTS,
-        "description": "Several datasets to search as one, by their exact ids, in place of dataset_id.",
+        "description": "Several datasets to search as one, by their exact ids; leave out "
+        "dataset_id then.",
     },
     "scope": _choice(
         Scope,

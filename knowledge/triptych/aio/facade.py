@@ -19,11 +19,16 @@ from numpy.typing import NDArray
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych._internal.shared_docs import share_docs
 from triptych._open import open as open_service
-from triptych.aio.generated import AsyncDatasetMethods, AsyncServiceMethods
+from triptych.aio.generated import (
+    AsyncDatasetMethods,
+    AsyncPipelineMethods,
+    AsyncServiceMethods,
+)
 from triptych.contracts import LLM, AsyncEmbedder, AsyncLLM, Embedder
 from triptych.dataset import Dataset
 from triptych.deadlines import deadline
 from triptych.errors import NotAvailableError, ValidationError
+from triptych.pipelines import PipelineView
 from triptych.records import EmbedKind, Generation, Message
 from triptych.service import Service
 
@@ -31,6 +36,7 @@ __all__ = [
     "AsyncDataset",
     "AsyncEmbedder",
     "AsyncLLM",
+    "AsyncPipeline",
     "AsyncService",
     "BlockingEmbedder",
     "BlockingLLM",
@@ -91,6 +97,24 @@ class AsyncDataset(AsyncDatasetMethods):
         return await _run(method, *args, **kwargs)
 
 
+class AsyncPipeline(AsyncPipelineMethods):
+    """Every method of `PipelineView`, awaited: ``await support.search("…")``."""
+
+    def __init__(self, view: PipelineView) -> None:
+        self._view = view
+
+    def __repr__(self) -> str:
+        return f"<AsyncPipeline {self._view.pipeline.name!r} of {self._view.service!r}>"
+
+    @property
+    def view(self) -> PipelineView:
+        """The pipeline's synchronous view."""
+        return self._view
+
+    async def _call(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await _run(method, *args, **kwargs)
+
+
 class AsyncService(AsyncServiceMethods):
     """Every method of `Service`, awaited: ``await kb.search("…")``. Use it in ``async with``.
 
@@ -137,6 +161,10 @@ class AsyncService(AsyncServiceMethods):
         """A view of one dataset: the same methods with the dataset filled in."""
         return AsyncDataset(self._service.dataset(dataset_id))
 
+    def pipeline(self, name: str) -> AsyncPipeline:
+        """This Service, searching and answering by the pipeline of this name."""
+        return AsyncPipeline(self._service.pipeline(name))
+
     async def close(self) -> None:
         """Close the Service."""
         await asyncio.to_thread(self._service.close)
@@ -160,6 +188,7 @@ class AsyncService(AsyncServiceMethods):
 
 share_docs(AsyncServiceMethods, Service)
 share_docs(AsyncDatasetMethods, Dataset)
+share_docs(AsyncPipelineMethods, PipelineView)
 
 
 # Streams

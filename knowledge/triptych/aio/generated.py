@@ -1,4 +1,4 @@
-"""`Service` and `Dataset` awaited. Written by tools/generate_aio.py: do not edit."""
+"""`Service` and its views, awaited. Written by tools/generate_aio.py: do not edit."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from triptych._internal.progress import ProgressCallback
 from triptych.context.pack import ContextPack
 from triptych.context.records import Citation, Verification
 from triptych.dataset import Dataset
+from triptych.pipelines import PipelineView
 from triptych.records import (
     DatasetConfig,
     DatasetStats,
@@ -42,7 +43,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-__all__ = ["AsyncDatasetMethods", "AsyncServiceMethods"]
+__all__ = ["AsyncDatasetMethods", "AsyncPipelineMethods", "AsyncServiceMethods"]
 
 
 class AsyncServiceMethods:
@@ -593,3 +594,53 @@ class AsyncDatasetMethods:
     async def stats(self) -> DatasetStats:
         """`Dataset.stats`, awaited."""
         return await self._call(self.view.stats)
+
+
+class AsyncPipelineMethods:
+    """Every method of `PipelineView`, awaited."""
+
+    @property
+    @abstractmethod
+    def view(self) -> PipelineView:
+        """The PipelineView inside."""
+
+    @abstractmethod
+    def _call(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[R]:
+        """Run a method in a worker thread."""
+
+    async def search(self, query: Query | str, **options: Unpack[SearchOptions]) -> Result:
+        """`PipelineView.search`, awaited."""
+        return await self._call(self.view.search, query, **options)
+
+    async def search_documents(
+        self, query: Query | str, **options: Unpack[SearchOptions]
+    ) -> Result:
+        """`PipelineView.search_documents`, awaited."""
+        return await self._call(self.view.search_documents, query, **options)
+
+    async def search_many(
+        self, queries: Iterable[Query | str], **options: Unpack[SearchOptions]
+    ) -> Sequence[Result]:
+        """`PipelineView.search_many`, awaited."""
+        return await self._call(self.view.search_many, queries, **options)
+
+    async def context(
+        self,
+        query: Query | str,
+        token_budget: int | None = None,
+        *,
+        format: str = "text",
+        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        counter: TokenCounter | Callable[[str], int] | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> ContextPack:
+        """`PipelineView.context`, awaited."""
+        return await self._call(
+            self.view.context,
+            query,
+            token_budget,
+            format=format,
+            layers=layers,
+            counter=counter,
+            **options,
+        )

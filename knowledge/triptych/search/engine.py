@@ -97,6 +97,19 @@ class SearchEngine:
             dict.fromkeys(each.name for several in self._targets.values() for each in several)
         )
 
+    def derive(self, *, lanes: Collection[str] = (), ranker: Ranker | None = None) -> SearchEngine:
+        """Return an engine with the ``lanes`` of these names, none for all, and this ranker.
+
+        None keeps the ranker. It is closed by itself.
+        """
+        chosen = {
+            target: [each for each in retrievers if not lanes or each.name in lanes]
+            for target, retrievers in self._targets.items()
+        }
+        return SearchEngine(
+            chosen["chunk"], chosen["layer"], chosen["document"], ranker or self.ranker
+        )
+
     def retrieve(
         self,
         target: Target,
