@@ -174,6 +174,7 @@ from triptych.search.retrievers import (
     LayerRetriever as LayerRetriever,
     VectorRetriever as VectorRetriever,
 )
+from triptych.search.rewriters.follow_up import make_standalone as make_standalone
 from triptych.service import Service as Service, ServiceOptions as ServiceOptions
 from triptych.shortcuts import (
     IngestReport as IngestReport,

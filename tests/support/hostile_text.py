@@ -17,6 +17,7 @@ import attrs
 import regex
 
 from triptych import Message
+from triptych._internal.output_validation import gives_away, is_blank, is_obeyed, is_refusal
 from triptych._internal.redaction import shown_url, without_secrets
 from triptych.chunking import (
     ChunkConfig,
@@ -31,7 +32,6 @@ from triptych.context.truncation import ends
 from triptych.errors import TriptychError
 from triptych.evaluation.targets import find_passage
 from triptych.layers import ExtractiveSummarizer, estimate_tokens
-from triptych.layers.builder.output_validation import gives_away, is_blank, is_obeyed, is_refusal
 from triptych.layers.inline import visible_text
 from triptych.layers.outline import read_outline
 from triptych.layers.sentences import clip

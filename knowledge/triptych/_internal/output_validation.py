@@ -7,8 +7,8 @@ from typing import Final
 
 import regex
 
+from triptych._internal.fencing import FRAME
 from triptych.errors import TriptychError, ValidationError
-from triptych.layers.prompts import FRAME
 from triptych.records import Generation, ParkedReason, check_text
 from triptych.text.tokens import estimate_tokens
 
@@ -114,7 +114,7 @@ class BadAnswerError(TriptychError):
 
 
 def checked(answer: object, *, text: str, prompt: str, ceiling: int) -> str:
-    """The answer's text, without white space or the marks of `prompts.fenced` around it.
+    """The answer's text, without white space or the marks of `fenced` around it.
 
     What a model thought aloud before its answer, between ``<think>`` marks, is taken off.
 
