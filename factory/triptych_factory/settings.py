@@ -78,6 +78,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "url": _text,
     "embedder": _text,
     "language": _text,
+    "chunker": _text,
     "chunk_size": _integer(16),
     "chunk_overlap": _integer(0),
     "embed_concurrency": _integer(1, 64),
@@ -118,6 +119,8 @@ class Settings:
         embedder: an embedder's name; "auto" is the one that the store was filled with, and for a
             store without documents "local" where it is installed, else none.
         language: the analyzer's language for datasets made from now on.
+        chunker: how texts are cut: "markdown" (by sections, other text in windows), "window",
+            "fixed-window" or "sentence-window".
         chunk_size: the most code points of a chunk; None for each chunker's own default.
         chunk_overlap: the code points a chunk repeats of the one before it; None likewise.
         embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a time.
@@ -141,6 +144,7 @@ class Settings:
     )
     embedder: str = "auto"
     language: str = "english"
+    chunker: str = "markdown"
     chunk_size: int | None = None
     chunk_overlap: int | None = None
     embed_concurrency: int = 4

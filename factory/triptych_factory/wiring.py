@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import attrs
 
-from triptych.chunking import ChunkConfig, ChunkerSet, MarkdownChunker, default_chunkers
+from triptych.chunking import ChunkerSet
 from triptych.contracts import (
     LLM,
     Closeable,
@@ -28,6 +28,7 @@ from triptych.search.postprocessing import Rerank
 from triptych.service import Service, ServiceOptions
 from triptych_factory.access import Access
 from triptych_factory.backends import open_store
+from triptych_factory.chunkers import build_chunkers
 from triptych_factory.embedders import build_embedder
 from triptych_factory.llms import build_llm
 from triptych_factory.locations import Location, parse_location, store_paths
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from triptych.parsing import FileParsers
 
 __all__ = ["every_format", "open_service", "wire"]
+
+
+_CHUNKING = ("chunker", "chunk_size", "chunk_overlap")
 
 
 @runtime_checkable
@@ -74,12 +78,9 @@ def open_service(
 
     ``settings`` are those of its arguments that are settings under the same name.
     """
-    if chunkers is not None and (settings.get("chunk_size"), settings.get("chunk_overlap")) != (
-        None,
-        None,
-    ):
+    if chunkers is not None and any(settings.get(name) is not None for name in _CHUNKING):
         raise ValidationError(
-            "chunkers have their own sizes: give chunkers, or chunk_size and chunk_overlap"
+            f"chunkers have their own sizes: give chunkers, or {', '.join(_CHUNKING)}"
         )
     resolved = Settings.resolve(
         {
@@ -152,7 +153,7 @@ def wire(
     writer = _llm(settings) if llm is None else llm
     reranks = build_reranker(settings.reranker) if reranker is None else reranker
     options = ServiceOptions(
-        chunkers=_chunkers(settings) if chunkers is None else chunkers,
+        chunkers=chunkers or build_chunkers(*_chunking(settings)),
         embedder=chosen,
         language=settings.language,
         ranker=build_ranker(settings.ranker if ranker is None else ranker),
@@ -250,21 +251,15 @@ def _llm(settings: Settings) -> LLM | None:
     )
 
 
+def _chunking(settings: Settings) -> tuple[str, int | None, int | None]:
+    return settings.chunker, settings.chunk_size, settings.chunk_overlap
+
+
 def _name_of(model: object) -> str | None:
     """What an argument says to the settings: a name, "none" for None; None: nothing."""
     if model is None:
         return "none"
     return model if isinstance(model, str) and model != "auto" else None
-
-
-def _chunkers(settings: Settings) -> ChunkerSet:
-    """The set that ships, with the sizes that ``settings`` give for every chunker of it."""
-    given = {
-        key: value
-        for key, value in (("size", settings.chunk_size), ("overlap", settings.chunk_overlap))
-        if value is not None
-    }
-    return default_chunkers(ChunkConfig(**given), MarkdownChunker(**given))
 
 
 def _text_of(url: str | os.PathLike[str] | None) -> str | None:

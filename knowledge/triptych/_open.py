@@ -37,6 +37,7 @@ def open(
     embedder: Embedder | str | None = "auto",
     llm: LLM | str | None = "auto",
     language: str | None = None,
+    chunker: str | None = None,
     chunk_size: int | None = None,
     chunk_overlap: int | None = None,
     chunkers: ChunkerSet | None = None,
@@ -72,10 +73,12 @@ def open(
             (``"ollama:llama3.2"``, ``"openai:gpt-4o-mini"``, ``"anthropic:claude-haiku-4-5"``),
             an `LLM`, or None. ``"auto"`` takes what the settings name, else none.
         language: the analyzer's language for datasets made from now on. Default ``"english"``.
+        chunker: how texts are cut: ``"markdown"`` (the default: Markdown by sections, other text in
+            windows), ``"window"``, ``"fixed-window"`` or ``"sentence-window"``.
         chunk_size: the most code points of a chunk; None for each chunker's own default.
         chunk_overlap: the code points a chunk repeats of the one before it; None likewise.
-        chunkers: which chunker serves which kind of document, in place of those that ship;
-            ``chunk_size`` and ``chunk_overlap`` are then its own affair.
+        chunkers: which chunker serves which kind of document, in place of those that ship, and of
+            ``chunker``, ``chunk_size`` and ``chunk_overlap``.
         embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a
             time. Default 4.
         ranker: fuses the lanes of hybrid search: a `Ranker`, or its name: ``"z-score"`` (the
@@ -107,6 +110,7 @@ def open(
         embedder=embedder,
         llm=llm,
         language=language,
+        chunker=chunker,
         chunk_size=chunk_size,
         chunk_overlap=chunk_overlap,
         chunkers=chunkers,

@@ -12,7 +12,7 @@ from triptych.contracts import LLM, Postprocessor, QueryRewriter, Ranker
 from triptych.errors import NotFoundError, ValidationError
 from triptych.records import Layer, Query, Result, check_identifier, check_text, check_whole
 from triptych.records.search_options import SearchOptions, check_option_names
-from triptych.search.query import validate
+from triptych.search.query import check_queries, validate
 from triptych.text.tokens import TokenCounter
 
 if TYPE_CHECKING:
@@ -151,12 +151,8 @@ class PipelineView:
         self, queries: Iterable[Query | str], **options: Unpack[SearchOptions]
     ) -> Sequence[Result]:
         """`Service.search_many`, by the pipeline."""
-        if isinstance(queries, str | Query) or not isinstance(queries, Iterable):
-            raise ValidationError(
-                f"search_many takes several queries, not {type(queries).__name__}: give it a "
-                "list, or use search()"
-            )
-        return self.searches.search_many([self.pipeline.query(query, options) for query in queries])
+        several = check_queries(queries)
+        return self.searches.search_many([self.pipeline.query(query, options) for query in several])
 
     def context(
         self,

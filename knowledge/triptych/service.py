@@ -84,6 +84,7 @@ from triptych.search.hydration import Hydrator
 from triptych.search.listing import FilterListing
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.postprocessing import KeywordBoost
+from triptych.search.query import check_queries
 from triptych.search.request import RequestResolver
 from triptych.search.retrievers import (
     BM25Retriever,
@@ -761,12 +762,8 @@ class Service(CloseOnExit):
         fails ends as it does in `search`: with a warning in hybrid mode, else with the error.
         """
         self._open()
-        if isinstance(queries, str | Query) or not isinstance(queries, Iterable):
-            raise ValidationError(
-                f"search_many takes several queries, not {type(queries).__name__}: give it a "
-                "list, or use search()"
-            )
-        return self._searches.search_many([_query(query, options) for query in queries])
+        several = check_queries(queries)
+        return self._searches.search_many([_query(query, options) for query in several])
 
     # Context
 

@@ -24,7 +24,15 @@ from triptych.records import (
     to_scope,
 )
 
-__all__ = ["DEFAULT_THRESHOLD", "MAX_TOP_K", "has_words", "over_fetch", "resolve_mode", "validate"]
+__all__ = [
+    "DEFAULT_THRESHOLD",
+    "MAX_TOP_K",
+    "check_queries",
+    "has_words",
+    "over_fetch",
+    "resolve_mode",
+    "validate",
+]
 
 DEFAULT_THRESHOLD = 0.1 / 2.2
 """A keyword score below which a chunk says little, for ``min_scores={"bm25": …}``. Nothing uses
@@ -111,6 +119,20 @@ def resolve_mode(
     if mode is None:
         return Mode.HYBRID if has_embedder else Mode.BM25
     return _mode(mode, lanes)
+
+
+def check_queries(queries: Any) -> Iterable[Query | str]:
+    """Return ``queries``, unless they are one query.
+
+    Raises:
+        ValidationError: they are not several.
+    """
+    if isinstance(queries, str | Query) or not isinstance(queries, Iterable):
+        raise ValidationError(
+            f"search_many takes several queries, not {type(queries).__name__}: give it a list, or "
+            "use search()"
+        )
+    return queries
 
 
 def over_fetch(top_k: int) -> int:
