@@ -13,6 +13,7 @@ ONLY = "knowledge/triptych/repositories.py"
 OF_REPOSITORIES = {
     "ChunkRepo",
     "ChunkSigReader",
+    "CorpusStatsReader",
     "Diagnostics",
     "DocLevelSearcher",
     "DocVectorSearcher",

@@ -80,6 +80,7 @@ from triptych.records import (
     StoredUnit,
     Vector,
 )
+from triptych.text.scoring import CorpusStats
 
 __all__ = [
     "LLM",
@@ -90,6 +91,7 @@ __all__ = [
     "ChunkSigReader",
     "Chunker",
     "Closeable",
+    "CorpusStatsReader",
     "CoverageEmbedder",
     "DepthRanker",
     "Diagnostics",
@@ -610,6 +612,18 @@ class DocVectorSearcher(Protocol):
 
 
 @runtime_checkable
+class CorpusStatsReader(Protocol):
+    """Capability: a `ChunkRepo` that knows in how many chunks a term is."""
+
+    def corpus_stats(self, dataset_ids: Sequence[str], terms: Sequence[str]) -> CorpusStats:
+        """What BM25 is made of: all chunks of these datasets, and those that hold each term.
+
+        ``terms`` are the analyzer's; a term that no chunk holds has no entry.
+        """
+        ...
+
+
+@runtime_checkable
 class SecureEraser(Protocol):
     """Capability: make what was deleted unrecoverable from the store's own files."""
 
@@ -727,6 +741,7 @@ class Capabilities:
     versions: VersionReader | None = None
     document_search: DocLevelSearcher | None = None
     document_vector_search: DocVectorSearcher | None = None
+    corpus_stats: CorpusStatsReader | None = None
     eraser: SecureEraser | None = None
     journal: LayerJournal | None = None
     diagnostics: Diagnostics | None = None

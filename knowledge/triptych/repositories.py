@@ -17,6 +17,7 @@ import attrs
 from triptych.contracts import (
     Capabilities,
     ChunkRepo,
+    CorpusStatsReader,
     Diagnostics,
     DocLevelSearcher,
     DocumentRepo,
@@ -311,6 +312,7 @@ def capabilities_of(store: Store) -> Capabilities:
         versions=first(VersionReader),
         document_search=first(DocLevelSearcher),
         document_vector_search=first(DocVectorSearcher),
+        corpus_stats=first(CorpusStatsReader),
         eraser=first(SecureEraser),
         journal=first(LayerJournal),
         diagnostics=first(Diagnostics),

@@ -88,6 +88,7 @@ class FilesChunks:
     update_source_version = mirrored(SqliteChunks.update_source_version)
     delete_by_doc = mirrored(SqliteChunks.delete_by_doc)
     known_vectors = mirrored(SqliteChunks.known_vectors)
+    corpus_stats = mirrored(SqliteChunks.corpus_stats)
     search = mirrored(SqliteChunks.search)
     search_docs = mirrored(SqliteChunks.search_docs)
     search_docs_by_vector = mirrored(SqliteChunks.search_docs_by_vector)
