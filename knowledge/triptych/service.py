@@ -91,6 +91,7 @@ from triptych.search.retrievers import (
     LayerRetriever,
     VectorRetriever,
 )
+from triptych.search.rewriters.chain import one_rewriter, rewriters_of
 from triptych.text import get_analyzer
 from triptych.text.tokens import TokenCounter
 
@@ -108,7 +109,8 @@ class ServiceOptions:
         ranker: fuses the lanes of hybrid search; None is `ZScoreRanker`. A `SearchEngine` of your
             own takes the ranker itself.
         retrievers: lanes over chunks, beside those that ship. Each has a name of its own.
-        rewriter: words each query in other ways before the lanes see it; None leaves it as it is.
+        rewriter: words each query in other ways before the lanes see it, such as `HyDE`; several
+            in a list rewrite one after another. None leaves it as it is.
         postprocessors: steps on the hits of a search, such as a `Rerank`, in their order.
         llm: the language model that writes layers; the Service itself never asks it.
         outliner: finds the structure of a text that is put by itself, by its name: then its chunks
@@ -127,7 +129,7 @@ class ServiceOptions:
     language: str = "english"
     ranker: Ranker | None = None
     retrievers: Sequence[Retriever] = ()
-    rewriter: QueryRewriter | None = None
+    rewriter: QueryRewriter | Sequence[QueryRewriter] | None = None
     postprocessors: Sequence[Postprocessor] = ()
     llm: LLM | None = None
     outliner: Outliner | None = None
@@ -145,7 +147,7 @@ class ServiceOptions:
         for each, method in (
             *((retriever, "recall") for retriever in self.retrievers),
             *((step, "depth") for step in self.postprocessors),
-            *(((self.rewriter, "rewrite"),) if self.rewriter is not None else ()),
+            *((rewriter, "rewrite") for rewriter in rewriters_of(self.rewriter)),
             *(((self.ranker, "rank"),) if self.ranker is not None else ()),
         ):
             if isinstance(each, type) or not callable(getattr(each, method, None)):
@@ -217,7 +219,7 @@ class Service(Closeable):
             hydrator,
             FilterListing(store, hydrator),
             self._deriver,
-            self.options.rewriter,
+            one_rewriter(self.options.rewriter),
             (KeywordBoost(), *self.options.postprocessors),
         )
         self._writer = Writer(

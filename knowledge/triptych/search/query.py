@@ -5,7 +5,7 @@ Who keeps a query's fields for later, as a graph node does, calls it when they a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -13,6 +13,7 @@ import attrs
 from triptych.errors import ValidationError
 from triptych.records import (
     Filter,
+    Message,
     Mode,
     Query,
     Scope,
@@ -24,7 +25,15 @@ from triptych.records import (
     to_scope,
 )
 
-__all__ = ["DEFAULT_THRESHOLD", "MAX_TOP_K", "has_words", "over_fetch", "resolve_mode", "validate"]
+__all__ = [
+    "DEFAULT_THRESHOLD",
+    "MAX_TOP_K",
+    "check_conversation",
+    "has_words",
+    "over_fetch",
+    "resolve_mode",
+    "validate",
+]
 
 DEFAULT_THRESHOLD = 0.1 / 2.2
 """A keyword score below which a chunk says little, for ``min_scores={"bm25": …}``. Nothing uses
@@ -79,6 +88,7 @@ def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query,
         keyword_boost=_share(query.keyword_boost),
         offset=_offset(query.offset, query.top_k),
         per_document=_most_each(query.per_document),
+        conversation=check_conversation(query.conversation),
     )
     if judged.scope is Scope.SINGLE and not judged.dataset_id:
         raise ValidationError("name a dataset_id, or search everywhere with scope='all'")
@@ -132,6 +142,26 @@ def _top_k(value: Any) -> int:
 def has_words(text: str) -> bool:
     """Whether there is anything in ``text`` to look for."""
     return bool(text.strip("\0 \t\r\n\f\v\u3000"))
+
+
+def check_conversation(conversation: object) -> Sequence[Message]:
+    """Return ``conversation`` as a tuple.
+
+    Raises:
+        ValidationError: it is not a sequence of `Message` records.
+    """
+    if isinstance(conversation, str) or not isinstance(conversation, Sequence):
+        raise ValidationError(
+            f"a conversation is a list of Message records, not {type(conversation).__name__}"
+        )
+    for message in conversation:
+        if not isinstance(message, Message):
+            raise ValidationError(
+                f"a conversation holds Message records, not {type(message).__name__}: give "
+                'Message("user", "…") and Message("assistant", "…")'
+            )
+        check_text(message.content, "a message of the conversation")
+    return tuple(conversation)
 
 
 def _offset(value: Any, top_k: int) -> int:
