@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import triptych
-from triptych.contracts import LLM, QueryRewriter, Ranker, Reranker
+from triptych.contracts import LLM, Ranker, Reranker
 from triptych.errors import ValidationError
 from triptych.pipelines import Pipeline
 from triptych.records.search_options import SearchOptions
@@ -21,6 +21,7 @@ REWRITERS: Mapping[str, str] = {
     "fragments": "FragmentRewriter",
     "paraphrase": "ParaphraseRewriter",
     "hyde": "HyDE",
+    "follow-up": "FollowUpRewriter",
 }
 """The classes of `triptych` that a pipeline's ``rewriters`` name."""
 
@@ -35,8 +36,8 @@ POSTPROCESSORS: Mapping[str, str] = {
 }
 """The classes of `triptych` that a pipeline's ``postprocessors`` name."""
 
-_PLACES = ("dataset_id", "dataset_ids", "scope")
-_SEARCH = tuple(key for key in SearchOptions.__annotations__ if key not in _PLACES)
+_NOT_A_DEFAULT = ("dataset_id", "dataset_ids", "scope", "conversation")
+_SEARCH = tuple(key for key in SearchOptions.__annotations__ if key not in _NOT_A_DEFAULT)
 _KEYS = (
     *("description", "datasets", "rewriters", "lanes", "weights", "ranker", "postprocessors"),
     *("token_budget", "llm", "prompt", *_SEARCH),
@@ -112,7 +113,7 @@ def _build(name: str, table: Mapping[str, Any], models: Models, where: str) -> P
             description=_text(table, "description") or "",
             datasets=[_name(each, "datasets") for each in _list(table, "datasets")],
             search={key: table[key] for key in _SEARCH if key in table},
-            rewriter=_chained(made),
+            rewriter=made or None,
             lanes=[_name(each, "lanes") for each in _list(table, "lanes")],
             ranker=_ranker(table),
             postprocessors=[
@@ -125,12 +126,6 @@ def _build(name: str, table: Mapping[str, Any], models: Models, where: str) -> P
         )
     except ValidationError as error:
         raise ValidationError(f"{where}: {error}") from error
-
-
-def _chained(rewriters: list[QueryRewriter]) -> QueryRewriter | None:
-    if len(rewriters) < 2:
-        return rewriters[0] if rewriters else None
-    return triptych.ChainRewriter(rewriters)
 
 
 def _ranker(table: Mapping[str, Any]) -> Ranker | None:

@@ -42,6 +42,8 @@ from triptych.contracts import (
     LayerJournal as LayerJournal,
     LayerRepo as LayerRepo,
     Postprocessor as Postprocessor,
+    ProbingRewriter as ProbingRewriter,
+    QueryProbe as QueryProbe,
     QueryRewriter as QueryRewriter,
     Ranker as Ranker,
     Rebuilder as Rebuilder,
@@ -142,6 +144,7 @@ from triptych.records import (
     RebuildScope as RebuildScope,
     ResolvedQuery as ResolvedQuery,
     Result as Result,
+    Rewriting as Rewriting,
     Scope as Scope,
     SearchOptions as SearchOptions,
     SourceDocument as SourceDocument,
@@ -174,7 +177,14 @@ from triptych.search.retrievers import (
     LayerRetriever as LayerRetriever,
     VectorRetriever as VectorRetriever,
 )
-from triptych.search.rewriters.follow_up import make_standalone as make_standalone
+from triptych.search.rewriters.chain import ChainRewriter as ChainRewriter
+from triptych.search.rewriters.follow_up import (
+    FollowUpRewriter as FollowUpRewriter,
+    make_standalone as make_standalone,
+)
+from triptych.search.rewriters.fragments import FragmentRewriter as FragmentRewriter
+from triptych.search.rewriters.hyde import HyDE as HyDE
+from triptych.search.rewriters.paraphrase import ParaphraseRewriter as ParaphraseRewriter
 from triptych.service import Service as Service, ServiceOptions as ServiceOptions
 from triptych.shortcuts import (
     IngestReport as IngestReport,

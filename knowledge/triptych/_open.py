@@ -45,7 +45,7 @@ def open(
     embed_concurrency: int | None = None,
     ranker: Ranker | str | None = None,
     retrievers: Sequence[Retriever] = (),
-    rewriter: QueryRewriter | None = None,
+    rewriter: QueryRewriter | Sequence[QueryRewriter] | None = None,
     postprocessors: Sequence[Postprocessor] = (),
     reranker: Reranker | str | None = None,
     pipelines: Sequence[Pipeline] = (),
@@ -86,7 +86,8 @@ def open(
         ranker: fuses the lanes of hybrid search: a `Ranker`, or its name: ``"z-score"`` (the
             default), ``"rrf"`` or ``"min-max"``.
         retrievers: lanes over chunks of your own, beside those that ship.
-        rewriter: words each query in other ways before the lanes see it.
+        rewriter: words each query in other ways before the lanes see it; several in a list rewrite
+            one after another.
         postprocessors: steps on the hits of a search, in their order.
         reranker: a `Reranker` that puts the best 50 hits in its order, or its name, a provider and
             a model (``"voyage:rerank-2.5"``). It comes before the ``postprocessors``.

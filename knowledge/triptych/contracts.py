@@ -102,6 +102,8 @@ __all__ = [
     "LayerRepo",
     "LocalRetriever",
     "Postprocessor",
+    "ProbingRewriter",
+    "QueryProbe",
     "QueryRewriter",
     "Ranker",
     "Rebuilder",
@@ -924,10 +926,39 @@ class QueryRewriter(Protocol):
     def rewrite(self, query: Query) -> Sequence[QueryVariant]:
         """Return the variants that every lane is asked in place of ``query``, 1 to 32.
 
-        Nothing is added: a rewriter that wants the query as it is returns that too. When it
-        raises, the lanes are asked the query as it is, and the result has a warning. A search of
-        layers and chunks together asks once.
+        Nothing is added: a rewriter that wants the query as it is returns that too. A `Rewriting`
+        holds warnings and the usage of models besides. ``query.mode`` is the mode that the search
+        runs in. When the rewriter raises, the lanes are asked the query as it is, and the result
+        has a warning. A search of layers and chunks together asks once.
         """
+        ...
+
+
+class QueryProbe(Protocol):
+    """What a rewriter may ask of the search that it rewrites for."""
+
+    @property
+    def searches_vectors(self) -> bool:
+        """Whether a vector lane runs: else no text of a variant is embedded."""
+        ...
+
+    def best_vector_score(self, text: str) -> float | None:
+        """Return the best score of the vector lane for ``text``; None if it finds nothing.
+
+        The search uses the vector of ``text`` again: it is embedded once.
+
+        Raises:
+            ProviderError: the embedder failed.
+        """
+        ...
+
+
+@runtime_checkable
+class ProbingRewriter(QueryRewriter, Protocol):
+    """A rewriter that looks at what the search finds without it."""
+
+    def rewrite_probing(self, query: Query, probe: QueryProbe) -> Sequence[QueryVariant]:
+        """`rewrite`, with a probe of the search: called in its place."""
         ...
 
 

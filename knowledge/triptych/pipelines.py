@@ -51,7 +51,8 @@ class Pipeline:
         search: its defaults of a search, by the names of `SearchOptions`, such as
             ``{"top_k": 5, "where": {"lang": "en"}}``. A caller may choose others, but its
             ``where`` always holds: a caller's is added to it.
-        rewriter: words each query in other ways; None for none, also where the Service has one.
+        rewriter: words each query in other ways; several in a list rewrite one after another. None
+            for none, also where the Service has one.
         lanes: the lanes that hybrid search runs; none for all.
         ranker: fuses the lanes, with its weights; None for the Service's.
         postprocessors: steps on the hits, in their order.
@@ -64,7 +65,7 @@ class Pipeline:
     description: str = ""
     datasets: Sequence[str] = attrs.field(default=(), converter=_names)
     search: Mapping[str, Any] = attrs.field(factory=dict)
-    rewriter: QueryRewriter | None = None
+    rewriter: QueryRewriter | Sequence[QueryRewriter] | None = None
     lanes: Sequence[str] = attrs.field(default=(), converter=_names)
     ranker: Ranker | None = None
     postprocessors: Sequence[Postprocessor] = attrs.field(default=(), converter=_steps)

@@ -64,11 +64,13 @@ def _described(session: Session, name: str) -> tuple[Mapping[str, Any], str | No
 
 
 def _parts(pipeline: Pipeline) -> dict[str, Any]:
-    rewriter, ranker, llm = pipeline.rewriter, pipeline.ranker, pipeline.llm
+    from triptych.search.rewriters.chain import rewriters_of
+
+    ranker, llm = pipeline.ranker, pipeline.llm
     return {
         "description": pipeline.description,
         "datasets": list(pipeline.datasets),
-        "rewriter": None if rewriter is None else type(rewriter).__name__,
+        "rewriters": [type(step).__name__ for step in rewriters_of(pipeline.rewriter)],
         "ranker": None if ranker is None else type(ranker).__name__,
         "postprocessors": [type(step).__name__ for step in pipeline.postprocessors],
         "search": dict(pipeline.search),
@@ -84,7 +86,15 @@ def _lines(about: Mapping[str, Any]) -> Iterator[str]:
     yield f"{about['name']}  {described}" if described else about["name"]
     if about["problem"]:
         yield f"    cannot be used: {about['problem']}"
-    for key in ("datasets", "rewriter", "lanes", "ranker", "postprocessors", "token_budget", "llm"):
+    for key in (
+        "datasets",
+        "rewriters",
+        "lanes",
+        "ranker",
+        "postprocessors",
+        "token_budget",
+        "llm",
+    ):
         value = about.get(key)
         if value:
             shown = ", ".join(value) if isinstance(value, list) else value
