@@ -25,7 +25,7 @@ from triptych.errors import ValidationError
 from triptych.pipelines import Pipeline
 from triptych.repositories import capabilities_of
 from triptych.search.file_location import file_locator
-from triptych.search.postprocessing import Rerank
+from triptych.search.reranking import Rerank
 from triptych.service import Service, ServiceOptions
 from triptych_factory.access import Access
 from triptych_factory.backends import open_store

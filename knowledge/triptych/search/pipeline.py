@@ -16,12 +16,12 @@ from triptych.records import (
     Hit,
     Mode,
     Query,
-    ResolvedQuery,
     Result,
     Rewriting,
     check_text,
 )
 from triptych.search.engine import SearchEngine
+from triptych.search.hit_reader import StoreHitReader
 from triptych.search.hydration import Hydrator
 from triptych.search.listing import FilterListing
 from triptych.search.postprocessing import at_most
@@ -156,20 +156,26 @@ class SearchPipeline:
             ranking = self._engine.retrieve(request.target, request.variants, depth, keep)
             above = ranking.above(query.threshold)
             hydrated = self._hydrator.hits(request, above[: depth * spare])
-            hits, skipped = _postprocess(steps, query, hydrated.hits)
+            # Steps may ask models: they run when there is enough to choose from.
+            found = at_most(hydrated.hits, query.per_document)
+            if len(found) < min(query.top_k, len(above)):
+                if len(found) < len(hydrated.hits):
+                    # Others of the documents are further down.
+                    more = not ranking.exhausted or len(above) > depth * spare
+                    if more and depth < MAX_TOP_K:
+                        depth = min(_DEEPER * depth, MAX_TOP_K)
+                        continue
+                elif not hydrated.complete and spare == 1:
+                    spare = _SPARE
+                    continue
+            reader = StoreHitReader(self._store, hydrated.versions)
+            hits: Sequence[Hit] = hydrated.hits
+            for step in steps:
+                deadlines.check("the search")
+                hits = step(query, hits, reader)
             kept = at_most(hits, query.per_document)
-            shown = self._hydrator.with_windows(kept, hydrated.versions, query.top_k)
-            if len(shown) >= min(query.top_k, len(above)):
-                break
-            if len(kept) < len(hits) and len(shown) < query.top_k:
-                # Others of the documents are further down.
-                if (ranking.exhausted and len(above) <= depth * spare) or depth >= MAX_TOP_K:
-                    break
-                depth = min(_DEEPER * depth, MAX_TOP_K)
-                continue
-            if spare > 1:
-                break
-            if hydrated.complete and len(shown) >= min(query.top_k, len(hits)):
+            shown = self._hydrator.with_windows(kept, reader, query.top_k)
+            if spare > 1 or not reader.missed or len(shown) >= min(query.top_k, len(above)):
                 break
             spare = _SPARE
         hidden = self._not_indexed(request) if len(shown) < min(query.top_k, _FEW) else ()
@@ -177,7 +183,7 @@ class SearchPipeline:
         seen = query.top_k if query.per_document is None else depth * spare
         return Result(
             hits=tuple(shown[query.offset :]),
-            warnings=(*request.warnings, *ranking.warnings, *skipped, *unmatched, *hidden),
+            warnings=(*request.warnings, *ranking.warnings, *reader.warnings, *unmatched, *hidden),
             exhausted=ranking.exhausted and len(above) <= seen and len(kept) <= query.top_k,
             usage=request.usage,
         )
@@ -205,11 +211,9 @@ class SearchPipeline:
         """List what passes the filter."""
         query = request.query
         found = at_most(self._listing.hits(request), query.per_document, query.top_k + 1)
-        shown = self._hydrator.with_windows(
-            found[: query.top_k],
-            {(hit.dataset_id, hit.doc_name): hit.sig.source_version for hit in found},
-            query.top_k,
-        )
+        versions = {(hit.dataset_id, hit.doc_name): hit.sig.source_version for hit in found}
+        reader = StoreHitReader(self._store, versions)
+        shown = self._hydrator.with_windows(found[: query.top_k], reader, query.top_k)
         return Result(
             hits=tuple(shown[query.offset :]),
             warnings=request.warnings,
@@ -250,16 +254,3 @@ def _no_such_fields(fields: Mapping[str, Sequence[str]]) -> str:
         f"the query was read as asking for documents with {read}: put it into quotes to look for "
         "the words themselves"
     )
-
-
-def _postprocess(
-    steps: Sequence[Postprocessor], query: ResolvedQuery, hits: Sequence[Hit]
-) -> tuple[Sequence[Hit], list[str]]:
-    """The hits after every step, and a warning for each whose model could not answer."""
-    skipped = []
-    for step in steps:
-        try:
-            hits = step(query, hits)
-        except ProviderError as error:
-            skipped.append(f"{type(step).__name__} did not run: {error}")
-    return hits, skipped
