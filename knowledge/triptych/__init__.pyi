@@ -39,9 +39,12 @@ from triptych.contracts import (
     DocVectorSearcher as DocVectorSearcher,
     Embedder as Embedder,
     EventNotifier as EventNotifier,
+    HitReader as HitReader,
     LayerJournal as LayerJournal,
     LayerRepo as LayerRepo,
     Postprocessor as Postprocessor,
+    ProbingRewriter as ProbingRewriter,
+    QueryProbe as QueryProbe,
     QueryRewriter as QueryRewriter,
     Ranker as Ranker,
     Rebuilder as Rebuilder,
@@ -142,6 +145,7 @@ from triptych.records import (
     RebuildScope as RebuildScope,
     ResolvedQuery as ResolvedQuery,
     Result as Result,
+    Rewriting as Rewriting,
     Scope as Scope,
     SearchOptions as SearchOptions,
     SourceDocument as SourceDocument,
@@ -152,18 +156,25 @@ from triptych.records import (
 )
 from triptych.records.vectors import cosine_similarity as cosine_similarity
 from triptych.repositories import Repositories as Repositories
+from triptych.search.diversity import MMR as MMR, NearDuplicates as NearDuplicates
 from triptych.search.engine import SearchEngine as SearchEngine
+from triptych.search.expansion import Neighbours as Neighbours, Parents as Parents
 from triptych.search.fusion import (
     DEFAULT_RRF_K as DEFAULT_RRF_K,
     RRFRanker as RRFRanker,
     WeightedRanker as WeightedRanker,
     ZScoreRanker as ZScoreRanker,
 )
-from triptych.search.postprocessing import KeywordBoost as KeywordBoost, Rerank as Rerank
+from triptych.search.model_steps import ChunkFilter as ChunkFilter, LLMReranker as LLMReranker
+from triptych.search.postprocessing import (
+    KeywordBoost as KeywordBoost,
+    PerDocument as PerDocument,
+)
 from triptych.search.query import (
     DEFAULT_THRESHOLD as DEFAULT_THRESHOLD,
     resolve_mode as resolve_mode,
 )
+from triptych.search.reranking import Rerank as Rerank
 from triptych.search.result_formats import (
     format_json as format_json,
     format_text as format_text,
@@ -174,7 +185,14 @@ from triptych.search.retrievers import (
     LayerRetriever as LayerRetriever,
     VectorRetriever as VectorRetriever,
 )
-from triptych.search.rewriters.follow_up import make_standalone as make_standalone
+from triptych.search.rewriters.chain import ChainRewriter as ChainRewriter
+from triptych.search.rewriters.follow_up import (
+    FollowUpRewriter as FollowUpRewriter,
+    make_standalone as make_standalone,
+)
+from triptych.search.rewriters.fragments import FragmentRewriter as FragmentRewriter
+from triptych.search.rewriters.hyde import HyDE as HyDE
+from triptych.search.rewriters.paraphrase import ParaphraseRewriter as ParaphraseRewriter
 from triptych.service import Service as Service, ServiceOptions as ServiceOptions
 from triptych.shortcuts import (
     IngestReport as IngestReport,

@@ -19,6 +19,7 @@ from triptych.contracts import (
 if TYPE_CHECKING:
     from triptych.chunking import ChunkerSet
     from triptych.parsing import FileParsers
+    from triptych.pipelines import Pipeline
     from triptych.service import Service
 
 __all__ = ["every_format", "open"]
@@ -44,9 +45,10 @@ def open(
     embed_concurrency: int | None = None,
     ranker: Ranker | str | None = None,
     retrievers: Sequence[Retriever] = (),
-    rewriter: QueryRewriter | None = None,
+    rewriter: QueryRewriter | Sequence[QueryRewriter] | None = None,
     postprocessors: Sequence[Postprocessor] = (),
     reranker: Reranker | str | None = None,
+    pipelines: Sequence[Pipeline] = (),
     lock_timeout: float | None = None,
     read_only: bool | None = None,
     history: int | None = None,
@@ -84,10 +86,13 @@ def open(
         ranker: fuses the lanes of hybrid search: a `Ranker`, or its name: ``"z-score"`` (the
             default), ``"rrf"`` or ``"min-max"``.
         retrievers: lanes over chunks of your own, beside those that ship.
-        rewriter: words each query in other ways before the lanes see it.
+        rewriter: words each query in other ways before the lanes see it; several in a list rewrite
+            one after another.
         postprocessors: steps on the hits of a search, in their order.
         reranker: a `Reranker` that puts the best 50 hits in its order, or its name, a provider and
             a model (``"voyage:rerank-2.5"``). It comes before the ``postprocessors``.
+        pipelines: named ways to search and answer, for `Service.pipeline`, beside those of
+            ``triptych.toml``.
         lock_timeout: seconds to wait for another process that is writing. Default 30.
         read_only: refuse every write. Default False.
         history: how many old versions of each document are kept beside the current one; 0 keeps
@@ -120,6 +125,7 @@ def open(
         rewriter=rewriter,
         postprocessors=postprocessors,
         reranker=reranker,
+        pipelines=pipelines,
         lock_timeout=lock_timeout,
         read_only=read_only,
         history=history,

@@ -100,10 +100,13 @@ __all__ = [
     "DocumentRepo",
     "Embedder",
     "EventNotifier",
+    "HitReader",
     "LayerJournal",
     "LayerRepo",
     "LocalRetriever",
     "Postprocessor",
+    "ProbingRewriter",
+    "QueryProbe",
     "QueryRewriter",
     "Ranker",
     "Rebuilder",
@@ -939,10 +942,39 @@ class QueryRewriter(Protocol):
     def rewrite(self, query: Query) -> Sequence[QueryVariant]:
         """Return the variants that every lane is asked in place of ``query``, 1 to 32.
 
-        Nothing is added: a rewriter that wants the query as it is returns that too. When it
-        raises, the lanes are asked the query as it is, and the result has a warning. A search of
-        layers and chunks together asks once.
+        Nothing is added: a rewriter that wants the query as it is returns that too. A `Rewriting`
+        holds warnings and the usage of models besides. ``query.mode`` is the mode that the search
+        runs in. When the rewriter raises, the lanes are asked the query as it is, and the result
+        has a warning. A search of layers and chunks together asks once.
         """
+        ...
+
+
+class QueryProbe(Protocol):
+    """What a rewriter may ask of the search that it rewrites for."""
+
+    @property
+    def searches_vectors(self) -> bool:
+        """Whether a vector lane runs: else no text of a variant is embedded."""
+        ...
+
+    def best_vector_score(self, text: str) -> float | None:
+        """Return the best score of the vector lane for ``text``; None if it finds nothing.
+
+        The search uses the vector of ``text`` again: it is embedded once.
+
+        Raises:
+            ProviderError: the embedder failed.
+        """
+        ...
+
+
+@runtime_checkable
+class ProbingRewriter(QueryRewriter, Protocol):
+    """A rewriter that looks at what the search finds without it."""
+
+    def rewrite_probing(self, query: Query, probe: QueryProbe) -> Sequence[QueryVariant]:
+        """`rewrite`, with a probe of the search: called in its place."""
         ...
 
 
@@ -978,23 +1010,71 @@ class DepthRanker(Ranker, Protocol):
         ...
 
 
+class HitReader(Protocol):
+    """Reads what a step on hits needs and hits do not have. It costs nothing until it is asked.
+
+    Everything is read at the versions that the hits are of. Of a hit whose document has changed or
+    vanished since the search began, and of one that is stale because its document has other text,
+    there is nothing to read. Hits of layers have no neighbours, no section and no vector.
+    """
+
+    def vectors(self, hits: Sequence[Hit]) -> Sequence[Vector | None]:
+        """Return the unit vector of each hit's chunk; None for a chunk that has none.
+
+        A chunk has none while it waits for its vector, and where the embedder does not cover its
+        text. The service needs no embedder for this.
+
+        Raises:
+            NotAvailableError: the dataset of a hit has no vectors.
+            ModelMismatchError: the datasets of two hits have vectors of different models.
+        """
+        ...
+
+    def windows(self, hits: Sequence[Hit]) -> Sequence[str | None]:
+        """Return the text of each hit's window; None where the chunk has no window."""
+        ...
+
+    def source(self, hit: Hit) -> str | None:
+        """Return the text of the hit's document, which the hit's span cuts its content from."""
+        ...
+
+    def neighbours(self, hit: Hit, before: int, after: int) -> Sequence[DerivedChunk]:
+        """Return the chunk of ``hit`` with up to ``before`` chunks before it and ``after`` after
+        it, in order; nothing where it cannot be read."""
+        ...
+
+    def section(self, hit: Hit) -> Sequence[DerivedChunk]:
+        """Return the chunks of the section that ``hit`` is in, subsections included, in order.
+
+        These are the chunks around it whose heading path begins with that of the hit: all of a
+        document that has no headings. Nothing where it cannot be read.
+        """
+        ...
+
+    def warn(self, message: str) -> None:
+        """Add a warning to the result of the search."""
+        ...
+
+
 class Postprocessor(Protocol):
     """A step on the hits of a search: a boost, a rerank, a choice among them.
 
-    The steps run after the threshold, in their order. A search of whole documents has none.
+    The steps run after the threshold, in their order. A search of whole documents has none. A
+    search of layers has them too.
     """
 
     def depth(self, query: ResolvedQuery) -> int:
         """Return how many hits the step wants to choose from, ``query.top_k`` or more."""
         ...
 
-    def __call__(self, query: ResolvedQuery, hits: Sequence[Hit]) -> Sequence[Hit]:
+    def __call__(
+        self, query: ResolvedQuery, hits: Sequence[Hit], reader: HitReader
+    ) -> Sequence[Hit]:
         """Return the hits in their new order; the first ``query.top_k`` are the result.
 
-        The step may leave hits out and change their scores. ``hits`` must not be changed.
-
-        Raises:
-            ProviderError: a model could not answer. The step is skipped, with a warning.
+        The step may leave hits out, and change their scores, spans and texts. ``hits`` must not be
+        changed. Whatever the step raises ends the search: a step that can do without its model
+        says so by `HitReader.warn` and returns ``hits``.
         """
         ...
 

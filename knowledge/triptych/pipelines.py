@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import attrs
 
@@ -22,7 +22,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Pipeline", "PipelineView", "find_pipeline"]
 
+T = TypeVar("T")
+
 _PLACES = ("dataset_id", "dataset_ids", "scope")
+
+
+def _names(given: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(given, str):
+        raise ValidationError(f"give a list of names, not the text {given!r:.60}")
+    return tuple(given)
+
+
+def _steps(given: Sequence[Postprocessor]) -> tuple[Postprocessor, ...]:
+    return tuple(given)
 
 
 @attrs.frozen(kw_only=True)
@@ -39,7 +51,8 @@ class Pipeline:
         search: its defaults of a search, by the names of `SearchOptions`, such as
             ``{"top_k": 5, "where": {"lang": "en"}}``. A caller may choose others, but its
             ``where`` always holds: a caller's is added to it.
-        rewriter: words each query in other ways; None for none, also where the Service has one.
+        rewriter: words each query in other ways; several in a list rewrite one after another. None
+            for none, also where the Service has one.
         lanes: the lanes that hybrid search runs; none for all.
         ranker: fuses the lanes, with its weights; None for the Service's.
         postprocessors: steps on the hits, in their order.
@@ -50,12 +63,12 @@ class Pipeline:
 
     name: str
     description: str = ""
-    datasets: Sequence[str] = attrs.field(default=(), converter=tuple)
+    datasets: Sequence[str] = attrs.field(default=(), converter=_names)
     search: Mapping[str, Any] = attrs.field(factory=dict)
-    rewriter: QueryRewriter | None = None
-    lanes: Sequence[str] = attrs.field(default=(), converter=tuple)
+    rewriter: QueryRewriter | Sequence[QueryRewriter] | None = None
+    lanes: Sequence[str] = attrs.field(default=(), converter=_names)
     ranker: Ranker | None = None
-    postprocessors: Sequence[Postprocessor] = attrs.field(default=(), converter=tuple)
+    postprocessors: Sequence[Postprocessor] = attrs.field(default=(), converter=_steps)
     token_budget: int = 2000
     llm: LLM | None = None
     prompt: str | None = None
@@ -177,7 +190,7 @@ class PipelineView:
         )
 
 
-def find_pipeline(pipelines: Mapping[str, Pipeline], name: str) -> Pipeline:
+def find_pipeline(pipelines: Mapping[str, T], name: str) -> T:
     """Return the pipeline of this name.
 
     Raises:

@@ -93,6 +93,7 @@ from triptych.search.retrievers import (
     LayerRetriever,
     VectorRetriever,
 )
+from triptych.search.rewriters.chain import one_rewriter, rewriters_of
 from triptych.text import get_analyzer
 from triptych.text.tokens import TokenCounter
 
@@ -110,7 +111,8 @@ class ServiceOptions:
         ranker: fuses the lanes of hybrid search; None is `ZScoreRanker`. A `SearchEngine` of your
             own takes the ranker itself.
         retrievers: lanes over chunks, beside those that ship. Each has a name of its own.
-        rewriter: words each query in other ways before the lanes see it; None leaves it as it is.
+        rewriter: words each query in other ways before the lanes see it, such as `HyDE`; several
+            in a list rewrite one after another. None leaves it as it is.
         postprocessors: steps on the hits of a search, such as a `Rerank`, in their order.
         pipelines: named ways to search, for `Service.pipeline`; each has a name of its own.
         llm: the language model that writes layers; the Service itself never asks it.
@@ -130,7 +132,7 @@ class ServiceOptions:
     language: str = "english"
     ranker: Ranker | None = None
     retrievers: Sequence[Retriever] = ()
-    rewriter: QueryRewriter | None = None
+    rewriter: QueryRewriter | Sequence[QueryRewriter] | None = None
     postprocessors: Sequence[Postprocessor] = ()
     pipelines: Sequence[Pipeline] = ()
     llm: LLM | None = None
@@ -149,7 +151,7 @@ class ServiceOptions:
         for each, method in (
             *((retriever, "recall") for retriever in self.retrievers),
             *((step, "depth") for step in self.postprocessors),
-            *(((self.rewriter, "rewrite"),) if self.rewriter is not None else ()),
+            *((rewriter, "rewrite") for rewriter in rewriters_of(self.rewriter)),
             *(((self.ranker, "rank"),) if self.ranker is not None else ()),
         ):
             if isinstance(each, type) or not callable(getattr(each, method, None)):
@@ -1058,7 +1060,7 @@ class Service(CloseOnExit):
     def _pipeline(
         self,
         engine: SearchEngine,
-        rewriter: QueryRewriter | None,
+        rewriter: QueryRewriter | Sequence[QueryRewriter] | None,
         postprocessors: Sequence[Postprocessor],
     ) -> SearchPipeline:
         return SearchPipeline(
@@ -1068,7 +1070,7 @@ class Service(CloseOnExit):
             self._hydrator,
             FilterListing(self.store, self._hydrator),
             self._deriver,
-            rewriter,
+            one_rewriter(rewriter),
             (KeywordBoost(), *postprocessors),
         )
 

@@ -27,7 +27,6 @@ from triptych.chunking import (
     chunk_text,
     first_heading,
 )
-from triptych.context.duplicates import shingles
 from triptych.context.truncation import ends
 from triptych.errors import TriptychError
 from triptych.evaluation.targets import find_passage
@@ -44,6 +43,7 @@ from triptych.search.syntax import TextConditions, parse_query
 from triptych.testing.fakes import fenced_text
 from triptych.text.analyzer import get_analyzer
 from triptych.text.sentences import split_sentences
+from triptych.text.shingles import shingles
 from triptych.text.tokenizers import detect_tokenizer, extract_keywords
 from triptych.text.tokens import default_counter
 from triptych_adapters.cli.output import visible

@@ -16,7 +16,16 @@ import attrs
 
 from triptych.context import Citation
 from triptych.context.rendering import FORMATS
-from triptych.records import DocumentSummary, Layer, Metadata, Mode, NewDocument, Query, Scope
+from triptych.records import (
+    DocumentSummary,
+    Layer,
+    Message,
+    Metadata,
+    Mode,
+    NewDocument,
+    Query,
+    Scope,
+)
 from triptych.records.serialization import from_dict
 from triptych.service import Service
 from triptych_adapters.wire.arguments import json_schema, read_arguments
@@ -92,6 +101,7 @@ def _choice(kind: type[StrEnum], description: str) -> _Schema:
 _TEXTS: Final = {"type": "array", "items": {"type": "string"}}
 _RECORDS: Final[dict[str, Any]] = {
     "citation": Citation,
+    "conversation": tuple[Message, ...],
     "documents": tuple[NewDocument, ...],
     "expires_at": datetime | Literal["never"],
     "summaries": tuple[DocumentSummary, ...],
@@ -163,6 +173,14 @@ QUERY: Final[Mapping[str, _Schema]] = {
     },
     "offset": _whole("How many of the best hits to skip: those of the pages before."),
     "per_document": _whole("The most hits of one document. Leave it out for any number.", 1),
+    "conversation": {
+        "type": "array",
+        "items": json_schema(Message),
+        "description": (
+            "What was said before the query, oldest first, so that a follow-up question is "
+            "understood. Only where the knowledge base rewrites such questions."
+        ),
+    },
     "fresh_only": {"type": "boolean", "description": "Whether to leave out what is stale."},
     "keyword_boost": {
         "type": "number",

@@ -11,6 +11,7 @@ from triptych.ingestion.folder_tree import is_folder
 from triptych.records import Hit, Layer, Query, Scope
 from triptych.search.fusion import min_max, reciprocal_ranks
 from triptych.search.pipeline import SearchPipeline
+from triptych.search.postprocessing import STEP_SCORES
 
 __all__ = ["Place", "Retrieved", "ScoredPassage", "retrieve"]
 
@@ -119,12 +120,13 @@ def _by_lanes(hits: Sequence[Hit], vector: float) -> list[Hit]:
     """The hits by the weighted sum of their lanes' scores, each lane's from 0 to 1.
 
     ``vector`` is the weight of the vector lane, the rest that of the keyword lane; other lanes
-    count one half. The order stays where one lane only found the hits, and where a model reranked
-    them. Nearly equal ranks of a fusion hide how far one hit stands above the next, which weighs
-    more here than who is at the very top.
+    count one half. The order stays where one lane only found the hits, and where a step of the
+    search gave them another: a rerank, or MMR. Nearly equal ranks of a fusion hide how far one hit
+    stands above the next, which weighs more here than who is at the very top.
     """
-    lanes = sorted({lane for hit in hits for lane in hit.scores})
-    if len(lanes) < 2 or "rerank" in lanes:
+    names = {name for hit in hits for name in hit.scores}
+    lanes = sorted(names - STEP_SCORES)
+    if len(lanes) < 2 or not names.isdisjoint(("mmr", "rerank")):
         return list(hits)
     weights = {"bm25": 1 - vector, "vector": vector}
     scores = [0.0] * len(hits)

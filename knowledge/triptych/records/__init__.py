@@ -59,7 +59,6 @@ from triptych.records.queries import (
     Hit,
     LayerQuery,
     Query,
-    QueryVariant,
     RankedList,
     ResolvedQuery,
     Result,
@@ -99,6 +98,7 @@ from triptych.records.values import (
     to_mode,
     to_scope,
 )
+from triptych.records.variants import QueryVariant, Rewriting
 
 __all__ = [
     "IN_ORDER",
@@ -163,6 +163,7 @@ __all__ = [
     "RebuildScope",
     "ResolvedQuery",
     "Result",
+    "Rewriting",
     "Scope",
     "SearchOptions",
     "SourceDocument",

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from triptych.errors import ValidationError
+from triptych.records.models import Message
 from triptych.records.values import Layer, Mode, Scope
 
 __all__ = ["DatasetSearchOptions", "SearchOptions", "check_option_names"]
@@ -39,6 +40,7 @@ class DatasetSearchOptions(TypedDict, total=False):
         syntax: whether the text is read as the query language.
         offset: how many of the best hits to skip.
         per_document: the maximum number of hits of one document; None for any number.
+        conversation: what was said before the query, for a rewriter of follow-up questions.
     """
 
     mode: Mode | str | None
@@ -52,6 +54,7 @@ class DatasetSearchOptions(TypedDict, total=False):
     syntax: bool
     offset: int
     per_document: int | None
+    conversation: Sequence[Message]
 
 
 class SearchOptions(DatasetSearchOptions, total=False):

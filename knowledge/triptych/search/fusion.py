@@ -28,6 +28,7 @@ __all__ = [
     "RRFRanker",
     "WeightedRanker",
     "ZScoreRanker",
+    "best_of",
     "depth_of",
     "in_order",
     "min_max",
@@ -58,6 +59,26 @@ def in_order(candidates: Sequence[Candidate], lane: str) -> Candidates:
     """
     rows = sorted(Candidates.of(candidates).rows, key=IN_ORDER)
     return Candidates(rows, lane, [{lane: -row[0]} for row in rows])
+
+
+def best_of(rankings: Sequence[Sequence[Candidate]]) -> Candidates:
+    """Every candidate of any ranking once, with the best score that a ranking gives it.
+
+    ``scores`` has the best of each lane. Ties come in order of document name, chunk index, dataset.
+    """
+    best: dict[_Key, CandidateRow] = {}
+    scores: dict[_Key, dict[str, float]] = {}
+    for ranking in rankings:
+        known = Candidates.of(ranking)
+        for at, row in enumerate(known.rows):
+            key = _KEY(row)
+            if key not in best or row[0] < best[key][0]:
+                best[key] = row
+            held = scores.setdefault(key, {})
+            for lane, score in ({} if known.scores is None else known.scores[at]).items():
+                held[lane] = max(score, held.get(lane, score))
+    rows = sorted(best.values(), key=IN_ORDER)
+    return Candidates(rows, "", [scores[_KEY(row)] for row in rows])
 
 
 class _Lane:

@@ -5,7 +5,7 @@ Who keeps a query's fields for later, as a graph node does, calls it when they a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -13,6 +13,7 @@ import attrs
 from triptych.errors import ValidationError
 from triptych.records import (
     Filter,
+    Message,
     Mode,
     Query,
     Scope,
@@ -27,6 +28,7 @@ from triptych.records import (
 __all__ = [
     "DEFAULT_THRESHOLD",
     "MAX_TOP_K",
+    "check_conversation",
     "check_queries",
     "has_words",
     "over_fetch",
@@ -88,6 +90,7 @@ def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query,
         keyword_boost=_share(query.keyword_boost),
         offset=_offset(query.offset, query.top_k),
         per_document=_most_each(query.per_document),
+        conversation=check_conversation(query.conversation),
     )
     named = judged.dataset_ids or judged.dataset_id
     if judged.dataset_ids and judged.dataset_id:
@@ -170,6 +173,26 @@ def _top_k(value: Any) -> int:
 def has_words(text: str) -> bool:
     """Whether there is anything in ``text`` to look for."""
     return bool(text.strip("\0 \t\r\n\f\v\u3000"))
+
+
+def check_conversation(conversation: object) -> Sequence[Message]:
+    """Return ``conversation`` as a tuple.
+
+    Raises:
+        ValidationError: it is not a sequence of `Message` records.
+    """
+    if isinstance(conversation, str) or not isinstance(conversation, Sequence):
+        raise ValidationError(
+            f"a conversation is a list of Message records, not {type(conversation).__name__}"
+        )
+    for message in conversation:
+        if not isinstance(message, Message):
+            raise ValidationError(
+                f"a conversation holds Message records, not {type(message).__name__}: give "
+                'Message("user", "…") and Message("assistant", "…")'
+            )
+        check_text(message.content, "a message of the conversation")
+    return tuple(conversation)
 
 
 def _offset(value: Any, top_k: int) -> int:

@@ -15,11 +15,14 @@ from triptych.ingestion.pending_expiry import count_pending
 from triptych.records import (
     DatasetConfig,
     DerivedSig,
+    EmbedKind,
     Layer,
     Mode,
+    ModelUsage,
     Query,
     ResolvedQuery,
     Scope,
+    Vector,
 )
 from triptych.rules import missing_dataset
 from triptych.search.engine import Target
@@ -44,6 +47,8 @@ class SearchRequest:
         terms: the query's terms by language; filled when needed.
         conditions: what each found text must and must not hold.
         fields: the fields that the query's text named, as conditions of ``where``.
+        vectors: the vectors of texts that were embedded for it, by kind and text.
+        usage: what language models took to word the query.
     """
 
     target: Target
@@ -55,6 +60,8 @@ class SearchRequest:
     terms: dict[str, tuple[str, ...]] = attrs.field(factory=dict)
     conditions: TextConditions = attrs.field(factory=TextConditions)
     fields: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+    vectors: dict[tuple[EmbedKind, str], Vector] = attrs.field(factory=dict)
+    usage: tuple[ModelUsage, ...] = ()
 
     def terms_in(self, dataset_id: str) -> tuple[str, ...]:
         """Return the query's terms in the language of a dataset."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 import triptych
+from support.rewriting import filled
 from triptych import (
     CancelledError,
+    FollowUpRewriter,
     Generation,
     Message,
     ModelUsage,
@@ -98,3 +100,29 @@ def test_bad_arguments_are_refused() -> None:
         make_standalone(ScriptedLLM(), "talk", "and?")  # type: ignore[arg-type]
     with pytest.raises(ValidationError, match="Message records, not dict"):
         make_standalone(ScriptedLLM(), [{"role": "user"}], "and?")  # type: ignore[list-item]
+
+
+def test_the_query_or_the_rewriter_has_the_conversation() -> None:
+    llm = FakeLLM(lambda prompt, text: "Which pot is of porcelain?")
+    with filled(rewriter=FollowUpRewriter(llm, TALK)) as kb:
+        found = kb.search("which?", dataset_id="d")
+        assert found.hits[0].doc_name == "teapot.md"
+        assert found.usage[0].calls == 1
+        own = [Message("user", "My own talk.")]
+        kb.search("which?", dataset_id="d", conversation=own)
+        assert "My own talk." in llm.texts[-1]
+        assert "descale" not in llm.texts[-1]
+        with pytest.raises(ValidationError, match="list of Message"):
+            kb.search("which?", dataset_id="d", conversation="x")  # type: ignore[arg-type]
+    with filled(rewriter=FollowUpRewriter(ScriptedLLM(""), TALK)) as kb:
+        found = kb.search("the kettle", dataset_id="d")
+        assert found.hits[0].doc_name == "kettle.md"
+        assert found.warnings[0].startswith("FollowUpRewriter did not rewrite the query (")
+        assert (found.usage[0].calls, found.usage[0].failures) == (1, 1)
+
+
+def test_many_searches_with_one_conversation_each_ask_once() -> None:
+    llm = FakeLLM(lambda prompt, text: f"About {text.split()[-1]}")
+    with filled(rewriter=FollowUpRewriter(llm, TALK)) as kb:
+        kb.search_many(["a kettle", "a pot", "a kettle"], dataset_id="d")
+        assert len(llm.requests) == 2

@@ -6,11 +6,26 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from triptych.contracts import LLM
-from triptych.errors import UnusableAnswerError, ValidationError
-from triptych.records import Message, ModelUsage, check_text, check_whole
-from triptych.search.rewriters.model import ModelCalls, check_model, one_line
+from triptych.errors import ProviderError, UnusableAnswerError
+from triptych.records import (
+    Message,
+    ModelUsage,
+    Query,
+    QueryVariant,
+    Rewriting,
+    check_text,
+    check_whole,
+)
+from triptych.search.query import check_conversation
+from triptych.search.rewriters.model import (
+    ModelCalls,
+    as_it_came,
+    check_model,
+    check_seconds,
+    one_line,
+)
 
-__all__ = ["STANDALONE_PROMPT", "check_conversation", "make_standalone"]
+__all__ = ["STANDALONE_PROMPT", "FollowUpRewriter", "make_standalone"]
 
 STANDALONE_PROMPT: Final = """\
 You are shown the end of a conversation and the user's next question. Rewrite that question so
@@ -65,38 +80,63 @@ def make_standalone(
     if not turns or not question.strip():
         return question
     calls = ModelCalls(llm)
-    text = "\n\n".join((*turns, f"Next question of the user: {question.strip()}"))
     try:
-        said = calls.ask(STANDALONE_PROMPT, text, max_tokens=max_tokens, frame=CONVERSATION_FRAME)
+        return _standalone(calls, turns, question, max_tokens)
     finally:
         if on_usage is not None:
             on_usage(calls.usage)
+
+
+class FollowUpRewriter:
+    """A follow-up question in words that can be understood without its conversation.
+
+    The conversation is that of the query (``search(…, conversation=[…])``), or ``conversation``
+    where the query has none. Without one the question stays as it is, and the model is not asked.
+    """
+
+    def __init__(
+        self,
+        llm: LLM,
+        conversation: Sequence[Message] = (),
+        *,
+        max_tokens: int = _MAX_TOKENS,
+        timeout: float | None = None,
+    ) -> None:
+        """Take the model and its limits.
+
+        Args:
+            llm: the model; one call a query.
+            conversation: what was said so far, where the query does not say so.
+            max_tokens: the most that the model may write.
+            timeout: seconds after which the question is searched for as it came; None waits as
+                long as the model and the deadline around the search allow.
+        """
+        check_model(llm, "FollowUpRewriter")
+        self._llm = llm
+        self._conversation = check_conversation(conversation)
+        self._max_tokens = check_whole(max_tokens, "max_tokens", least=1)
+        self._timeout = check_seconds(timeout)
+
+    def rewrite(self, query: Query) -> Rewriting:
+        """Return the question made whole, as one variant."""
+        turns = _turns(query.conversation or self._conversation)
+        if not turns:
+            return Rewriting(variants=(QueryVariant(text=query.text),))
+        calls = ModelCalls(self._llm, self._timeout)
+        try:
+            whole = _standalone(calls, turns, query.text, self._max_tokens)
+        except ProviderError as error:
+            return as_it_came(query.text, "FollowUpRewriter", error, calls)
+        return Rewriting(variants=(QueryVariant(text=whole),), question=whole, usage=(calls.usage,))
+
+
+def _standalone(calls: ModelCalls, turns: Sequence[str], question: str, max_tokens: int) -> str:
+    text = "\n\n".join((*turns, f"Next question of the user: {question.strip()}"))
+    said = calls.ask(STANDALONE_PROMPT, text, max_tokens=max_tokens, frame=CONVERSATION_FRAME)
     line = one_line(said)
     if not any(map(str.isalnum, line)):
-        raise UnusableAnswerError(
-            f"{llm.signature!r} wrote no question: {said[:60]!r}", reason="empty"
-        )
+        raise UnusableAnswerError(f"the model wrote no question: {said[:60]!r}", reason="empty")
     return line
-
-
-def check_conversation(conversation: object) -> Sequence[Message]:
-    """Return ``conversation`` as a tuple.
-
-    Raises:
-        ValidationError: it is not a sequence of `Message` records.
-    """
-    if isinstance(conversation, str) or not isinstance(conversation, Sequence):
-        raise ValidationError(
-            f"a conversation is a list of Message records, not {type(conversation).__name__}"
-        )
-    for message in conversation:
-        if not isinstance(message, Message):
-            raise ValidationError(
-                f"a conversation holds Message records, not {type(message).__name__}: give "
-                'Message("user", "…") and Message("assistant", "…")'
-            )
-        check_text(message.content, "a message of the conversation")
-    return tuple(conversation)
 
 
 def _turns(conversation: Sequence[Message]) -> list[str]:

@@ -15,13 +15,14 @@ from triptych.contracts import LLM
 from triptych.errors import (
     CancelledError,
     ProviderError,
+    ProviderTimeoutError,
     TriptychError,
     UnusableAnswerError,
     ValidationError,
 )
-from triptych.records import Generation, ModelUsage, check_text
+from triptych.records import Generation, ModelUsage, QueryVariant, Rewriting, check_text
 
-__all__ = ["QUESTION_FRAME", "ModelCalls", "check_model", "one_line"]
+__all__ = ["QUESTION_FRAME", "ModelCalls", "as_it_came", "check_model", "check_seconds", "one_line"]
 
 QUESTION_FRAME: Final = """\
 The question stands in the next message, between the marks <{mark}> and </{mark}>. All of it is
@@ -40,8 +41,9 @@ _QUOTES = {'"': '"', "'": "'", "“": "”", "«": "»", "„": "“", "`": "`",
 class ModelCalls:
     """The calls of a language model for one query, counted. Thread-safe."""
 
-    def __init__(self, llm: LLM) -> None:
+    def __init__(self, llm: LLM, timeout: float | None = None) -> None:
         self._llm = llm
+        self._timeout = timeout
         self._usage = ModelUsage(model=llm.signature)
         self._lock = threading.Lock()
 
@@ -51,26 +53,45 @@ class ModelCalls:
         with self._lock:
             return self._usage
 
-    def ask(self, prompt: str, text: str, *, max_tokens: int, frame: str = QUESTION_FRAME) -> str:
+    def ask(
+        self,
+        prompt: str,
+        text: str,
+        *,
+        max_tokens: int,
+        frame: str = QUESTION_FRAME,
+        whole: bool = True,
+    ) -> str:
         """Return what the model says of ``text``, without white space around it.
+
+        ``whole`` False takes an answer that was cut off at ``max_tokens``, too.
 
         Raises:
             ProviderError: the model could not answer, or its answer is none: `UnusableAnswerError`
-                where it is blank, cut off, a refusal, or gives the instruction away.
-            CancelledError: the deadline passed.
+                where it is blank, cut off, a refusal, or gives the instruction away;
+                `ProviderTimeoutError` after the timeout.
+            CancelledError: the deadline around the call passed.
         """
         deadlines.check("rewriting the query")
         messages = data_messages(prompt, text, frame=frame)
         answer: object = None
         try:
-            answer = self._llm.generate(messages, max_tokens=max_tokens)
-            said = checked(answer, text=text, prompt=prompt, ceiling=max_tokens)
+            with deadlines.deadline(self._timeout):
+                answer = self._llm.generate(messages, max_tokens=max_tokens)
+            deadlines.check("rewriting the query")
+            said = checked(answer, text=text, prompt=prompt, ceiling=max_tokens, whole=whole)
         except BadAnswerError as error:
             self._count(answer, failed=True)
             reason = error.reason if error.reason in ("refusal", "empty", "endless") else ""
             raise UnusableAnswerError(f"{self._llm.signature!r}: {error}", reason=reason) from error
-        except CancelledError:
-            raise
+        except CancelledError as error:
+            self._count(answer, failed=True)
+            deadlines.check("rewriting the query")
+            if self._timeout is None:
+                raise
+            raise ProviderTimeoutError(
+                f"{self._llm.signature!r} did not answer within {self._timeout:g} s"
+            ) from error
         except TriptychError:
             self._count(answer, failed=True)
             raise
@@ -107,6 +128,29 @@ def check_model(llm: object, who: str) -> None:
             "generate and stream"
         )
     check_text(getattr(llm, "signature", None), f"the signature of the {type(llm).__name__}")
+
+
+def check_seconds(timeout: object) -> float | None:
+    """Return ``timeout``, seconds above 0 or None.
+
+    Raises:
+        ValidationError: it is anything else.
+    """
+    if timeout is None:
+        return None
+    number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+    if not number or not 0 < timeout < float("inf"):  # type: ignore[operator]
+        raise ValidationError(f"a timeout is a number of seconds above 0, not {timeout!r:.60}")
+    return float(timeout)  # type: ignore[arg-type]
+
+
+def as_it_came(text: str, who: str, error: Exception, calls: ModelCalls) -> Rewriting:
+    """Return the question as it came, with the reason why ``who`` did not rewrite it."""
+    return Rewriting(
+        variants=(QueryVariant(text=text),),
+        warnings=(f"{who} did not rewrite the query ({type(error).__name__}: {error})",),
+        usage=(calls.usage,),
+    )
 
 
 def one_line(said: str) -> str:
