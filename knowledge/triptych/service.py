@@ -79,6 +79,8 @@ from triptych.records.expiry import has_expired
 from triptych.records.search_options import SearchOptions, check_option_names
 from triptych.repositories import capabilities_of
 from triptych.rules import missing_dataset
+from triptych.search.answerability import ResultJudge
+from triptych.search.calibration import forget_calibration
 from triptych.search.engine import SearchEngine
 from triptych.search.hydration import Hydrator
 from triptych.search.listing import FilterListing
@@ -216,6 +218,9 @@ class Service(CloseOnExit):
         self._hydrator = Hydrator(
             store, self._deriver, self.capabilities.document_search, self.options.locate
         )
+        self._judge = ResultJudge(
+            chunks, self.capabilities.settings, self.capabilities.corpus_stats
+        )
         self._searches = self._pipeline(
             self._engine, self.options.rewriter, self.options.postprocessors
         )
@@ -248,6 +253,11 @@ class Service(CloseOnExit):
     def llm(self) -> LLM | None:
         """The language model that was wired, None without one."""
         return self.options.llm
+
+    @property
+    def searches(self) -> SearchPipeline:
+        """What every search of this Service goes through."""
+        return self._searches
 
     @property
     def ranker(self) -> Ranker:
@@ -684,7 +694,9 @@ class Service(CloseOnExit):
         """
         self._open()
         _check_names(dataset_id)
-        return self.documents.delete_dataset(dataset_id)
+        existed = self.documents.delete_dataset(dataset_id)
+        forget_calibration(self.capabilities.settings, dataset_id)
+        return existed
 
     def recreate(self, dataset_id: str) -> bool:
         """Empty a dataset and take this Service's configuration on; whether there was one.
@@ -1072,6 +1084,7 @@ class Service(CloseOnExit):
             self._deriver,
             one_rewriter(rewriter),
             (KeywordBoost(), *postprocessors),
+            self._judge,
         )
 
     def _living(self, dataset_id: str, tree: FilterTree | None) -> FilterTree | None:

@@ -230,3 +230,49 @@ def test_what_cannot_be_done_is_refused(
     assert said in ran.err
     assert ran.out == b""
     assert not (tmp_path / "kb.db").exists()
+
+
+def calibration_golden() -> str:
+    there = "".join(
+        f"  - {{question: what is the {word}{at}, expected_files: [{word}{at}.md]}}\n"
+        for word in WORDS
+        for at in range(3)
+    )
+    absent = "".join(
+        f"  - {{question: why does chapter {at} quote nobody{at}, answerable: false}}\n"
+        for at in range(11)
+    )
+    return f"queries:\n{there}{absent}"
+
+
+def test_a_calibration_is_shown_and_kept_when_asked_for(shell: Shell) -> None:
+    for word in WORDS:
+        for at in range(3):
+            shell.write(f"docs/{word}{at}.md", f"# The {word}{at}\n\nIt hangs in a chapter.\n")
+    shell.write("golden.yaml", calibration_golden())
+    assert shell("put", "docs", "--quiet").code == 0
+    ran = shell("eval", "calibrate", "golden.yaml")
+    assert ran.code == 0, ran.err
+    rows = {row[0]: row[1:] for row in ran.rows}
+    assert set(rows) == {"bm25", "vector", "bm25+vector"}
+    assert float(rows["bm25"][0]) > 0.9
+    assert "nothing was kept" in ran.err
+    assert json.loads(shell("search", "violin2", "--json").out)["answerability"] is None
+    ran = shell("eval", "calibrate", "golden.yaml", "--save", "--json")
+    answer = json.loads(ran.out)
+    assert (answer["dataset"], answer["saved"], answer["missed"]) == ("default", True, 0)
+    assert answer["calibration"]["answered"] == 12
+    found = json.loads(shell("search", "what is the violin2", "--json").out)
+    assert found["answerability"] == "enough"
+    lost = json.loads(shell("search", "why does a chapter quote", "--json").out)
+    assert lost["hits"]
+    assert lost["answerability"] == "nothing"
+
+
+def test_a_golden_set_without_unanswerable_questions_does_not_calibrate(shell: Shell) -> None:
+    shell.write("docs/guide.md", GUIDE)
+    shell.write("golden.yaml", "- {question: ten requests, expected_files: [guide.md]}\n")
+    assert shell("put", "docs", "--quiet").code == 0
+    ran = shell("eval", "calibrate", "golden.yaml")
+    assert ran.code == 2
+    assert "a calibration needs 10 or more" in ran.err

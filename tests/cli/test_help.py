@@ -54,6 +54,7 @@ COMMANDS = (
     "eval",
     "eval retrieval",
     "eval compare",
+    "eval calibrate",
 )
 
 

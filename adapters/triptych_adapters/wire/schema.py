@@ -316,7 +316,7 @@ VIEWS: Final[Mapping[str, Callable[[Any], _Fields]]] = {
         "dataset=dataset_id", "name=doc_name", "layer", "reason", "message", "quarantined_at"
     ),
     "triptych.records.queries.Hit": hit_json,
-    "triptych.records.queries.Result": _fields("hits", "warnings", "exhausted"),
+    "triptych.records.queries.Result": _fields("hits", "warnings", "exhausted", "answerability"),
     "triptych.records.reports.DatasetStats": _stats,
     "triptych.records.reports.EmbedReport": _embed_report,
     "triptych.records.reports.EmbeddingSpace": _fields(

@@ -22,6 +22,7 @@ from triptych.records.models import Message
 from triptych.records.values import (
     NO_CHUNK,
     SNIPPET_LENGTH,
+    Answerability,
     EmbedKind,
     Layer,
     Mode,
@@ -383,6 +384,9 @@ class Result(Sequence[Hit]):
     """The ordered hits, what went wrong on the way, and whether there is nothing more.
 
     ``usage`` is what language models took to word the query, an entry each.
+    ``answerability`` is whether the hits answer the question, where the dataset has a calibration
+    (`triptych.evaluation.calibrate`) that holds: "enough", "weak" or "nothing". Without one it is
+    None; without a hit it is "nothing" either way.
     A result is the sequence of its hits: it has their number, is falsy without any, and gives
     them by index and in order.
     """
@@ -391,6 +395,7 @@ class Result(Sequence[Hit]):
     warnings: tuple[str, ...] = ()
     exhausted: bool = False
     usage: tuple[ModelUsage, ...] = ()
+    answerability: Answerability | None = None
 
     def __len__(self) -> int:
         return len(self.hits)

@@ -13,13 +13,17 @@ from triptych.errors import ProviderError, ValidationError
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.embedding import embed_each, mean_vector
 from triptych.records import (
+    Answerability,
     Hit,
     Mode,
     Query,
+    RankedList,
+    ResolvedQuery,
     Result,
     Rewriting,
     check_text,
 )
+from triptych.search.answerability import ResultJudge
 from triptych.search.engine import SearchEngine
 from triptych.search.hit_reader import StoreHitReader
 from triptych.search.hydration import Hydrator
@@ -52,6 +56,7 @@ class SearchPipeline:
         derivation: DerivationPipeline,
         rewriter: QueryRewriter | None = None,
         postprocessors: Sequence[Postprocessor] = (),
+        judge: ResultJudge | None = None,
     ) -> None:
         self._store = store
         self._resolver = resolver
@@ -61,10 +66,21 @@ class SearchPipeline:
         self._derivation = derivation
         self._rewriter = rewriter
         self._postprocessors = tuple(postprocessors)
+        self._judge = judge
 
     def search(self, query: Query) -> Result:
         """Search chunks, or layers where ``query.layer`` says so."""
         return self._run(*self._prepare([query]))
+
+    def search_with_signals(self, query: Query) -> tuple[Result, Mapping[str, float]]:
+        """Run `search`; also what the lanes say of how well it answers.
+
+        See `triptych.search.signals`.
+        """
+        (request,) = self._prepare([query])
+        request.signals = {}
+        result = self._run(request)
+        return result, request.signals
 
     def search_documents(self, query: Query) -> Result:
         """Search whole documents."""
@@ -178,15 +194,42 @@ class SearchPipeline:
             if spare > 1 or not reader.missed or len(shown) >= min(query.top_k, len(above)):
                 break
             spare = _SPARE
+        answerability, judged = self._answerability(request, ranking.lists, shown)
         hidden = self._not_indexed(request) if len(shown) < min(query.top_k, _FEW) else ()
         unmatched = () if shown or not request.fields else (_no_such_fields(request.fields),)
         seen = query.top_k if query.per_document is None else depth * spare
         return Result(
             hits=tuple(shown[query.offset :]),
-            warnings=(*request.warnings, *ranking.warnings, *reader.warnings, *unmatched, *hidden),
+            warnings=(
+                *request.warnings,
+                *ranking.warnings,
+                *reader.warnings,
+                *unmatched,
+                *hidden,
+                *judged,
+            ),
             exhausted=ranking.exhausted and len(above) <= seen and len(kept) <= query.top_k,
             usage=request.usage,
+            answerability=answerability,
         )
+
+    def _answerability(
+        self,
+        request: SearchRequest,
+        lists: Sequence[tuple[ResolvedQuery, RankedList]],
+        hits: Sequence[Hit],
+    ) -> tuple[Answerability | None, tuple[str, ...]]:
+        """Whether the hits answer, None where that was not judged; and a warning."""
+        if self._judge is None or request.target != "chunk":
+            return None, ()
+        if request.signals is not None and len(set(request.query.dataset_ids)) == 1:
+            request.signals = self._judge.signals(request, lists)
+        if not hits:
+            return "nothing", ()
+        calibration, warnings = self._judge.calibration(request)
+        if calibration is None:
+            return None, warnings
+        return self._judge.verdict(calibration, request, lists), warnings
 
     def _not_indexed(self, request: SearchRequest) -> tuple[str, ...]:
         """The warning that documents have no chunks yet, as a process leaves them that was killed.
