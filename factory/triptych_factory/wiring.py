@@ -178,6 +178,7 @@ def wire(
         ),
         llm=writer,
         embed_concurrency=settings.embed_concurrency,
+        question_log=settings.question_log,
         outliner=_outline,
         own_paths=store_paths(location),
     )

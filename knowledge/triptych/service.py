@@ -87,6 +87,7 @@ from triptych.search.listing import FilterListing
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.postprocessing import KeywordBoost
 from triptych.search.query import check_queries
+from triptych.search.question_log import QuestionLog
 from triptych.search.request import RequestResolver
 from triptych.search.retrievers import (
     BM25Retriever,
@@ -125,6 +126,8 @@ class ServiceOptions:
             time, 1 to 64.
         own_paths: the files and folders that the store is made of: `ingest_directory` skips them
             in a folder that it reads. `triptych.open` fills it in.
+        question_log: whether questions without an answer are kept in the store, for
+            ``triptych eval log``: see `triptych.search.question_log`.
         locate: is called once for each search that has hits, and gives a function that finds the
             file of a document on this machine (None: not known), for `Hit.path`.
     """
@@ -141,6 +144,7 @@ class ServiceOptions:
     outliner: Outliner | None = None
     embed_concurrency: int = 4
     own_paths: Sequence[Path] = ()
+    question_log: bool = False
     locate: Callable[[], Callable[[DocumentInfo], Path | None]] | None = None
 
     def __attrs_post_init__(self) -> None:
@@ -218,6 +222,7 @@ class Service(CloseOnExit):
         self._hydrator = Hydrator(
             store, self._deriver, self.capabilities.document_search, self.options.locate
         )
+        self.question_log = QuestionLog(self.capabilities.settings)
         self._judge = ResultJudge(
             chunks, self.capabilities.settings, self.capabilities.corpus_stats
         )
@@ -696,6 +701,7 @@ class Service(CloseOnExit):
         _check_names(dataset_id)
         existed = self.documents.delete_dataset(dataset_id)
         forget_calibration(self.capabilities.settings, dataset_id)
+        self.question_log.erase(dataset_id)
         return existed
 
     def recreate(self, dataset_id: str) -> bool:
@@ -721,7 +727,8 @@ class Service(CloseOnExit):
     def purge(self, dataset_id: str, name: str | None = None) -> bool:
         """Delete a document, or a whole dataset, and erase what the store's files still hold.
 
-        Old versions go with their document.
+        Old versions go with their document, and logged questions with their dataset; a document
+        that is purged is no longer named in the log.
 
         Deleting leaves bytes in free pages, logs and index files until they are overwritten;
         purging overwrites them, which takes time in proportion to the store. Whether there
@@ -735,6 +742,8 @@ class Service(CloseOnExit):
             if name is None
             else self.delete_document(dataset_id, name)
         )
+        if name is not None:
+            self.question_log.erase(dataset_id, name)
         if self.capabilities.eraser is not None:
             self.capabilities.eraser.scrub()
         return existed
@@ -1085,6 +1094,7 @@ class Service(CloseOnExit):
             one_rewriter(rewriter),
             (KeywordBoost(), *postprocessors),
             self._judge,
+            self.question_log if self.options.question_log else None,
         )
 
     def _living(self, dataset_id: str, tree: FilterTree | None) -> FilterTree | None:

@@ -276,3 +276,23 @@ def test_a_golden_set_without_unanswerable_questions_does_not_calibrate(shell: S
     ran = shell("eval", "calibrate", "golden.yaml")
     assert ran.code == 2
     assert "a calibration needs 10 or more" in ran.err
+
+
+def test_questions_without_an_answer_are_listed_written_and_cleared(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shell.write("docs/guide.md", GUIDE)
+    assert shell("put", "docs", "--quiet").code == 0
+    assert shell("search", "zebra", "--mode", "bm25").code == 0
+    ran = shell("eval", "log")
+    assert (ran.code, ran.out) == (0, b"")
+    assert "question_log = true" in ran.err
+    monkeypatch.setenv("TRIPTYCH_QUESTION_LOG", "true")
+    shell("search", "zebra crossing", "--mode", "bm25", "--quiet")
+    ((_, *row),) = shell("eval", "log").rows
+    assert row == ["1", "nothing", "default", "zebra crossing", ""]
+    (logged,) = json.loads(shell("eval", "log", "--json").out)["questions"]
+    assert logged["text"] == "zebra crossing"
+    assert shell("eval", "log", "--golden", "unanswered.yaml", "--clear").code == 0
+    assert 'question: "zebra crossing"' in (tmp_path / "unanswered.yaml").read_text()
+    assert json.loads(shell("eval", "log", "--json").out)["questions"] == []

@@ -55,6 +55,7 @@ COMMANDS = (
     "eval retrieval",
     "eval compare",
     "eval calibrate",
+    "eval log",
 )
 
 

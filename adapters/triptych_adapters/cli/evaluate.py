@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import typer
 
-from triptych_adapters.cli import evaluate_calibrate, evaluate_compare, evaluate_retrieval
+from triptych_adapters.cli import (
+    evaluate_calibrate,
+    evaluate_compare,
+    evaluate_log,
+    evaluate_retrieval,
+)
 from triptych_adapters.cli.plain_help import PlainGroup
 
 __all__ = ["register"]
@@ -14,6 +19,6 @@ EVAL = typer.Typer(cls=PlainGroup, no_args_is_help=True, rich_markup_mode="rich"
 
 def register(app: typer.Typer) -> None:
     """Add ``eval`` with its commands."""
-    for each in (evaluate_retrieval, evaluate_compare, evaluate_calibrate):
+    for each in (evaluate_retrieval, evaluate_compare, evaluate_calibrate, evaluate_log):
         each.register(EVAL)
     app.add_typer(EVAL, name="eval", help="Measure how well documents are found.")

@@ -29,6 +29,7 @@ from triptych.evaluation.targets import (
     document_places,
 )
 from triptych.records import Mode, Query, check_whole, to_mode
+from triptych.search.question_log import unlogged
 from triptych.text.tokens import estimate_tokens
 
 if TYPE_CHECKING:
@@ -78,6 +79,33 @@ def evaluate(
         NotFoundError: there is no such dataset.
         NotAvailableError: a mode that was named could not serve a single query.
     """
+    with unlogged():
+        return _evaluate(
+            service,
+            collection,
+            dataset_id,
+            modes,
+            granularity,
+            cutoffs,
+            budgets,
+            count_tokens,
+            least_grade,
+            progress,
+        )
+
+
+def _evaluate(
+    service: Service,
+    collection: Collection,
+    dataset_id: str,
+    modes: Sequence[Mode | str] | None,
+    granularity: Granularity | str,
+    cutoffs: Sequence[int],
+    budgets: Sequence[int],
+    count_tokens: Callable[[str], int],
+    least_grade: int,
+    progress: ProgressCallback | None,
+) -> Evaluation:
     granularity = _granularity(granularity)
     chosen = _modes(service, modes)
     if not cutoffs or not collection.queries:

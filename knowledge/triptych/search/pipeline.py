@@ -31,6 +31,7 @@ from triptych.search.listing import FilterListing
 from triptych.search.postprocessing import at_most
 from triptych.search.probe import SearchProbe
 from triptych.search.query import MAX_TOP_K, has_words
+from triptych.search.question_log import QuestionLog
 from triptych.search.request import RequestResolver, SearchRequest
 from triptych.search.rewriting import rewrite, variants_of
 from triptych.search.verification import TextVerifier, expand_prefixes
@@ -57,6 +58,7 @@ class SearchPipeline:
         rewriter: QueryRewriter | None = None,
         postprocessors: Sequence[Postprocessor] = (),
         judge: ResultJudge | None = None,
+        log: QuestionLog | None = None,
     ) -> None:
         self._store = store
         self._resolver = resolver
@@ -67,6 +69,7 @@ class SearchPipeline:
         self._rewriter = rewriter
         self._postprocessors = tuple(postprocessors)
         self._judge = judge
+        self._log = log
 
     def search(self, query: Query) -> Result:
         """Search chunks, or layers where ``query.layer`` says so."""
@@ -224,12 +227,18 @@ class SearchPipeline:
             return None, ()
         if request.signals is not None and len(set(request.query.dataset_ids)) == 1:
             request.signals = self._judge.signals(request, lists)
-        if not hits:
-            return "nothing", ()
-        calibration, warnings = self._judge.calibration(request)
-        if calibration is None:
-            return None, warnings
-        return self._judge.verdict(calibration, request, lists), warnings
+        verdict: Answerability | None = "nothing"
+        warnings: tuple[str, ...] = ()
+        if hits:
+            calibration, warnings = self._judge.calibration(request)
+            verdict = None
+            if calibration is not None:
+                verdict = self._judge.verdict(calibration, request, lists)
+        if self._log is not None and verdict in ("nothing", "weak") and not request.query.offset:
+            query = request.query
+            failed = self._log.note(query.text, query.dataset_ids, verdict, hits)
+            warnings += (failed,) if failed else ()
+        return verdict, warnings
 
     def _not_indexed(self, request: SearchRequest) -> tuple[str, ...]:
         """The warning that documents have no chunks yet, as a process leaves them that was killed.
