@@ -3,6 +3,13 @@
 from triptych._internal.progress import Progress as Progress, ProgressCallback as ProgressCallback
 from triptych._open import open as open
 from triptych.aio import AsyncDataset as AsyncDataset, AsyncService as AsyncService
+from triptych.answering import (
+    Answer as Answer,
+    AnswerPrompt as AnswerPrompt,
+    AnswerReceipt as AnswerReceipt,
+    AnswerStream as AnswerStream,
+    Replay as Replay,
+)
 from triptych.chunking import (
     ChunkConfig as ChunkConfig,
     ChunkerSet as ChunkerSet,
@@ -24,6 +31,7 @@ from triptych.context import (
 )
 from triptych.contracts import (
     LLM as LLM,
+    AnswerabilityJudge as AnswerabilityJudge,
     Capabilities as Capabilities,
     Chunker as Chunker,
     ChunkRepo as ChunkRepo,
@@ -84,7 +92,6 @@ from triptych.layers.builder import (
     LayerPrompts as LayerPrompts,
     LayerReport as LayerReport,
     PlannedLayer as PlannedLayer,
-    Prices as Prices,
 )
 from triptych.layers.generation import (
     generate_dataset_context as generate_dataset_context,
@@ -128,6 +135,7 @@ from triptych.records import (
     Mode as Mode,
     ModelUsage as ModelUsage,
     NewDocument as NewDocument,
+    Prices as Prices,
     PutReport as PutReport,
     QuarantinedLayer as QuarantinedLayer,
     Query as Query,
@@ -195,6 +203,9 @@ from triptych.text import (
 
 __all__ = [
     "LLM",
+    "Answer",
+    "AnswerPrompt",
+    "AnswerStream",
     "AsyncDataset",
     "AsyncService",
     "CancelledError",

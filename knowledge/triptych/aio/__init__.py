@@ -1,6 +1,7 @@
 """Awaiting a knowledge base: `AsyncService`, `AsyncDataset`, streams, models with async methods."""
 
 from triptych.aio.facade import (
+    AsyncAnswerStream,
     AsyncDataset,
     AsyncEmbedder,
     AsyncLLM,
@@ -12,6 +13,7 @@ from triptych.aio.facade import (
 )
 
 __all__ = [
+    "AsyncAnswerStream",
     "AsyncDataset",
     "AsyncEmbedder",
     "AsyncLLM",

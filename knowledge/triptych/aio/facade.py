@@ -9,9 +9,17 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from types import TracebackType
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +28,21 @@ from triptych._internal.progress import Progress, ProgressCallback
 from triptych._internal.shared_docs import share_docs
 from triptych._open import open as open_service
 from triptych.aio.generated import AsyncDatasetMethods, AsyncServiceMethods
-from triptych.contracts import LLM, AsyncEmbedder, AsyncLLM, Embedder
+from triptych.answering.prompt import AnswerPrompt
+from triptych.answering.records import Answer
+from triptych.answering.streaming import AnswerStream
+from triptych.context.pack import ContextPack
+from triptych.contracts import LLM, AnswerabilityJudge, AsyncEmbedder, AsyncLLM, Embedder
 from triptych.dataset import Dataset
 from triptych.deadlines import deadline
 from triptych.errors import NotAvailableError, ValidationError
-from triptych.records import EmbedKind, Generation, Message
+from triptych.records import EmbedKind, Generation, Layer, Message, Prices, Query
+from triptych.records.search_options import DatasetSearchOptions, SearchOptions
 from triptych.service import Service
+from triptych.text.tokens import TokenCounter
 
 __all__ = [
+    "AsyncAnswerStream",
     "AsyncDataset",
     "AsyncEmbedder",
     "AsyncLLM",
@@ -87,6 +102,40 @@ class AsyncDataset(AsyncDatasetMethods):
         """The dataset's id."""
         return self._view.dataset_id
 
+    def ask_stream(
+        self,
+        question: Query | str,
+        *,
+        conversation: Iterable[Message] = (),
+        token_budget: int = 2800,
+        max_tokens: int = 1024,
+        llm: LLM | None = None,
+        prompt: AnswerPrompt | None = None,
+        prices: Prices | None = None,
+        answerability: AnswerabilityJudge | None = None,
+        abstain_if_weak: bool = False,
+        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        counter: TokenCounter | Callable[[str], int] | None = None,
+        **options: Unpack[DatasetSearchOptions],
+    ) -> AsyncAnswerStream:
+        """`Dataset.ask_stream`, followed with ``async for``."""
+        return AsyncAnswerStream(
+            lambda: self._view.ask_stream(
+                question,
+                conversation=conversation,
+                token_budget=token_budget,
+                max_tokens=max_tokens,
+                llm=llm,
+                prompt=prompt,
+                prices=prices,
+                answerability=answerability,
+                abstain_if_weak=abstain_if_weak,
+                layers=layers,
+                counter=counter,
+                **options,
+            )
+        )
+
     async def _call(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         return await _run(method, *args, **kwargs)
 
@@ -137,6 +186,40 @@ class AsyncService(AsyncServiceMethods):
         """A view of one dataset: the same methods with the dataset filled in."""
         return AsyncDataset(self._service.dataset(dataset_id))
 
+    def ask_stream(
+        self,
+        question: Query | str,
+        *,
+        conversation: Iterable[Message] = (),
+        token_budget: int = 2800,
+        max_tokens: int = 1024,
+        llm: LLM | None = None,
+        prompt: AnswerPrompt | None = None,
+        prices: Prices | None = None,
+        answerability: AnswerabilityJudge | None = None,
+        abstain_if_weak: bool = False,
+        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        counter: TokenCounter | Callable[[str], int] | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> AsyncAnswerStream:
+        """`Service.ask_stream`, followed with ``async for``."""
+        return AsyncAnswerStream(
+            lambda: self._service.ask_stream(
+                question,
+                conversation=conversation,
+                token_budget=token_budget,
+                max_tokens=max_tokens,
+                llm=llm,
+                prompt=prompt,
+                prices=prices,
+                answerability=answerability,
+                abstain_if_weak=abstain_if_weak,
+                layers=layers,
+                counter=counter,
+                **options,
+            )
+        )
+
     async def close(self) -> None:
         """Close the Service."""
         await asyncio.to_thread(self._service.close)
@@ -163,6 +246,72 @@ share_docs(AsyncDatasetMethods, Dataset)
 
 
 # Streams
+
+
+class AsyncAnswerStream(AsyncIterator[str]):
+    """The pieces of an answer; joined, they are ``answer.text``::
+
+        stream = kb.ask_stream("…", dataset_id="docs")
+        async for piece in stream:
+            print(piece, end="")
+        print(stream.answer.citations)
+
+    Nothing is searched before it is read. Call `aclose`, or use it in ``async with``, where it is
+    not read to its end.
+    """
+
+    def __init__(self, start: Callable[[], AnswerStream]) -> None:
+        self._start = start
+        self._stream: AnswerStream | None = None
+        self._closed = False
+
+    @property
+    def answer(self) -> Answer:
+        """The whole answer.
+
+        Raises:
+            NotAvailableError: the stream has not been read to its end.
+        """
+        if self._stream is None:
+            raise NotAvailableError("the answer is not whole yet: read the stream to its end")
+        return self._stream.answer
+
+    @property
+    def pack(self) -> ContextPack:
+        """What the model is shown.
+
+        Raises:
+            NotAvailableError: nothing of the stream has been read.
+        """
+        if self._stream is None:
+            raise NotAvailableError("nothing has been searched yet: read the stream")
+        return self._stream.pack
+
+    async def __anext__(self) -> str:
+        if self._closed:
+            raise StopAsyncIteration
+        if self._stream is None:
+            self._stream = await _run(self._start)
+        for piece in await _run(_next, self._stream):
+            return piece
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """Let go of the model; it stops writing. Idempotent."""
+        self._closed = True
+        if self._stream is not None:
+            await asyncio.to_thread(self._stream.close)
+
+    async def __aenter__(self) -> AsyncAnswerStream:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
 
 
 class ProgressStream(Generic[R]):

@@ -8,7 +8,7 @@ import attrs
 
 from triptych.context.parameters import ContextParameters
 from triptych.ingestion.folder_tree import is_folder
-from triptych.records import Hit, Layer, Query, Scope
+from triptych.records import Hit, Layer, Query, Result, Scope
 from triptych.search.fusion import min_max, reciprocal_ranks
 from triptych.search.pipeline import SearchPipeline
 
@@ -43,11 +43,16 @@ class ScoredPassage:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Retrieved:
-    """Everything that was found, each list best first."""
+    """Everything that was found, each list best first.
+
+    ``result`` is that of the search for chunks, before layers say which documents lead; None where
+    chunks are left out.
+    """
 
     passages: Sequence[ScoredPassage] = ()
     abstracts: Sequence[ScoredPassage] = ()
     overviews: Sequence[ScoredPassage] = ()
+    result: Result | None = None
     warnings: tuple[str, ...] = ()
 
 
@@ -110,6 +115,7 @@ def retrieve(
         passages=_passages(chunks, leading, recipe),
         abstracts=_layers(abstracts, leading),
         overviews=_layers(overviews, leading),
+        result=dict(zip(asked, results, strict=True)).get(Layer.DETAIL),
         warnings=tuple(dict.fromkeys(warnings)),
     )
 
