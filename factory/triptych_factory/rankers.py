@@ -22,17 +22,17 @@ def _voyage(model: str, how: Mapping[str, Any]) -> Reranker:
 RERANKERS: Mapping[str, Callable[[str, Mapping[str, Any]], Reranker]] = {"voyage": _voyage}
 
 
-def build_ranker(ranker: Ranker | str) -> Ranker:
-    """Return the ranker meant: a name is built, a `Ranker` passes.
+def build_ranker(ranker: Ranker | str, weights: Mapping[str, float] | None = None) -> Ranker:
+    """Return the ranker meant: a name is built, with ``weights`` by lane, a `Ranker` passes.
 
     Raises:
-        ValidationError: no ranker has this name.
+        ValidationError: no ranker has this name, or a weight is not a number from 0 up.
     """
     if not isinstance(ranker, str):
         return ranker
     if ranker not in RANKERS:
         raise ValidationError(f"no ranker is called {ranker!r}: use one of {', '.join(RANKERS)}")
-    return RANKERS[ranker]()
+    return RANKERS[ranker](weights=weights or {})
 
 
 def build_reranker(

@@ -27,6 +27,7 @@ PREFIX = "TRIPTYCH_"
 
 _SECRET = "llm_api_key"
 _UNQUOTED = frozenset({_SECRET, "llm_base_url"})
+_FILE_ONLY = frozenset({"pipelines"})
 _NOT_A_SETTING = frozenset({"TRIPTYCH_DEBUG", TRUSTED_HOSTS})
 
 
@@ -74,10 +75,19 @@ def _switch(value: Any) -> bool:
     raise ValueError("give true or false")
 
 
+def _tables(value: Any) -> Mapping[str, Mapping[str, Any]]:
+    if not isinstance(value, Mapping) or not all(
+        isinstance(table, Mapping) for table in value.values()
+    ):
+        raise ValueError("give tables, such as [pipelines.support]")
+    return value
+
+
 _PARSERS: dict[str, Callable[[Any], Any]] = {
     "url": _text,
     "embedder": _text,
     "language": _text,
+    "chunker": _text,
     "chunk_size": _integer(16),
     "chunk_overlap": _integer(0),
     "embed_concurrency": _integer(1, 64),
@@ -92,6 +102,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "llm_api_key": _text,
     "llm_context": _integer(1024),
     "llm_concurrency": _integer(1, 64),
+    "pipelines": _tables,
 }
 
 
@@ -118,6 +129,8 @@ class Settings:
         embedder: an embedder's name; "auto" is the one that the store was filled with, and for a
             store without documents "local" where it is installed, else none.
         language: the analyzer's language for datasets made from now on.
+        chunker: how texts are cut: "markdown" (by sections, other text in windows), "window",
+            "fixed-window" or "sentence-window".
         chunk_size: the most code points of a chunk; None for each chunker's own default.
         chunk_overlap: the code points a chunk repeats of the one before it; None likewise.
         embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a time.
@@ -133,6 +146,7 @@ class Settings:
         llm_api_key: its key; None for the provider's own variable. Shown nowhere.
         llm_context: the tokens that a prompt and its answer may take.
         llm_concurrency: how many calls of it may be under way at a time.
+        pipelines: the tables ``[pipelines.NAME]`` of the file: see `triptych.Pipeline`.
         sources: where each value that is not a default comes from.
     """
 
@@ -141,6 +155,7 @@ class Settings:
     )
     embedder: str = "auto"
     language: str = "english"
+    chunker: str = "markdown"
     chunk_size: int | None = None
     chunk_overlap: int | None = None
     embed_concurrency: int = 4
@@ -155,6 +170,7 @@ class Settings:
     llm_api_key: str | None = attrs.field(default=None, repr=False)
     llm_context: int = 8192
     llm_concurrency: int = 4
+    pipelines: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
     sources: Mapping[str, str] = attrs.field(factory=dict, eq=False, repr=False)
 
     @classmethod
@@ -191,7 +207,7 @@ class Settings:
                 sources[key] = str(file)
             if sources.get("url") == str(file):
                 values["url"] = relative_to(values["url"], file.parent)
-        for key in _PARSERS:
+        for key in _PARSERS.keys() - _FILE_ONLY:
             variable = PREFIX + key.upper()
             if environ.get(variable):
                 values[key] = _parse(key, environ[variable], f"the variable {variable}")
@@ -238,6 +254,8 @@ class Settings:
             return None
         if name == _SECRET:
             return "set"
+        if name in _FILE_ONLY:
+            return ", ".join(value) or None
         if name == "llm_base_url":
             return shown_url(value)
         return shown_location(value) if name == "url" else value
@@ -266,7 +284,7 @@ def find_file(directory: Path) -> Path | None:
 
 def unknown_variables(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """The ``TRIPTYCH_*`` variables that name no setting, ordered: likely misspelt."""
-    known = {PREFIX + key.upper() for key in _PARSERS} | _NOT_A_SETTING
+    known = {PREFIX + key.upper() for key in _PARSERS.keys() - _FILE_ONLY} | _NOT_A_SETTING
     environ = os.environ if environ is None else environ
     return tuple(sorted(name for name in environ if name.startswith(PREFIX) and name not in known))
 

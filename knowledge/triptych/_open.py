@@ -19,6 +19,7 @@ from triptych.contracts import (
 if TYPE_CHECKING:
     from triptych.chunking import ChunkerSet
     from triptych.parsing import FileParsers
+    from triptych.pipelines import Pipeline
     from triptych.service import Service
 
 __all__ = ["every_format", "open"]
@@ -37,15 +38,17 @@ def open(
     embedder: Embedder | str | None = "auto",
     llm: LLM | str | None = "auto",
     language: str | None = None,
+    chunker: str | None = None,
     chunk_size: int | None = None,
     chunk_overlap: int | None = None,
     chunkers: ChunkerSet | None = None,
     embed_concurrency: int | None = None,
     ranker: Ranker | str | None = None,
     retrievers: Sequence[Retriever] = (),
-    rewriter: QueryRewriter | None = None,
+    rewriter: QueryRewriter | Sequence[QueryRewriter] | None = None,
     postprocessors: Sequence[Postprocessor] = (),
     reranker: Reranker | str | None = None,
+    pipelines: Sequence[Pipeline] = (),
     lock_timeout: float | None = None,
     read_only: bool | None = None,
     history: int | None = None,
@@ -72,19 +75,24 @@ def open(
             (``"ollama:llama3.2"``, ``"openai:gpt-4o-mini"``, ``"anthropic:claude-haiku-4-5"``),
             an `LLM`, or None. ``"auto"`` takes what the settings name, else none.
         language: the analyzer's language for datasets made from now on. Default ``"english"``.
+        chunker: how texts are cut: ``"markdown"`` (the default: Markdown by sections, other text in
+            windows), ``"window"``, ``"fixed-window"`` or ``"sentence-window"``.
         chunk_size: the most code points of a chunk; None for each chunker's own default.
         chunk_overlap: the code points a chunk repeats of the one before it; None likewise.
-        chunkers: which chunker serves which kind of document, in place of those that ship;
-            ``chunk_size`` and ``chunk_overlap`` are then its own affair.
+        chunkers: which chunker serves which kind of document, in place of those that ship, and of
+            ``chunker``, ``chunk_size`` and ``chunk_overlap``.
         embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a
             time. Default 4.
         ranker: fuses the lanes of hybrid search: a `Ranker`, or its name: ``"z-score"`` (the
             default), ``"rrf"`` or ``"min-max"``.
         retrievers: lanes over chunks of your own, beside those that ship.
-        rewriter: words each query in other ways before the lanes see it.
+        rewriter: words each query in other ways before the lanes see it; several in a list rewrite
+            one after another.
         postprocessors: steps on the hits of a search, in their order.
         reranker: a `Reranker` that puts the best 50 hits in its order, or its name, a provider and
             a model (``"voyage:rerank-2.5"``). It comes before the ``postprocessors``.
+        pipelines: named ways to search and answer, for `Service.pipeline`, beside those of
+            ``triptych.toml``.
         lock_timeout: seconds to wait for another process that is writing. Default 30.
         read_only: refuse every write. Default False.
         history: how many old versions of each document are kept beside the current one; 0 keeps
@@ -107,6 +115,7 @@ def open(
         embedder=embedder,
         llm=llm,
         language=language,
+        chunker=chunker,
         chunk_size=chunk_size,
         chunk_overlap=chunk_overlap,
         chunkers=chunkers,
@@ -116,6 +125,7 @@ def open(
         rewriter=rewriter,
         postprocessors=postprocessors,
         reranker=reranker,
+        pipelines=pipelines,
         lock_timeout=lock_timeout,
         read_only=read_only,
         history=history,

@@ -20,7 +20,6 @@ from triptych.records import (
     EmbedReport,
     EmbedWhen,
     Layer,
-    Message,
     Metadata,
     MetadataReport,
     MetadataValue,
@@ -220,7 +219,6 @@ class Dataset:
         self,
         question: Query | str,
         *,
-        conversation: Iterable[Message] = (),
         token_budget: int = 2800,
         max_tokens: int = 1024,
         llm: LLM | None = None,
@@ -235,7 +233,6 @@ class Dataset:
         """`Service.ask`."""
         return self.service.ask(
             self._mine(question, options),
-            conversation=conversation,
             token_budget=token_budget,
             max_tokens=max_tokens,
             llm=llm,
@@ -253,7 +250,6 @@ class Dataset:
         self,
         question: Query | str,
         *,
-        conversation: Iterable[Message] = (),
         token_budget: int = 2800,
         max_tokens: int = 1024,
         llm: LLM | None = None,
@@ -268,7 +264,6 @@ class Dataset:
         """`Service.ask_stream`."""
         return self.service.ask_stream(
             self._mine(question, options),
-            conversation=conversation,
             token_budget=token_budget,
             max_tokens=max_tokens,
             llm=llm,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import attrs
 
-from triptych._internal.closeable import Closeable
+from triptych._internal.close_on_exit import CloseOnExit
 from triptych._internal.progress import ProgressCallback
 from triptych._internal.shared_docs import share_docs
 from triptych.answering.prompt import AnswerPrompt
@@ -44,13 +44,14 @@ from triptych.ingestion.batches import check_progress
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.embedding import check_embedder
 from triptych.ingestion.expiration import remove_expired, without_expired
-from triptych.ingestion.expired_pending import without_expired_pending
 from triptych.ingestion.layers import LayerService
 from triptych.ingestion.management import DocumentManager, which_documents
 from triptych.ingestion.pending_datasets import PendingEmbedder
+from triptych.ingestion.pending_expiry import without_expired_pending
 from triptych.ingestion.rebuild import RebuildRunner
 from triptych.ingestion.versions import VersionHistory, restored, unified_diff
 from triptych.ingestion.writer import Writer
+from triptych.pipelines import Pipeline, PipelineView, find_pipeline
 from triptych.records import (
     DatasetConfig,
     DatasetStats,
@@ -64,7 +65,6 @@ from triptych.records import (
     FilterTree,
     Health,
     Layer,
-    Message,
     Metadata,
     MetadataReport,
     MetadataValue,
@@ -91,6 +91,7 @@ from triptych.search.hydration import Hydrator
 from triptych.search.listing import FilterListing
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.postprocessing import KeywordBoost
+from triptych.search.query import check_queries
 from triptych.search.request import RequestResolver
 from triptych.search.retrievers import (
     BM25Retriever,
@@ -99,12 +100,12 @@ from triptych.search.retrievers import (
     LayerRetriever,
     VectorRetriever,
 )
+from triptych.search.rewriters.chain import one_rewriter, rewriters_of
 from triptych.text import get_analyzer
 from triptych.text.tokens import TokenCounter
 
 if TYPE_CHECKING:
     from triptych.answering.answerer import Answerer, AskRequest
-    from triptych.context.builder import ContextBuilder
 
 __all__ = ["Service", "ServiceOptions"]
 
@@ -120,8 +121,10 @@ class ServiceOptions:
         ranker: fuses the lanes of hybrid search; None is `ZScoreRanker`. A `SearchEngine` of your
             own takes the ranker itself.
         retrievers: lanes over chunks, beside those that ship. Each has a name of its own.
-        rewriter: words each query in other ways before the lanes see it; None leaves it as it is.
+        rewriter: words each query in other ways before the lanes see it, such as `HyDE`; several
+            in a list rewrite one after another. None leaves it as it is.
         postprocessors: steps on the hits of a search, such as a `Rerank`, in their order.
+        pipelines: named ways to search, for `Service.pipeline`; each has a name of its own.
         llm: the language model that `Service.ask` asks, and that writes layers.
         answerability: judges for `Service.ask` whether what a search found answers its question.
         outliner: finds the structure of a text that is put by itself, by its name: then its chunks
@@ -140,8 +143,9 @@ class ServiceOptions:
     language: str = "english"
     ranker: Ranker | None = None
     retrievers: Sequence[Retriever] = ()
-    rewriter: QueryRewriter | None = None
+    rewriter: QueryRewriter | Sequence[QueryRewriter] | None = None
     postprocessors: Sequence[Postprocessor] = ()
+    pipelines: Sequence[Pipeline] = ()
     llm: LLM | None = None
     answerability: AnswerabilityJudge | None = None
     outliner: Outliner | None = None
@@ -159,7 +163,7 @@ class ServiceOptions:
         for each, method in (
             *((retriever, "recall") for retriever in self.retrievers),
             *((step, "depth") for step in self.postprocessors),
-            *(((self.rewriter, "rewrite"),) if self.rewriter is not None else ()),
+            *((rewriter, "rewrite") for rewriter in rewriters_of(self.rewriter)),
             *(((self.ranker, "rank"),) if self.ranker is not None else ()),
         ):
             if isinstance(each, type) or not callable(getattr(each, method, None)):
@@ -175,7 +179,7 @@ class ServiceOptions:
         _check_language(self.language)
 
 
-class Service(Closeable):
+class Service(CloseOnExit):
     """A knowledge base: documents in, versioned and derived; the right text out.
 
     Thread-safe. Close it, or use it as a context manager.
@@ -192,7 +196,7 @@ class Service(Closeable):
         """Wire a Service over a store; `triptych.open` does it for the built-in ones.
 
         Three repositories without a store of their own are one by `triptych.Repositories`.
-        ``engine`` None builds the lanes that ship. Closeable the Service closes the store, and
+        ``engine`` None builds the lanes that ship. Closing the Service closes the store, and
         then calls ``on_close``, which may close the models.
 
         Raises:
@@ -221,19 +225,14 @@ class Service(Closeable):
             self.capabilities.settings,
         )
         self._engine = engine or build_engine(store, self.capabilities, self.options)
-        hydrator = Hydrator(
+        self._hydrator = Hydrator(
             store, self._deriver, self.capabilities.document_search, self.options.locate
         )
-        self._searches = SearchPipeline(
-            store,
-            RequestResolver(documents, chunks, self._deriver, self._engine.lanes),
-            self._engine,
-            hydrator,
-            FilterListing(store, hydrator),
-            self._deriver,
-            self.options.rewriter,
-            (KeywordBoost(), *self.options.postprocessors),
+        self._searches = self._pipeline(
+            self._engine, self.options.rewriter, self.options.postprocessors
         )
+        self.pipelines: Mapping[str, Pipeline] = _by_name(self.options.pipelines, self.lanes)
+        self._engines: dict[str, SearchEngine] = {}
         self._writer = Writer(
             documents, chunks, self._deriver, self.options.language, self.options.outliner
         )
@@ -271,6 +270,21 @@ class Service(Closeable):
     def lanes(self) -> tuple[str, ...]:
         """The names of the lanes: each is a mode, and a key of ``min_scores``."""
         return self._engine.lanes
+
+    def pipeline(self, name: str) -> PipelineView:
+        """This Service, searching and answering by the pipeline of this name.
+
+        Raises:
+            NotFoundError: there is no pipeline of this name.
+        """
+        self._open()
+        pipeline = find_pipeline(self.pipelines, name)
+        engine = self._engines.get(name)
+        if engine is None:
+            made = self._engine.derive(lanes=pipeline.lanes, ranker=pipeline.ranker)
+            engine = self._engines.setdefault(name, made)
+        searches = self._pipeline(engine, pipeline.rewriter, pipeline.postprocessors)
+        return PipelineView(self, pipeline, searches)
 
     # Documents in
 
@@ -762,12 +776,8 @@ class Service(Closeable):
         fails ends as it does in `search`: with a warning in hybrid mode, else with the error.
         """
         self._open()
-        if isinstance(queries, str | Query) or not isinstance(queries, Iterable):
-            raise ValidationError(
-                f"search_many takes several queries, not {type(queries).__name__}: give it a "
-                "list, or use search()"
-            )
-        return self._searches.search_many([_query(query, options) for query in queries])
+        several = check_queries(queries)
+        return self._searches.search_many([_query(query, options) for query in several])
 
     # Context
 
@@ -800,13 +810,14 @@ class Service(Closeable):
             TriptychError: as `search`.
         """
         # Here, as `doctor` and `health` do: most programs search only, and a command starts sooner.
-        from triptych.context.builder import ContextSettings
+        from triptych.context.builder import ContextBuilder, ContextSettings
 
         self._open()
         settings = ContextSettings.of(
             token_budget, format=format, layers=layers, counter=counter, fence=fence
         )
-        return self._contexts().build(_query(query, options), settings)
+        contexts = ContextBuilder(self._searches, self.documents, self.chunks)
+        return contexts.build(_query(query, options), settings)
 
     def verify(self, citation: Citation) -> Verification:
         """What became of a citation: fresh, changed or gone, with the difference.
@@ -827,7 +838,6 @@ class Service(Closeable):
         self,
         question: Query | str,
         *,
-        conversation: Iterable[Message] = (),
         token_budget: int = 2800,
         max_tokens: int = 1024,
         llm: LLM | None = None,
@@ -849,9 +859,10 @@ class Service(Closeable):
         sources do not answer.
 
         Args:
-            question: a `Query` or its text; ``options`` are those of `context`.
-            conversation: the turns before, of user and assistant: ``Answer.conversation`` of the
-                answer before. The last 1,500 tokens of them are sent.
+            question: a `Query` or its text; ``options`` are those of `context`. Their
+                ``conversation`` is the turns before, of user and assistant, such as
+                ``Answer.conversation`` of the last answer: the model first makes the question
+                whole by them (`make_standalone`), and sees the last 1,500 tokens of them.
             token_budget: the maximum number of tokens of the context.
             max_tokens: the maximum number of tokens of the answer.
             llm: the model; None is ``options.llm`` of the Service.
@@ -872,7 +883,6 @@ class Service(Closeable):
             self._ask_request(
                 question,
                 options,
-                conversation=conversation,
                 token_budget=token_budget,
                 max_tokens=max_tokens,
                 llm=llm,
@@ -889,7 +899,6 @@ class Service(Closeable):
         self,
         question: Query | str,
         *,
-        conversation: Iterable[Message] = (),
         token_budget: int = 2800,
         max_tokens: int = 1024,
         llm: LLM | None = None,
@@ -914,7 +923,6 @@ class Service(Closeable):
             self._ask_request(
                 question,
                 options,
-                conversation=conversation,
                 token_budget=token_budget,
                 max_tokens=max_tokens,
                 llm=llm,
@@ -1169,35 +1177,20 @@ class Service(Closeable):
             if self._closed:
                 return
             self._closed = True
-        self._engine.close()
+        for engine in (self._engine, *self._engines.values()):
+            engine.close()
         try:
             self.store.close()
         finally:
             if self._on_close is not None:
                 self._on_close()
 
-    def _contexts(self) -> ContextBuilder:
-        from triptych.context.builder import ContextBuilder
-
-        return ContextBuilder(
-            self._searches, self.documents, self.chunks, configuration=self._configuration()
-        )
-
-    def _configuration(self) -> dict[str, str]:
-        """What receipts name beside documents: signatures, and the steps of the search."""
-        steps = (self.options.rewriter, *self.options.postprocessors)
-        return {
-            "chunker": self._deriver.chunker_sig,
-            "embedder": self._deriver.embed_sig,
-            "ranker": type(self._engine.ranker).__name__,
-            "steps": " ".join(type(each).__name__ for each in steps if each is not None),
-        }
-
     def _answerer(self) -> Answerer:
         from triptych.answering.answerer import Answerer
+        from triptych.context.builder import ContextBuilder
 
         self._open()
-        return Answerer(self._contexts())
+        return Answerer(ContextBuilder(self._searches, self.documents, self.chunks))
 
     def _ask_request(
         self,
@@ -1221,6 +1214,23 @@ class Service(Closeable):
         if self._closed:
             raise StoreError("this knowledge base is closed: open it again")
 
+    def _pipeline(
+        self,
+        engine: SearchEngine,
+        rewriter: QueryRewriter | Sequence[QueryRewriter] | None,
+        postprocessors: Sequence[Postprocessor],
+    ) -> SearchPipeline:
+        return SearchPipeline(
+            self.store,
+            RequestResolver(self.documents, self.chunks, self._deriver, engine.lanes),
+            engine,
+            self._hydrator,
+            FilterListing(self.store, self._hydrator),
+            self._deriver,
+            one_rewriter(rewriter),
+            (KeywordBoost(), *postprocessors),
+        )
+
     def _living(self, dataset_id: str, tree: FilterTree | None) -> FilterTree | None:
         return without_expired(self.documents, [dataset_id], tree)
 
@@ -1241,6 +1251,7 @@ class Service(Closeable):
 
 
 share_docs(Dataset, Service)
+share_docs(PipelineView, Service)
 
 
 def build_engine(store: Store, capabilities: Capabilities, options: ServiceOptions) -> SearchEngine:
@@ -1265,6 +1276,19 @@ def _document_lanes(capabilities: Capabilities, embedder: Embedder | None) -> li
     if capabilities.document_vector_search is not None:
         lanes.append(DocumentVectorRetriever(capabilities.document_vector_search, embedder))
     return lanes
+
+
+def _by_name(pipelines: Sequence[Pipeline], lanes: Sequence[str]) -> Mapping[str, Pipeline]:
+    """The pipelines by their names, each checked."""
+    found: dict[str, Pipeline] = {}
+    for pipeline in pipelines:
+        if not isinstance(pipeline, Pipeline):
+            raise ValidationError(f"{pipeline!r:.80} is not a Pipeline: give records of that class")
+        if pipeline.name in found:
+            raise ValidationError(f"two pipelines are called {pipeline.name!r}: rename one")
+        pipeline.check(lanes)
+        found[pipeline.name] = pipeline
+    return found
 
 
 def _check_names(dataset_id: object, name: object = "") -> None:

@@ -423,20 +423,35 @@ def test_answers_are_awaited_and_followed(kb: Service) -> None:
 def test_a_conversation_goes_in_and_comes_out(kb: Service) -> None:
     first = ask(kb, "Turn it [1].")
     assert first.conversation == (Message("user", QUESTION), Message("assistant", "Turn it [1]."))
-    second = ask(
-        kb, "Left [1].", question="which way does the lid turn?", conversation=first.conversation
-    )
+    turns = first.conversation
+    asked_next = "and which way?"
+    whole = "Which way does the lid of the kettle turn?"
+    second = ask(kb, whole, "Left [1].", question=asked_next, conversation=turns)
+    assert (second.question, second.standalone) == (asked_next, whole)
+    assert second.pack.query == whole
+    assert second.usage.calls == 2
     assert second.conversation[:2] == first.conversation
     assert len(second.conversation) == 4
     # Its numbers name sources of another context.
     assert second.sent[1:-1] == (Message("user", QUESTION), Message("assistant", "Turn it."))
     assert second.sent[0].role == "system"
+    assert second.sent[-1].content.endswith(f"Question: {asked_next}")
+
+
+def test_a_question_that_cannot_be_made_whole_is_asked_as_it_came(kb: Service) -> None:
+    turns = (Message("user", "Hello."), Message("assistant", "Hello."))
+    answer = ask(kb, ProviderError("busy"), "Pull [1].", conversation=turns)
+    assert (answer.text, answer.standalone) == ("Pull [1].", QUESTION)
+    (warning,) = answer.warnings
+    assert "as it came" in warning
+    assert "busy" in warning
+    assert (answer.usage.calls, answer.usage.failures) == (2, 1)
 
 
 def test_the_newest_turns_are_sent_and_what_is_left_out_is_told(kb: Service) -> None:
     long = "word " * (CONVERSATION_TOKENS - 20)
     turns = [Message("user", "old"), Message("assistant", long), Message("user", "new " * 30)]
-    answer = ask(kb, "Pull [1].", conversation=turns)
+    answer = ask(kb, QUESTION, "Pull [1].", conversation=turns)
     assert [turn.content for turn in answer.sent[1:-1]] == ["new " * 30]
     assert any("its first 2 messages were not sent" in warning for warning in answer.warnings)
     assert answer.conversation[:3] == tuple(turns)

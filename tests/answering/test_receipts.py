@@ -70,7 +70,7 @@ def test_an_answer_s_messages_are_made_again(kb: Service) -> None:
     answer = kb.ask(
         "kettle lid",
         dataset_id="d",
-        llm=ScriptedLLM("Pull [1]. Wait [9]."),
+        llm=ScriptedLLM("kettle lid, please", "Pull [1]. Wait [9]."),
         conversation=turns,
         prices=Prices(input=1, output=1),
     )
@@ -79,6 +79,7 @@ def test_an_answer_s_messages_are_made_again(kb: Service) -> None:
     made = kb.replay(receipt)
     assert made.identical
     assert made.messages == answer.sent
+    assert (receipt.question, receipt.standalone) == ("kettle lid", "kettle lid, please")
     assert receipt.cited == (1,)
     assert receipt.removed == (9,)
     assert receipt.model == "scripted/1"
@@ -201,7 +202,9 @@ def test_what_a_receipt_says_of_the_call(kb: Service) -> None:
     assert receipt.layers == (Layer.DETAIL,)
     assert receipt.configuration["embedder"].startswith("hash")
     assert receipt.configuration["ranker"] == "ZScoreRanker"
-    assert {"analyzer", "chunker", "context", "steps"} <= set(receipt.configuration)
+    assert {"analyzer", "chunker", "context", "lanes", "rewriter", "steps"} <= set(
+        receipt.configuration
+    )
     assert (receipt.budget, receipt.tokens) == (300, pack.tokens)
 
 

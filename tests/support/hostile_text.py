@@ -17,6 +17,7 @@ import attrs
 import regex
 
 from triptych import Message
+from triptych._internal.output_validation import gives_away, is_blank, is_obeyed, is_refusal
 from triptych._internal.redaction import shown_url, without_secrets
 from triptych.chunking import (
     ChunkConfig,
@@ -26,12 +27,10 @@ from triptych.chunking import (
     chunk_text,
     first_heading,
 )
-from triptych.context.duplicates import shingles
 from triptych.context.truncation import ends
 from triptych.errors import TriptychError
 from triptych.evaluation.targets import find_passage
 from triptych.layers import ExtractiveSummarizer, estimate_tokens
-from triptych.layers.builder.output_validation import gives_away, is_blank, is_obeyed, is_refusal
 from triptych.layers.inline import visible_text
 from triptych.layers.outline import read_outline
 from triptych.layers.sentences import clip
@@ -44,6 +43,7 @@ from triptych.search.syntax import TextConditions, parse_query
 from triptych.testing.fakes import fenced_text
 from triptych.text.analyzer import get_analyzer
 from triptych.text.sentences import split_sentences
+from triptych.text.shingles import shingles
 from triptych.text.tokenizers import detect_tokenizer, extract_keywords
 from triptych.text.tokens import default_counter
 from triptych_adapters.cli.output import visible

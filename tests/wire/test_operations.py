@@ -24,7 +24,7 @@ from triptych_adapters.wire.operations import ARGUMENTS, OPERATIONS, QUERY, Effe
 from triptych_adapters.wire.schema import to_json
 from triptych_backends.embedders import HashEmbedder
 
-OF_THE_OBJECT = {"ask_stream", "close", "dataset"}
+OF_THE_OBJECT = {"ask_stream", "close", "dataset", "pipeline"}
 """Methods that are about the Python object, or give one that is read piece by piece."""
 
 FOR_PYTHON = {
@@ -201,7 +201,7 @@ CALLS: list[tuple[str, dict[str, Any], Callable[[Any], bool]]] = [
 
 
 def test_every_operation_runs_on_json_and_what_reads_changes_nothing(tmp_path: Path) -> None:
-    llm = ScriptedLLM("It is tea [1].")
+    llm = ScriptedLLM("tea", "It is tea [1].")
     with triptych.open(str(tmp_path / "kb.db"), embedder=HashEmbedder(), llm=llm) as service:
 
         def state() -> list[Any]:

@@ -25,6 +25,7 @@ _MODULES = {
     "watch": ("watch",),
     "search": ("search",),
     "context": ("context",),
+    "pipelines": ("pipelines",),
     "read": ("get", "list"),
     "tag": ("count", "tag"),
     "history": ("history", "diff", "restore"),

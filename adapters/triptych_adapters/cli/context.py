@@ -12,11 +12,14 @@ from triptych_adapters.cli.query_options import (
     FreshOnly,
     LayerChoice,
     ModeOption,
+    PipelineOption,
     QueryArgument,
     Where,
     make_query,
 )
 from triptych_adapters.cli.session import Session, command, examples
+
+_BUDGET = 2000
 
 
 class FormatChoice(StrEnum):
@@ -44,8 +47,14 @@ def context(
     session: Session,
     query: QueryArgument,
     budget: Annotated[
-        int, typer.Option("--budget", "-b", metavar="TOKENS", help="Maximum number of tokens.")
-    ] = 2000,
+        int | None,
+        typer.Option(
+            "--budget",
+            "-b",
+            metavar="TOKENS",
+            help="Maximum number of tokens. By default 2000, or the pipeline's.",
+        ),
+    ] = None,
     format: Annotated[
         FormatChoice, typer.Option("--format", "-f", help="How the pieces are written.")
     ] = FormatChoice.TEXT,
@@ -61,6 +70,7 @@ def context(
     ] = None,
     where: Where = None,
     fresh_only: FreshOnly = False,
+    pipeline: PipelineOption = None,
 ) -> None:
     """Print what answers best for a prompt, with citations, within a budget of tokens.
 
@@ -71,16 +81,24 @@ def context(
     from triptych_adapters.cli.output import visible
     from triptych_adapters.wire.schema import to_json
 
-    asked = make_query(
-        query,
-        dataset=dataset,
-        mode=mode,
-        where=where,
-        fresh_only=fresh_only,
-    )
     layers = [str(each) for each in layer or LayerChoice]
-    with session.service(dataset=asked.dataset_id, tells=True) as service:
-        pack = service.context(asked, budget, format=str(format), layers=layers)
+    settings = None if pipeline is None else session.settings()
+    with session.service(
+        settings=settings, dataset=dataset or "", tells=True, pipeline=pipeline
+    ) as service:
+        view = None if pipeline is None else service.pipeline(pipeline)
+        asked = make_query(
+            query,
+            dataset=dataset,
+            mode=mode,
+            where=where,
+            fresh_only=fresh_only,
+            pipeline=None if view is None else view.pipeline,
+        )
+        if view is None:
+            pack = service.context(asked, budget or _BUDGET, format=str(format), layers=layers)
+        else:
+            pack = view.context(asked, budget, format=str(format), layers=layers)
     output = session.output
     for warning in pack.warnings:
         output.warn(warning)
@@ -89,4 +107,4 @@ def context(
         return
     output.write(visible(pack.render()))
     pieces = counted(len(pack.pieces), "piece")
-    output.note(f"{pieces}, {pack.tokens} of {budget} tokens ({pack.counter})")
+    output.note(f"{pieces}, {pack.tokens} of {pack.budget} tokens ({pack.counter})")

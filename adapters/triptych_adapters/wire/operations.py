@@ -104,8 +104,8 @@ def _choice(kind: type[StrEnum], description: str) -> _Schema:
 _TEXTS: Final = {"type": "array", "items": {"type": "string"}}
 _RECORDS: Final[dict[str, Any]] = {
     "citation": Citation,
-    "documents": tuple[NewDocument, ...],
     "conversation": tuple[Message, ...],
+    "documents": tuple[NewDocument, ...],
     "expires_at": datetime | Literal["never"],
     "prices": Prices,
     "receipt": AnswerReceipt | ContextReceipt,
@@ -134,12 +134,17 @@ QUERY: Final[Mapping[str, _Schema]] = {
         "What to find: a question in full, or the words that the text is likely to use."
     ),
     "dataset_id": _text(
-        "The dataset to search, by its exact id; needed unless scope is 'all'.",
+        "The dataset to search, by its exact id; needed unless dataset_ids or scope says where.",
     ),
+    "dataset_ids": {
+        **_TEXTS,
+        "description": "Several datasets to search as one, by their exact ids; leave out "
+        "dataset_id then.",
+    },
     "scope": _choice(
         Scope,
         "Where to search: 'single' (one dataset, which dataset_id names) or 'all' (every "
-        "dataset, without dataset_id).",
+        "dataset, without dataset_id and dataset_ids).",
     ),
     "mode": mode_schema(),
     "layer": _choice(
@@ -173,6 +178,14 @@ QUERY: Final[Mapping[str, _Schema]] = {
     },
     "offset": _whole("How many of the best hits to skip: those of the pages before."),
     "per_document": _whole("The most hits of one document. Leave it out for any number.", 1),
+    "conversation": {
+        "type": "array",
+        "items": json_schema(Message),
+        "description": (
+            "What was said before the query, oldest first, so that a follow-up question is "
+            "understood. Only where the knowledge base rewrites such questions."
+        ),
+    },
     "fresh_only": {"type": "boolean", "description": "Whether to leave out what is stale."},
     "keyword_boost": {
         "type": "number",
@@ -196,11 +209,6 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
     },
     "after": _text("Only names that come after this one: where the last page ended."),
     "citation": {**json_schema(Citation), "description": "A citation, as a context has it."},
-    "conversation": {
-        "type": "array",
-        "items": json_schema(Message),
-        "description": "The turns before the question, of user and assistant.",
-    },
     "content": _text("The whole text, Markdown or plain."),
     "dataset_id": _text("The dataset, by its exact id."),
     "doc_name": _text("The one document to rebuild; needs dataset_id."),

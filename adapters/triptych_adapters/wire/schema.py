@@ -122,6 +122,7 @@ def _answer(answer: Answer) -> _Fields:
         "truncated": answer.truncated,
         "usage": answer.usage,
         "usage_estimated": answer.usage_estimated,
+        "search_usage": answer.search_usage,
         "cost": answer.cost,
         "conversation": answer.conversation,
         "receipt": answer.receipt,

@@ -1,10 +1,11 @@
 """Awaiting a knowledge base: `AsyncService`, `AsyncDataset`, streams, models with async methods."""
 
+from triptych.aio.answers import AsyncAnswerStream
 from triptych.aio.facade import (
-    AsyncAnswerStream,
     AsyncDataset,
     AsyncEmbedder,
     AsyncLLM,
+    AsyncPipeline,
     AsyncService,
     BlockingEmbedder,
     BlockingLLM,
@@ -17,6 +18,7 @@ __all__ = [
     "AsyncDataset",
     "AsyncEmbedder",
     "AsyncLLM",
+    "AsyncPipeline",
     "AsyncService",
     "BlockingEmbedder",
     "BlockingLLM",

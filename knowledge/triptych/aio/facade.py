@@ -14,12 +14,11 @@ from collections.abc import (
     Awaitable,
     Callable,
     Coroutine,
-    Iterable,
     Iterator,
     Sequence,
 )
 from types import TracebackType
-from typing import Any, Generic, ParamSpec, TypeVar, Unpack
+from typing import Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,25 +26,24 @@ from numpy.typing import NDArray
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych._internal.shared_docs import share_docs
 from triptych._open import open as open_service
-from triptych.aio.generated import AsyncDatasetMethods, AsyncServiceMethods
-from triptych.answering.prompt import AnswerPrompt
-from triptych.answering.records import Answer
-from triptych.answering.streaming import AnswerStream
-from triptych.context.pack import ContextPack
-from triptych.contracts import LLM, AnswerabilityJudge, AsyncEmbedder, AsyncLLM, Embedder
+from triptych.aio.generated import (
+    AsyncDatasetMethods,
+    AsyncPipelineMethods,
+    AsyncServiceMethods,
+)
+from triptych.aio.threads import next_item, run
+from triptych.contracts import LLM, AsyncEmbedder, AsyncLLM, Embedder
 from triptych.dataset import Dataset
-from triptych.deadlines import deadline
 from triptych.errors import NotAvailableError, ValidationError
-from triptych.records import EmbedKind, Generation, Layer, Message, Prices, Query
-from triptych.records.search_options import DatasetSearchOptions, SearchOptions
+from triptych.pipelines import PipelineView
+from triptych.records import EmbedKind, Generation, Message
 from triptych.service import Service
-from triptych.text.tokens import TokenCounter
 
 __all__ = [
-    "AsyncAnswerStream",
     "AsyncDataset",
     "AsyncEmbedder",
     "AsyncLLM",
+    "AsyncPipeline",
     "AsyncService",
     "BlockingEmbedder",
     "BlockingLLM",
@@ -56,31 +54,6 @@ __all__ = [
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
-
-
-async def _run(method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-    """Call ``method`` in a worker thread.
-
-    When the task is cancelled, the call ends at its next check of the deadline, and only then
-    does the cancellation go on: nothing of it runs any more, and what it committed is whole. A
-    second cancellation does not wait.
-    """
-    with deadline() as scope:
-        call = asyncio.ensure_future(asyncio.to_thread(method, *args, **kwargs))
-        try:
-            return await asyncio.shield(call)
-        except asyncio.CancelledError:
-            scope.cancel()
-            # The caller gets the cancellation, even where another one ends the wait below.
-            call.add_done_callback(_seen)
-            await asyncio.wait({call})
-            raise
-
-
-def _seen(call: asyncio.Future[Any]) -> None:
-    """Look at what the call raised, which asyncio would report as never retrieved."""
-    if not call.cancelled():
-        call.exception()
 
 
 class AsyncDataset(AsyncDatasetMethods):
@@ -102,42 +75,26 @@ class AsyncDataset(AsyncDatasetMethods):
         """The dataset's id."""
         return self._view.dataset_id
 
-    def ask_stream(
-        self,
-        question: Query | str,
-        *,
-        conversation: Iterable[Message] = (),
-        token_budget: int = 2800,
-        max_tokens: int = 1024,
-        llm: LLM | None = None,
-        prompt: AnswerPrompt | None = None,
-        prices: Prices | None = None,
-        answerability: AnswerabilityJudge | None = None,
-        abstain_if_weak: bool = False,
-        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
-        counter: TokenCounter | Callable[[str], int] | None = None,
-        **options: Unpack[DatasetSearchOptions],
-    ) -> AsyncAnswerStream:
-        """`Dataset.ask_stream`, followed with ``async for``."""
-        return AsyncAnswerStream(
-            lambda: self._view.ask_stream(
-                question,
-                conversation=conversation,
-                token_budget=token_budget,
-                max_tokens=max_tokens,
-                llm=llm,
-                prompt=prompt,
-                prices=prices,
-                answerability=answerability,
-                abstain_if_weak=abstain_if_weak,
-                layers=layers,
-                counter=counter,
-                **options,
-            )
-        )
+    async def _call(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await run(method, *args, **kwargs)
+
+
+class AsyncPipeline(AsyncPipelineMethods):
+    """Every method of `PipelineView`, awaited: ``await support.search("…")``."""
+
+    def __init__(self, view: PipelineView) -> None:
+        self._view = view
+
+    def __repr__(self) -> str:
+        return f"<AsyncPipeline {self._view.pipeline.name!r} of {self._view.service!r}>"
+
+    @property
+    def view(self) -> PipelineView:
+        """The pipeline's synchronous view."""
+        return self._view
 
     async def _call(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await _run(method, *args, **kwargs)
+        return await run(method, *args, **kwargs)
 
 
 class AsyncService(AsyncServiceMethods):
@@ -186,39 +143,9 @@ class AsyncService(AsyncServiceMethods):
         """A view of one dataset: the same methods with the dataset filled in."""
         return AsyncDataset(self._service.dataset(dataset_id))
 
-    def ask_stream(
-        self,
-        question: Query | str,
-        *,
-        conversation: Iterable[Message] = (),
-        token_budget: int = 2800,
-        max_tokens: int = 1024,
-        llm: LLM | None = None,
-        prompt: AnswerPrompt | None = None,
-        prices: Prices | None = None,
-        answerability: AnswerabilityJudge | None = None,
-        abstain_if_weak: bool = False,
-        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
-        counter: TokenCounter | Callable[[str], int] | None = None,
-        **options: Unpack[SearchOptions],
-    ) -> AsyncAnswerStream:
-        """`Service.ask_stream`, followed with ``async for``."""
-        return AsyncAnswerStream(
-            lambda: self._service.ask_stream(
-                question,
-                conversation=conversation,
-                token_budget=token_budget,
-                max_tokens=max_tokens,
-                llm=llm,
-                prompt=prompt,
-                prices=prices,
-                answerability=answerability,
-                abstain_if_weak=abstain_if_weak,
-                layers=layers,
-                counter=counter,
-                **options,
-            )
-        )
+    def pipeline(self, name: str) -> AsyncPipeline:
+        """This Service, searching and answering by the pipeline of this name."""
+        return AsyncPipeline(self._service.pipeline(name))
 
     async def close(self) -> None:
         """Close the Service."""
@@ -238,80 +165,15 @@ class AsyncService(AsyncServiceMethods):
         await self.close()
 
     async def _call(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await _run(method, *args, **kwargs)
+        return await run(method, *args, **kwargs)
 
 
 share_docs(AsyncServiceMethods, Service)
 share_docs(AsyncDatasetMethods, Dataset)
+share_docs(AsyncPipelineMethods, PipelineView)
 
 
 # Streams
-
-
-class AsyncAnswerStream(AsyncIterator[str]):
-    """The pieces of an answer; joined, they are ``answer.text``::
-
-        stream = kb.ask_stream("…", dataset_id="docs")
-        async for piece in stream:
-            print(piece, end="")
-        print(stream.answer.citations)
-
-    Nothing is searched before it is read. Call `aclose`, or use it in ``async with``, where it is
-    not read to its end.
-    """
-
-    def __init__(self, start: Callable[[], AnswerStream]) -> None:
-        self._start = start
-        self._stream: AnswerStream | None = None
-        self._closed = False
-
-    @property
-    def answer(self) -> Answer:
-        """The whole answer.
-
-        Raises:
-            NotAvailableError: the stream has not been read to its end.
-        """
-        if self._stream is None:
-            raise NotAvailableError("the answer is not whole yet: read the stream to its end")
-        return self._stream.answer
-
-    @property
-    def pack(self) -> ContextPack:
-        """What the model is shown.
-
-        Raises:
-            NotAvailableError: nothing of the stream has been read.
-        """
-        if self._stream is None:
-            raise NotAvailableError("nothing has been searched yet: read the stream")
-        return self._stream.pack
-
-    async def __anext__(self) -> str:
-        if self._closed:
-            raise StopAsyncIteration
-        if self._stream is None:
-            self._stream = await _run(self._start)
-        for piece in await _run(_next, self._stream):
-            return piece
-        raise StopAsyncIteration
-
-    async def aclose(self) -> None:
-        """Let go of the model; it stops writing. Idempotent."""
-        self._closed = True
-        if self._stream is not None:
-            await asyncio.to_thread(self._stream.close)
-
-    async def __aenter__(self) -> AsyncAnswerStream:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
 
 class ProgressStream(Generic[R]):
@@ -365,21 +227,14 @@ async def iterate(make: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
 
     For `LLM.stream`: ``async for piece in iterate(lambda: llm.stream(messages, max_tokens=500))``.
     """
-    iterator = await _run(make)
+    iterator = await run(make)
     try:
-        while items := await _run(_next, iterator):
+        while items := await run(next_item, iterator):
             yield items[0]
     finally:
         close = getattr(iterator, "close", None)
         if callable(close):
             await asyncio.to_thread(close)
-
-
-def _next(iterator: Iterator[T]) -> tuple[T, ...]:
-    # No StopIteration may leave a coroutine.
-    for item in iterator:
-        return (item,)
-    return ()
 
 
 # Models with async methods

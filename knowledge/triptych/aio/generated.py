@@ -1,4 +1,4 @@
-"""`Service` and `Dataset` awaited. Written by tools/generate_aio.py: do not edit."""
+"""`Service` and its views, awaited. Written by tools/generate_aio.py: do not edit."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Literal, ParamSpec, TypeVar, Unpack
 
 from triptych._internal.progress import ProgressCallback
+from triptych.aio.answers import AsyncAnswerStream
 from triptych.answering.prompt import AnswerPrompt
 from triptych.answering.records import Answer, AnswerReceipt
 from triptych.answering.replay import Replay
@@ -19,6 +20,7 @@ from triptych.contracts import (
     AnswerabilityJudge,
 )
 from triptych.dataset import Dataset
+from triptych.pipelines import PipelineView
 from triptych.records import (
     DatasetConfig,
     DatasetStats,
@@ -31,7 +33,6 @@ from triptych.records import (
     EmbedWhen,
     Health,
     Layer,
-    Message,
     Metadata,
     MetadataReport,
     MetadataValue,
@@ -52,7 +53,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-__all__ = ["AsyncDatasetMethods", "AsyncServiceMethods"]
+__all__ = ["AsyncDatasetMethods", "AsyncPipelineMethods", "AsyncServiceMethods"]
 
 
 class AsyncServiceMethods:
@@ -270,7 +271,6 @@ class AsyncServiceMethods:
         self,
         question: Query | str,
         *,
-        conversation: Iterable[Message] = (),
         token_budget: int = 2800,
         max_tokens: int = 1024,
         llm: LLM | None = None,
@@ -286,7 +286,6 @@ class AsyncServiceMethods:
         return await self._call(
             self.service.ask,
             question,
-            conversation=conversation,
             token_budget=token_budget,
             max_tokens=max_tokens,
             llm=llm,
@@ -297,6 +296,38 @@ class AsyncServiceMethods:
             layers=layers,
             counter=counter,
             **options,
+        )
+
+    def ask_stream(
+        self,
+        question: Query | str,
+        *,
+        token_budget: int = 2800,
+        max_tokens: int = 1024,
+        llm: LLM | None = None,
+        prompt: AnswerPrompt | None = None,
+        prices: Prices | None = None,
+        answerability: AnswerabilityJudge | None = None,
+        abstain_if_weak: bool = False,
+        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        counter: TokenCounter | Callable[[str], int] | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> AsyncAnswerStream:
+        """`Service.ask_stream`, followed with ``async for``."""
+        return AsyncAnswerStream(
+            lambda: self.service.ask_stream(
+                question,
+                token_budget=token_budget,
+                max_tokens=max_tokens,
+                llm=llm,
+                prompt=prompt,
+                prices=prices,
+                answerability=answerability,
+                abstain_if_weak=abstain_if_weak,
+                layers=layers,
+                counter=counter,
+                **options,
+            )
         )
 
     async def replay(self, receipt: ContextReceipt | AnswerReceipt) -> Replay:
@@ -576,7 +607,6 @@ class AsyncDatasetMethods:
         self,
         question: Query | str,
         *,
-        conversation: Iterable[Message] = (),
         token_budget: int = 2800,
         max_tokens: int = 1024,
         llm: LLM | None = None,
@@ -592,7 +622,6 @@ class AsyncDatasetMethods:
         return await self._call(
             self.view.ask,
             question,
-            conversation=conversation,
             token_budget=token_budget,
             max_tokens=max_tokens,
             llm=llm,
@@ -603,6 +632,38 @@ class AsyncDatasetMethods:
             layers=layers,
             counter=counter,
             **options,
+        )
+
+    def ask_stream(
+        self,
+        question: Query | str,
+        *,
+        token_budget: int = 2800,
+        max_tokens: int = 1024,
+        llm: LLM | None = None,
+        prompt: AnswerPrompt | None = None,
+        prices: Prices | None = None,
+        answerability: AnswerabilityJudge | None = None,
+        abstain_if_weak: bool = False,
+        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        counter: TokenCounter | Callable[[str], int] | None = None,
+        **options: Unpack[DatasetSearchOptions],
+    ) -> AsyncAnswerStream:
+        """`Dataset.ask_stream`, followed with ``async for``."""
+        return AsyncAnswerStream(
+            lambda: self.view.ask_stream(
+                question,
+                token_budget=token_budget,
+                max_tokens=max_tokens,
+                llm=llm,
+                prompt=prompt,
+                prices=prices,
+                answerability=answerability,
+                abstain_if_weak=abstain_if_weak,
+                layers=layers,
+                counter=counter,
+                **options,
+            )
         )
 
     async def layer(self, name: str, layer: Layer | str) -> DerivedLayer | None:
@@ -677,3 +738,118 @@ class AsyncDatasetMethods:
     async def stats(self) -> DatasetStats:
         """`Dataset.stats`, awaited."""
         return await self._call(self.view.stats)
+
+
+class AsyncPipelineMethods:
+    """Every method of `PipelineView`, awaited."""
+
+    @property
+    @abstractmethod
+    def view(self) -> PipelineView:
+        """The PipelineView inside."""
+
+    @abstractmethod
+    def _call(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[R]:
+        """Run a method in a worker thread."""
+
+    async def search(self, query: Query | str, **options: Unpack[SearchOptions]) -> Result:
+        """`PipelineView.search`, awaited."""
+        return await self._call(self.view.search, query, **options)
+
+    async def search_documents(
+        self, query: Query | str, **options: Unpack[SearchOptions]
+    ) -> Result:
+        """`PipelineView.search_documents`, awaited."""
+        return await self._call(self.view.search_documents, query, **options)
+
+    async def search_many(
+        self, queries: Iterable[Query | str], **options: Unpack[SearchOptions]
+    ) -> Sequence[Result]:
+        """`PipelineView.search_many`, awaited."""
+        return await self._call(self.view.search_many, queries, **options)
+
+    async def context(
+        self,
+        query: Query | str,
+        token_budget: int | None = None,
+        *,
+        format: str = "text",
+        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        counter: TokenCounter | Callable[[str], int] | None = None,
+        fence: bool = False,
+        **options: Unpack[SearchOptions],
+    ) -> ContextPack:
+        """`PipelineView.context`, awaited."""
+        return await self._call(
+            self.view.context,
+            query,
+            token_budget,
+            format=format,
+            layers=layers,
+            counter=counter,
+            fence=fence,
+            **options,
+        )
+
+    async def ask(
+        self,
+        question: Query | str,
+        *,
+        token_budget: int | None = None,
+        max_tokens: int = 1024,
+        llm: LLM | None = None,
+        prompt: AnswerPrompt | None = None,
+        prices: Prices | None = None,
+        answerability: AnswerabilityJudge | None = None,
+        abstain_if_weak: bool = False,
+        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        counter: TokenCounter | Callable[[str], int] | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> Answer:
+        """`PipelineView.ask`, awaited."""
+        return await self._call(
+            self.view.ask,
+            question,
+            token_budget=token_budget,
+            max_tokens=max_tokens,
+            llm=llm,
+            prompt=prompt,
+            prices=prices,
+            answerability=answerability,
+            abstain_if_weak=abstain_if_weak,
+            layers=layers,
+            counter=counter,
+            **options,
+        )
+
+    def ask_stream(
+        self,
+        question: Query | str,
+        *,
+        token_budget: int | None = None,
+        max_tokens: int = 1024,
+        llm: LLM | None = None,
+        prompt: AnswerPrompt | None = None,
+        prices: Prices | None = None,
+        answerability: AnswerabilityJudge | None = None,
+        abstain_if_weak: bool = False,
+        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        counter: TokenCounter | Callable[[str], int] | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> AsyncAnswerStream:
+        """`PipelineView.ask_stream`, followed with ``async for``."""
+        return AsyncAnswerStream(
+            lambda: self.view.ask_stream(
+                question,
+                token_budget=token_budget,
+                max_tokens=max_tokens,
+                llm=llm,
+                prompt=prompt,
+                prices=prices,
+                answerability=answerability,
+                abstain_if_weak=abstain_if_weak,
+                layers=layers,
+                counter=counter,
+                **options,
+            )
+        )

@@ -9,7 +9,7 @@ import attrs
 
 from triptych import deadlines
 from triptych.answering.citations import CitationFilter, sentences_of
-from triptych.answering.conversation import check_conversation, newest_turns
+from triptych.answering.conversation import check_turns, newest_turns
 from triptych.answering.metering import MeteredLLM, check_llm
 from triptych.answering.prompt import NO_ANSWER, AnswerPrompt, answer_messages
 from triptych.answering.records import Abstention, Answer, CitedSource
@@ -18,8 +18,17 @@ from triptych.context.builder import ContextBuilder, ContextSettings
 from triptych.context.pack import ContextPack
 from triptych.context.retrieval import Retrieved
 from triptych.contracts import LLM, AnswerabilityJudge
-from triptych.errors import UnusableAnswerError, ValidationError
-from triptych.records import Answerability, Layer, Message, Prices, Query, check_whole
+from triptych.errors import ProviderError, UnusableAnswerError, ValidationError
+from triptych.records import (
+    Answerability,
+    Layer,
+    Message,
+    ModelUsage,
+    Prices,
+    Query,
+    check_whole,
+)
+from triptych.search.rewriters.follow_up import make_standalone
 from triptych.text.tokens import TokenCounter
 
 __all__ = ["Answerer", "AskRequest"]
@@ -46,7 +55,6 @@ class AskRequest:
         *,
         token_budget: int,
         max_tokens: int,
-        conversation: Iterable[Message],
         llm: object,
         prompt: AnswerPrompt | None,
         prices: Prices | None,
@@ -78,7 +86,7 @@ class AskRequest:
                 token_budget, format="text", layers=layers, counter=counter, fence=True
             ),
             max_tokens=check_whole(max_tokens, "max_tokens", least=1),
-            conversation=check_conversation(conversation),
+            conversation=check_turns(query.conversation),
             llm=check_llm(llm),
             prompt=prompt or AnswerPrompt(),
             prices=prices,
@@ -105,15 +113,31 @@ class Answerer:
     def _prepared(self, request: AskRequest) -> _Asked:
         deadlines.check("the answer")
         meter = MeteredLLM(request.llm, request.prices)
-        query = request.query
+        warnings: list[str] = []
+        standalone = _standalone(request, meter, warnings)
+        # The question is whole: no rewriter needs the conversation any more.
+        query = attrs.evolve(request.query, text=standalone, conversation=())
         found = self._contexts.find(query, request.settings)
         pack = self._contexts.pack(query, request.settings, found)
         verdict = _verdict(request, found, pack)
         reason: Abstention = ""
         if verdict == "nothing" or (verdict == "weak" and request.abstain_if_weak):
             reason = verdict
-        weak = ["what was found hardly answers the question"] if verdict == "weak" else []
-        return _Asked(request, meter, query.text, pack, reason, weak)
+        if verdict == "weak":
+            warnings.append("what was found hardly answers the question")
+        return _Asked(request, meter, standalone, pack, found.usage, reason, warnings)
+
+
+def _standalone(request: AskRequest, meter: MeteredLLM, warnings: list[str]) -> str:
+    """The question in words that need no conversation; as it came where the model fails."""
+    question = request.query.text
+    if not request.conversation:
+        return question
+    try:
+        return make_standalone(meter, request.conversation, question)
+    except ProviderError as error:
+        warnings.append(f"the question is searched for as it came: {error}")
+        return question
 
 
 def _verdict(request: AskRequest, found: Retrieved, pack: ContextPack) -> Answerability:
@@ -138,6 +162,7 @@ class _Asked:
     meter: MeteredLLM
     standalone: str
     pack: ContextPack
+    search_usage: tuple[ModelUsage, ...]
     reason: Abstention
     warnings: list[str]
 
@@ -152,7 +177,9 @@ class _Asked:
             self.warnings.append(
                 f"the conversation is long: its first {dropped} messages were not sent"
             )
-        messages = answer_messages(request.prompt, turns, pack.render(), pack.mark, self.standalone)
+        messages = answer_messages(
+            request.prompt, turns, pack.render(), pack.mark, request.query.text
+        )
         reading = CitationFilter({piece.number for piece in pack.pieces})
         opening = _Opening()
         pieces = self._pieces(messages, streamed)
@@ -209,6 +236,7 @@ class _Asked:
             pack=pack,
             usage=meter.usage,
             usage_estimated=meter.estimated,
+            search_usage=self.search_usage,
             cost=meter.cost,
             truncated=bool(sent) and meter.truncated,
             removed=removed,

@@ -9,13 +9,13 @@ from triptych.answering.citations import without_citations
 from triptych.errors import ValidationError
 from triptych.records import Message, check_text
 
-__all__ = ["CONVERSATION_TOKENS", "check_conversation", "newest_turns"]
+__all__ = ["CONVERSATION_TOKENS", "check_turns", "newest_turns"]
 
 CONVERSATION_TOKENS: Final = 1500
 """The most tokens of earlier turns that are sent with a question."""
 
 
-def check_conversation(conversation: Any) -> tuple[Message, ...]:
+def check_turns(conversation: Any) -> tuple[Message, ...]:
     """The turns of user and assistant.
 
     Raises:

@@ -94,9 +94,10 @@ class Answer:
         citations: the pieces that it cites, each once, in the order of the text.
         reason: why it abstained, "" where it did not.
         pack: the context that the model was shown; without pieces where nothing was found.
-        usage: calls of the model, tokens and cost; ``usage_estimated`` where the model did not
-            count its tokens.
-        cost: in the currency of the prices; None without prices.
+        usage: calls of the model, tokens and cost, with that of making the question whole;
+            ``usage_estimated`` where the model did not count its tokens.
+        search_usage: what models took to word the search, an entry each.
+        cost: of ``usage``, in the currency of the prices; None without prices.
         truncated: the model stopped at ``max_tokens``.
         removed: numbers that the model cited and no piece has; they are not in ``text``.
         warnings: of the searches, the context, the citations and the model.
@@ -114,6 +115,7 @@ class Answer:
     pack: ContextPack
     usage: ModelUsage
     usage_estimated: bool = False
+    search_usage: tuple[ModelUsage, ...] = ()
     cost: float | None = None
     truncated: bool = False
     removed: tuple[int, ...] = ()

@@ -100,7 +100,7 @@ def _answer(
         receipt.conversation,
         made.text,
         receipt.context.mark,
-        receipt.standalone,
+        receipt.question,
     )
     same = made.identical and messages_sha256(messages) == receipt.sent
     return attrs.evolve(made, messages=messages, identical=same)

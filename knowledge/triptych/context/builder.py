@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import attrs
@@ -71,14 +71,11 @@ class ContextBuilder:
         documents: DocumentRepo,
         chunks: ChunkRepo,
         recipe: ContextParameters | None = None,
-        configuration: Mapping[str, str] | None = None,
     ) -> None:
-        """``configuration`` is for receipts: signatures by name."""
         self._searches = searches
         self._documents = documents
         self._chunks = chunks
         self._recipe = recipe or ContextParameters()
-        self._configuration = configuration or {}
 
     def build(self, query: Query, settings: ContextSettings) -> ContextPack:
         """The best mixture under the budget."""
@@ -130,7 +127,7 @@ class ContextBuilder:
         pieces: Sequence[Piece],
     ) -> Callable[[ContextReceipt], ContextReceipt]:
         """What completes a receipt, when somebody reads it."""
-        offers, recipe, configuration = packer.offers, self._recipe, self._configuration
+        offers, recipe, configuration = packer.offers, self._recipe, self._searches.configuration
 
         def complete(receipt: ContextReceipt) -> ContextReceipt:
             return attrs.evolve(

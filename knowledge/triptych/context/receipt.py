@@ -124,6 +124,7 @@ class ReceiptQuery:
 
     text: str
     dataset_id: str = ""
+    dataset_ids: tuple[str, ...] = ()
     scope: str = "single"
     mode: str | None = None
     threshold: float | None = None
@@ -174,6 +175,7 @@ def receipt_query(query: Query) -> ReceiptQuery:
     return ReceiptQuery(
         text=query.text,
         dataset_id=query.dataset_id,
+        dataset_ids=tuple(query.dataset_ids),
         scope=str(query.scope),
         mode=None if query.mode is None else str(query.mode),
         threshold=query.threshold,

@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Self
 
 import attrs
 
 from triptych import deadlines
+from triptych._internal.close_on_exit import CloseOnExit
 from triptych.chunking import embedding_text
 from triptych.contracts import ChunkRepo, DocumentRepo
 from triptych.errors import CancelledError, ModelMismatchError
@@ -60,7 +59,7 @@ class _Waiting:
     without: int
 
 
-class VectorFiller:
+class VectorFiller(CloseOnExit):
     """Gives the sets of one dataset their vectors: each text is asked for once.
 
     What the embedder answers is kept at once where the next answer has to be waited for, and else
@@ -94,15 +93,8 @@ class VectorFiller:
         self._reused = 0
         self._cancelled: CancelledError | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Cancel what runs; idempotent."""
         if self.run is not None:
             self.run.close()
 

@@ -60,7 +60,6 @@ from triptych.records.queries import (
     Hit,
     LayerQuery,
     Query,
-    QueryVariant,
     RankedList,
     ResolvedQuery,
     Result,
@@ -101,6 +100,7 @@ from triptych.records.values import (
     to_mode,
     to_scope,
 )
+from triptych.records.variants import QueryVariant, Rewriting
 
 __all__ = [
     "IN_ORDER",
@@ -167,6 +167,7 @@ __all__ = [
     "RebuildScope",
     "ResolvedQuery",
     "Result",
+    "Rewriting",
     "Scope",
     "SearchOptions",
     "SourceDocument",
