@@ -46,6 +46,7 @@ from numpy.typing import NDArray
 
 from triptych.chunking.specs import Chunker
 from triptych.records import (
+    Answerability,
     Candidate,
     ChangeEvent,
     ChunkQuery,
@@ -76,6 +77,7 @@ from triptych.records import (
     RebuildReport,
     RebuildScope,
     ResolvedQuery,
+    Result,
     SourceDocument,
     StoredUnit,
     Vector,
@@ -83,6 +85,7 @@ from triptych.records import (
 
 __all__ = [
     "LLM",
+    "AnswerabilityJudge",
     "AsyncEmbedder",
     "AsyncLLM",
     "Capabilities",
@@ -1079,6 +1082,14 @@ class Reranker(Protocol):
         Raises:
             ProviderError: the model could not answer.
         """
+        ...
+
+
+class AnswerabilityJudge(Protocol):
+    """Says whether the chunks that a search found answer its question."""
+
+    def __call__(self, result: Result) -> Answerability:
+        """Return "enough", "weak" or "nothing". `Hit.scores` are by lane; `Hit.score` is fused."""
         ...
 
 

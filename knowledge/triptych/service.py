@@ -7,18 +7,24 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import attrs
 
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych._internal.progress import ProgressCallback
 from triptych._internal.shared_docs import share_docs
+from triptych.answering.prompt import AnswerPrompt
+from triptych.answering.records import Answer, AnswerReceipt
+from triptych.answering.replay import Replay
+from triptych.answering.streaming import AnswerStream
 from triptych.chunking import ChunkerSet, Outliner, default_chunkers
 from triptych.context.pack import ContextPack
+from triptych.context.receipt import ContextReceipt
 from triptych.context.records import Citation, Verification
 from triptych.contracts import (
     LLM,
+    AnswerabilityJudge,
     Capabilities,
     Embedder,
     Postprocessor,
@@ -64,6 +70,7 @@ from triptych.records import (
     MetadataValue,
     Mode,
     NewDocument,
+    Prices,
     PutReport,
     Query,
     RebuildReport,
@@ -97,6 +104,9 @@ from triptych.search.rewriters.chain import one_rewriter, rewriters_of
 from triptych.text import get_analyzer
 from triptych.text.tokens import TokenCounter
 
+if TYPE_CHECKING:
+    from triptych.answering.answerer import Answerer, AskRequest
+
 __all__ = ["Service", "ServiceOptions"]
 
 
@@ -115,7 +125,8 @@ class ServiceOptions:
             in a list rewrite one after another. None leaves it as it is.
         postprocessors: steps on the hits of a search, such as a `Rerank`, in their order.
         pipelines: named ways to search, for `Service.pipeline`; each has a name of its own.
-        llm: the language model that writes layers; the Service itself never asks it.
+        llm: the language model that `Service.ask` asks, and that writes layers.
+        answerability: judges for `Service.ask` whether what a search found answers its question.
         outliner: finds the structure of a text that is put by itself, by its name: then its chunks
             are cut as those of a file. None cuts it as plain text. `triptych.open` finds the
             definitions of source code (extra ``code``) and the keys of JSON and YAML.
@@ -136,6 +147,7 @@ class ServiceOptions:
     postprocessors: Sequence[Postprocessor] = ()
     pipelines: Sequence[Pipeline] = ()
     llm: LLM | None = None
+    answerability: AnswerabilityJudge | None = None
     outliner: Outliner | None = None
     embed_concurrency: int = 4
     own_paths: Sequence[Path] = ()
@@ -777,6 +789,7 @@ class Service(CloseOnExit):
         format: str = "text",
         layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
         counter: TokenCounter | Callable[[str], int] | None = None,
+        fence: bool = False,
         **options: Unpack[SearchOptions],
     ) -> ContextPack:
         """The best mixture of passages and layers for a prompt, under a budget of tokens.
@@ -786,7 +799,8 @@ class Service(CloseOnExit):
         "json"; headers and citations are counted.
         ``layers`` may leave some out; those that are not there are done without. ``counter``
         counts tokens: a function from text to their number; None is tiktoken where it is
-        installed, else an estimate, which ``ContextPack.counter`` tells.
+        installed, else an estimate, which ``ContextPack.counter`` tells. ``fence`` puts each text
+        between delimiters that are drawn at random, and that no document can guess.
 
         A budget too small for anything gives an empty pack with a warning.
 
@@ -796,13 +810,14 @@ class Service(CloseOnExit):
             TriptychError: as `search`.
         """
         # Here, as `doctor` and `health` do: most programs search only, and a command starts sooner.
-        from triptych.context.builder import ContextBuilder
+        from triptych.context.builder import ContextBuilder, ContextSettings
 
         self._open()
-        contexts = ContextBuilder(self._searches, self.documents, self.chunks)
-        return contexts.pack(
-            _query(query, options), token_budget, format=format, layers=layers, counter=counter
+        settings = ContextSettings.of(
+            token_budget, format=format, layers=layers, counter=counter, fence=fence
         )
+        contexts = ContextBuilder(self._searches, self.documents, self.chunks)
+        return contexts.build(_query(query, options), settings)
 
     def verify(self, citation: Citation) -> Verification:
         """What became of a citation: fresh, changed or gone, with the difference.
@@ -816,6 +831,123 @@ class Service(CloseOnExit):
 
         self._open()
         return verify(citation, self.documents, self._layers)
+
+    # Answers
+
+    def ask(
+        self,
+        question: Query | str,
+        *,
+        token_budget: int = 2800,
+        max_tokens: int = 1024,
+        llm: LLM | None = None,
+        prompt: AnswerPrompt | None = None,
+        prices: Prices | None = None,
+        answerability: AnswerabilityJudge | None = None,
+        abstain_if_weak: bool = False,
+        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        counter: TokenCounter | Callable[[str], int] | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> Answer:
+        """Answer a question from the documents, with citations that are checked.
+
+        What `context` finds for ``question`` under ``token_budget`` is what the model is shown,
+        each text between delimiters that no document can guess. Each ``[n]`` of the answer names
+        a piece of it; a number that names none is taken out, with a warning, and
+        ``Answer.uncited`` lists the sentences that cite nothing. Where nothing was found the
+        answer abstains, and the model is not asked. It abstains too where the model says that its
+        sources do not answer.
+
+        Args:
+            question: a `Query` or its text; ``options`` are those of `context`. Their
+                ``conversation`` is the turns before, of user and assistant, such as
+                ``Answer.conversation`` of the last answer: the model first makes the question
+                whole by them (`make_standalone`), and sees the last 1,500 tokens of them.
+            token_budget: the maximum number of tokens of the context.
+            max_tokens: the maximum number of tokens of the answer.
+            llm: the model; None is ``options.llm`` of the Service.
+            prompt: what the model is told; None is `AnswerPrompt()`.
+            prices: of a million tokens, for ``Answer.cost``.
+            answerability: judges the chunks that were found: "nothing" abstains, "weak" warns;
+                None is ``options.answerability`` of the Service.
+            abstain_if_weak: whether "weak" abstains, too.
+            layers, counter: as in `context`.
+
+        Raises:
+            NotAvailableError: there is no language model.
+            ProviderError: the model failed, or answered with an empty text.
+            CancelledError: the deadline passed.
+            TriptychError: as `context`.
+        """
+        return self._answerer().ask(
+            self._ask_request(
+                question,
+                options,
+                token_budget=token_budget,
+                max_tokens=max_tokens,
+                llm=llm,
+                prompt=prompt,
+                prices=prices,
+                answerability=answerability,
+                abstain_if_weak=abstain_if_weak,
+                layers=layers,
+                counter=counter,
+            )
+        )
+
+    def ask_stream(
+        self,
+        question: Query | str,
+        *,
+        token_budget: int = 2800,
+        max_tokens: int = 1024,
+        llm: LLM | None = None,
+        prompt: AnswerPrompt | None = None,
+        prices: Prices | None = None,
+        answerability: AnswerabilityJudge | None = None,
+        abstain_if_weak: bool = False,
+        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        counter: TokenCounter | Callable[[str], int] | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> AnswerStream:
+        """`ask` in pieces, as the model writes them; ``stream.answer`` is the whole at the end.
+
+        The search is done, and its errors are raised, before this returns. What may still become
+        a citation is held back until it was checked: the pieces joined are ``answer.text``. When
+        the model breaks off, reading raises `ProviderError`, and what came before is no answer.
+
+        Raises:
+            TriptychError: as `ask`.
+        """
+        return self._answerer().stream(
+            self._ask_request(
+                question,
+                options,
+                token_budget=token_budget,
+                max_tokens=max_tokens,
+                llm=llm,
+                prompt=prompt,
+                prices=prices,
+                answerability=answerability,
+                abstain_if_weak=abstain_if_weak,
+                layers=layers,
+                counter=counter,
+            )
+        )
+
+    def replay(self, receipt: ContextReceipt | AnswerReceipt) -> Replay:
+        """Make the context of a receipt again, from the versions of documents that are kept.
+
+        Where all are, the text is the same, byte for byte, and so is what the model was sent;
+        ``missing`` says which pieces are gone, and why. Nothing is searched and no model asked.
+
+        Raises:
+            ValidationError: ``receipt`` is none.
+        """
+        from triptych.answering.replay import replay
+
+        self._open()
+        return replay(receipt, self.documents, self.layer_repo, self.capabilities.versions)
 
     # Layers
 
@@ -1052,6 +1184,31 @@ class Service(CloseOnExit):
         finally:
             if self._on_close is not None:
                 self._on_close()
+
+    def _answerer(self) -> Answerer:
+        from triptych.answering.answerer import Answerer
+        from triptych.context.builder import ContextBuilder
+
+        self._open()
+        return Answerer(ContextBuilder(self._searches, self.documents, self.chunks))
+
+    def _ask_request(
+        self,
+        question: Query | str,
+        options: SearchOptions,
+        *,
+        llm: LLM | None,
+        answerability: AnswerabilityJudge | None,
+        **given: Any,
+    ) -> AskRequest:
+        from triptych.answering.answerer import AskRequest
+
+        return AskRequest.of(
+            _query(question, options),
+            llm=self.options.llm if llm is None else llm,
+            answerability=self.options.answerability if answerability is None else answerability,
+            **given,
+        )
 
     def _open(self) -> None:
         if self._closed:

@@ -49,6 +49,7 @@ from triptych.records.metadata import Metadata, MetadataValue, check_metadata, c
 from triptych.records.models import (
     Generation,
     Message,
+    Prices,
     Usage,
 )
 from triptych.records.queries import (
@@ -83,6 +84,7 @@ from triptych.records.values import (
     NO_CHUNK,
     OPENING,
     SNIPPET_LENGTH,
+    Answerability,
     EmbedKind,
     EmbedWhen,
     EventKind,
@@ -107,6 +109,7 @@ __all__ = [
     "OPENING",
     "SNIPPET_LENGTH",
     "And",
+    "Answerability",
     "Candidate",
     "CandidateRow",
     "Candidates",
@@ -153,6 +156,7 @@ __all__ = [
     "Not",
     "Or",
     "ParkedReason",
+    "Prices",
     "PutOutcome",
     "PutReport",
     "QuarantinedLayer",

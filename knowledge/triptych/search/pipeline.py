@@ -62,6 +62,18 @@ class SearchPipeline:
         self._rewriter = rewriter
         self._postprocessors = tuple(postprocessors)
 
+    @property
+    def configuration(self) -> Mapping[str, str]:
+        """What a search depends on beside the documents: signatures, and the steps, by name."""
+        return {
+            "chunker": self._derivation.chunker_sig,
+            "embedder": self._derivation.embed_sig,
+            "ranker": type(self._engine.ranker).__name__,
+            "lanes": " ".join(self._engine.lanes),
+            "rewriter": "" if self._rewriter is None else type(self._rewriter).__name__,
+            "steps": " ".join(type(step).__name__ for step in self._postprocessors),
+        }
+
     def search(self, query: Query) -> Result:
         """Search chunks, or layers where ``query.layer`` says so."""
         return self._run(*self._prepare([query]))
