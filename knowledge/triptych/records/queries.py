@@ -17,6 +17,7 @@ from triptych.records.derived import DerivedChunk, DerivedLayer, DerivedSig
 from triptych.records.documents import DocumentInfo
 from triptych.records.filters import FilterTree, Subject
 from triptych.records.metadata import Metadata, metadata_to_plain
+from triptych.records.sparse import SparseVector
 from triptych.records.values import (
     NO_CHUNK,
     SNIPPET_LENGTH,
@@ -42,6 +43,7 @@ __all__ = [
     "RankedList",
     "ResolvedQuery",
     "Result",
+    "SparseQuery",
     "StoredUnit",
 ]
 
@@ -136,6 +138,9 @@ class ResolvedQuery:
     ``embed_text`` ("" for ``text``) what vector lanes embed, as ``embed_kind``, and ``weight``
     how much the lists of this variant count in fusion. ``vector`` is the embedded text when the
     caller has it already.
+
+    ``sparse_dataset_ids`` are the datasets whose sparse vectors are of ``sparse_sig``, the sparse
+    encoder's signature, and ``sparse`` is the encoded ``embed_text`` likewise.
     """
 
     text: str
@@ -156,6 +161,9 @@ class ResolvedQuery:
     embed_kind: EmbedKind = "query"
     weight: float = 1.0
     vector: Vector | None = attrs.field(default=None, eq=vector_comparison, repr=False)
+    sparse_dataset_ids: tuple[str, ...] = ()
+    sparse_sig: str = ""
+    sparse: SparseVector | None = attrs.field(default=None, repr=False)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -200,6 +208,20 @@ class ChunkQuery:
     text: str = ""
     vector: Vector | None = attrs.field(default=None, eq=vector_comparison, repr=False)
     embed_sig: str = ""
+    top_k: int = 10
+    filter: Filter = attrs.field(factory=Filter)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class SparseQuery:
+    """A question to the sparse lane of a store: the greatest dot products with ``vector``.
+
+    ``sparse_sig`` is the signature of the encoder that made it.
+    """
+
+    dataset_ids: tuple[str, ...]
+    vector: SparseVector
+    sparse_sig: str
     top_k: int = 10
     filter: Filter = attrs.field(factory=Filter)
 
