@@ -59,6 +59,8 @@ from triptych.contracts import (
     Reranker as Reranker,
     Retriever as Retriever,
     SecureEraser as SecureEraser,
+    SparseEncoder as SparseEncoder,
+    SparseRepo as SparseRepo,
     Store as Store,
     VersionReader as VersionReader,
     WeightsVerifier as WeightsVerifier,

@@ -63,6 +63,7 @@ from triptych.records.queries import (
     RankedList,
     ResolvedQuery,
     Result,
+    SparseQuery,
     StoredUnit,
 )
 from triptych.records.reports import (
@@ -79,6 +80,7 @@ from triptych.records.reports import (
     RebuildReport,
 )
 from triptych.records.search_options import DatasetSearchOptions, SearchOptions
+from triptych.records.sparse import SparseSpace, SparseVector
 from triptych.records.values import (
     MAX_NAME_BYTES,
     NO_CHUNK,
@@ -171,6 +173,9 @@ __all__ = [
     "Scope",
     "SearchOptions",
     "SourceDocument",
+    "SparseQuery",
+    "SparseSpace",
+    "SparseVector",
     "StaleReason",
     "StoredUnit",
     "Subject",

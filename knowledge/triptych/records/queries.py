@@ -19,6 +19,7 @@ from triptych.records.filters import FilterTree, Subject
 from triptych.records.journal import ModelUsage
 from triptych.records.metadata import Metadata, metadata_to_plain
 from triptych.records.models import Message
+from triptych.records.sparse import SparseVector
 from triptych.records.values import (
     NO_CHUNK,
     SNIPPET_LENGTH,
@@ -46,6 +47,7 @@ __all__ = [
     "RankedList",
     "ResolvedQuery",
     "Result",
+    "SparseQuery",
     "StoredUnit",
 ]
 
@@ -147,6 +149,9 @@ class ResolvedQuery:
     mean vector is searched for, ``embed_own_text`` adds ``text`` to them, and ``group`` is the
     variant's (see `QueryVariant`). ``vector`` is what vector lanes search for when the caller has
     it already.
+
+    ``sparse_dataset_ids`` are the datasets whose sparse vectors are of ``sparse_sig``, the sparse
+    encoder's signature, and ``sparse`` is the encoded ``embed_text`` likewise.
     """
 
     text: str
@@ -170,6 +175,9 @@ class ResolvedQuery:
     weight: float = 1.0
     group: str = ""
     vector: Vector | None = attrs.field(default=None, eq=vector_comparison, repr=False)
+    sparse_dataset_ids: tuple[str, ...] = ()
+    sparse_sig: str = ""
+    sparse: SparseVector | None = attrs.field(default=None, repr=False)
 
     @property
     def embedded(self) -> tuple[tuple[EmbedKind, str], ...]:
@@ -195,6 +203,20 @@ class ChunkQuery:
     text: str = ""
     vector: Vector | None = attrs.field(default=None, eq=vector_comparison, repr=False)
     embed_sig: str = ""
+    top_k: int = 10
+    filter: Filter = attrs.field(factory=Filter)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class SparseQuery:
+    """A question to the sparse lane of a store: the greatest dot products with ``vector``.
+
+    ``sparse_sig`` is the signature of the encoder that made it.
+    """
+
+    dataset_ids: tuple[str, ...]
+    vector: SparseVector
+    sparse_sig: str
     top_k: int = 10
     filter: Filter = attrs.field(factory=Filter)
 

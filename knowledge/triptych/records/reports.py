@@ -10,6 +10,7 @@ import attrs
 from triptych.errors import StoreError
 from triptych.records.derived import DatasetConfig
 from triptych.records.documents import SourceDocument
+from triptych.records.sparse import SparseSpace
 
 __all__ = [
     "DatasetStats",
@@ -183,7 +184,8 @@ class DatasetStats:
     by model, in order of its signature: one space, unless a rebuild with another embedder is not
     done yet. ``pending`` counts the documents whose chunks do not all have a vector of the model
     yet, ``pending_chunks`` their chunks without one; these documents are found by keyword, and are
-    not stale for it.
+    not stale for it. ``sparse_spaces`` are the encoders of the sparse vectors, and
+    ``sparse_pending`` counts the documents whose chunks do not all have one of ``config``'s.
     """
 
     dataset_id: str
@@ -197,6 +199,8 @@ class DatasetStats:
     spaces: tuple[EmbeddingSpace, ...] = ()
     pending: int = 0
     pending_chunks: int = 0
+    sparse_spaces: tuple[SparseSpace, ...] = ()
+    sparse_pending: int = 0
 
 
 @attrs.frozen(kw_only=True, slots=True)
