@@ -178,6 +178,7 @@ class PipelineView:
         *,
         format: str = "text",
         layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
         counter: TokenCounter | Callable[[str], int] | None = None,
         fence: bool = False,
         **options: Unpack[SearchOptions],
@@ -190,6 +191,7 @@ class PipelineView:
             self.pipeline.token_budget if token_budget is None else token_budget,
             format=format,
             layers=layers,
+            max_pieces=max_pieces,
             counter=counter,
             fence=fence,
         )
@@ -207,6 +209,7 @@ class PipelineView:
         answerability: AnswerabilityJudge | None = None,
         abstain_if_weak: bool = False,
         layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
         counter: TokenCounter | Callable[[str], int] | None = None,
         **options: Unpack[SearchOptions],
     ) -> Answer:
@@ -223,6 +226,7 @@ class PipelineView:
                 answerability=answerability,
                 abstain_if_weak=abstain_if_weak,
                 layers=layers,
+                max_pieces=max_pieces,
                 counter=counter,
             )
         )
@@ -239,6 +243,7 @@ class PipelineView:
         answerability: AnswerabilityJudge | None = None,
         abstain_if_weak: bool = False,
         layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
         counter: TokenCounter | Callable[[str], int] | None = None,
         **options: Unpack[SearchOptions],
     ) -> AnswerStream:
@@ -255,6 +260,7 @@ class PipelineView:
                 answerability=answerability,
                 abstain_if_weak=abstain_if_weak,
                 layers=layers,
+                max_pieces=max_pieces,
                 counter=counter,
             )
         )

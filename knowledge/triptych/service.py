@@ -788,6 +788,7 @@ class Service(CloseOnExit):
         *,
         format: str = "text",
         layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
         counter: TokenCounter | Callable[[str], int] | None = None,
         fence: bool = False,
         **options: Unpack[SearchOptions],
@@ -797,7 +798,8 @@ class Service(CloseOnExit):
         ``query`` and ``options`` are those of `search`; ``layer`` and ``top_k`` play no role.
         ``format`` is the one that the pack will be rendered in: "text", "markdown", "xml" or
         "json"; headers and citations are counted.
-        ``layers`` may leave some out; those that are not there are done without. ``counter``
+        ``layers`` may leave some out; those that are not there are done without. ``max_pieces`` is
+        the most pieces, the best; None for any number. ``counter``
         counts tokens: a function from text to their number; None is tiktoken where it is
         installed, else an estimate, which ``ContextPack.counter`` tells. ``fence`` puts each text
         between delimiters that are drawn at random, and that no document can guess.
@@ -814,7 +816,12 @@ class Service(CloseOnExit):
 
         self._open()
         settings = ContextSettings.of(
-            token_budget, format=format, layers=layers, counter=counter, fence=fence
+            token_budget,
+            format=format,
+            layers=layers,
+            max_pieces=max_pieces,
+            counter=counter,
+            fence=fence,
         )
         contexts = ContextBuilder(self._searches, self.documents, self.chunks)
         return contexts.build(_query(query, options), settings)
@@ -846,6 +853,7 @@ class Service(CloseOnExit):
         answerability: AnswerabilityJudge | None = None,
         abstain_if_weak: bool = False,
         layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
         counter: TokenCounter | Callable[[str], int] | None = None,
         **options: Unpack[SearchOptions],
     ) -> Answer:
@@ -871,7 +879,7 @@ class Service(CloseOnExit):
             answerability: judges the chunks that were found: "nothing" abstains, "weak" warns;
                 None is ``options.answerability`` of the Service.
             abstain_if_weak: whether "weak" abstains, too.
-            layers, counter: as in `context`.
+            layers, max_pieces, counter: as in `context`.
 
         Raises:
             NotAvailableError: there is no language model.
@@ -891,6 +899,7 @@ class Service(CloseOnExit):
                 answerability=answerability,
                 abstain_if_weak=abstain_if_weak,
                 layers=layers,
+                max_pieces=max_pieces,
                 counter=counter,
             )
         )
@@ -907,6 +916,7 @@ class Service(CloseOnExit):
         answerability: AnswerabilityJudge | None = None,
         abstain_if_weak: bool = False,
         layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
         counter: TokenCounter | Callable[[str], int] | None = None,
         **options: Unpack[SearchOptions],
     ) -> AnswerStream:
@@ -931,6 +941,7 @@ class Service(CloseOnExit):
                 answerability=answerability,
                 abstain_if_weak=abstain_if_weak,
                 layers=layers,
+                max_pieces=max_pieces,
                 counter=counter,
             )
         )

@@ -68,6 +68,16 @@ def ask(
             "--max-tokens", metavar="TOKENS", help="Maximum number of tokens of the answer."
         ),
     ] = 1024,
+    top_k: Annotated[
+        int | None,
+        typer.Option(
+            "--top-k",
+            "-k",
+            min=1,
+            metavar="N",
+            help="Maximum number of sources. Without it as many as the budget holds.",
+        ),
+    ] = None,
     dataset: Dataset = None,
     mode: ModeOption = None,
     where: Where = None,
@@ -109,6 +119,7 @@ def ask(
     turns = () if conversation is None else conversation_file.read(conversation)
     options: dict[str, Any] = {
         "max_tokens": max_tokens,
+        "max_pieces": top_k,
         "prices": _prices(price_input, price_output),
     }
     with (

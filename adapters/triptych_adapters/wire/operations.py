@@ -242,6 +242,7 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
         "description": "The layers to mix: 'L0' abstracts, 'L1' overviews, 'L2' passages.",
     },
     "limit": _whole("Maximum number to list."),
+    "max_pieces": _whole("Maximum number of pieces. Leave it out for any number.", 1),
     "max_tokens": _whole("Maximum number of tokens of the answer.", 1),
     "metadata": {
         "type": "object",

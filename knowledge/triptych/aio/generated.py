@@ -247,6 +247,7 @@ class AsyncServiceMethods:
         *,
         format: str = "text",
         layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
         counter: TokenCounter | Callable[[str], int] | None = None,
         fence: bool = False,
         **options: Unpack[SearchOptions],
@@ -258,6 +259,7 @@ class AsyncServiceMethods:
             token_budget,
             format=format,
             layers=layers,
+            max_pieces=max_pieces,
             counter=counter,
             fence=fence,
             **options,
@@ -279,6 +281,7 @@ class AsyncServiceMethods:
         answerability: AnswerabilityJudge | None = None,
         abstain_if_weak: bool = False,
         layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
         counter: TokenCounter | Callable[[str], int] | None = None,
         **options: Unpack[SearchOptions],
     ) -> Answer:
@@ -294,6 +297,7 @@ class AsyncServiceMethods:
             answerability=answerability,
             abstain_if_weak=abstain_if_weak,
             layers=layers,
+            max_pieces=max_pieces,
             counter=counter,
             **options,
         )
@@ -310,6 +314,7 @@ class AsyncServiceMethods:
         answerability: AnswerabilityJudge | None = None,
         abstain_if_weak: bool = False,
         layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
         counter: TokenCounter | Callable[[str], int] | None = None,
         **options: Unpack[SearchOptions],
     ) -> AsyncAnswerStream:
@@ -325,6 +330,7 @@ class AsyncServiceMethods:
                 answerability=answerability,
                 abstain_if_weak=abstain_if_weak,
                 layers=layers,
+                max_pieces=max_pieces,
                 counter=counter,
                 **options,
             )
@@ -587,6 +593,7 @@ class AsyncDatasetMethods:
         *,
         format: str = "text",
         layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
         counter: TokenCounter | Callable[[str], int] | None = None,
         fence: bool = False,
         **options: Unpack[DatasetSearchOptions],
@@ -598,6 +605,7 @@ class AsyncDatasetMethods:
             token_budget,
             format=format,
             layers=layers,
+            max_pieces=max_pieces,
             counter=counter,
             fence=fence,
             **options,
@@ -615,6 +623,7 @@ class AsyncDatasetMethods:
         answerability: AnswerabilityJudge | None = None,
         abstain_if_weak: bool = False,
         layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
         counter: TokenCounter | Callable[[str], int] | None = None,
         **options: Unpack[DatasetSearchOptions],
     ) -> Answer:
@@ -630,6 +639,7 @@ class AsyncDatasetMethods:
             answerability=answerability,
             abstain_if_weak=abstain_if_weak,
             layers=layers,
+            max_pieces=max_pieces,
             counter=counter,
             **options,
         )
@@ -646,6 +656,7 @@ class AsyncDatasetMethods:
         answerability: AnswerabilityJudge | None = None,
         abstain_if_weak: bool = False,
         layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
         counter: TokenCounter | Callable[[str], int] | None = None,
         **options: Unpack[DatasetSearchOptions],
     ) -> AsyncAnswerStream:
@@ -661,6 +672,7 @@ class AsyncDatasetMethods:
                 answerability=answerability,
                 abstain_if_weak=abstain_if_weak,
                 layers=layers,
+                max_pieces=max_pieces,
                 counter=counter,
                 **options,
             )
@@ -775,6 +787,7 @@ class AsyncPipelineMethods:
         *,
         format: str = "text",
         layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
         counter: TokenCounter | Callable[[str], int] | None = None,
         fence: bool = False,
         **options: Unpack[SearchOptions],
@@ -786,6 +799,7 @@ class AsyncPipelineMethods:
             token_budget,
             format=format,
             layers=layers,
+            max_pieces=max_pieces,
             counter=counter,
             fence=fence,
             **options,
@@ -803,6 +817,7 @@ class AsyncPipelineMethods:
         answerability: AnswerabilityJudge | None = None,
         abstain_if_weak: bool = False,
         layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
         counter: TokenCounter | Callable[[str], int] | None = None,
         **options: Unpack[SearchOptions],
     ) -> Answer:
@@ -818,6 +833,7 @@ class AsyncPipelineMethods:
             answerability=answerability,
             abstain_if_weak=abstain_if_weak,
             layers=layers,
+            max_pieces=max_pieces,
             counter=counter,
             **options,
         )
@@ -834,6 +850,7 @@ class AsyncPipelineMethods:
         answerability: AnswerabilityJudge | None = None,
         abstain_if_weak: bool = False,
         layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
         counter: TokenCounter | Callable[[str], int] | None = None,
         **options: Unpack[SearchOptions],
     ) -> AsyncAnswerStream:
@@ -849,6 +866,7 @@ class AsyncPipelineMethods:
                 answerability=answerability,
                 abstain_if_weak=abstain_if_weak,
                 layers=layers,
+                max_pieces=max_pieces,
                 counter=counter,
                 **options,
             )

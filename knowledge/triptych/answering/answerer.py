@@ -61,6 +61,7 @@ class AskRequest:
         answerability: AnswerabilityJudge | None,
         abstain_if_weak: bool,
         layers: Iterable[Layer | str],
+        max_pieces: int | None,
         counter: TokenCounter | Callable[[str], int] | None,
     ) -> AskRequest:
         """The request.
@@ -83,7 +84,12 @@ class AskRequest:
         return cls(
             query=query,
             settings=ContextSettings.of(
-                token_budget, format="text", layers=layers, counter=counter, fence=True
+                token_budget,
+                format="text",
+                layers=layers,
+                max_pieces=max_pieces,
+                counter=counter,
+                fence=True,
             ),
             max_tokens=check_whole(max_tokens, "max_tokens", least=1),
             conversation=check_turns(query.conversation),

@@ -34,6 +34,7 @@ class ContextSettings:
     token_budget: int
     format: str
     layers: frozenset[Layer]
+    max_pieces: int | None
     counter: TokenCounter
     fence: bool
 
@@ -44,6 +45,7 @@ class ContextSettings:
         *,
         format: str,
         layers: Iterable[Layer | str],
+        max_pieces: int | None,
         counter: TokenCounter | Callable[[str], int] | None,
         fence: bool,
     ) -> ContextSettings:
@@ -57,6 +59,9 @@ class ContextSettings:
             token_budget=token_budget,
             format=check_format(format),
             layers=_layers(layers),
+            max_pieces=(
+                None if max_pieces is None else check_whole(max_pieces, "max_pieces", least=1)
+            ),
             counter=as_counter(counter),
             fence=check_fence(fence, format),
         )
@@ -91,7 +96,7 @@ class ContextBuilder:
         sources = Sources(self._documents, self._chunks)
         widest = WIDEST if settings.fence else ""
         packer = Packer(sources, counting, format, budget, self._recipe, widest)
-        ranked = packer.pack(found)
+        ranked = packer.pack(found)[: settings.max_pieces]
         warnings = [*found.warnings, *([counting.warning] if counting.warning else [])]
         pieces = fit(ranked, format, budget, counting.count, widest)
         mark = new_mark(piece.text for piece in pieces) if settings.fence else ""
@@ -139,7 +144,7 @@ class ContextBuilder:
                     "analyzer": str(ANALYZER_VERSION),
                     "context": digest("context", repr(recipe)),
                 },
-                considered=considered(found, offers, pieces),
+                considered=considered(found, offers, pieces, settings.max_pieces),
             )
 
         return complete

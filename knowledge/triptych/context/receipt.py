@@ -33,10 +33,11 @@ __all__ = [
     "receipt_query",
 ]
 
-Fate = Literal["taken", "cut", "repeated", "budget", "gone", "skipped"]
+Fate = Literal["taken", "cut", "repeated", "budget", "limit", "gone", "skipped"]
 """What became of a passage: it is in the context; its beginning is; the context says it already;
-there was no room for it; its text was replaced during the call; nobody looked at it, because the
-budget was spent before, or because the layer is of a document that other text speaks for."""
+there was no room for it; there were better pieces than ``max_pieces``; its text was replaced during
+the call; nobody looked at it, because the budget was spent before, or because the layer is of a
+document that other text speaks for."""
 
 
 class Offer(NamedTuple):
@@ -216,7 +217,10 @@ def receipt_piece(piece: Piece) -> ReceiptPiece:
 
 
 def considered(
-    found: Retrieved, offers: Sequence[Offer], pieces: Sequence[Piece]
+    found: Retrieved,
+    offers: Sequence[Offer],
+    pieces: Sequence[Piece],
+    max_pieces: int | None = None,
 ) -> tuple[ConsideredPassage, ...]:
     """What became of everything in ``found``."""
     # A find that had no room comes again where there is more, and so does what was taken.
@@ -225,9 +229,10 @@ def considered(
         key = _key(offer.find)
         if key not in looks or looks[key].fate not in ("taken", "cut"):
             looks[key] = offer
+    over: Fate = "limit" if len(pieces) == max_pieces else "budget"
     finds = (*found.passages, *found.abstracts, *found.overviews)
     return tuple(
-        _considered(find, looks.get(_key(find)), pieces)
+        _considered(find, looks.get(_key(find)), pieces, over)
         for find in finds
         # No search found what stands beside a hit: it counts where somebody looked and it exists.
         if find.index == find.hit.chunk_index
@@ -243,7 +248,7 @@ def _key(find: ScoredPassage) -> _Key:
 
 
 def _considered(
-    find: ScoredPassage, offer: Offer | None, pieces: Sequence[Piece]
+    find: ScoredPassage, offer: Offer | None, pieces: Sequence[Piece], over: Fate
 ) -> ConsideredPassage:
     hit = find.hit
     fate: Fate = "skipped" if offer is None else offer.fate
@@ -252,7 +257,7 @@ def _considered(
     if fate in ("taken", "cut") and seen is not None:
         number = _piece_with(seen, pieces)
         if number is None:
-            fate = "budget"  # it was taken, and the last ranks did not fit
+            fate = over  # it was taken, and is of the last ranks, which were left out
     return ConsideredPassage(
         dataset_id=hit.dataset_id,
         doc_name=hit.doc_name,
