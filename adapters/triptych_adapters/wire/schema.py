@@ -105,7 +105,8 @@ def _pack(pack: ContextPack) -> _Fields:
 def _piece(piece: Piece) -> _Fields:
     from triptych.context.rendering import piece_json
 
-    return piece_json(piece)
+    signs = piece.signs
+    return piece_json(piece) | ({"signs": signs} if signs else {})
 
 
 def _answer(answer: Answer) -> _Fields:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -194,10 +195,11 @@ def sentences_of(
     code, introductions that end in a colon and lines without a word are no sentences.
     """
     found: list[AnswerSentence] = []
+    starts = [mark.start for mark in marks]
     for start, end in _blocks(text, code):
         before: AnswerSentence | None = None
         for first, last in sentence_spans(text, start, end):
-            own = [mark for mark in marks if first <= mark.start < last]
+            own = list(marks[bisect_left(starts, first) : bisect_left(starts, last)])
             begin = first
             if before is not None and not before.numbers:
                 # A row of citations at the beginning, which the full stop cut off.
@@ -228,8 +230,10 @@ def _blocks(text: str, code: Sequence[tuple[int, int]]) -> Iterator[tuple[int, i
     """The paragraphs, items and rows, as spans; no headings and no code."""
     start: int | None = None
     end = 0
+    begins_of_code = [first for first, _ in code]
     for line in _LINE.finditer(text):
-        fenced = any(first <= line.start() < last for first, last in code)
+        before = bisect_right(begins_of_code, line.start()) - 1
+        fenced = before >= 0 and line.start() < code[before][1]
         heading = not fenced and _HEADING.match(text, line.start()) is not None
         begins = fenced or heading or text[end : line.start()].count("\n") > 1
         begins = begins or not line.group().strip() or bool(_ITEM.match(text, line.start()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import attrs
 
@@ -32,6 +32,9 @@ from triptych.records.values import (
     to_layer,
 )
 
+if TYPE_CHECKING:
+    from triptych.text.injection import Sign
+
 __all__ = [
     "HIT_FIELDS",
     "Candidate",
@@ -52,7 +55,7 @@ __all__ = [
 HIT_FIELDS = (
     *("dataset", "name", "layer", "chunk", "chunk_id", "line", "end_line", "start", "end"),
     *("heading_path", "locator", "score", "scores", "stale", "version", "path", "metadata"),
-    *("snippet", "content"),
+    *("signs", "snippet", "content"),
 )
 """The fields of a hit in JSON, in their order."""
 
@@ -374,6 +377,7 @@ class Hit:
             "version": self.version,
             "path": self.file,
             "metadata": metadata_to_plain(self.metadata),
+            "signs": [attrs.asdict(sign) for sign in self.signs],
             "snippet": self.snippet,
             "content": self.content,
         }
@@ -388,6 +392,13 @@ class Hit:
         if self.chunk_index == NO_CHUNK:
             return None
         return chunk_id(self.dataset_id, self.doc_name, self.sig.input_sig, self.occurrence)
+
+    @property
+    def signs(self) -> tuple[Sign, ...]:
+        """What in ``content`` looks like instructions to a model, or hides from a reader."""
+        from triptych.text.injection import suspicious  # its patterns take a while to compile
+
+        return suspicious(self.content)
 
     @property
     def snippet(self) -> str:
