@@ -47,8 +47,9 @@ def searched(rewriter: QueryRewriter, calls: int) -> Result:
         assert found.hits
         (usage,) = found.usage
         assert usage.calls == calls
-        assert usage.input_tokens > 20
-        if usage.failures == usage.calls:
+        if usage.failures < usage.calls:
+            assert usage.input_tokens > 20
+        else:
             assert "did not rewrite the query" in found.warnings[0]
             wanted = plain.search(QUESTION, dataset_id="d").hits
             assert [hit.doc_name for hit in found] == [hit.doc_name for hit in wanted]
