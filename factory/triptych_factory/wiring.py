@@ -150,7 +150,7 @@ def wire(
     if preload:
         _preload(likely if by_store else chosen)
     writer = _llm(settings) if llm is None else llm
-    reranks = build_reranker(settings.reranker) if reranker is None else reranker
+    reranks = _reranker(settings, writer) if reranker is None else reranker
     options = ServiceOptions(
         chunkers=_chunkers(settings) if chunkers is None else chunkers,
         embedder=chosen,
@@ -247,6 +247,15 @@ def _llm(settings: Settings) -> LLM | None:
         access={provider: given},
         context=settings.llm_context,
         concurrency=settings.llm_concurrency,
+    )
+
+
+def _reranker(settings: Settings, llm: LLM | None) -> Reranker | None:
+    return build_reranker(
+        settings.reranker,
+        llm=llm,
+        origin=settings.origin("reranker"),
+        source=f"reranker ({settings.sources.get('reranker', 'argument')})",
     )
 
 

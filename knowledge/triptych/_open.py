@@ -83,8 +83,10 @@ def open(
         retrievers: lanes over chunks of your own, beside those that ship.
         rewriter: words each query in other ways before the lanes see it.
         postprocessors: steps on the hits of a search, in their order.
-        reranker: a `Reranker` that puts the best 50 hits in its order, or its name, a provider and
-            a model (``"voyage:rerank-2.5"``). It comes before the ``postprocessors``.
+        reranker: a `Reranker` that puts the best hits in its order, twice as many as are asked for,
+            or its name: ``"voyage:rerank-2.5"``, ``"cohere:MODEL"``, ``"jina:MODEL"``,
+            ``"tei:URL"``, ``"llamacpp:URL"``, ``"onnx:FOLDER"``, or ``"llm"`` for the language
+            model. It comes before the ``postprocessors``, and the search fails if it does.
         lock_timeout: seconds to wait for another process that is writing. Default 30.
         read_only: refuse every write. Default False.
         history: how many old versions of each document are kept beside the current one; 0 keeps

@@ -99,8 +99,8 @@ def search(
         str | None,
         typer.Option(
             "--reranker",
-            metavar="PROVIDER:MODEL",
-            help="A model that puts the best 50 hits in its order, such as voyage:rerank-2.5.",
+            metavar="NAME",
+            help="A model that orders the best hits: voyage:rerank-2.5, onnx:FOLDER, llm.",
         ),
     ] = None,
 ) -> None:
@@ -124,8 +124,8 @@ def search(
         offset=offset,
     )
     settings = session.settings(
-        llm="none", ranker=None if ranker is None else str(ranker), reranker=reranker
-    )
+        ranker=None if ranker is None else str(ranker), reranker=reranker
+    ).without_llm()
     with session.service(
         settings=settings,
         dataset=asked.dataset_id,

@@ -154,7 +154,7 @@ class Session:
         """
         from triptych_factory import wire
 
-        settings = settings or attrs.evolve(self.settings(), llm="none")
+        settings = settings or self.settings().without_llm()
         with wire(settings, create=create, dataset_id=dataset, preload=preload) as service:
             yield service
             if tells:
