@@ -115,6 +115,11 @@ class Setting:
     source: str
 
 
+def _shown_reranker(name: str) -> str:
+    kind, colon, address = name.partition(":")
+    return f"{kind}:{shown_url(address)}" if colon and "://" in address else name
+
+
 def _url_repr(url: str | None) -> str:
     return repr(None if url is None else shown_url(url))
 
@@ -135,7 +140,8 @@ class Settings:
         chunk_overlap: the code points a chunk repeats of the one before it; None likewise.
         embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a time.
         ranker: what fuses the lanes of hybrid search: "z-score", "rrf" or "min-max".
-        reranker: what reorders the best hits: "provider:model", or "none".
+        reranker: what reorders the best hits: "provider:model", "tei:URL", "llamacpp:URL",
+            "onnx:FOLDER", "llm" for the language model, or "none".
         lock_timeout: seconds to wait for another process that is writing.
         read_only: whether every write is refused.
         history: how many old versions of each document are kept; 0 keeps none.
@@ -160,7 +166,7 @@ class Settings:
     chunk_overlap: int | None = None
     embed_concurrency: int = 4
     ranker: str = "z-score"
-    reranker: str = "none"
+    reranker: str = attrs.field(default="none", repr=lambda name: repr(_shown_reranker(name)))
     lock_timeout: float = 30.0
     read_only: bool = False
     history: int = 10
@@ -207,6 +213,8 @@ class Settings:
                 sources[key] = str(file)
             if sources.get("url") == str(file):
                 values["url"] = relative_to(values["url"], file.parent)
+            if sources.get("reranker") == str(file):
+                values["reranker"] = _placed(values["reranker"], file.parent)
         for key in _PARSERS.keys() - _FILE_ONLY:
             variable = PREFIX + key.upper()
             if environ.get(variable):
@@ -225,6 +233,13 @@ class Settings:
         settings = cls(**values, sources=sources)
         settings._check_together()
         return settings
+
+    def without_llm(self) -> Settings:
+        """The settings for what needs no language model, whose key may be missing.
+
+        It stays where it is the reranker too.
+        """
+        return self if self.reranker == "llm" else attrs.evolve(self, llm="none")
 
     def origin(self, name: str) -> Origin:
         """Where a setting comes from; a default is as good as an argument."""
@@ -258,6 +273,8 @@ class Settings:
             return ", ".join(value) or None
         if name == "llm_base_url":
             return shown_url(value)
+        if name == "reranker":
+            return _shown_reranker(value)
         return shown_location(value) if name == "url" else value
 
     def _check_together(self) -> None:
@@ -270,6 +287,14 @@ class Settings:
                 f"chunk_overlap {self.chunk_overlap} ({self.sources['chunk_overlap']}) does not "
                 f"fit chunk_size {self.chunk_size} ({self.sources['chunk_size']}): give less"
             )
+
+
+def _placed(reranker: str, directory: Path) -> str:
+    """``reranker`` with the relative folder of a model taken from ``directory``."""
+    kind, colon, folder = reranker.partition(":")
+    if kind != "onnx" or not colon or not folder.strip():
+        return reranker
+    return f"onnx:{directory / Path(folder).expanduser()}"
 
 
 def find_file(directory: Path) -> Path | None:

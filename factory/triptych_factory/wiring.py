@@ -159,8 +159,12 @@ def wire(
     if preload:
         _preload(likely if by_store else chosen)
     writer = _llm(settings, settings.llm) if llm is None else llm
-    reranks = build_reranker(settings.reranker) if reranker is None else reranker
-    models = Models(writer, lambda name: _llm(settings, name), build_reranker)
+    reranks = _reranker(settings, settings.reranker, writer) if reranker is None else reranker
+    models = Models(
+        writer,
+        lambda name: _llm(settings, name),
+        lambda name, own: _reranker(settings, name, own, "pipelines"),
+    )
     own = {each.name for each in pipelines if isinstance(each, Pipeline)}
     described = {name: each for name, each in settings.pipelines.items() if name not in own}
     source = settings.sources.get("pipelines", "the settings")
@@ -269,6 +273,17 @@ def _llm(settings: Settings, name: str) -> LLM | None:
 
 def _chunking(settings: Settings) -> tuple[str, int | None, int | None]:
     return settings.chunker, settings.chunk_size, settings.chunk_overlap
+
+
+def _reranker(
+    settings: Settings, name: str, llm: LLM | None, setting: str = "reranker"
+) -> Reranker | None:
+    return build_reranker(
+        name,
+        llm=llm,
+        origin=settings.origin(setting),
+        source=f"{setting} ({settings.sources.get(setting, 'argument')})",
+    )
 
 
 def _name_of(model: object) -> str | None:

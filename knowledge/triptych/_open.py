@@ -89,8 +89,10 @@ def open(
         rewriter: words each query in other ways before the lanes see it; several in a list rewrite
             one after another.
         postprocessors: steps on the hits of a search, in their order.
-        reranker: a `Reranker` that puts the best 50 hits in its order, or its name, a provider and
-            a model (``"voyage:rerank-2.5"``). It comes before the ``postprocessors``.
+        reranker: a `Reranker` that puts the best hits in its order, twice as many as are asked for,
+            or its name: ``"voyage:rerank-2.5"``, ``"cohere:MODEL"``, ``"jina:MODEL"``,
+            ``"tei:URL"``, ``"llamacpp:URL"``, ``"onnx:FOLDER"``, or ``"llm"`` for the language
+            model. It comes before the ``postprocessors``, and the search fails if it does.
         pipelines: named ways to search and answer, for `Service.pipeline`, beside those of
             ``triptych.toml``.
         lock_timeout: seconds to wait for another process that is writing. Default 30.
