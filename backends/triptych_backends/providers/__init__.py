@@ -11,6 +11,7 @@ from triptych_backends.providers.chat import TextStream
 from triptych_backends.providers.connection import Connection
 from triptych_backends.providers.ollama import OllamaEmbedder, OllamaLLM
 from triptych_backends.providers.openai import OpenAIEmbedder, OpenAILLM
+from triptych_backends.providers.tei_sparse import TEISparseEncoder
 from triptych_backends.providers.timeouts import Timeouts
 from triptych_backends.providers.voyage import VoyageEmbedder, VoyageReranker
 
@@ -23,6 +24,7 @@ __all__ = [
     "OpenAIEmbedder",
     "OpenAILLM",
     "Retries",
+    "TEISparseEncoder",
     "TextStream",
     "Timeouts",
     "VoyageEmbedder",

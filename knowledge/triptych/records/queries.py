@@ -139,8 +139,9 @@ class ResolvedQuery:
     how much the lists of this variant count in fusion. ``vector`` is the embedded text when the
     caller has it already.
 
-    ``sparse_dataset_ids`` are the datasets whose sparse vectors are of ``sparse_sig``, the sparse
-    encoder's signature, and ``sparse`` is the encoded ``embed_text`` likewise.
+    ``lanes`` are those that a hybrid search runs, None for all of them. ``sparse_dataset_ids`` are
+    the datasets whose sparse vectors are of ``sparse_sig``, the sparse encoder's signature, and
+    ``sparse`` is what it made of ``embed_text``.
     """
 
     text: str
@@ -161,6 +162,7 @@ class ResolvedQuery:
     embed_kind: EmbedKind = "query"
     weight: float = 1.0
     vector: Vector | None = attrs.field(default=None, eq=vector_comparison, repr=False)
+    lanes: tuple[str, ...] | None = None
     sparse_dataset_ids: tuple[str, ...] = ()
     sparse_sig: str = ""
     sparse: SparseVector | None = attrs.field(default=None, repr=False)

@@ -58,6 +58,7 @@ def variants_of(
             embed_kind=each.embed_kind,
             weight=each.weight,
             vector=None,
+            sparse=None,
             limit=over_fetch(resolved.top_k) if fused else resolved.limit,
         )
         for each in variants

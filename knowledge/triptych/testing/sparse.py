@@ -184,7 +184,9 @@ class SparseTests(HarnessTests):
         assert list(repo.sparse_pending("d", SPARSE)) == []
         assert examined(store, ["d"]) == []
 
-    def test_documents_share_the_sparse_vector_of_a_text(self, store: Store, repo: SparseRepo) -> None:
+    def test_documents_share_the_sparse_vector_of_a_text(
+        self, store: Store, repo: SparseRepo
+    ) -> None:
         fill(store, "d", {"a": TEXT}, OURS)
         encode(store, "d", "a")
         put(store, "d", "copy", TEXT)
@@ -204,6 +206,10 @@ class SparseTests(HarnessTests):
     ) -> None:
         fill(store, "d", {"b": TEXT, "a": "red fish", "empty": "", "other": "reef"}, OURS)
         assert list(repo.sparse_pending("d", SPARSE)) == ["a", "b", "other"]
+        some = ["other", "empty", "a", "none"]
+        assert list(repo.sparse_pending("d", SPARSE, some)) == ["a", "other"]
+        assert list(repo.sparse_pending("d", "sparse/2", some)) == ["a", "other"]
+        assert list(repo.sparse_pending("d", SPARSE, [])) == []
         vectors = vectors_of(store.chunks.iter_chunks("d", "b"))
         done = repo.add_sparse_vectors("d", SPARSE, ["b", "other", "a", "b", "empty"], vectors)
         assert list(done) == ["a", "b", "empty"]
