@@ -21,7 +21,14 @@ from triptych.errors import ValidationError
 if TYPE_CHECKING:
     from triptych_backends.providers.connection import Connection
 
-__all__ = ["TRUSTED_HOSTS", "Access", "Origin", "access_arguments", "named_model"]
+__all__ = [
+    "TRUSTED_HOSTS",
+    "Access",
+    "Origin",
+    "access_arguments",
+    "named_model",
+    "proxied_connection",
+]
 
 TRUSTED_HOSTS = "TRIPTYCH_TRUSTED_HOSTS"
 """The variable in which users name hosts, with or without a port, that may get their keys."""
@@ -247,3 +254,15 @@ def _proxy(base_url: str, environ: Mapping[str, str]) -> str | None:
     if any(name and (host == name or host.endswith(f".{name}")) for name in direct):
         return None
     return value(f"{parts.scheme.upper()}_PROXY") or value("ALL_PROXY") or None
+
+
+def proxied_connection(
+    base_url: str, environ: Mapping[str, str] | None = None, *, concurrency: int | None = None
+) -> Connection:
+    """How a server that gets no key is reached: through the proxy that the environment names.
+
+    It is shared as `access_arguments` says.
+    """
+    environ = os.environ if environ is None else environ
+    at_a_time = _AT_A_TIME if concurrency is None else concurrency
+    return _connection("", base_url, _proxy(base_url, environ), at_a_time)
