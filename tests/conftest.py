@@ -14,11 +14,14 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from support.llama import llama_server
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
@@ -47,6 +50,27 @@ def _own_home(monkeypatch: pytest.MonkeyPatch) -> None:
     home = f"{_HOME}/{next(_NUMBERS)}"
     monkeypatch.setenv("XDG_DATA_HOME", f"{home}/data")
     monkeypatch.setenv("XDG_CONFIG_HOME", f"{home}/config")
+
+
+@pytest.fixture(scope="module")
+def llama_chat() -> Iterator[str]:
+    """The base URL of a language model's server: see `support.llama`. Mark its tests ``llm``."""
+    with llama_server() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def llama_embed() -> Iterator[str]:
+    """The base URL of an embedder's server: see `support.llama`. Mark its tests ``llm``."""
+    with llama_server("mean", context=512) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def llama_rerank() -> Iterator[str]:
+    """The base URL of a reranker's server: see `support.llama`. Mark its tests ``llm``."""
+    with llama_server("rank", context=512) as url:
+        yield url
 
 
 os.environ |= {"XDG_DATA_HOME": f"{_HOME}/data", "XDG_CONFIG_HOME": f"{_HOME}/config"}

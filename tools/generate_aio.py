@@ -1,6 +1,6 @@
 """Write the asynchronous facade: `python tools/generate_aio.py` renews triptych/aio/generated.py.
 
-Each public method of `Service` and `Dataset` becomes a coroutine of the same signature. A test
+Each public method of `Service` and of its views becomes a coroutine of the same signature. A test
 compares what is committed with what this writes.
 """
 
@@ -14,8 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 HOME = ROOT / "knowledge/triptych"
 TARGET = HOME / "aio/generated.py"
-NOT_ASYNC = frozenset({"close", "dataset"})
-HEAD = '''"""`Service` and `Dataset` awaited. Written by tools/generate_aio.py: do not edit."""
+NOT_ASYNC = frozenset({"close", "dataset", "pipeline"})
+HEAD = '''"""`Service` and its views, awaited. Written by tools/generate_aio.py: do not edit."""
 
 '''
 
@@ -29,12 +29,14 @@ def generated() -> str:
     """The module's text, formatted."""
     service = ast.parse((HOME / "service.py").read_text(encoding="utf-8"))
     dataset = ast.parse((HOME / "dataset.py").read_text(encoding="utf-8"))
+    pipelines = ast.parse((HOME / "pipelines.py").read_text(encoding="utf-8"))
     parts = [
         HEAD,
-        _imports(service, dataset),
-        '\n__all__ = ["AsyncDatasetMethods", "AsyncServiceMethods"]\n\n',
+        _imports(service, dataset, pipelines),
+        '\n__all__ = ["AsyncDatasetMethods", "AsyncPipelineMethods", "AsyncServiceMethods"]\n\n',
         _facade("AsyncServiceMethods", "Service", "service", service),
         _facade("AsyncDatasetMethods", "Dataset", "view", dataset),
+        _facade("AsyncPipelineMethods", "PipelineView", "view", pipelines),
     ]
     return _formatted("\n".join(parts))
 
@@ -50,6 +52,8 @@ def _imports(*modules: ast.Module) -> str:
                 if "__future__" not in text and text not in lines:
                     lines.append(text)
     lines += ["from triptych.dataset import Dataset", "from triptych.service import Service"]
+    lines += ["from triptych.pipelines import PipelineView"]
+    lines += ["from triptych.aio.answers import AsyncAnswerStream"]
     return "\n".join(dict.fromkeys(lines)) + '\n\nP = ParamSpec("P")\nR = TypeVar("R")\n'
 
 
@@ -86,10 +90,21 @@ def _method(node: ast.FunctionDef, of: str, inner: str) -> list[str]:
     assert node.returns is not None
     assert taken.vararg is None
     call = ", ".join([f"self.{inner}.{node.name}", *given])
+    if ast.unparse(node.returns) == "AnswerStream":
+        return _stream(node, of, f"self.{inner}.{node.name}({', '.join(given)})")
     return [
         f"    async def {node.name}({ast.unparse(taken)}) -> {ast.unparse(node.returns)}:",
         f'        """`{of}.{node.name}`, awaited."""',
         f"        return await self._call({call})",
+    ]
+
+
+def _stream(node: ast.FunctionDef, of: str, call: str) -> list[str]:
+    """A method whose answer is read piece by piece: it is not awaited, its pieces are."""
+    return [
+        f"    def {node.name}({ast.unparse(node.args)}) -> AsyncAnswerStream:",
+        f'        """`{of}.{node.name}`, followed with ``async for``."""',
+        f"        return AsyncAnswerStream(lambda: {call})",
     ]
 
 

@@ -39,12 +39,16 @@ Origin = Literal["argument", "environment", "file"]
 # For each provider, the variables of its key and of its address: its own tools' names.
 _VARIABLES: Mapping[str, tuple[str, str]] = {
     "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
+    "cohere": ("CO_API_KEY", "CO_API_URL"),
+    "jina": ("JINA_API_KEY", "JINA_BASE_URL"),
+    "llamacpp": ("LLAMA_API_KEY", "LLAMA_BASE_URL"),
     "ollama": ("OLLAMA_API_KEY", "OLLAMA_HOST"),
     "openai": ("OPENAI_API_KEY", "OPENAI_BASE_URL"),
+    "tei": ("TEI_API_KEY", "TEI_BASE_URL"),
     "voyage": ("VOYAGE_API_KEY", "VOYAGE_BASE_URL"),
 }
 # What these names may mean is a server that wants no key.
-_KEYLESS = frozenset({"ollama", "openai"})
+_KEYLESS = frozenset({"llamacpp", "ollama", "openai", "tei"})
 _PORTS = {"http": 80, "https": 443}
 _OLLAMA_PORT = 11434
 _AT_A_TIME = 4
@@ -216,12 +220,16 @@ def _ollama_url(host: str) -> str:
 
 
 def _own_url(provider: str) -> str:
-    from triptych_backends.providers import anthropic, ollama, openai, voyage
+    from triptych_backends.providers import anthropic, ollama, openai, rerankers, voyage
 
     return {
         "anthropic": anthropic.ANTHROPIC_URL,
+        "cohere": rerankers.COHERE_URL,
+        "jina": rerankers.JINA_URL,
+        "llamacpp": rerankers.LLAMA_CPP_URL,
         "ollama": ollama.OLLAMA_URL,
         "openai": openai.OPENAI_URL,
+        "tei": rerankers.TEI_URL,
         "voyage": voyage.VOYAGE_URL,
     }[provider]
 

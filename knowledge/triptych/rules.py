@@ -33,6 +33,7 @@ from triptych.records import (
     Vector,
     copy_metadata,
 )
+from triptych.records.expiry import system_has_expired
 from triptych.records.metadata import same_metadata
 
 __all__ = [
@@ -129,13 +130,8 @@ def metadata_after(
         stored: the metadata of the document as it is, None when there is none.
         system: its system data, None when there is none.
     """
-    kept = None if _is_expired(system) else stored
+    kept = None if system_has_expired(system) else stored
     return copy_metadata((kept or {}) if new.metadata is None else new.metadata)
-
-
-def _is_expired(system: SystemData | None) -> bool:
-    expires_at = None if system is None else system.expires_at
-    return expires_at is not None and expires_at <= datetime.now(UTC)
 
 
 def system_after(new: NewDocument, stored: SystemData | None, *, same_content: bool) -> SystemData:
@@ -154,7 +150,7 @@ def system_after(new: NewDocument, stored: SystemData | None, *, same_content: b
         return _NO_SYSTEM  # most documents: each record costs microseconds
     old = stored or _NO_SYSTEM
     kept = old.outline if same_content else ""
-    if _is_expired(old):
+    if system_has_expired(old):
         old = _NO_SYSTEM
     expires_at = old.expires_at if new.expires_at is None else new.expires_at
     return SystemData(
@@ -214,7 +210,7 @@ def check_if_version(
     Raises:
         ConflictError: ``expected`` is ``new.if_version``, ``actual`` is ``version``.
     """
-    if new.if_version == 0 and _is_expired(system):
+    if new.if_version == 0 and system_has_expired(system):
         return
     _check_expected(dataset_id, new.name, new.if_version, version, "put")
 

@@ -7,18 +7,24 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import attrs
 
-from triptych._internal.closeable import Closeable
+from triptych._internal.close_on_exit import CloseOnExit
 from triptych._internal.progress import ProgressCallback
 from triptych._internal.shared_docs import share_docs
+from triptych.answering.prompt import AnswerPrompt
+from triptych.answering.records import Answer, AnswerReceipt
+from triptych.answering.replay import Replay
+from triptych.answering.streaming import AnswerStream
 from triptych.chunking import ChunkerSet, Outliner, default_chunkers
 from triptych.context.pack import ContextPack
+from triptych.context.receipt import ContextReceipt
 from triptych.context.records import Citation, Verification
 from triptych.contracts import (
     LLM,
+    AnswerabilityJudge,
     Capabilities,
     Embedder,
     Postprocessor,
@@ -39,14 +45,15 @@ from triptych.ingestion.batches import check_progress
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.embedding import check_embedder
 from triptych.ingestion.expiration import remove_expired, without_expired
-from triptych.ingestion.expired_pending import count_sparse_pending, without_expired_pending
 from triptych.ingestion.layers import LayerService
 from triptych.ingestion.management import DocumentManager, which_documents
 from triptych.ingestion.pending_datasets import PendingEmbedder
+from triptych.ingestion.pending_expiry import count_sparse_pending, without_expired_pending
 from triptych.ingestion.rebuild import RebuildRunner
 from triptych.ingestion.sparse_encoding import SparseLane, check_sparse_encoder
 from triptych.ingestion.versions import VersionHistory, restored, unified_diff
 from triptych.ingestion.writer import Writer
+from triptych.pipelines import Pipeline, PipelineView, find_pipeline
 from triptych.records import (
     DatasetConfig,
     DatasetStats,
@@ -65,6 +72,7 @@ from triptych.records import (
     MetadataValue,
     Mode,
     NewDocument,
+    Prices,
     PutReport,
     Query,
     RebuildReport,
@@ -85,6 +93,7 @@ from triptych.search.hydration import Hydrator
 from triptych.search.listing import FilterListing
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.postprocessing import KeywordBoost
+from triptych.search.query import check_queries
 from triptych.search.request import RequestResolver
 from triptych.search.retrievers import (
     BM25Retriever,
@@ -93,9 +102,13 @@ from triptych.search.retrievers import (
     LayerRetriever,
     VectorRetriever,
 )
+from triptych.search.rewriters.chain import one_rewriter, rewriters_of
 from triptych.search.sparse_retrievers import DocumentSparseRetriever, SparseRetriever
 from triptych.text import get_analyzer
 from triptych.text.tokens import TokenCounter
+
+if TYPE_CHECKING:
+    from triptych.answering.answerer import Answerer, AskRequest
 
 __all__ = ["Service", "ServiceOptions"]
 
@@ -112,9 +125,12 @@ class ServiceOptions:
         ranker: fuses the lanes of hybrid search; None is `ZScoreRanker`. A `SearchEngine` of your
             own takes the ranker itself.
         retrievers: lanes over chunks, beside those that ship. Each has a name of its own.
-        rewriter: words each query in other ways before the lanes see it; None leaves it as it is.
+        rewriter: words each query in other ways before the lanes see it, such as `HyDE`; several
+            in a list rewrite one after another. None leaves it as it is.
         postprocessors: steps on the hits of a search, such as a `Rerank`, in their order.
-        llm: the language model that writes layers; the Service itself never asks it.
+        pipelines: named ways to search, for `Service.pipeline`; each has a name of its own.
+        llm: the language model that `Service.ask` asks, and that writes layers.
+        answerability: judges for `Service.ask` whether what a search found answers its question.
         outliner: finds the structure of a text that is put by itself, by its name: then its chunks
             are cut as those of a file. None cuts it as plain text. `triptych.open` finds the
             definitions of source code (extra ``code``) and the keys of JSON and YAML.
@@ -132,9 +148,11 @@ class ServiceOptions:
     language: str = "english"
     ranker: Ranker | None = None
     retrievers: Sequence[Retriever] = ()
-    rewriter: QueryRewriter | None = None
+    rewriter: QueryRewriter | Sequence[QueryRewriter] | None = None
     postprocessors: Sequence[Postprocessor] = ()
+    pipelines: Sequence[Pipeline] = ()
     llm: LLM | None = None
+    answerability: AnswerabilityJudge | None = None
     outliner: Outliner | None = None
     embed_concurrency: int = 4
     own_paths: Sequence[Path] = ()
@@ -152,7 +170,7 @@ class ServiceOptions:
         for each, method in (
             *((retriever, "recall") for retriever in self.retrievers),
             *((step, "depth") for step in self.postprocessors),
-            *(((self.rewriter, "rewrite"),) if self.rewriter is not None else ()),
+            *((rewriter, "rewrite") for rewriter in rewriters_of(self.rewriter)),
             *(((self.ranker, "rank"),) if self.ranker is not None else ()),
         ):
             if isinstance(each, type) or not callable(getattr(each, method, None)):
@@ -168,7 +186,7 @@ class ServiceOptions:
         _check_language(self.language)
 
 
-class Service(Closeable):
+class Service(CloseOnExit):
     """A knowledge base: documents in, versioned and derived; the right text out.
 
     Thread-safe. Close it, or use it as a context manager.
@@ -185,7 +203,7 @@ class Service(Closeable):
         """Wire a Service over a store; `triptych.open` does it for the built-in ones.
 
         Three repositories without a store of their own are one by `triptych.Repositories`.
-        ``engine`` None builds the lanes that ship. Closeable the Service closes the store, and
+        ``engine`` None builds the lanes that ship. Closing the Service closes the store, and
         then calls ``on_close``, which may close the models.
 
         Raises:
@@ -217,19 +235,14 @@ class Service(Closeable):
             _sparse_lane(self.capabilities, self.options.sparse_encoder),
         )
         self._engine = engine or build_engine(store, self.capabilities, self.options)
-        hydrator = Hydrator(
+        self._hydrator = Hydrator(
             store, self._deriver, self.capabilities.document_search, self.options.locate
         )
-        self._searches = SearchPipeline(
-            store,
-            RequestResolver(documents, chunks, self._deriver, self._engine.lanes),
-            self._engine,
-            hydrator,
-            FilterListing(store, hydrator),
-            self._deriver,
-            self.options.rewriter,
-            (KeywordBoost(), *self.options.postprocessors),
+        self._searches = self._pipeline(
+            self._engine, self.options.rewriter, self.options.postprocessors
         )
+        self.pipelines: Mapping[str, Pipeline] = _by_name(self.options.pipelines, self.lanes)
+        self._engines: dict[str, SearchEngine] = {}
         self._writer = Writer(
             documents, chunks, self._deriver, self.options.language, self.options.outliner
         )
@@ -267,6 +280,21 @@ class Service(Closeable):
     def lanes(self) -> tuple[str, ...]:
         """The names of the lanes: each is a mode, and a key of ``min_scores``."""
         return self._engine.lanes
+
+    def pipeline(self, name: str) -> PipelineView:
+        """This Service, searching and answering by the pipeline of this name.
+
+        Raises:
+            NotFoundError: there is no pipeline of this name.
+        """
+        self._open()
+        pipeline = find_pipeline(self.pipelines, name)
+        engine = self._engines.get(name)
+        if engine is None:
+            made = self._engine.derive(lanes=pipeline.lanes, ranker=pipeline.ranker)
+            engine = self._engines.setdefault(name, made)
+        searches = self._pipeline(engine, pipeline.rewriter, pipeline.postprocessors)
+        return PipelineView(self, pipeline, searches)
 
     # Documents in
 
@@ -758,12 +786,8 @@ class Service(Closeable):
         fails ends as it does in `search`: with a warning in hybrid mode, else with the error.
         """
         self._open()
-        if isinstance(queries, str | Query) or not isinstance(queries, Iterable):
-            raise ValidationError(
-                f"search_many takes several queries, not {type(queries).__name__}: give it a "
-                "list, or use search()"
-            )
-        return self._searches.search_many([_query(query, options) for query in queries])
+        several = check_queries(queries)
+        return self._searches.search_many([_query(query, options) for query in several])
 
     # Context
 
@@ -774,7 +798,9 @@ class Service(Closeable):
         *,
         format: str = "text",
         layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
         counter: TokenCounter | Callable[[str], int] | None = None,
+        fence: bool = False,
         **options: Unpack[SearchOptions],
     ) -> ContextPack:
         """The best mixture of passages and layers for a prompt, under a budget of tokens.
@@ -782,9 +808,11 @@ class Service(Closeable):
         ``query`` and ``options`` are those of `search`; ``layer`` and ``top_k`` play no role.
         ``format`` is the one that the pack will be rendered in: "text", "markdown", "xml" or
         "json"; headers and citations are counted.
-        ``layers`` may leave some out; those that are not there are done without. ``counter``
+        ``layers`` may leave some out; those that are not there are done without. ``max_pieces`` is
+        the most pieces, the best; None for any number. ``counter``
         counts tokens: a function from text to their number; None is tiktoken where it is
-        installed, else an estimate, which ``ContextPack.counter`` tells.
+        installed, else an estimate, which ``ContextPack.counter`` tells. ``fence`` puts each text
+        between delimiters that are drawn at random, and that no document can guess.
 
         A budget too small for anything gives an empty pack with a warning.
 
@@ -794,13 +822,19 @@ class Service(Closeable):
             TriptychError: as `search`.
         """
         # Here, as `doctor` and `health` do: most programs search only, and a command starts sooner.
-        from triptych.context.builder import ContextBuilder
+        from triptych.context.builder import ContextBuilder, ContextSettings
 
         self._open()
-        contexts = ContextBuilder(self._searches, self.documents, self.chunks)
-        return contexts.pack(
-            _query(query, options), token_budget, format=format, layers=layers, counter=counter
+        settings = ContextSettings.of(
+            token_budget,
+            format=format,
+            layers=layers,
+            max_pieces=max_pieces,
+            counter=counter,
+            fence=fence,
         )
+        contexts = ContextBuilder(self._searches, self.documents, self.chunks)
+        return contexts.build(_query(query, options), settings)
 
     def verify(self, citation: Citation) -> Verification:
         """What became of a citation: fresh, changed or gone, with the difference.
@@ -814,6 +848,127 @@ class Service(Closeable):
 
         self._open()
         return verify(citation, self.documents, self._layers)
+
+    # Answers
+
+    def ask(
+        self,
+        question: Query | str,
+        *,
+        token_budget: int = 2800,
+        max_tokens: int = 1024,
+        llm: LLM | None = None,
+        prompt: AnswerPrompt | None = None,
+        prices: Prices | None = None,
+        answerability: AnswerabilityJudge | None = None,
+        abstain_if_weak: bool = False,
+        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
+        counter: TokenCounter | Callable[[str], int] | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> Answer:
+        """Answer a question from the documents, with citations that are checked.
+
+        What `context` finds for ``question`` under ``token_budget`` is what the model is shown,
+        each text between delimiters that no document can guess. Each ``[n]`` of the answer names
+        a piece of it; a number that names none is taken out, with a warning, and
+        ``Answer.uncited`` lists the sentences that cite nothing. Where nothing was found the
+        answer abstains, and the model is not asked. It abstains too where the model says that its
+        sources do not answer.
+
+        Args:
+            question: a `Query` or its text; ``options`` are those of `context`. Their
+                ``conversation`` is the turns before, of user and assistant, such as
+                ``Answer.conversation`` of the last answer: the model first makes the question
+                whole by them (`make_standalone`), and sees the last 1,500 tokens of them.
+            token_budget: the maximum number of tokens of the context.
+            max_tokens: the maximum number of tokens of the answer.
+            llm: the model; None is ``options.llm`` of the Service.
+            prompt: what the model is told; None is `AnswerPrompt()`.
+            prices: of a million tokens, for ``Answer.cost``.
+            answerability: judges the chunks that were found: "nothing" abstains, "weak" warns;
+                None is ``options.answerability`` of the Service.
+            abstain_if_weak: whether "weak" abstains, too.
+            layers, max_pieces, counter: as in `context`.
+
+        Raises:
+            NotAvailableError: there is no language model.
+            ProviderError: the model failed, or answered with an empty text.
+            CancelledError: the deadline passed.
+            TriptychError: as `context`.
+        """
+        return self._answerer().ask(
+            self._ask_request(
+                question,
+                options,
+                token_budget=token_budget,
+                max_tokens=max_tokens,
+                llm=llm,
+                prompt=prompt,
+                prices=prices,
+                answerability=answerability,
+                abstain_if_weak=abstain_if_weak,
+                layers=layers,
+                max_pieces=max_pieces,
+                counter=counter,
+            )
+        )
+
+    def ask_stream(
+        self,
+        question: Query | str,
+        *,
+        token_budget: int = 2800,
+        max_tokens: int = 1024,
+        llm: LLM | None = None,
+        prompt: AnswerPrompt | None = None,
+        prices: Prices | None = None,
+        answerability: AnswerabilityJudge | None = None,
+        abstain_if_weak: bool = False,
+        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
+        counter: TokenCounter | Callable[[str], int] | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> AnswerStream:
+        """`ask` in pieces, as the model writes them; ``stream.answer`` is the whole at the end.
+
+        The search is done, and its errors are raised, before this returns. What may still become
+        a citation is held back until it was checked: the pieces joined are ``answer.text``. When
+        the model breaks off, reading raises `ProviderError`, and what came before is no answer.
+
+        Raises:
+            TriptychError: as `ask`.
+        """
+        return self._answerer().stream(
+            self._ask_request(
+                question,
+                options,
+                token_budget=token_budget,
+                max_tokens=max_tokens,
+                llm=llm,
+                prompt=prompt,
+                prices=prices,
+                answerability=answerability,
+                abstain_if_weak=abstain_if_weak,
+                layers=layers,
+                max_pieces=max_pieces,
+                counter=counter,
+            )
+        )
+
+    def replay(self, receipt: ContextReceipt | AnswerReceipt) -> Replay:
+        """Make the context of a receipt again, from the versions of documents that are kept.
+
+        Where all are, the text is the same, byte for byte, and so is what the model was sent;
+        ``missing`` says which pieces are gone, and why. Nothing is searched and no model asked.
+
+        Raises:
+            ValidationError: ``receipt`` is none.
+        """
+        from triptych.answering.replay import replay
+
+        self._open()
+        return replay(receipt, self.documents, self.layer_repo, self.capabilities.versions)
 
     # Layers
 
@@ -1044,16 +1199,59 @@ class Service(Closeable):
             if self._closed:
                 return
             self._closed = True
-        self._engine.close()
+        for engine in (self._engine, *self._engines.values()):
+            engine.close()
         try:
             self.store.close()
         finally:
             if self._on_close is not None:
                 self._on_close()
 
+    def _answerer(self) -> Answerer:
+        from triptych.answering.answerer import Answerer
+        from triptych.context.builder import ContextBuilder
+
+        self._open()
+        return Answerer(ContextBuilder(self._searches, self.documents, self.chunks))
+
+    def _ask_request(
+        self,
+        question: Query | str,
+        options: SearchOptions,
+        *,
+        llm: LLM | None,
+        answerability: AnswerabilityJudge | None,
+        **given: Any,
+    ) -> AskRequest:
+        from triptych.answering.answerer import AskRequest
+
+        return AskRequest.of(
+            _query(question, options),
+            llm=self.options.llm if llm is None else llm,
+            answerability=self.options.answerability if answerability is None else answerability,
+            **given,
+        )
+
     def _open(self) -> None:
         if self._closed:
             raise StoreError("this knowledge base is closed: open it again")
+
+    def _pipeline(
+        self,
+        engine: SearchEngine,
+        rewriter: QueryRewriter | Sequence[QueryRewriter] | None,
+        postprocessors: Sequence[Postprocessor],
+    ) -> SearchPipeline:
+        return SearchPipeline(
+            self.store,
+            RequestResolver(self.documents, self.chunks, self._deriver, engine.lanes),
+            engine,
+            self._hydrator,
+            FilterListing(self.store, self._hydrator),
+            self._deriver,
+            one_rewriter(rewriter),
+            (KeywordBoost(), *postprocessors),
+        )
 
     def _living(self, dataset_id: str, tree: FilterTree | None) -> FilterTree | None:
         return without_expired(self.documents, [dataset_id], tree)
@@ -1085,6 +1283,7 @@ class Service(Closeable):
 
 
 share_docs(Dataset, Service)
+share_docs(PipelineView, Service)
 
 
 def build_engine(store: Store, capabilities: Capabilities, options: ServiceOptions) -> SearchEngine:
@@ -1135,6 +1334,19 @@ def _document_lanes(capabilities: Capabilities, embedder: Embedder | None) -> li
     if capabilities.document_vector_search is not None:
         lanes.append(DocumentVectorRetriever(capabilities.document_vector_search, embedder))
     return lanes
+
+
+def _by_name(pipelines: Sequence[Pipeline], lanes: Sequence[str]) -> Mapping[str, Pipeline]:
+    """The pipelines by their names, each checked."""
+    found: dict[str, Pipeline] = {}
+    for pipeline in pipelines:
+        if not isinstance(pipeline, Pipeline):
+            raise ValidationError(f"{pipeline!r:.80} is not a Pipeline: give records of that class")
+        if pipeline.name in found:
+            raise ValidationError(f"two pipelines are called {pipeline.name!r}: rename one")
+        pipeline.check(lanes)
+        found[pipeline.name] = pipeline
+    return found
 
 
 def _check_names(dataset_id: object, name: object = "") -> None:

@@ -8,7 +8,7 @@ fine for a script; a program that asks more than once opens a Service and keeps 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias, TypedDict, Unpack
@@ -23,6 +23,7 @@ from triptych.parsing import FileParsers
 from triptych.parsing.files import Skipped, name_of
 from triptych.records import (
     Layer,
+    Message,
     Mode,
     PutReport,
     Result,
@@ -56,6 +57,7 @@ class QuestionOptions(TypedDict, total=False):
     fresh_only: bool
     keyword_boost: float
     syntax: bool
+    conversation: Sequence[Message]
 
 
 Store: TypeAlias = Service | str | os.PathLike[str] | None

@@ -80,7 +80,7 @@ def test_counts_and_types_are_told_in_plain_words(shell: Shell) -> None:
             ({"a": 5}, "the content of 'a' is of type int"),
         ):
             with pytest.raises(ValidationError, match=told):
-                kb.put_documents("d", wrong)  # type: ignore[arg-type]
+                kb.put_documents("d", wrong)  # type: ignore[arg-type]  # on purpose
 
 
 def test_a_settings_file_that_is_no_toml_has_no_hint(shell: Shell) -> None:

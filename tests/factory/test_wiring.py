@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 import triptych
-from triptych import ChunkConfig, MarkdownChunker, ValidationError, default_chunkers
+from triptych import (
+    ChunkConfig,
+    DefaultChunker,
+    FixedWindowChunker,
+    MarkdownChunker,
+    SentenceWindowChunker,
+    ValidationError,
+    default_chunkers,
+)
 
 
 def test_chunkers_and_the_bound_of_embedding_are_taken_on() -> None:
@@ -18,7 +26,31 @@ def test_chunkers_and_the_bound_of_embedding_are_taken_on() -> None:
         assert kb.stats("d")[0].stale == 0
 
 
-@pytest.mark.parametrize("size", [{"chunk_size": 300}, {"chunk_overlap": 3}])
+@pytest.mark.parametrize("size", [{"chunk_size": 300}, {"chunk_overlap": 3}, {"chunker": "window"}])
 def test_chunkers_and_sizes_together_are_refused(size: dict[str, int]) -> None:
     with pytest.raises(ValidationError, match="chunkers"):
         triptych.open("memory://", embedder=None, chunkers=default_chunkers(), **size)  # type: ignore[arg-type]  # a test of arguments
+
+
+@pytest.mark.parametrize(
+    ("name", "markdown"),
+    [
+        ("markdown", MarkdownChunker(size=200, overlap=0)),
+        ("window", DefaultChunker(config=ChunkConfig(size=200, overlap=0))),
+        ("fixed-window", FixedWindowChunker(size=200, overlap=0)),
+        ("sentence-window", SentenceWindowChunker(size=200)),
+    ],
+)
+def test_a_setting_names_the_chunker(
+    name: str, markdown: triptych.Chunker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIPTYCH_CHUNKER", name)
+    with triptych.open("memory://", embedder=None, chunk_size=200, chunk_overlap=0) as kb:
+        assert kb.options.chunkers.for_document("a.md", {}).signature == markdown.signature
+
+
+def test_a_chunker_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ValidationError, match="no chunker is called 'line': use one of markdown,"):
+        triptych.open("memory://", embedder=None, chunker="line")
+    with pytest.raises(ValidationError, match="leave chunk_overlap out"):
+        triptych.open("memory://", embedder=None, chunker="sentence-window", chunk_overlap=5)

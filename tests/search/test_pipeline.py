@@ -14,6 +14,7 @@ import triptych
 from triptych import (
     Candidate,
     Hit,
+    HitReader,
     ProviderError,
     Query,
     QueryVariant,
@@ -166,9 +167,12 @@ def test_a_reranker_orders_the_best_hits() -> None:
         assert names(found.hits) == sorted(TEXTS, key=lambda name: -len(TEXTS[name]))[:2]
         assert found.hits[0].scores["rerank"] == found.hits[0].score
         model.fails = True
+        with pytest.raises(ProviderError, match="the model is away"):
+            kb.search("water tea steam", dataset_id="d")
+    with filled(postprocessors=[Rerank(model, optional=True)]) as kb:
         found = kb.search("water tea steam", dataset_id="d")
         assert len(found.hits) == 3
-        assert found.warnings == ("Rerank did not run: the model is away",)
+        assert found.warnings == ("the hits are not reranked: the model is away",)
 
 
 def test_a_reranker_chooses_from_more_than_are_asked_for() -> None:
@@ -189,8 +193,8 @@ def test_bad_scores_are_refused() -> None:
         Rerank(object())  # type: ignore[arg-type]
     with pytest.raises(ValidationError, match="1 to 1000"):
         Rerank(Longest(), candidates=0)
-    with pytest.raises(ValidationError, match="no reranker is called 'cohere'"):
-        triptych.open("memory://", reranker="cohere")
+    with pytest.raises(ValidationError, match="no reranker is called 'best'"):
+        triptych.open("memory://", reranker="best")
 
 
 # A postprocessor
@@ -202,7 +206,7 @@ class OneOfEach:
     def depth(self, query: ResolvedQuery) -> int:
         return 3 * query.top_k
 
-    def __call__(self, query: ResolvedQuery, hits: Sequence[Hit]) -> list[Hit]:
+    def __call__(self, query: ResolvedQuery, hits: Sequence[Hit], reader: HitReader) -> list[Hit]:
         return list({hit.doc_name: hit for hit in reversed(hits)}.values())[::-1]
 
 

@@ -103,3 +103,14 @@ def test_bad_options_are_refused() -> None:
     for weight in (-1.0, float("nan"), float("inf")):
         with pytest.raises(ValidationError, match="lane 'vector'"):
             WeightedRanker(weights={"vector": weight})
+
+
+def test_rrf_weighs_lanes() -> None:
+    lanes = {"bm25": [candidate("a", 9.0)], "vector": [candidate("b", 0.9)]}
+    fused = fuse_lanes(RRFRanker(k=60, weights={"vector": 2.0}), lanes)
+    assert [(c.doc_name, c.score) for c in fused] == [
+        ("b", pytest.approx(2 / 61, abs=1e-9)),
+        ("a", pytest.approx(1 / 61, abs=1e-9)),
+    ]
+    with pytest.raises(ValidationError, match="lane 'vector'"):
+        RRFRanker(weights={"vector": -1.0})

@@ -200,7 +200,7 @@ def test_bad_options_are_refused() -> None:
             ZScoreRanker(weights={"vector": weight})
     for depth in (1, 0, -5, 2.5, True):
         with pytest.raises(ValidationError, match="from 2 up"):
-            ZScoreRanker(depth=depth)  # type: ignore[arg-type]
+            ZScoreRanker(depth=depth)  # type: ignore[arg-type]  # on purpose
 
 
 class Recorder:

@@ -40,6 +40,7 @@ def main() -> None:
                 os.dup2(stream, number)
             os.close(stream)
             # As Python makes them when it starts: they remember what kind of file they were.
+            # They stay open until the process ends, so no `with` closes them.
             sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
             sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
             sys.stderr = open(  # noqa: SIM115

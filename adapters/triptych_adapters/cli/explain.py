@@ -10,6 +10,7 @@ import attrs
 from triptych_adapters.cli.hits import HitView
 
 if TYPE_CHECKING:
+    from triptych.contracts import Ranker
     from triptych.records import Hit, Query
     from triptych.service import Service
 
@@ -17,17 +18,23 @@ __all__ = ["explained", "explanation_lines"]
 
 
 def explained(
-    service: Service, query: Query, views: Sequence[HitView], *, documents: bool
+    service: Service,
+    query: Query,
+    views: Sequence[HitView],
+    *,
+    documents: bool,
+    ranker: Ranker | None = None,
 ) -> tuple[list[HitView], Mapping[str, Any]]:
     """The hits with lines that explain their ranks, and what is true of the search as a whole.
 
-    Each lane is asked once more by itself, for the ranks in it.
+    Each lane is asked once more by itself, for the ranks in it. ``ranker`` None is the Service's.
     """
     from triptych.records import Mode
     from triptych.search.fusion import depth_of
     from triptych.search.query import over_fetch, resolve_mode
     from triptych.search.syntax import ParsedQuery, parse_query
 
+    ranker = ranker or service.ranker
     parsed = parse_query(query) if query.syntax else ParsedQuery(text=query.text)
     mode = resolve_mode(
         query.mode, has_embedder=service.options.embedder is not None, lanes=service.lanes
@@ -37,13 +44,13 @@ def explained(
     depth = query.top_k
     if mode == Mode.HYBRID:
         # Where texts are read to check phrases, lanes stay at the usual depth.
-        depth = over_fetch(depth) if parsed.conditions else depth_of(service.ranker, depth)
+        depth = over_fetch(depth) if parsed.conditions else depth_of(ranker, depth)
     ranks: dict[str, dict[tuple[str, str, int], int]] = {}
     for lane in lanes:
         if lane in service.lanes:
             asked = attrs.evolve(query, mode=lane, top_k=depth, threshold=None)
             ranks[lane] = {_place(hit): at for at, hit in enumerate(search(asked).hits, start=1)}
-    fused = type(service.ranker).__name__ if mode == Mode.HYBRID else None
+    fused = type(ranker).__name__ if mode == Mode.HYBRID else None
     about = {
         "words": parsed.text,
         "phrases": parsed.conditions.phrases,
@@ -53,7 +60,7 @@ def explained(
             *(f"{prefix}*" for prefix in parsed.conditions.excluded_prefixes),
         ),
         "where": {**query.where, **parsed.where},
-        "datasets": list(service.list_datasets()) if not query.dataset_id else [query.dataset_id],
+        "datasets": _datasets(service, query),
         "mode": str(mode),
         "depth": depth,
         "ranker": fused,
@@ -97,3 +104,9 @@ def _lines(
 
 def _place(hit: Hit) -> tuple[str, str, int]:
     return hit.dataset_id, hit.doc_name, hit.chunk_index
+
+
+def _datasets(service: Service, query: Query) -> list[str]:
+    """The datasets that the query searches."""
+    named = list(query.dataset_ids) or ([query.dataset_id] if query.dataset_id else [])
+    return named or list(service.list_datasets())

@@ -11,6 +11,7 @@ import typer
 from triptych_adapters.cli.session import conditions
 
 if TYPE_CHECKING:
+    from triptych.pipelines import Pipeline
     from triptych.records import Query
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "ModeChoice",
     "ModeOption",
     "OptionalQuery",
+    "PipelineOption",
     "QueryArgument",
     "Where",
     "make_query",
@@ -78,6 +80,16 @@ Where = Annotated[
         '\'{"year": {"$gte": 2024}}\'.',
     ),
 ]
+PipelineOption = Annotated[
+    str | None,
+    typer.Option(
+        "--pipeline",
+        metavar="NAME",
+        help="Search as this pipeline of triptych.toml does; other options take the place of its "
+        "own. `triptych pipelines` lists them.",
+        show_default=False,
+    ),
+]
 FreshOnly = Annotated[bool, typer.Option("--fresh-only", help="Leave out stale hits.")]
 
 
@@ -88,17 +100,24 @@ def make_query(
     mode: ModeChoice | None,
     where: Sequence[str] | None,
     fresh_only: bool,
+    pipeline: Pipeline | None = None,
     **others: Any,
 ) -> Query:
-    """The query that these options ask for; ``others`` are fields of `Query`."""
+    """The query that these options ask for; ``others`` are fields of `Query`, None where not given.
+
+    A ``pipeline`` says what is not given.
+    """
     from triptych.records import Query, Scope
 
-    return Query(
-        text=" ".join(words or ()),
-        dataset_id=dataset or "",
-        scope=Scope.ALL if dataset is None else Scope.SINGLE,
-        mode=None if mode is None else str(mode),
-        where=conditions(where or [], "--where"),
-        fresh_only=fresh_only,
-        **others,
-    )
+    fields = {name: value for name, value in others.items() if value is not None}
+    if mode is not None:
+        fields["mode"] = str(mode)
+    if fresh_only:
+        fields["fresh_only"] = True
+    if dataset is not None:
+        fields["dataset_id"] = dataset
+    fields["where"] = conditions(where or [], "--where")
+    text = " ".join(words or ())
+    if pipeline is not None:
+        return pipeline.query(text, fields)
+    return Query(text=text, scope=Scope.ALL if dataset is None else Scope.SINGLE, **fields)

@@ -15,6 +15,7 @@ from triptych_adapters.cli.query_options import (
     ModeChoice,
     ModeOption,
     OptionalQuery,
+    PipelineOption,
     Where,
     make_query,
 )
@@ -54,15 +55,20 @@ def search(
     dataset: Dataset = None,
     mode: ModeOption = None,
     layer: Annotated[
-        LayerChoice,
-        typer.Option("--layer", "-l", help="L2 finds chunks, L0 abstracts, L1 overviews."),
-    ] = LayerChoice.DETAIL,
+        LayerChoice | None,
+        typer.Option(
+            "--layer", "-l", help="L2 (the default) finds chunks, L0 abstracts, L1 overviews."
+        ),
+    ] = None,
     documents: Annotated[
         bool, typer.Option("--documents", help="Find whole documents instead.")
     ] = False,
     top_k: Annotated[
-        int, typer.Option("--top-k", "-n", "-k", metavar="N", help="Maximum number of hits.")
-    ] = 10,
+        int | None,
+        typer.Option(
+            "--top-k", "-n", "-k", metavar="N", help="Maximum number of hits. By default 10."
+        ),
+    ] = None,
     threshold: Annotated[
         float | None, typer.Option("--threshold", metavar="SCORE", help="Minimum fused score.")
     ] = None,
@@ -99,10 +105,11 @@ def search(
         str | None,
         typer.Option(
             "--reranker",
-            metavar="PROVIDER:MODEL",
-            help="A model that puts the best 50 hits in its order, such as voyage:rerank-2.5.",
+            metavar="NAME",
+            help="A model that orders the best hits: voyage:rerank-2.5, onnx:FOLDER, llm.",
         ),
     ] = None,
+    pipeline: PipelineOption = None,
 ) -> None:
     """Find the chunks, layers or documents that answer best.
 
@@ -110,39 +117,44 @@ def search(
     rank (#1 is the best), and whether it is stale. A search without hits is no failure: the exit
     code is 0. A query that begins with a minus goes after --, or after a word in quotes.
     """
-    asked = make_query(
-        query,
-        dataset=dataset,
-        mode=mode,
-        where=where,
-        fresh_only=fresh_only,
-        layer=str(layer),
-        top_k=top_k,
-        threshold=threshold,
-        syntax=not no_syntax,
-        per_document=per_document,
-        offset=offset,
-    )
-    settings = session.settings(
-        llm="none", ranker=None if ranker is None else str(ranker), reranker=reranker
-    )
+    settings = session.settings(ranker=None if ranker is None else str(ranker), reranker=reranker)
+    if pipeline is None:
+        settings = settings.without_llm()
     with session.service(
         settings=settings,
-        dataset=asked.dataset_id,
+        dataset=dataset or "",
         tells=True,
         preload=mode != ModeChoice.BM25,
+        pipeline=pipeline,
     ) as service:
         from triptych_adapters.cli.hits import views_of
         from triptych_adapters.cli.source_files import SourceFiles
 
-        result = service.search_documents(asked) if documents else service.search(asked)
+        chosen = None if pipeline is None else service.pipeline(pipeline)
+        asked = make_query(
+            query,
+            dataset=dataset,
+            mode=mode,
+            where=where,
+            fresh_only=fresh_only,
+            pipeline=None if chosen is None else chosen.pipeline,
+            layer=None if layer is None else str(layer),
+            top_k=top_k,
+            threshold=threshold,
+            syntax=not no_syntax,
+            per_document=per_document,
+            offset=offset,
+        )
+        searcher = service if chosen is None else chosen
+        result = searcher.search_documents(asked) if documents else searcher.search(asked)
         views = views_of(result.hits, SourceFiles(service, settings))
         several = dataset is None and len(service.list_datasets()) > 1
         about: Mapping[str, Any] = {}
         if explain:
             from triptych_adapters.cli.explain import explained
 
-            views, about = explained(service, asked, views, documents=documents)
+            own = None if chosen is None else chosen.pipeline.ranker
+            views, about = explained(service, asked, views, documents=documents, ranker=own)
     for warning in result.warnings:
         session.output.warn(warning)
     if session.output.as_json:

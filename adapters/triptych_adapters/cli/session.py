@@ -144,18 +144,26 @@ class Session:
         dataset: str = "",
         tells: bool = False,
         preload: bool = False,
+        pipeline: str | None = None,
     ) -> Iterator[Service]:
         """The Service in force, closed at the block's end.
 
         It is without a language model, whose key may be missing, unless ``settings`` are given.
         The embedder is that of ``dataset``, unless a setting names one; a
         command that ``tells`` says once for each store that it has none. ``preload`` loads
-        a local model meanwhile, for a command that will embed.
+        a local model meanwhile, for a command that will embed. Of the settings' pipelines it has
+        ``pipeline``.
         """
+        from triptych.pipelines import find_pipeline
         from triptych_factory import wire
 
-        settings = settings or attrs.evolve(self.settings(), llm="none")
-        with wire(settings, create=create, dataset_id=dataset, preload=preload) as service:
+        settings = settings or self.settings().without_llm()
+        named = () if pipeline is None else (pipeline,)
+        if pipeline is not None:
+            find_pipeline(settings.pipelines, pipeline)
+        with wire(
+            settings, create=create, dataset_id=dataset, preload=preload, named=named
+        ) as service:
             yield service
             if tells:
                 self.tell_keyword_only(service, settings)

@@ -14,9 +14,21 @@ from typing import Any, Final, Literal, get_type_hints
 
 import attrs
 
+from triptych.answering import AnswerReceipt
 from triptych.context import Citation
+from triptych.context.receipt import ContextReceipt
 from triptych.context.rendering import FORMATS
-from triptych.records import DocumentSummary, Layer, Metadata, Mode, NewDocument, Query, Scope
+from triptych.records import (
+    DocumentSummary,
+    Layer,
+    Message,
+    Metadata,
+    Mode,
+    NewDocument,
+    Prices,
+    Query,
+    Scope,
+)
 from triptych.records.serialization import from_dict
 from triptych.service import Service
 from triptych_adapters.wire.arguments import json_schema, read_arguments
@@ -92,8 +104,11 @@ def _choice(kind: type[StrEnum], description: str) -> _Schema:
 _TEXTS: Final = {"type": "array", "items": {"type": "string"}}
 _RECORDS: Final[dict[str, Any]] = {
     "citation": Citation,
+    "conversation": tuple[Message, ...],
     "documents": tuple[NewDocument, ...],
     "expires_at": datetime | Literal["never"],
+    "prices": Prices,
+    "receipt": AnswerReceipt | ContextReceipt,
     "summaries": tuple[DocumentSummary, ...],
 }
 """The arguments that are records."""
@@ -119,12 +134,17 @@ QUERY: Final[Mapping[str, _Schema]] = {
         "What to find: a question in full, or the words that the text is likely to use."
     ),
     "dataset_id": _text(
-        "The dataset to search, by its exact id; needed unless scope is 'all'.",
+        "The dataset to search, by its exact id; needed unless dataset_ids or scope says where.",
     ),
+    "dataset_ids": {
+        **_TEXTS,
+        "description": "Several datasets to search as one, by their exact ids; leave out "
+        "dataset_id then.",
+    },
     "scope": _choice(
         Scope,
         "Where to search: 'single' (one dataset, which dataset_id names) or 'all' (every "
-        "dataset, without dataset_id).",
+        "dataset, without dataset_id and dataset_ids).",
     ),
     "mode": mode_schema(),
     "layer": _choice(
@@ -158,6 +178,14 @@ QUERY: Final[Mapping[str, _Schema]] = {
     },
     "offset": _whole("How many of the best hits to skip: those of the pages before."),
     "per_document": _whole("The most hits of one document. Leave it out for any number.", 1),
+    "conversation": {
+        "type": "array",
+        "items": json_schema(Message),
+        "description": (
+            "What was said before the query, oldest first, so that a follow-up question is "
+            "understood. Only where the knowledge base rewrites such questions."
+        ),
+    },
     "fresh_only": {"type": "boolean", "description": "Whether to leave out what is stale."},
     "keyword_boost": {
         "type": "number",
@@ -175,6 +203,10 @@ QUERY: Final[Mapping[str, _Schema]] = {
 """The fields of a query."""
 
 ARGUMENTS: Final[Mapping[str, _Schema]] = {
+    "abstain_if_weak": {
+        "type": "boolean",
+        "description": "Whether not to answer where what was found is weak, too.",
+    },
     "after": _text("Only names that come after this one: where the last page ended."),
     "citation": {**json_schema(Citation), "description": "A citation, as a context has it."},
     "content": _text("The whole text, Markdown or plain."),
@@ -193,6 +225,10 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
         "From this moment on nothing finds the document: ISO 8601, in UTC unless it says, or "
         "'never'. Leave it out to keep what there is."
     ),
+    "fence": {
+        "type": "boolean",
+        "description": "Whether each text stands between delimiters that no document can guess.",
+    },
     "folder": _text("The folder, which ends in a slash: 'guide/'."),
     "format": _text("What the context is written in.", enum=sorted(FORMATS)),
     "if_version": _whole("Only over this version (0: only if there is none)."),
@@ -206,6 +242,8 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
         "description": "The layers to mix: 'L0' abstracts, 'L1' overviews, 'L2' passages.",
     },
     "limit": _whole("Maximum number to list."),
+    "max_pieces": _whole("Maximum number of pieces. Leave it out for any number.", 1),
+    "max_tokens": _whole("Maximum number of tokens of the answer.", 1),
     "metadata": {
         "type": "object",
         "additionalProperties": json_schema(Metadata)["additionalProperties"],
@@ -233,9 +271,18 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
     "name": _text("The document's name, like a path: 'notes/2024-05.md'."),
     "new": _whole("The later version. Leave it out for the current one."),
     "old": _whole("The earlier version."),
+    "prices": {
+        **json_schema(Prices),
+        "description": "What a million tokens of the model cost, for the answer's cost.",
+    },
     "prefix": _text("Only names that begin with this."),
     "probe": {"type": "boolean", "description": "Whether to try the embedder with two words."},
     "prompt_sig": _text("The signature of what wrote the layer; empty for a person."),
+    "question": _text("The question, in full."),
+    "receipt": {
+        "anyOf": [json_schema(AnswerReceipt), json_schema(ContextReceipt)],
+        "description": "The receipt of an answer or a context.",
+    },
     "queries": {**_TEXTS, "description": "What to find, one after another."},
     "repair": {"type": "boolean", "description": "Whether to repair what can be made again."},
     "source_version": _whole("The version that the layer was made from."),
@@ -331,6 +378,13 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
         _operation("search_many", Effect.READS),
         _operation("context", Effect.READS, "counter", "layer", "top_k", "offset", "per_document"),
         _operation("verify", Effect.READS),
+        _operation(
+            "ask",
+            Effect.READS,
+            *("answerability", "counter", "llm", "prompt"),
+            *("layer", "top_k", "offset", "per_document"),
+        ),
+        _operation("replay", Effect.READS),
         _operation("layer", Effect.READS),
         _operation("dataset_layer", Effect.READS),
         _operation("layers", Effect.READS),

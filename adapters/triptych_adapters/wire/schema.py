@@ -16,6 +16,7 @@ from triptych.search.result_formats import hit_json
 from triptych_adapters.wire.errors import error_json
 
 if TYPE_CHECKING:
+    from triptych.answering import Answer
     from triptych.context import ContextPack, Piece
     from triptych.events import RebuildRecord
     from triptych.layers import LayerPlan, LayerReport
@@ -104,7 +105,30 @@ def _pack(pack: ContextPack) -> _Fields:
 def _piece(piece: Piece) -> _Fields:
     from triptych.context.rendering import piece_json
 
-    return piece_json(piece)
+    signs = piece.signs
+    return piece_json(piece) | ({"signs": signs} if signs else {})
+
+
+def _answer(answer: Answer) -> _Fields:
+    return {
+        "question": answer.question,
+        "standalone": answer.standalone,
+        "text": answer.text,
+        "abstained": answer.abstained,
+        "reason": answer.reason,
+        "sentences": answer.sentences,
+        "citations": answer.citations,
+        "uncited": [sentence.text for sentence in answer.uncited],
+        "removed": answer.removed,
+        "truncated": answer.truncated,
+        "usage": answer.usage,
+        "usage_estimated": answer.usage_estimated,
+        "search_usage": answer.search_usage,
+        "cost": answer.cost,
+        "conversation": answer.conversation,
+        "receipt": answer.receipt,
+        "warnings": answer.warnings,
+    }
 
 
 # Reports
@@ -292,6 +316,8 @@ def _finding(finding: Finding) -> _Fields:
 
 
 VIEWS: Final[Mapping[str, Callable[[Any], _Fields]]] = {
+    "triptych.answering.records.Answer": _answer,
+    "triptych.answering.records.CitedSource": _fields("number", "citation"),
     "triptych.context.pack.ContextPack": _pack,
     "triptych.context.records.Piece": _piece,
     "triptych.events.record.RebuildRecord": _rebuild_record,

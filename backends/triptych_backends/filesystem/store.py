@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 
-from triptych._internal.closeable import Closeable
+from triptych._internal.close_on_exit import CloseOnExit
 from triptych.errors import (
     CorruptStoreError,
     SchemaVersionError,
@@ -47,7 +47,7 @@ _IGNORED = (
 _DATABASE = "kb.db"
 
 
-class FilesStore(Closeable, FilesSettings):
+class FilesStore(CloseOnExit, FilesSettings):
     """Documents and layers as files in a folder; thread-safe, and fork-safe.
 
     ``documents``, ``chunks`` and ``layers`` are the repositories. What is derived lies in

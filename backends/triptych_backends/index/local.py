@@ -15,7 +15,7 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from triptych._internal.closeable import Closeable
+from triptych._internal.close_on_exit import CloseOnExit
 from triptych.records import HealthCheck, SparseVector
 from triptych.text import get_analyzer
 from triptych_backends.index import bm25
@@ -42,7 +42,7 @@ PUBLISH_AT_CLOSE = 200
 logger = logging.getLogger("triptych.index")
 
 
-class LocalIndex(Closeable):
+class LocalIndex(CloseOnExit):
     """Keyword and vector search over a truth's change feed; see the package's docstring.
 
     Every search first replays the changes that it has not seen: what was committed before the

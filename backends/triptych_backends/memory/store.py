@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from triptych._internal.closeable import Closeable
+from triptych._internal.close_on_exit import CloseOnExit
 from triptych.records import DatasetStats, check_whole
 from triptych_backends.index import LocalIndex, LocalSearcher
 from triptych_backends.memory.change_log import MemoryChangeLog
@@ -19,7 +19,7 @@ from triptych_backends.memory.truth import Save, Truth
 __all__ = ["MemoryStore"]
 
 
-class MemoryStore(Closeable):
+class MemoryStore(CloseOnExit):
     """Keeps everything in this process's memory, until it is closed.
 
     Thread-safe. A `Store` with every capability. To keep the datasets elsewhere too, give

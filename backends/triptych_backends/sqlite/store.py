@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from triptych._internal.closeable import Closeable
+from triptych._internal.close_on_exit import CloseOnExit
 from triptych.records import DatasetStats, check_whole
 from triptych_backends.index import IndexHelper, LocalIndex, LocalSearcher, available_cores
 from triptych_backends.sql import SqlChangeLog, SqlDocuments, SqlLayers
@@ -21,7 +21,7 @@ __all__ = ["SqliteStore"]
 _HELPER = "triptych_backends.sqlite.index_process"
 
 
-class SqliteStore(Closeable, SqlSettings):
+class SqliteStore(CloseOnExit, SqlSettings):
     """Documents, chunks, vectors and layers in one SQLite file; thread-safe, and fork-safe.
 
     ``documents``, ``chunks`` and ``layers`` are the repositories; `index` lies in the folder

@@ -1,9 +1,11 @@
 """Awaiting a knowledge base: `AsyncService`, `AsyncDataset`, streams, models with async methods."""
 
+from triptych.aio.answers import AsyncAnswerStream
 from triptych.aio.facade import (
     AsyncDataset,
     AsyncEmbedder,
     AsyncLLM,
+    AsyncPipeline,
     AsyncService,
     BlockingEmbedder,
     BlockingLLM,
@@ -12,9 +14,11 @@ from triptych.aio.facade import (
 )
 
 __all__ = [
+    "AsyncAnswerStream",
     "AsyncDataset",
     "AsyncEmbedder",
     "AsyncLLM",
+    "AsyncPipeline",
     "AsyncService",
     "BlockingEmbedder",
     "BlockingLLM",

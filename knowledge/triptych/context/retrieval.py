@@ -8,9 +8,10 @@ import attrs
 
 from triptych.context.parameters import ContextParameters
 from triptych.ingestion.folder_tree import is_folder
-from triptych.records import Hit, Layer, Query, Scope
+from triptych.records import Hit, Layer, ModelUsage, Query, Result, Scope
 from triptych.search.fusion import min_max, reciprocal_ranks
 from triptych.search.pipeline import SearchPipeline
+from triptych.search.postprocessing import STEP_SCORES
 
 __all__ = ["Place", "Retrieved", "ScoredPassage", "retrieve"]
 
@@ -43,11 +44,17 @@ class ScoredPassage:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Retrieved:
-    """Everything that was found, each list best first."""
+    """Everything that was found, each list best first.
+
+    ``result`` is that of the search for chunks, before layers say which documents lead; None where
+    chunks are left out. ``usage`` is what models took to word the query.
+    """
 
     passages: Sequence[ScoredPassage] = ()
     abstracts: Sequence[ScoredPassage] = ()
     overviews: Sequence[ScoredPassage] = ()
+    result: Result | None = None
+    usage: tuple[ModelUsage, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -78,6 +85,7 @@ def retrieve(
     hits: dict[Layer, Sequence[Hit]] = {
         layer: result.hits for layer, result in zip(asked, results, strict=True)
     }
+    every = [*results, *([] if whole is None else [whole])]
     warnings = [warning for result in results for warning in result.warnings]
     abstracts, overviews = hits.get(Layer.ABSTRACT, ()), hits.get(Layer.OVERVIEW, ())
     chunks = _by_lanes(hits.get(Layer.DETAIL, ()), recipe.vector)
@@ -88,12 +96,14 @@ def retrieve(
                 attrs.evolve(
                     query,
                     dataset_id=dataset_id,
+                    dataset_ids=(),
                     scope=Scope.SINGLE,
                     layer=Layer.DETAIL,
                     top_k=recipe.layer_depth,
                     where={**query.where, "doc_name": names},
                 )
             )
+            every.append(deeper)
             warnings += deeper.warnings
             chunks += deeper.hits
     documents = () if whole is None else whole.hits
@@ -110,6 +120,8 @@ def retrieve(
         passages=_passages(chunks, leading, recipe),
         abstracts=_layers(abstracts, leading),
         overviews=_layers(overviews, leading),
+        usage=tuple(usage for each in every for usage in each.usage),
+        result=dict(zip(asked, results, strict=True)).get(Layer.DETAIL),
         warnings=tuple(dict.fromkeys(warnings)),
     )
 
@@ -118,12 +130,13 @@ def _by_lanes(hits: Sequence[Hit], vector: float) -> list[Hit]:
     """The hits by the weighted sum of their lanes' scores, each lane's from 0 to 1.
 
     ``vector`` is the weight of the vector lane, the rest that of the keyword lane; other lanes
-    count one half. The order stays where one lane only found the hits, and where a model reranked
-    them. Nearly equal ranks of a fusion hide how far one hit stands above the next, which weighs
-    more here than who is at the very top.
+    count one half. The order stays where one lane only found the hits, and where a step of the
+    search gave them another: a rerank, or MMR. Nearly equal ranks of a fusion hide how far one hit
+    stands above the next, which weighs more here than who is at the very top.
     """
-    lanes = sorted({lane for hit in hits for lane in hit.scores})
-    if len(lanes) < 2 or "rerank" in lanes:
+    names = {name for hit in hits for name in hit.scores}
+    lanes = sorted(names - STEP_SCORES)
+    if len(lanes) < 2 or not names.isdisjoint(("mmr", "rerank")):
         return list(hits)
     weights = {"bm25": 1 - vector, "vector": vector}
     scores = [0.0] * len(hits)

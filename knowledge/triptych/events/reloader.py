@@ -7,7 +7,7 @@ import logging
 import threading
 from random import Random
 
-from triptych._internal.closeable import Closeable
+from triptych._internal.close_on_exit import CloseOnExit
 from triptych.contracts import EventNotifier, Rebuilder
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.events.clock import LOOK_UP, Clock, SystemClock
@@ -22,7 +22,7 @@ __all__ = ["EventReloader"]
 _logger = logging.getLogger("triptych.events")
 
 
-class EventReloader(Closeable):
+class EventReloader(CloseOnExit):
     """Debounces the events of a notifier, and rebuilds what they touch, one rebuild at a time.
 
     - A rebuild starts on the trailing edge: ``debounce`` after the last event of a window,

@@ -8,10 +8,10 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from triptych import deadlines
+from triptych._internal.close_on_exit import CloseOnExit
 from triptych.contracts import SettingsStore
 from triptych.errors import StoreError
 
@@ -42,7 +42,7 @@ class Pace:
         return max(self._call, self._each * texts) < _CHEAP
 
 
-class TextClaims:
+class TextClaims(CloseOnExit):
     """The texts that one filler of a dataset asks for, by digest, where other fillers see them.
 
     A text must be claimed first, then looked up in the store, then embedded, then stored, then
@@ -61,17 +61,6 @@ class TextClaims:
         self._asking = 0
         self._ended = threading.Event()
         self._renewer: threading.Thread | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def claim(self, digests: Sequence[str]) -> set[str]:
         """Claim those of ``digests`` that no other filler has; all that are ours.

@@ -11,8 +11,9 @@ from triptych.contracts import CoverageEmbedder, Embedder
 from triptych.errors import ProviderError, TriptychError, ValidationError
 from triptych.records import EmbedKind, Vector, check_text
 
-__all__ = ["CoverageGate", "check_embedder", "embed", "embed_query"]
+__all__ = ["CoverageGate", "check_embedder", "embed", "embed_each", "embed_query", "mean_vector"]
 
+_CANCELLED = 1e-6  # a mean shorter than this has no direction but that of rounding
 _UNIT_TOLERANCE = 1e-3  # float16 and int8 models are off by less; more is worth repairing
 
 
@@ -97,6 +98,38 @@ def embed_query(embedder: Embedder, text: str) -> Vector:
     """The vector of one query, shape (dimension,)."""
     row: Vector = embed(embedder, [text], kind="query")[0]
     return row
+
+
+def embed_each(
+    embedder: Embedder, texts: Sequence[tuple[EmbedKind, str]]
+) -> dict[tuple[EmbedKind, str], Vector]:
+    """The vector of each of ``texts``, by kind and text: one call for each kind.
+
+    Raises:
+        ProviderError: as `embed`.
+    """
+    vectors: dict[tuple[EmbedKind, str], Vector] = {}
+    for kind in dict.fromkeys(kind for kind, _ in texts):
+        several = list(dict.fromkeys(text for of, text in texts if of == kind))
+        for text, row in zip(several, embed(embedder, several, kind=kind), strict=True):
+            vectors[kind, text] = row
+    return vectors
+
+
+def mean_vector(vectors: Sequence[Vector]) -> Vector:
+    """The mean of unit vectors, scaled to unit length; the first where they cancel out.
+
+    Source: Gao et al., "Precise Zero-Shot Dense Retrieval without Relevance Labels", ACL 2023, §3.2
+    (the mean of the vectors of several hypothetical documents).
+    """
+    if len(vectors) == 1:
+        return vectors[0]
+    total = np.sum([np.asarray(each, dtype=np.float64) for each in vectors], axis=0)
+    length = float(np.linalg.norm(total))
+    if length <= _CANCELLED * len(vectors):
+        return vectors[0]
+    mean: Vector = (total / length).astype(np.float32)
+    return mean
 
 
 class CoverageGate:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from contextvars import copy_context
-from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Generic, TypeVar
 
 from triptych import deadlines
+from triptych._internal.close_on_exit import CloseOnExit
 from triptych.errors import CancelledError
 from triptych.ingestion.claims import Pace, TextClaims
 
@@ -41,7 +41,7 @@ Encode = Callable[[Sequence[str]], Sequence[V]]
 Lookup = Callable[[Sequence[str]], Mapping[str, V]]
 
 
-class EmbeddingRun(Generic[V]):
+class EmbeddingRun(CloseOnExit, Generic[V]):
     """Embeds texts by their digests, up to ``concurrency`` calls at a time; each text once.
 
     Nothing is asked between two calls of its methods but what runs. Close it, or use it as a
@@ -92,17 +92,6 @@ class EmbeddingRun(Generic[V]):
         with deadlines.deadline(None) as scope:
             self._scope = scope
             self._context = copy_context()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Cancel what runs, and wait for it; release what is claimed."""

@@ -6,12 +6,12 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Sequence
-from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Generic, TypeVar
 
 import attrs
 
 from triptych import deadlines
+from triptych._internal.close_on_exit import CloseOnExit
 from triptych.contracts import ChunkRepo, DocumentRepo
 from triptych.errors import CancelledError, ModelMismatchError
 from triptych.ingestion.batches import EmbeddingProgress
@@ -65,7 +65,7 @@ class Given(Generic[V]):
     vector: V
 
 
-class Filler(ABC, Generic[V]):
+class Filler(CloseOnExit, ABC, Generic[V]):
     """Gives the sets of one dataset vectors of one kind: each text is asked for once.
 
     What the model answers is stored at once where the next answer has to be waited for, and else
@@ -96,15 +96,8 @@ class Filler(ABC, Generic[V]):
         self._embedded = 0
         self._reused = 0
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Cancel what runs; idempotent."""
         if self.run is not None:
             self.run.close()
 

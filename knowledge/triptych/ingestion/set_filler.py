@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
-from types import TracebackType
-from typing import Self
 
+from triptych._internal.close_on_exit import CloseOnExit
 from triptych.contracts import ChunkRepo, DocumentRepo
 from triptych.ingestion.batches import EmbeddingProgress
 from triptych.ingestion.derivation import Derivation, DerivationPipeline
@@ -18,7 +17,7 @@ from triptych.records import Vector
 __all__ = ["SetFiller"]
 
 
-class SetFiller:
+class SetFiller(CloseOnExit):
     """A `VectorFiller`, and a `SparseFiller` where there is a sparse encoder.
 
     Close it, or use it as a context manager.
@@ -44,15 +43,8 @@ class SetFiller:
                 documents, chunks, deriver, deriver.sparse, dataset_id, meter
             )
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Cancel what runs; idempotent."""
         with ExitStack() as both:
             both.push(self.vectors)
             if self._sparse is not None:

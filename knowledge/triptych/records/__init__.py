@@ -49,6 +49,7 @@ from triptych.records.metadata import Metadata, MetadataValue, check_metadata, c
 from triptych.records.models import (
     Generation,
     Message,
+    Prices,
     Usage,
 )
 from triptych.records.queries import (
@@ -59,7 +60,6 @@ from triptych.records.queries import (
     Hit,
     LayerQuery,
     Query,
-    QueryVariant,
     RankedList,
     ResolvedQuery,
     Result,
@@ -86,6 +86,7 @@ from triptych.records.values import (
     NO_CHUNK,
     OPENING,
     SNIPPET_LENGTH,
+    Answerability,
     EmbedKind,
     EmbedWhen,
     EventKind,
@@ -101,6 +102,7 @@ from triptych.records.values import (
     to_mode,
     to_scope,
 )
+from triptych.records.variants import QueryVariant, Rewriting
 
 __all__ = [
     "IN_ORDER",
@@ -109,6 +111,7 @@ __all__ = [
     "OPENING",
     "SNIPPET_LENGTH",
     "And",
+    "Answerability",
     "Candidate",
     "CandidateRow",
     "Candidates",
@@ -155,6 +158,7 @@ __all__ = [
     "Not",
     "Or",
     "ParkedReason",
+    "Prices",
     "PutOutcome",
     "PutReport",
     "QuarantinedLayer",
@@ -165,6 +169,7 @@ __all__ = [
     "RebuildScope",
     "ResolvedQuery",
     "Result",
+    "Rewriting",
     "Scope",
     "SearchOptions",
     "SourceDocument",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from triptych.records.documents import DocumentInfo, SourceDocument
+from triptych.records.documents import DocumentInfo, SourceDocument, SystemData
 from triptych.records.filters import EXPIRES_AT, Condition, FilterTree, Not
 from triptych.records.metadata import comparison_key
 
-__all__ = ["expired_by", "has_expired", "not_expired_by"]
+__all__ = ["expired_by", "has_expired", "not_expired_by", "system_has_expired"]
 
 
 def expired_by(moment: datetime) -> Condition:
@@ -28,5 +28,10 @@ def has_expired(
     document: DocumentInfo | SourceDocument | None, moment: datetime | None = None
 ) -> bool:
     """Whether the document has expired by ``moment``, None for now; False without a document."""
-    expires_at = None if document is None else document.system.expires_at
+    return document is not None and system_has_expired(document.system, moment)
+
+
+def system_has_expired(system: SystemData | None, moment: datetime | None = None) -> bool:
+    """`has_expired` of the document with this system data."""
+    expires_at = None if system is None else system.expires_at
     return expires_at is not None and expires_at <= (moment or datetime.now(UTC))

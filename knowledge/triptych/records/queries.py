@@ -5,18 +5,20 @@ from __future__ import annotations
 import importlib
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import attrs
 
 from triptych._internal.xml_text import element_text
-from triptych.errors import NotAvailableError, ValidationError
-from triptych.records.checks import check_text, vector_comparison
+from triptych.errors import NotAvailableError
+from triptych.records.checks import vector_comparison
 from triptych.records.chunk_ids import chunk_id
 from triptych.records.derived import DerivedChunk, DerivedLayer, DerivedSig
 from triptych.records.documents import DocumentInfo
 from triptych.records.filters import FilterTree, Subject
+from triptych.records.journal import ModelUsage
 from triptych.records.metadata import Metadata, metadata_to_plain
+from triptych.records.models import Message
 from triptych.records.sparse import SparseVector
 from triptych.records.values import (
     NO_CHUNK,
@@ -30,6 +32,9 @@ from triptych.records.values import (
     to_layer,
 )
 
+if TYPE_CHECKING:
+    from triptych.text.injection import Sign
+
 __all__ = [
     "HIT_FIELDS",
     "Candidate",
@@ -39,7 +44,6 @@ __all__ = [
     "Hit",
     "LayerQuery",
     "Query",
-    "QueryVariant",
     "RankedList",
     "ResolvedQuery",
     "Result",
@@ -51,7 +55,7 @@ __all__ = [
 HIT_FIELDS = (
     *("dataset", "name", "layer", "chunk", "chunk_id", "line", "end_line", "start", "end"),
     *("heading_path", "locator", "score", "scores", "stale", "version", "path", "metadata"),
-    *("snippet", "content"),
+    *("signs", "snippet", "content"),
 )
 """The fields of a hit in JSON, in their order."""
 
@@ -66,7 +70,8 @@ class Query:
     Attributes:
         text: the question, or some words. Empty with a ``where``: all that passes it is listed, by
             dataset, document name and chunk index, with the score 0.
-        dataset_id: which dataset; needed unless ``scope`` is "all".
+        dataset_id: which dataset; needed unless ``dataset_ids`` or ``scope`` says where.
+        dataset_ids: several datasets, searched as one, in place of ``dataset_id``.
         scope: "single" or "all".
         mode: "bm25", "vector" or "hybrid", or the name of another lane; None is hybrid when an
             embedder is wired.
@@ -86,10 +91,13 @@ class Query:
             ``word*``, ``field:value``. Without it every character is part of a word.
         offset: how many of the best hits to skip: those of the pages before.
         per_document: the most hits of one document, its best; None for any number.
+        conversation: what was said before ``text``, oldest first: for a rewriter that makes a
+            follow-up question whole (`FollowUpRewriter`). Nothing else reads it.
     """
 
     text: str
     dataset_id: str = ""
+    dataset_ids: Sequence[str] = ()
     scope: Scope | str = Scope.SINGLE
     mode: Mode | str | None = None
     layer: Layer | str = Layer.DETAIL
@@ -102,6 +110,7 @@ class Query:
     syntax: bool = False
     offset: int = 0
     per_document: int | None = None
+    conversation: Sequence[Message] = ()
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -136,8 +145,10 @@ class ResolvedQuery:
 
     A `QueryRewriter` makes several of one query: ``text`` is what keyword lanes look for,
     ``embed_text`` ("" for ``text``) what vector lanes embed, as ``embed_kind``, and ``weight``
-    how much the lists of this variant count in fusion. ``vector`` is the embedded text when the
-    caller has it already.
+    how much the lists of this variant count in fusion. ``embed_texts`` are several texts whose
+    mean vector is searched for, ``embed_own_text`` adds ``text`` to them, and ``group`` is the
+    variant's (see `QueryVariant`). ``vector`` is what vector lanes search for when the caller has
+    it already.
 
     ``lanes`` are those that a hybrid search runs, None for all of them. ``sparse_dataset_ids`` are
     the datasets whose sparse vectors are of ``sparse_sig``, the sparse encoder's signature, and
@@ -160,42 +171,26 @@ class ResolvedQuery:
     keyword_boost: float = 0.0
     embed_text: str = ""
     embed_kind: EmbedKind = "query"
+    embed_texts: tuple[str, ...] = ()
+    embed_own_text: bool = False
     weight: float = 1.0
+    group: str = ""
     vector: Vector | None = attrs.field(default=None, eq=vector_comparison, repr=False)
     lanes: tuple[str, ...] | None = None
     sparse_dataset_ids: tuple[str, ...] = ()
     sparse_sig: str = ""
     sparse: SparseVector | None = attrs.field(default=None, repr=False)
 
-
-@attrs.frozen(kw_only=True, slots=True)
-class QueryVariant:
-    """One wording of a query, as a `QueryRewriter` returns it.
-
-    Attributes:
-        text: what keyword lanes look for.
-        embed_text: what vector lanes embed; "" embeds ``text``.
-        embed_kind: "query", or "document" where ``embed_text`` is a passage such as the answer may
-            be (HyDE).
-        weight: how much the lists that it finds count in fusion, above 0.
-    """
-
-    text: str
-    embed_text: str = ""
-    embed_kind: EmbedKind = "query"
-    weight: float = 1.0
-
-    def __attrs_post_init__(self) -> None:
-        check_text(self.text, "the text of a query's variant")
-        check_text(self.embed_text, "the embed_text of a query's variant")
-        if not self.text.strip():
-            raise ValidationError("a query's variant has no text: give it at least one word")
-        if self.embed_kind not in ("query", "document"):
-            raise ValidationError(
-                f"embed_kind is 'query' or 'document', not {self.embed_kind!r:.60}"
-            )
-        if not 0 < self.weight < float("inf"):
-            raise ValidationError(f"the weight of a variant is above 0, not {self.weight!r:.60}")
+    @property
+    def embedded(self) -> tuple[tuple[EmbedKind, str], ...]:
+        """The texts whose mean vector vector lanes search for, each once, with its kind."""
+        if not self.embed_texts:
+            return ((self.embed_kind, self.embed_text or self.text),)
+        own: tuple[tuple[EmbedKind, str], ...] = (
+            (("query", self.text),) if self.embed_own_text else ()
+        )
+        several = [(self.embed_kind, text) for text in self.embed_texts]
+        return tuple(dict.fromkeys((*own, *several)))
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -384,6 +379,7 @@ class Hit:
             "version": self.version,
             "path": self.file,
             "metadata": metadata_to_plain(self.metadata),
+            "signs": [attrs.asdict(sign) for sign in self.signs],
             "snippet": self.snippet,
             "content": self.content,
         }
@@ -400,6 +396,13 @@ class Hit:
         return chunk_id(self.dataset_id, self.doc_name, self.sig.input_sig, self.occurrence)
 
     @property
+    def signs(self) -> tuple[Sign, ...]:
+        """What in ``content`` looks like instructions to a model, or hides from a reader."""
+        from triptych.text.injection import suspicious  # its patterns take a while to compile
+
+        return suspicious(self.content)
+
+    @property
     def snippet(self) -> str:
         """The part of ``content`` that holds most of the query's terms: 240 code points."""
         if len(self.content) <= SNIPPET_LENGTH:
@@ -414,6 +417,7 @@ class Hit:
 class Result(Sequence[Hit]):
     """The ordered hits, what went wrong on the way, and whether there is nothing more.
 
+    ``usage`` is what language models took to word the query, an entry each.
     A result is the sequence of its hits: it has their number, is falsy without any, and gives
     them by index and in order.
     """
@@ -421,6 +425,7 @@ class Result(Sequence[Hit]):
     hits: tuple[Hit, ...] = ()
     warnings: tuple[str, ...] = ()
     exhausted: bool = False
+    usage: tuple[ModelUsage, ...] = ()
 
     def __len__(self) -> int:
         return len(self.hits)

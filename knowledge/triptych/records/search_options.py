@@ -6,10 +6,11 @@ nowhere else; a test compares the two.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from triptych.errors import ValidationError
+from triptych.records.models import Message
 from triptych.records.values import Layer, Mode, Scope
 
 __all__ = ["DatasetSearchOptions", "SearchOptions", "check_option_names"]
@@ -39,6 +40,7 @@ class DatasetSearchOptions(TypedDict, total=False):
         syntax: whether the text is read as the query language.
         offset: how many of the best hits to skip.
         per_document: the maximum number of hits of one document; None for any number.
+        conversation: what was said before the query, for a rewriter of follow-up questions.
     """
 
     mode: Mode | str | None
@@ -52,17 +54,20 @@ class DatasetSearchOptions(TypedDict, total=False):
     syntax: bool
     offset: int
     per_document: int | None
+    conversation: Sequence[Message]
 
 
 class SearchOptions(DatasetSearchOptions, total=False):
     """What a search takes beside the query's text: also where it looks; see `Query`.
 
     Keys:
-        dataset_id: the dataset, needed unless ``scope`` is "all".
+        dataset_id: the dataset, needed unless ``dataset_ids`` or ``scope`` says where.
+        dataset_ids: several datasets, searched as one.
         scope: "single" or "all".
     """
 
     dataset_id: str
+    dataset_ids: Sequence[str]
     scope: Scope | str
 
 

@@ -17,7 +17,7 @@ from triptych import deadlines
 from triptych.contracts import LocalRetriever, Ranker, Retriever
 from triptych.errors import CancelledError, NotAvailableError, ValidationError
 from triptych.records import Candidate, Candidates, ChunkPlace, Mode, RankedList, ResolvedQuery
-from triptych.search.fusion import ZScoreRanker, depth_of, in_order
+from triptych.search.fusion import ZScoreRanker, best_of, depth_of, in_order
 
 __all__ = ["FusedRanking", "SearchEngine", "Target"]
 
@@ -53,6 +53,9 @@ class SearchEngine:
     answer never depends on which finished first. A retriever that fails is named in the warnings;
     when all fail, the first error is raised. In a single mode only the retriever of that name
     runs, and its error is the caller's; with one variant, its scores are the result's.
+
+    Variants of several groups make a ranking for each group, as if it were the only one. Each
+    candidate then has its best score of any ranking (`fusion.best_of`).
     """
 
     def __init__(
@@ -97,6 +100,19 @@ class SearchEngine:
             dict.fromkeys(each.name for several in self._targets.values() for each in several)
         )
 
+    def derive(self, *, lanes: Collection[str] = (), ranker: Ranker | None = None) -> SearchEngine:
+        """Return an engine with the ``lanes`` of these names, none for all, and this ranker.
+
+        None keeps the ranker. It is closed by itself.
+        """
+        chosen = {
+            target: [each for each in retrievers if not lanes or each.name in lanes]
+            for target, retrievers in self._targets.items()
+        }
+        return SearchEngine(
+            chosen["chunk"], chosen["layer"], chosen["document"], ranker or self.ranker
+        )
+
     def retrieve(
         self,
         target: Target,
@@ -124,10 +140,11 @@ class SearchEngine:
                     "a retriever of that name"
                 )
             if len(variants) == 1:
-                name = retrievers[0].name
-                lane = _floor(name, _keyed([_recall(retrievers[0], query, keep)])[0], query)
+                found = _keyed([_recall(retrievers[0], query, keep)])[0]
+                lane = _floor(retrievers[0].name, found, query)
                 return FusedRanking(
-                    candidates=in_order(lane, name), exhausted=len(lane) < query.limit
+                    candidates=in_order(lane, retrievers[0].name),
+                    exhausted=len(lane) < query.limit,
                 )
         elif query.lanes is not None:
             retrievers = [each for each in retrievers if each.name in query.lanes]
@@ -137,11 +154,42 @@ class SearchEngine:
             query = variants[0]
         calls = [(retriever, variant) for retriever in retrievers for variant in variants]
         lists, warnings = self._run(calls, keep)
+        came = [each for each in lists if each is not None]
+        rankings = []
+        for group in dict.fromkeys(variant.group for variant in variants):
+            several = [variant for variant in variants if variant.group == group]
+            ranked_lists = [
+                ranked
+                for (_, variant), ranked in zip(calls, lists, strict=True)
+                if ranked is not None and variant.group == group
+            ]
+            if ranked_lists:
+                rankings.append(self._ranked(several, ranked_lists))
         return FusedRanking(
-            candidates=self.ranker.rank(query, lists),
+            candidates=rankings[0] if len(rankings) == 1 else best_of(rankings),
             warnings=tuple(warnings),
-            exhausted=all(len(each.candidates) < query.limit for each in lists),
+            exhausted=all(len(each.candidates) < query.limit for each in came),
         )
+
+    def best_score(self, target: Target, lane: str, query: ResolvedQuery) -> float | None:
+        """Return the score of the best candidate of one lane, None if it finds none.
+
+        Raises:
+            NotAvailableError: there is no such lane, or it cannot serve the query.
+        """
+        for retriever in self._targets[target]:
+            if retriever.name == lane:
+                found = retriever.recall(attrs.evolve(query, limit=1))
+                return max((each.score for each in found), default=None)
+        raise NotAvailableError(f"no {lane} lane is wired for {target} search")
+
+    def _ranked(
+        self, variants: Sequence[ResolvedQuery], lists: Sequence[RankedList]
+    ) -> Sequence[Candidate]:
+        """The ranking of one group: of one variant in one lane, it is the lane's own."""
+        if variants[0].mode != Mode.HYBRID and len(variants) == 1:
+            return in_order(lists[0].candidates, lists[0].lane)
+        return self.ranker.rank(variants[0], lists)
 
     def close(self) -> None:
         """Let the worker threads end."""
@@ -151,12 +199,13 @@ class SearchEngine:
 
     def _run(
         self, calls: Sequence[tuple[Retriever, ResolvedQuery]], keep: Keep | None
-    ) -> tuple[list[RankedList], list[str]]:
+    ) -> tuple[list[RankedList | None], list[str]]:
+        """The list of each call, None where it failed, and the warnings."""
         begun = [self._begun(lane, query, at, keep) for at, (lane, query) in enumerate(calls)]
         answers: dict[int, Sequence[Candidate] | Exception] = {}
         for _, at, call in sorted(begun, key=itemgetter(0, 1)):
             answers[at] = _attempt(call)
-        lists: list[RankedList] = []
+        lists: list[RankedList | None] = []
         warnings: list[str] = []
         errors: list[Exception] = []
         came = [at for at, answer in answers.items() if not isinstance(answer, Exception)]
@@ -167,11 +216,12 @@ class SearchEngine:
                 if isinstance(answer, CancelledError | ValidationError):
                     raise answer
                 errors.append(answer)
+                lists.append(None)
                 warnings.append(f"the {name} lane did not run: {answer}")
             else:
                 found = _floor(name, answer, query)
                 lists.append(RankedList(lane=name, candidates=found, weight=query.weight))
-        if not lists:
+        if not any(lists):
             raise errors[0]
         return lists, list(dict.fromkeys(warnings))
 

@@ -28,6 +28,7 @@ __all__ = [
     "RRFRanker",
     "WeightedRanker",
     "ZScoreRanker",
+    "best_of",
     "depth_of",
     "in_order",
     "min_max",
@@ -58,6 +59,26 @@ def in_order(candidates: Sequence[Candidate], lane: str) -> Candidates:
     """
     rows = sorted(Candidates.of(candidates).rows, key=IN_ORDER)
     return Candidates(rows, lane, [{lane: -row[0]} for row in rows])
+
+
+def best_of(rankings: Sequence[Sequence[Candidate]]) -> Candidates:
+    """Every candidate of any ranking once, with the best score that a ranking gives it.
+
+    ``scores`` has the best of each lane. Ties come in order of document name, chunk index, dataset.
+    """
+    best: dict[_Key, CandidateRow] = {}
+    scores: dict[_Key, dict[str, float]] = {}
+    for ranking in rankings:
+        known = Candidates.of(ranking)
+        for at, row in enumerate(known.rows):
+            key = _KEY(row)
+            if key not in best or row[0] < best[key][0]:
+                best[key] = row
+            held = scores.setdefault(key, {})
+            for lane, score in ({} if known.scores is None else known.scores[at]).items():
+                held[lane] = max(score, held.get(lane, score))
+    rows = sorted(best.values(), key=IN_ORDER)
+    return Candidates(rows, "", [scores[_KEY(row)] for row in rows])
 
 
 class _Lane:
@@ -150,15 +171,18 @@ def _fuse(lists: Sequence[RankedList], shares: Sequence[Sequence[float]]) -> Can
 class RRFRanker:
     """Reciprocal rank fusion: ``score(d) = Σ w / (k + rank(d))`` over the lists, ranks from 1.
 
-    ``w`` is the list's weight: 1, unless a rewriter weighs the variants of a query.
+    ``w`` is the weight of the lane in ``weights``, 1 by default, times that of the query's variant,
+    where a rewriter weighs them.
 
     Source: Cormack, Clarke, Büttcher, "Reciprocal Rank Fusion outperforms Condorcet and
     individual Rank Learning Methods", SIGIR 2009.
     """
 
     k: int = attrs.field(default=DEFAULT_RRF_K)
+    weights: Mapping[str, float] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
+        _check_weights(self.weights)
         if self.k < 0:
             raise ValidationError(f"the constant k of rank fusion is 0 or more, not {self.k}")
 
@@ -166,7 +190,12 @@ class RRFRanker:
         """Fuse by rank only; scores of the lanes need not be comparable."""
         return _fuse(
             ranked_lists,
-            [reciprocal_ranks(len(each.candidates), self.k, each.weight) for each in ranked_lists],
+            [
+                reciprocal_ranks(
+                    len(each.candidates), self.k, each.weight * self.weights.get(each.lane, 1.0)
+                )
+                for each in ranked_lists
+            ],
         )
 
 
@@ -331,9 +360,10 @@ def _deviation(values: Sequence[float]) -> float:
     return math.sqrt(math.fsum([(value - mean) ** 2 for value in values]) / len(values))
 
 
-RANKERS: Mapping[str, Callable[[], Ranker]] = {
+RANKERS: Mapping[str, Callable[..., Ranker]] = {
     "z-score": ZScoreRanker,
     "rrf": RRFRanker,
     "min-max": WeightedRanker,
 }
-"""The rankers that ship, by the name that settings give them; the first is the default."""
+"""The rankers that ship, each with ``weights`` by lane, by the name that settings give them; the
+first is the default."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import attrs
 
-from triptych.contracts import DocLevelSearcher, Store
+from triptych.contracts import DocLevelSearcher, HitReader, Store
 from triptych.errors import NotAvailableError
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.layers import inputs_of, layer_stale_reason
@@ -19,7 +19,6 @@ from triptych.records import (
     DocumentInfo,
     Hit,
     Layer,
-    SourceDocument,
     StaleReason,
     StoredUnit,
 )
@@ -78,6 +77,7 @@ class Hydrator:
         keyed = [each for each in candidates if not isinstance(each.key, ChunkPlace)]
         found = dict(fetch([each.key for each in keyed])) if keyed else {}
         hits: list[Hit] = []
+        versions: dict[tuple[str, str], int] = {}
         path_of = None if self._locate is None or not candidates else self._locate()
         now = datetime.now(UTC)
         for each in candidates:
@@ -93,27 +93,20 @@ class Hydrator:
                 path = path_of(unit.document)
                 hit = hit if path is None else attrs.evolve(hit, file=str(path))
             hits.append(hit)
-        units = found.values()
-        return Hydrated(
-            hits=hits,
-            complete=len(hits) == len(candidates),
-            versions={(d.dataset_id, d.name): d.version for unit in units if (d := unit.document)},
-        )
+            if unit.document is not None:
+                versions[hit.dataset_id, hit.doc_name] = unit.document.version
+        return Hydrated(hits=hits, complete=len(hits) == len(candidates), versions=versions)
 
     def hit(self, request: SearchRequest, candidate: Candidate, unit: StoredUnit) -> Hit | None:
         """Return the hit of a unit that was read already; None if the request leaves it out."""
         kinds = {"chunk": self._chunk_hit, "layer": self._layer_hit, "document": self._document_hit}
         return kinds[request.target](request, candidate, unit)
 
-    def with_windows(
-        self, hits: Sequence[Hit], versions: Mapping[tuple[str, str], int], top_k: int
-    ) -> list[Hit]:
+    def with_windows(self, hits: Sequence[Hit], reader: HitReader, top_k: int) -> list[Hit]:
         """Return the first ``top_k`` hits, with the text of the windows that their chunks have.
 
-        The text is cut from the document at the version in ``versions``. A hit whose document
-        has changed since then is left out.
+        A hit whose document has changed since it was read is left out.
         """
-        documents: dict[tuple[str, str], SourceDocument | None] = {}
         shown: list[Hit] = []
         for hit in hits:
             if len(shown) == top_k:
@@ -122,12 +115,8 @@ class Hydrator:
             if hit.window_start is None or hit.stale == "source":
                 shown.append(hit)
                 continue
-            place = hit.dataset_id, hit.doc_name
-            if place not in documents:
-                documents[place] = self._documents.get(*place)
-            document = documents[place]
-            if document is not None and document.version == versions.get(place):
-                window = document.content[hit.window_start : hit.window_end]
+            (window,) = reader.windows([hit])
+            if window is not None:
                 shown.append(attrs.evolve(hit, window=window))
         return shown
 

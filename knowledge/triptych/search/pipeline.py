@@ -11,20 +11,21 @@ from triptych import deadlines
 from triptych.contracts import Postprocessor, QueryRewriter, Store
 from triptych.errors import ProviderError, ValidationError
 from triptych.ingestion.derivation import DerivationPipeline
-from triptych.ingestion.embedding import embed
+from triptych.ingestion.embedding import embed_each, mean_vector
 from triptych.records import (
     Hit,
     Mode,
     Query,
-    QueryVariant,
-    ResolvedQuery,
     Result,
+    Rewriting,
     check_text,
 )
 from triptych.search.engine import SearchEngine
+from triptych.search.hit_reader import StoreHitReader
 from triptych.search.hydration import Hydrator
 from triptych.search.listing import FilterListing
 from triptych.search.postprocessing import at_most
+from triptych.search.probe import SearchProbe
 from triptych.search.query import MAX_TOP_K, has_words
 from triptych.search.request import RequestResolver, SearchRequest
 from triptych.search.rewriting import rewrite, variants_of
@@ -60,6 +61,18 @@ class SearchPipeline:
         self._derivation = derivation
         self._rewriter = rewriter
         self._postprocessors = tuple(postprocessors)
+
+    @property
+    def configuration(self) -> Mapping[str, str]:
+        """What a search depends on beside the documents: signatures, and the steps, by name."""
+        return {
+            "chunker": self._derivation.chunker_sig,
+            "embedder": self._derivation.embed_sig,
+            "ranker": type(self._engine.ranker).__name__,
+            "lanes": " ".join(self._engine.lanes),
+            "rewriter": "" if self._rewriter is None else type(self._rewriter).__name__,
+            "steps": " ".join(type(step).__name__ for step in self._postprocessors),
+        }
 
     def search(self, query: Query) -> Result:
         """Search chunks, or layers where ``query.layer`` says so."""
@@ -112,21 +125,39 @@ class SearchPipeline:
         asked = [(query, False) for query in queries]
         if whole is not None:
             asked.append((whole, True))
-        requests = []
-        rewritings: dict[str, tuple[Sequence[QueryVariant], str]] = {}
-        for query, documents in asked:
-            request = self._resolver.resolve(query, documents=documents)
+        requests = [
+            (query, self._resolver.resolve(query, documents=documents))
+            for query, documents in asked
+        ]
+        known: dict[object, tuple[Rewriting, SearchRequest]] = {}
+        # A rewriter that looks at what the search finds should see chunks where they are asked for.
+        for query, request in sorted(requests, key=lambda each: each[1].target != "chunk"):
             if self._rewriter is not None and has_words(request.query.text):
-                text = request.query.text
-                if text not in rewritings:
-                    plain = attrs.evolve(query, text=text, syntax=False)
-                    rewritings[text] = rewrite(self._rewriter, plain)
-                variants, warning = rewritings[text]
-                request.variants = variants_of(request.query, variants)
-                request.warnings += (warning,) if warning else ()
+                self._rewrite(self._rewriter, query, request, known)
             expand_prefixes(self._store, request)
-            requests.append(request)
-        return requests
+        return [request for _, request in requests]
+
+    def _rewrite(
+        self,
+        rewriter: QueryRewriter,
+        query: Query,
+        request: SearchRequest,
+        known: dict[object, tuple[Rewriting, SearchRequest]],
+    ) -> None:
+        """Give ``request`` its variants. Requests that ask alike are rewritten once."""
+        resolved = request.query
+        alike = (resolved.text, resolved.mode, resolved.dataset_ids, tuple(query.conversation))
+        if alike not in known:
+            plain = attrs.evolve(query, text=resolved.text, mode=resolved.mode, syntax=False)
+            probe = SearchProbe(self._engine, self._derivation, request)
+            known[alike] = rewrite(rewriter, plain, probe), request
+            request.usage = known[alike][0].usage
+        rewriting, first = known[alike]
+        request.vectors = first.vectors
+        request.variants = variants_of(resolved, rewriting.variants)
+        request.warnings += rewriting.warnings
+        if rewriting.question:
+            request.query = attrs.evolve(resolved, text=rewriting.question)
 
     def _run(self, request: SearchRequest) -> Result:
         """Retrieve, fuse, hydrate, postprocess, cut; once more if candidates have vanished."""
@@ -136,7 +167,8 @@ class SearchPipeline:
         keep: TextVerifier | None = None
         if request.conditions:
             keep = TextVerifier(self._store, request)
-            # Lanes may be asked several times: the text is embedded once.
+        if request.conditions or len(request.variants) > 1 or request.vectors:
+            # Lanes may be asked several times, and variants may share texts: each is embedded once.
             self._embed([request])
         steps = () if request.target == "document" else self._postprocessors
         depth = max([query.top_k, *(step.depth(query) for step in steps)])
@@ -146,20 +178,26 @@ class SearchPipeline:
             ranking = self._engine.retrieve(request.target, request.variants, depth, keep)
             above = ranking.above(query.threshold)
             hydrated = self._hydrator.hits(request, above[: depth * spare])
-            hits, skipped = _postprocess(steps, query, hydrated.hits)
+            # Steps may ask models: they run when there is enough to choose from.
+            found = at_most(hydrated.hits, query.per_document)
+            if len(found) < min(query.top_k, len(above)):
+                if len(found) < len(hydrated.hits):
+                    # Others of the documents are further down.
+                    more = not ranking.exhausted or len(above) > depth * spare
+                    if more and depth < MAX_TOP_K:
+                        depth = min(_DEEPER * depth, MAX_TOP_K)
+                        continue
+                elif not hydrated.complete and spare == 1:
+                    spare = _SPARE
+                    continue
+            reader = StoreHitReader(self._store, hydrated.versions)
+            hits: Sequence[Hit] = hydrated.hits
+            for step in steps:
+                deadlines.check("the search")
+                hits = step(query, hits, reader)
             kept = at_most(hits, query.per_document)
-            shown = self._hydrator.with_windows(kept, hydrated.versions, query.top_k)
-            if len(shown) >= min(query.top_k, len(above)):
-                break
-            if len(kept) < len(hits) and len(shown) < query.top_k:
-                # Others of the documents are further down.
-                if (ranking.exhausted and len(above) <= depth * spare) or depth >= MAX_TOP_K:
-                    break
-                depth = min(_DEEPER * depth, MAX_TOP_K)
-                continue
-            if spare > 1:
-                break
-            if hydrated.complete and len(shown) >= min(query.top_k, len(hits)):
+            shown = self._hydrator.with_windows(kept, reader, query.top_k)
+            if spare > 1 or not reader.missed or len(shown) >= min(query.top_k, len(above)):
                 break
             spare = _SPARE
         hidden = self._not_indexed(request) if len(shown) < min(query.top_k, _FEW) else ()
@@ -167,8 +205,9 @@ class SearchPipeline:
         seen = query.top_k if query.per_document is None else depth * spare
         return Result(
             hits=tuple(shown[query.offset :]),
-            warnings=(*request.warnings, *ranking.warnings, *skipped, *unmatched, *hidden),
+            warnings=(*request.warnings, *ranking.warnings, *reader.warnings, *unmatched, *hidden),
             exhausted=ranking.exhausted and len(above) <= seen and len(kept) <= query.top_k,
+            usage=request.usage,
         )
 
     def _not_indexed(self, request: SearchRequest) -> tuple[str, ...]:
@@ -194,11 +233,9 @@ class SearchPipeline:
         """List what passes the filter."""
         query = request.query
         found = at_most(self._listing.hits(request), query.per_document, query.top_k + 1)
-        shown = self._hydrator.with_windows(
-            found[: query.top_k],
-            {(hit.dataset_id, hit.doc_name): hit.sig.source_version for hit in found},
-            query.top_k,
-        )
+        versions = {(hit.dataset_id, hit.doc_name): hit.sig.source_version for hit in found}
+        reader = StoreHitReader(self._store, versions)
+        shown = self._hydrator.with_windows(found[: query.top_k], reader, query.top_k)
         return Result(
             hits=tuple(shown[query.offset :]),
             warnings=request.warnings,
@@ -213,24 +250,24 @@ class SearchPipeline:
         embedder = self._derivation.embedder
         if embedder is None:
             return
+        admits = self._derivation.coverage.admits
         need = [
-            (request, at, (variant.embed_kind, variant.embed_text or variant.text))
+            (request, at, [text for text in variant.embedded if has_words(text[1])])
             for request in requests
             for at, variant in enumerate(request.variants)
-            if variant.mode in _EMBEDDED and variant.vector_dataset_ids
+            if variant.mode in _EMBEDDED and variant.vector_dataset_ids and variant.vector is None
         ]
-        need = [each for each in need if has_words(each[2][1])]
-        need = [each for each in need if self._derivation.coverage.admits(each[2][1])]
+        need = [(to, at, [text for text in texts if admits(text[1])]) for to, at, texts in need]
         with suppress(ProviderError):
-            vectors = {}
-            for kind in dict.fromkeys(kind for _, _, (kind, _) in need):
-                texts = list(dict.fromkeys(text for _, _, (of, text) in need if of == kind))
-                for text, row in zip(texts, embed(embedder, texts, kind=kind), strict=True):
-                    vectors[kind, text] = row
-            for request, at, key in need:
-                variants = list(request.variants)
-                variants[at] = attrs.evolve(variants[at], vector=vectors[key])
-                request.variants = variants
+            known = {key: row for request in requests for key, row in request.vectors.items()}
+            new = [each for _, _, texts in need for each in texts if each not in known]
+            known |= embed_each(embedder, list(dict.fromkeys(new)))
+            for request, at, texts in need:
+                if texts:
+                    variants = list(request.variants)
+                    vector = mean_vector([known[each] for each in texts])
+                    variants[at] = attrs.evolve(variants[at], vector=vector)
+                    request.variants = variants
 
 
 def _no_such_fields(fields: Mapping[str, Sequence[str]]) -> str:
@@ -239,16 +276,3 @@ def _no_such_fields(fields: Mapping[str, Sequence[str]]) -> str:
         f"the query was read as asking for documents with {read}: put it into quotes to look for "
         "the words themselves"
     )
-
-
-def _postprocess(
-    steps: Sequence[Postprocessor], query: ResolvedQuery, hits: Sequence[Hit]
-) -> tuple[Sequence[Hit], list[str]]:
-    """The hits after every step, and a warning for each whose model could not answer."""
-    skipped = []
-    for step in steps:
-        try:
-            hits = step(query, hits)
-        except ProviderError as error:
-            skipped.append(f"{type(step).__name__} did not run: {error}")
-    return hits, skipped

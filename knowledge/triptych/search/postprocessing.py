@@ -11,19 +11,31 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import attrs
-import numpy as np
 
-from triptych.contracts import Reranker
+from triptych.contracts import HitReader
 from triptych.errors import ValidationError
-from triptych.records import Hit, ResolvedQuery
-from triptych.search.query import over_fetch
+from triptych.records import Hit, ResolvedQuery, check_whole
+from triptych.search.query import MAX_TOP_K, over_fetch
 from triptych.text import CJKTokenizer
 from triptych.text.words import normalize, tokens
 
-__all__ = ["KeywordBoost", "Rerank", "at_most", "boost_scores", "query_keywords"]
+__all__ = [
+    "STEP_SCORES",
+    "KeywordBoost",
+    "PerDocument",
+    "at_most",
+    "boost_scores",
+    "in_order",
+    "query_keywords",
+]
+
+STEP_SCORES = frozenset({"filter", "fused", "mmr", "rerank"})
+"""The keys of `Hit.scores` that steps add, beside those of the lanes."""
+
 
 _LEAST = 3  # code points of the shortest word that counts
 _LEAST_UNSPACED = 2  # the same in scripts without spaces, where most words are that short
+_DEEPER = 4  # times as many hits as are asked for
 _DIGITS = 9  # as fused scores are rounded
 
 
@@ -40,7 +52,9 @@ class KeywordBoost:
         """Return how many hits it chooses from: more than asked for where it is on."""
         return over_fetch(query.top_k) if query.keyword_boost else query.top_k
 
-    def __call__(self, query: ResolvedQuery, hits: Sequence[Hit]) -> Sequence[Hit]:
+    def __call__(
+        self, query: ResolvedQuery, hits: Sequence[Hit], reader: HitReader
+    ) -> Sequence[Hit]:
         """Return the hits with their new scores, best first."""
         if not query.keyword_boost:
             return hits
@@ -48,55 +62,31 @@ class KeywordBoost:
 
 
 @attrs.frozen
-class Rerank:
-    """Hits in the order of a `Reranker`, a model that reads query and text together.
+class PerDocument:
+    """At most ``most`` hits of each document, the best of them.
 
-    The first ``candidates`` hits get the reranker's scores and come first, best first. Those after
-    them keep their order and their scores. ``Hit.scores["rerank"]`` is the reranker's score.
+    It chooses from 4 times as many hits as are asked for. ``Query.per_document`` does the same
+    after all steps, and looks as far down as it takes to fill the result.
+
+    Raises:
+        ValidationError: ``most`` is below 1.
     """
 
-    reranker: Reranker
-    candidates: int = 50
+    most: int = 1
 
     def __attrs_post_init__(self) -> None:
-        if not callable(getattr(self.reranker, "scores", None)):
-            raise ValidationError(
-                f"{self.reranker!r} is not a reranker: give an object with signature and scores"
-            )
-        if not 1 <= self.candidates <= 1000:
-            raise ValidationError(
-                f"a rerank takes 1 to 1000 candidates, not {self.candidates}: each costs a call "
-                "or a part of one"
-            )
+        if check_whole(self.most, "most") < 1:
+            raise ValidationError(f"most is {self.most}: keep at least 1 hit of each document")
 
     def depth(self, query: ResolvedQuery) -> int:
         """Return how many hits it chooses from."""
-        return max(query.top_k, self.candidates)
+        return min(max(_DEEPER * query.top_k, over_fetch(query.top_k)), MAX_TOP_K)
 
-    def __call__(self, query: ResolvedQuery, hits: Sequence[Hit]) -> Sequence[Hit]:
-        """Return the hits, reranked.
-
-        Raises:
-            ProviderError: the model could not answer.
-        """
-        head, tail = hits[: self.candidates], hits[self.candidates :]
-        if not head:
-            return hits
-        scores = np.asarray(self.reranker.scores(query.text, [hit.content for hit in head]))
-        if scores.shape != (len(head),) or not np.isfinite(scores).all():
-            raise ValidationError(
-                f"the reranker {self.reranker.signature!r} must return {len(head)} finite scores, "
-                f"and returned an array of shape {scores.shape}"
-            )
-        scored = [
-            attrs.evolve(
-                hit,
-                score=round(float(score), _DIGITS),
-                scores={**hit.scores, "rerank": float(score)},
-            )
-            for hit, score in zip(head, scores, strict=True)
-        ]
-        return [*sorted(scored, key=_in_order), *tail]
+    def __call__(
+        self, query: ResolvedQuery, hits: Sequence[Hit], reader: HitReader
+    ) -> Sequence[Hit]:
+        """Return the hits without those that are one too many."""
+        return at_most(hits, self.most)
 
 
 def at_most(hits: Iterable[Hit], each: int | None, limit: int | None = None) -> list[Hit]:
@@ -127,7 +117,7 @@ def boost_scores(hits: Iterable[Hit], keywords: Sequence[str], weight: float) ->
         matches = sum(keyword in text for keyword in keywords)
         score = round(hit.score + abs(hit.score) * weight * matches, _DIGITS)
         raised.append(attrs.evolve(hit, score=score))
-    return sorted(raised, key=_in_order)
+    return sorted(raised, key=in_order)
 
 
 def query_keywords(text: str) -> tuple[str, ...]:
@@ -144,7 +134,8 @@ def query_keywords(text: str) -> tuple[str, ...]:
     )
 
 
-def _in_order(hit: Hit) -> tuple[float, str, int, str]:
+def in_order(hit: Hit) -> tuple[float, str, int, str]:
+    """Return what hits are ordered by: the best first, ties by name, chunk and dataset."""
     return -hit.score, hit.doc_name, hit.chunk_index, hit.dataset_id
 
 

@@ -5,7 +5,7 @@ Who keeps a query's fields for later, as a graph node does, calls it when they a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -13,6 +13,7 @@ import attrs
 from triptych.errors import ValidationError
 from triptych.records import (
     Filter,
+    Message,
     Mode,
     Query,
     Scope,
@@ -24,7 +25,16 @@ from triptych.records import (
     to_scope,
 )
 
-__all__ = ["DEFAULT_THRESHOLD", "MAX_TOP_K", "has_words", "over_fetch", "resolve_mode", "validate"]
+__all__ = [
+    "DEFAULT_THRESHOLD",
+    "MAX_TOP_K",
+    "check_conversation",
+    "check_queries",
+    "has_words",
+    "over_fetch",
+    "resolve_mode",
+    "validate",
+]
 
 DEFAULT_THRESHOLD = 0.1 / 2.2
 """A keyword score below which a chunk says little, for ``min_scores={"bm25": …}``. Nothing uses
@@ -68,6 +78,7 @@ def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query,
         check_text(query.dataset_id, "dataset_id")
     judged = attrs.evolve(
         query,
+        dataset_ids=_dataset_ids(query.dataset_ids),
         layer=to_layer(query.layer),
         mode=None if query.mode is None else _mode(query.mode, lanes),
         scope=to_scope(query.scope),
@@ -79,13 +90,21 @@ def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query,
         keyword_boost=_share(query.keyword_boost),
         offset=_offset(query.offset, query.top_k),
         per_document=_most_each(query.per_document),
+        conversation=check_conversation(query.conversation),
     )
-    if judged.scope is Scope.SINGLE and not judged.dataset_id:
-        raise ValidationError("name a dataset_id, or search everywhere with scope='all'")
-    if judged.scope is Scope.ALL and judged.dataset_id:
+    named = judged.dataset_ids or judged.dataset_id
+    if judged.dataset_ids and judged.dataset_id:
         raise ValidationError(
-            f"scope='all' searches every dataset, but dataset_id={judged.dataset_id!r} names "
-            "one: leave one of the two out"
+            f"dataset_id={judged.dataset_id!r} names one dataset and dataset_ids several: leave "
+            "one of the two out"
+        )
+    if judged.scope is Scope.SINGLE and not named:
+        raise ValidationError("name a dataset_id, or search everywhere with scope='all'")
+    if judged.scope is Scope.ALL and named:
+        name = "dataset_ids" if judged.dataset_ids else "dataset_id"
+        raise ValidationError(
+            f"scope='all' searches every dataset, but {name}={named!r} names some: leave one of "
+            "the two out"
         )
     return judged, Filter(tree=tree)
 
@@ -103,6 +122,20 @@ def resolve_mode(
     if mode is None:
         return Mode.HYBRID if has_embedder else Mode.BM25
     return _mode(mode, lanes)
+
+
+def check_queries(queries: Any) -> Iterable[Query | str]:
+    """Return ``queries``, unless they are one query.
+
+    Raises:
+        ValidationError: they are not several.
+    """
+    if isinstance(queries, str | Query) or not isinstance(queries, Iterable):
+        raise ValidationError(
+            f"search_many takes several queries, not {type(queries).__name__}: give it a list, or "
+            "use search()"
+        )
+    return queries
 
 
 def over_fetch(top_k: int) -> int:
@@ -123,6 +156,14 @@ def _mode(value: Any, lanes: Collection[str] | None) -> Mode | str:
     )
 
 
+def _dataset_ids(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise ValidationError(
+            f"dataset_ids is a list of datasets, not {value!r:.60}: one is a dataset_id"
+        )
+    return tuple(dict.fromkeys(check_text(each, "a dataset of dataset_ids") for each in value))
+
+
 def _top_k(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValidationError(f"top_k must be a whole number, not {value!r}")
@@ -134,6 +175,26 @@ def _top_k(value: Any) -> int:
 def has_words(text: str) -> bool:
     """Whether there is anything in ``text`` to look for."""
     return bool(text.strip("\0 \t\r\n\f\v\u3000"))
+
+
+def check_conversation(conversation: object) -> Sequence[Message]:
+    """Return ``conversation`` as a tuple.
+
+    Raises:
+        ValidationError: it is not a sequence of `Message` records.
+    """
+    if isinstance(conversation, str) or not isinstance(conversation, Sequence):
+        raise ValidationError(
+            f"a conversation is a list of Message records, not {type(conversation).__name__}"
+        )
+    for message in conversation:
+        if not isinstance(message, Message):
+            raise ValidationError(
+                f"a conversation holds Message records, not {type(message).__name__}: give "
+                'Message("user", "…") and Message("assistant", "…")'
+            )
+        check_text(message.content, "a message of the conversation")
+    return tuple(conversation)
 
 
 def _offset(value: Any, top_k: int) -> int:

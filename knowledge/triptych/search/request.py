@@ -10,17 +10,20 @@ from triptych.contracts import ChunkRepo, DocumentRepo
 from triptych.errors import ModelMismatchError, NotAvailableError, ValidationError
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.expiration import without_expired
-from triptych.ingestion.expired_pending import count_pending, count_sparse_pending
 from triptych.ingestion.layers import Inputs
+from triptych.ingestion.pending_expiry import count_pending, count_sparse_pending
 from triptych.ingestion.sparse_encoding import SparseLane
 from triptych.records import (
     DatasetConfig,
     DerivedSig,
+    EmbedKind,
     Layer,
     Mode,
+    ModelUsage,
     Query,
     ResolvedQuery,
     Scope,
+    Vector,
 )
 from triptych.rules import missing_dataset
 from triptych.search.engine import Target
@@ -48,6 +51,8 @@ class SearchRequest:
         terms: the query's terms by language; filled when needed.
         conditions: what each found text must and must not hold.
         fields: the fields that the query's text named, as conditions of ``where``.
+        vectors: the vectors of texts that were embedded for it, by kind and text.
+        usage: what language models took to word the query.
     """
 
     target: Target
@@ -59,6 +64,8 @@ class SearchRequest:
     terms: dict[str, tuple[str, ...]] = attrs.field(factory=dict)
     conditions: TextConditions = attrs.field(factory=TextConditions)
     fields: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+    vectors: dict[tuple[EmbedKind, str], Vector] = attrs.field(factory=dict)
+    usage: tuple[ModelUsage, ...] = ()
 
     def terms_in(self, dataset_id: str) -> tuple[str, ...]:
         """Return the query's terms in the language of a dataset."""
@@ -118,8 +125,10 @@ class RequestResolver:
         tree = without_expired(self._documents, dataset_ids, filter_.tree)
         filter_ = attrs.evolve(filter_, tree=tree)
         configs = self._configs(dataset_ids)
-        if query.scope is Scope.SINGLE and configs[query.dataset_id] is None:
-            self._require(query.dataset_id)
+        if query.scope is Scope.SINGLE:
+            for dataset_id, config in configs.items():
+                if config is None:
+                    self._require(dataset_id)
         in_space = [
             name for name, config in configs.items() if config and config.embed_sig == embed_sig
         ]
@@ -222,7 +231,7 @@ class RequestResolver:
     def _dataset_ids(self, query: Query) -> tuple[str, ...]:
         if query.scope is Scope.ALL:
             return tuple(self._documents.list_datasets())
-        return (query.dataset_id,)
+        return tuple(query.dataset_ids) or (query.dataset_id,)
 
     def _configs(self, dataset_ids: Sequence[str]) -> Mapping[str, DatasetConfig | None]:
         if len(dataset_ids) == 1:

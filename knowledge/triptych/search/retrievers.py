@@ -15,7 +15,7 @@ from triptych.contracts import (
     LayerRepo,
 )
 from triptych.errors import NotAvailableError
-from triptych.ingestion.embedding import CoverageGate, embed
+from triptych.ingestion.embedding import CoverageGate, embed_each, mean_vector
 from triptych.records import Candidate, ChunkQuery, Layer, LayerQuery, Mode, ResolvedQuery, Vector
 
 __all__ = [
@@ -52,7 +52,7 @@ class QueryEmbedder:
         self._seconds = 1.0  # what embedding a query took lately; a guess at first
 
     def vector(self, query: ResolvedQuery) -> Vector:
-        """Return the vector of ``query.embed_text``, or of ``query.text`` where that is empty.
+        """Return the vector of ``query.embedded``: of its text, or the mean of several.
 
         Raises:
             NotAvailableError: there is no embedder, no dataset of its space, or too little of
@@ -70,11 +70,12 @@ class QueryEmbedder:
             )
         if query.vector is not None:
             return query.vector
-        text = query.embed_text or query.text
-        if objection := self._coverage.objection(text):
-            raise NotAvailableError(objection)
+        texts = query.embedded
+        admitted = [each for each in texts if self._coverage.admits(each[1])]
+        if not admitted:
+            raise NotAvailableError(self._coverage.objection(texts[0][1]) or "nothing to embed")
         began = time.perf_counter()
-        vector: Vector = embed(self._embedder, [text], kind=query.embed_kind)[0]
+        vector = mean_vector(list(embed_each(self._embedder, admitted).values()))
         self._seconds += (time.perf_counter() - began - self._seconds) / 4
         return vector
 

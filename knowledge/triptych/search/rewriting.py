@@ -6,42 +6,65 @@ from collections.abc import Sequence
 
 import attrs
 
-from triptych.contracts import QueryRewriter
+from triptych.contracts import ProbingRewriter, QueryProbe, QueryRewriter
 from triptych.errors import CancelledError, ValidationError
-from triptych.records import Mode, Query, QueryVariant, ResolvedQuery
+from triptych.records import Mode, Query, QueryVariant, ResolvedQuery, Rewriting
 from triptych.search.query import over_fetch
 
-__all__ = ["MAX_VARIANTS", "rewrite", "variants_of"]
+__all__ = [
+    "MAX_VARIANTS",
+    "call_rewriter",
+    "rewrite",
+    "variants_of",
+]
 
 MAX_VARIANTS = 32
 """Each variant is a search of its own in every lane."""
 
 
-def rewrite(rewriter: QueryRewriter, query: Query) -> tuple[Sequence[QueryVariant], str]:
-    """Return what ``rewriter`` makes of ``query``, and a warning, "" where all is well.
+def rewrite(rewriter: QueryRewriter, query: Query, probe: QueryProbe | None = None) -> Rewriting:
+    """Return what ``rewriter`` makes of ``query``.
 
-    When a rewriter fails, the query stays as it is and the warning says why.
+    When a rewriter fails, the query stays as it is and a warning says why.
 
     Raises:
         CancelledError: the deadline passed.
     """
     try:
-        variants = tuple(rewriter.rewrite(query))
-        for each in variants:
-            if not isinstance(each, QueryVariant):
-                raise ValidationError(
-                    f"a rewriter returns QueryVariant records, not {type(each).__name__}"
-                )
-        if not 1 <= len(variants) <= MAX_VARIANTS:
-            raise ValidationError(
-                f"a rewriter returns 1 to {MAX_VARIANTS} variants, not {len(variants)}"
-            )
+        return call_rewriter(rewriter, query, probe)
     except CancelledError:
         raise
     except Exception as error:  # noqa: BLE001 - a rewriter may fail in any way; it is reported
-        unchanged = (QueryVariant(text=query.text),)
-        return unchanged, f"the query was not rewritten ({type(error).__name__}: {error})"
-    return variants, ""
+        return Rewriting(
+            variants=(QueryVariant(text=query.text),),
+            warnings=(f"the query was not rewritten ({type(error).__name__}: {error})",),
+        )
+
+
+def call_rewriter(
+    rewriter: QueryRewriter, query: Query, probe: QueryProbe | None = None
+) -> Rewriting:
+    """Return what ``rewriter`` makes of ``query``, checked.
+
+    Raises:
+        ValidationError: it did not return 1 to `MAX_VARIANTS` variants.
+        Exception: it failed.
+    """
+    if probe is not None and isinstance(rewriter, ProbingRewriter):
+        made = rewriter.rewrite_probing(query, probe)
+    else:
+        made = rewriter.rewrite(query)
+    rewriting = made if isinstance(made, Rewriting) else Rewriting(variants=tuple(made))
+    for each in rewriting.variants:
+        if not isinstance(each, QueryVariant):
+            raise ValidationError(
+                f"a rewriter returns QueryVariant records, not {type(each).__name__}"
+            )
+    if not 1 <= len(rewriting) <= MAX_VARIANTS:
+        raise ValidationError(
+            f"a rewriter returns 1 to {MAX_VARIANTS} variants, not {len(rewriting)}"
+        )
+    return rewriting
 
 
 def variants_of(
@@ -56,7 +79,10 @@ def variants_of(
             text=each.text,
             embed_text=each.embed_text,
             embed_kind=each.embed_kind,
+            embed_texts=each.embed_texts,
+            embed_own_text=each.embed_own_text,
             weight=each.weight,
+            group=each.group,
             vector=None,
             sparse=None,
             limit=over_fetch(resolved.top_k) if fused else resolved.limit,

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 
 import attrs
 
-from triptych._internal.closeable import Closeable
+from triptych._internal.close_on_exit import CloseOnExit
 
 __all__ = ["Folder", "Tree", "is_hidden", "is_link"]
 
@@ -120,7 +120,7 @@ def _is_regular(descriptor: int) -> bool:
     return stat.S_ISREG(os.fstat(descriptor).st_mode)
 
 
-class Tree(Closeable):
+class Tree(CloseOnExit):
     """An open root; close it, or use it as a context manager."""
 
     def __init__(self, root: str) -> None:

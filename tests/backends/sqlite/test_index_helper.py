@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -66,9 +66,9 @@ def expected(path: Path, *batches: Mapping[str, str]) -> list[object]:
         return answers(kb)
 
 
-def wait_for(what: str, is_done: object) -> None:
+def wait_for(what: str, is_done: Callable[[], bool]) -> None:
     end = time.monotonic() + WAIT
-    while not is_done():  # type: ignore[operator]  # a lambda
+    while not is_done():
         assert time.monotonic() < end, what
         time.sleep(0.01)
 

@@ -13,6 +13,7 @@ import attrs
 
 from triptych import deadlines
 from triptych._internal.concurrency import map_unordered
+from triptych._internal.output_validation import BadAnswerError
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.contracts import LayerJournal
 from triptych.errors import (
@@ -28,7 +29,6 @@ from triptych.errors import (
 from triptych.ingestion.folder_tree import children, parent_of, summaries_of
 from triptych.layers.builder.budget import BudgetedLLM, OutOfBudgetError
 from triptych.layers.builder.generators import Source
-from triptych.layers.builder.output_validation import BadAnswerError
 from triptych.layers.builder.plan import LAYERS, Scope, walk
 from triptych.layers.builder.records import LayerPlan, LayerReport, PlannedLayer, Stop
 from triptych.records import (

@@ -9,11 +9,11 @@ from typing import Final, Protocol
 import attrs
 
 from triptych._internal.digests import digest
+from triptych._internal.output_validation import BadAnswerError, checked
 from triptych.chunking.outline import read_outline
 from triptych.contracts import LLM
 from triptych.errors import ValidationError
 from triptych.ingestion.folder_tree import line_size
-from triptych.layers.builder.output_validation import BadAnswerError, checked
 from triptych.layers.builder.pieces import lines_in_parts, text_in_parts
 from triptych.layers.builder.records import Cost, LayerPrompts, PlanReason
 from triptych.layers.extractive import SIGNATURE_PREFIX, ExtractiveSummarizer

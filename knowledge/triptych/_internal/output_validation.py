@@ -7,8 +7,8 @@ from typing import Final
 
 import regex
 
+from triptych._internal.fencing import FRAME
 from triptych.errors import TriptychError, ValidationError
-from triptych.layers.prompts import FRAME
 from triptych.records import Generation, ParkedReason, check_text
 from triptych.text.tokens import estimate_tokens
 
@@ -113,8 +113,8 @@ class BadAnswerError(TriptychError):
         self.reason: ParkedReason = reason
 
 
-def checked(answer: object, *, text: str, prompt: str, ceiling: int) -> str:
-    """The answer's text, without white space or the marks of `prompts.fenced` around it.
+def checked(answer: object, *, text: str, prompt: str, ceiling: int, whole: bool = True) -> str:
+    """The answer's text, without white space or the marks of `fenced` around it.
 
     What a model thought aloud before its answer, between ``<think>`` marks, is taken off.
 
@@ -123,6 +123,7 @@ def checked(answer: object, *, text: str, prompt: str, ceiling: int) -> str:
         text: the data that was shown.
         prompt: the instruction that was given.
         ceiling: the maximum number of tokens that were allowed.
+        whole: whether an answer that was cut at its ceiling is none.
 
     Raises:
         BadAnswerError: it is not a `Generation`, cannot be stored, was cut at its ceiling or is far
@@ -138,7 +139,7 @@ def checked(answer: object, *, text: str, prompt: str, ceiling: int) -> str:
         said = _MARK.sub("", check_text(answer.text, "the answer")).strip()
     except ValidationError as error:
         raise BadAnswerError("unusable", str(error)) from error
-    if answer.truncated:
+    if answer.truncated and whole:
         raise BadAnswerError("endless", f"the answer did not end within {ceiling} tokens")
     if estimate_tokens(said) > _ENDLESS * ceiling:
         raise BadAnswerError(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Protocol, Self
 
-__all__ = ["Closeable"]
+__all__ = ["CloseOnExit"]
 
 
 class _HasClose(Protocol):
     def close(self) -> None: ...
 
 
-class Closeable:
+class CloseOnExit:
     """A context manager over the ``close`` of the class that inherits it."""
 
     def __enter__(self) -> Self:

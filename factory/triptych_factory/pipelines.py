@@ -1,0 +1,205 @@
+"""From the tables ``[pipelines.NAME]`` of a settings file to `Pipeline` records."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+import triptych
+from triptych.contracts import LLM, Ranker, Reranker
+from triptych.errors import ValidationError
+from triptych.pipelines import Pipeline
+from triptych.records.search_options import SearchOptions
+from triptych.search.fusion import RANKERS
+from triptych_factory.rankers import build_ranker
+
+__all__ = ["POSTPROCESSORS", "REWRITERS", "Models", "build_pipelines"]
+
+REWRITERS: Mapping[str, str] = {
+    "fragments": "FragmentRewriter",
+    "paraphrase": "ParaphraseRewriter",
+    "hyde": "HyDE",
+    "follow-up": "FollowUpRewriter",
+}
+"""The classes of `triptych` that a pipeline's ``rewriters`` name."""
+
+POSTPROCESSORS: Mapping[str, str] = {
+    "rerank": "Rerank",
+    "mmr": "MMR",
+    "near-duplicates": "NearDuplicates",
+    "per-document": "PerDocument",
+    "neighbours": "Neighbours",
+    "parents": "Parents",
+    "chunk-filter": "ChunkFilter",
+}
+"""The classes of `triptych` that a pipeline's ``postprocessors`` name."""
+
+_NOT_A_DEFAULT = ("dataset_id", "dataset_ids", "scope", "conversation")
+_SEARCH = tuple(key for key in SearchOptions.__annotations__ if key not in _NOT_A_DEFAULT)
+_KEYS = (
+    *("description", "datasets", "rewriters", "lanes", "weights", "ranker", "postprocessors"),
+    *("token_budget", "llm", "prompt", *_SEARCH),
+)
+
+
+class Models:
+    """Makes the models that pipelines name, each once, and knows what it made."""
+
+    def __init__(
+        self,
+        llm: LLM | None,
+        build_llm: Callable[[str], LLM | None],
+        build_reranker: Callable[[str, LLM | None], Reranker | None],
+    ) -> None:
+        self._llm = llm
+        self._build_llm = build_llm
+        self._build_reranker = build_reranker
+        self._llms: dict[str, LLM | None] = {}
+        self._rerankers: dict[tuple[str, str], Reranker | None] = {}
+
+    @property
+    def made(self) -> tuple[object, ...]:
+        """The models that were made here."""
+        return (*self._llms.values(), *self._rerankers.values())
+
+    def llm(self, name: str | None) -> LLM | None:
+        """The language model of this name; None for the Service's."""
+        if name is None:
+            return self._llm
+        if name not in self._llms:
+            self._llms[name] = self._build_llm(name)
+        return self._llms[name]
+
+    def reranker(self, name: str, llm: LLM | None) -> Reranker | None:
+        """The reranker of this name; "llm" asks ``llm``."""
+        key = name, "" if llm is None else llm.signature
+        if key not in self._rerankers:
+            self._rerankers[key] = self._build_reranker(name, llm)
+        return self._rerankers[key]
+
+
+def build_pipelines(
+    tables: Mapping[str, Mapping[str, Any]],
+    models: Models,
+    *,
+    source: str,
+    names: Collection[str] | None = None,
+) -> tuple[Pipeline, ...]:
+    """Return the pipelines that ``tables`` describe: those of ``names``, None for all.
+
+    Raises:
+        ValidationError: a key or a value is wrong; the message names ``source`` and the pipeline.
+        NotAvailableError: a step needs what is not installed.
+    """
+    return tuple(
+        _build(name, table, models, f"the pipeline {name!r} in {source}")
+        for name, table in tables.items()
+        if names is None or name in names
+    )
+
+
+def _build(name: str, table: Mapping[str, Any], models: Models, where: str) -> Pipeline:
+    _check_keys(table, _KEYS, where)
+    try:
+        llm = models.llm(_text(table, "llm"))
+        made = [
+            _step(each, REWRITERS, models, llm, "rewriters") for each in _list(table, "rewriters")
+        ]
+        return Pipeline(
+            name=name,
+            description=_text(table, "description") or "",
+            datasets=[_name(each, "datasets") for each in _list(table, "datasets")],
+            search={key: table[key] for key in _SEARCH if key in table},
+            rewriter=made or None,
+            lanes=[_name(each, "lanes") for each in _list(table, "lanes")],
+            ranker=_ranker(table),
+            postprocessors=[
+                _step(each, POSTPROCESSORS, models, llm, "postprocessors")
+                for each in _list(table, "postprocessors")
+            ],
+            token_budget=table.get("token_budget", 2000),
+            llm=None if "llm" not in table else llm,
+            prompt=_text(table, "prompt"),
+        )
+    except ValidationError as error:
+        raise ValidationError(f"{where}: {error}") from error
+
+
+def _ranker(table: Mapping[str, Any]) -> Ranker | None:
+    weights = table.get("weights", {})
+    if not isinstance(weights, Mapping):
+        raise ValidationError(f"weights is a table such as {{ bm25 = 2.0 }}, not {weights!r:.60}")
+    name = _text(table, "ranker")
+    if name is None and not weights:
+        return None
+    return build_ranker(name or next(iter(RANKERS)), weights)
+
+
+def _step(given: Any, known: Mapping[str, str], models: Models, llm: LLM | None, key: str) -> Any:
+    """The step that ``given`` describes: a name, or a table of a name and the step's options."""
+    if not isinstance(given, str | Mapping):
+        raise ValidationError(
+            f"{key} holds {given!r:.60}: give a name such as {next(iter(known))!r}, or a table "
+            "with name and options"
+        )
+    options = {} if isinstance(given, str) else {**given}
+    name = given if isinstance(given, str) else options.pop("name", None)
+    if not isinstance(name, str) or name not in known:
+        nearest = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
+        meant = f"did you mean {nearest[0]!r}?" if nearest else f"there are {', '.join(known)}"
+        raise ValidationError(f"{key} has no step called {name!r}: {meant}")
+    kind = getattr(triptych, known[name])
+    taken = {each.rstrip("_"): each for each in inspect.signature(kind).parameters}
+    arguments: dict[str, Any] = {}
+    if taken.pop("reranker", None):
+        model = options.pop("model", None)
+        if not isinstance(model, str):
+            raise ValidationError(
+                f"the step {name!r} needs a model, such as model = 'voyage:rerank-2.5'"
+            )
+        arguments["reranker"] = models.reranker(model, llm)
+        if arguments["reranker"] is None:
+            raise ValidationError(f"the step {name!r} has the model {model!r}, which is none")
+    if taken.pop("llm", None):
+        if llm is None:
+            raise ValidationError(
+                f"the step {name!r} needs a language model: name one under llm, here or in the "
+                "settings"
+            )
+        arguments["llm"] = llm
+    _check_keys(options, taken, f"the step {name!r}")
+    try:
+        return kind(**arguments, **{taken[key]: value for key, value in options.items()})
+    except (TypeError, ValueError) as error:
+        raise ValidationError(f"the step {name!r}: {error}") from error
+
+
+def _check_keys(table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
+    known = tuple(known)
+    for key in table:
+        if key not in known:
+            nearest = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+            meant = f"did you mean {nearest[0]!r}?" if nearest else f"known are {', '.join(known)}"
+            raise ValidationError(f"{where} has the unknown key {key!r}: {meant}")
+
+
+def _text(table: Mapping[str, Any], key: str) -> str | None:
+    value = table.get(key)
+    if value is not None and (not isinstance(value, str) or not value.strip()):
+        raise ValidationError(f"{key} is {value!r:.60}: give a text that is not empty")
+    return value
+
+
+def _list(table: Mapping[str, Any], key: str) -> list[Any]:
+    value = table.get(key, [])
+    if not isinstance(value, list):
+        raise ValidationError(f"{key} is {value!r:.60}: give a list")
+    return value
+
+
+def _name(value: Any, key: str) -> str:
+    if not isinstance(value, str):
+        raise ValidationError(f"{key} holds {value!r:.60}: give names")
+    return value

@@ -1,0 +1,1 @@
+"""Query rewriters: fragments, paraphrases, hypothetical answers, follow-up questions, chains."""
