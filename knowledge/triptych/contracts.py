@@ -890,7 +890,7 @@ class CoverageEmbedder(Protocol):
 
 @runtime_checkable
 class WeightsVerifier(Protocol):
-    """An embedder that can tell whether its model's files are the right ones."""
+    """An embedder or sparse encoder that can tell whether its model's files are the right ones."""
 
     def verify_weights(self) -> None:
         """Read the files, and compare them with the digests they are pinned to.

@@ -1137,10 +1137,10 @@ class Service(CloseOnExit):
         return stats
 
     def health(self, *, probe: bool = True) -> Health:
-        """Look at store, index, embedder and datasets, and say what is wrong.
+        """Look at store, index, models and datasets, and say what is wrong.
 
         Meant to run before long work: ``service.health().require()`` raises what would fail.
-        ``probe`` embeds two words, to see that the embedder answers; False calls no model.
+        ``probe`` embeds two words, to see that the models answer; False calls no model.
         """
         from triptych.diagnostics.health import check_health
 
@@ -1151,6 +1151,7 @@ class Service(CloseOnExit):
             self.options.embedder,
             self.stats,
             probe=probe,
+            sparse_encoder=self.options.sparse_encoder,
         )
 
     def doctor(

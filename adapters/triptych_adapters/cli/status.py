@@ -113,6 +113,7 @@ def _report(
         found = {"datasets": datasets, "health": health.checks, "problems": problems}
         output.emit(about | to_json(found))
         return ended(health)
+    has_sparse = any(each.sparse_spaces or each.sparse_pending for each in datasets)
     output.table(
         (
             "dataset",
@@ -124,6 +125,7 @@ def _report(
             "pending",
             "bytes",
             "vectors of",
+            *(("sparse vectors of",) if has_sparse else ()),
         ),
         [
             (
@@ -139,6 +141,7 @@ def _report(
                     f"{space.vectors} of {space.embed_sig}, {space.dimension} wide"
                     for space in each.spaces
                 ),
+                *((_sparse(each),) if has_sparse else ()),
             )
             for each in datasets
         ],
@@ -149,6 +152,14 @@ def _report(
     if not problems:
         output.note("everything is fresh" if datasets else "the store is empty")
     return ended(health)
+
+
+def _sparse(stats: DatasetStats) -> str:
+    """The sparse vectors of a dataset, and how many documents wait for theirs."""
+    said = [f"{space.vectors} of {space.sparse_sig}" for space in stats.sparse_spaces]
+    if stats.sparse_pending:
+        said.append(f"{stats.sparse_pending} pending")
+    return "; ".join(said)
 
 
 def ended(health: Health) -> Exit:

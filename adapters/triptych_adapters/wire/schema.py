@@ -149,8 +149,8 @@ def _failure(failure: Failure) -> _Fields:
 
 
 def _put_report(report: PutReport) -> _Fields:
-    names = ("added", "updated", "unchanged", "failed", "chunks", "embedded", "reused", "pending")
-    return {"counts": _counts(report, *names), "failures": report.failed}
+    names = ("added", "updated", "unchanged", "failed", "chunks", "embedded", "reused", "encoded")
+    return {"counts": _counts(report, *names, "pending"), "failures": report.failed}
 
 
 def _delete_report(report: DeleteReport) -> _Fields:
@@ -182,13 +182,14 @@ def _rebuild_report(report: RebuildReport) -> _Fields:
         "failed",
         "embedded",
         "reused",
+        "encoded",
         "pending",
     )
     return {"counts": _counts(report, *names), "failures": report.failed}
 
 
 def _embed_report(report: EmbedReport) -> _Fields:
-    names = ("documents", "failed", "embedded", "reused", "pending")
+    names = ("documents", "failed", "embedded", "reused", "encoded", "pending")
     return {"counts": _counts(report, *names), "failures": report.failed}
 
 
@@ -286,6 +287,9 @@ def _stats(stats: DatasetStats) -> _Fields:
         "embedder": None if config is None else config.embed_sig or None,
         "chunker": None if config is None else config.chunker_sig,
         "spaces": stats.spaces,
+        "sparse_encoder": None if config is None else config.sparse_sig or None,
+        "sparse_vectors": sum(space.vectors for space in stats.sparse_spaces),
+        "sparse_pending": stats.sparse_pending,
     }
 
 

@@ -64,8 +64,8 @@ def repair(
             tx.driver.execute("REINDEX")
         done.append("built the database's indexes again")
     touched = bool(done)
-    if "sparse.stored" in checks:
-        # Whose vectors are dropped, waits.
+    if {"sparse.stored", "schema.missing"} & set(checks):
+        # Whose vectors are dropped, or were lost with a table, waits.
         waiting = [each for each in INVARIANTS if each.check.name == "sparse.waiting"]
         invariants += [each for each in waiting if each not in invariants]
     if invariants or {"metadata.pairs", "vectors.stored"} & set(checks):

