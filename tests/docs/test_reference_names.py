@@ -120,7 +120,7 @@ NADIR_LINES = NADIR.read_text(encoding="utf-8").splitlines()
 NADIR_ROWS = [
     [cell.strip() for cell in line.strip("|").split(" | ")]
     for line in NADIR_LINES
-    if line.startswith("| ") and not line.startswith("| nadir |")
+    if line.startswith("| ") and not line.startswith(("| nadir |", "| gofastr-embed |"))
 ]
 
 
