@@ -658,8 +658,11 @@ class SparseRepo(Protocol):
         ``input_sigs``."""
         ...
 
-    def sparse_pending(self, dataset_id: str, sparse_sig: str) -> Sequence[str]:
-        """The names of documents with a set of chunks that waits for sparse vectors, ordered.
+    def sparse_pending(
+        self, dataset_id: str, sparse_sig: str, doc_names: Collection[str] | None = None
+    ) -> Sequence[str]:
+        """The names of documents with a set of chunks that waits for sparse vectors, ordered: of
+        ``doc_names``, or of all.
 
         If ``sparse_sig`` is not the dataset's, all that have a chunk wait; none for "".
         """

@@ -31,6 +31,7 @@ from triptych.contracts import (
     QueryRewriter,
     Ranker,
     Retriever,
+    SparseEncoder,
     Store,
 )
 from triptych.dataset import Dataset
@@ -47,8 +48,9 @@ from triptych.ingestion.expiration import remove_expired, without_expired
 from triptych.ingestion.layers import LayerService
 from triptych.ingestion.management import DocumentManager, which_documents
 from triptych.ingestion.pending_datasets import PendingEmbedder
-from triptych.ingestion.pending_expiry import without_expired_pending
+from triptych.ingestion.pending_expiry import count_sparse_pending, without_expired_pending
 from triptych.ingestion.rebuild import RebuildRunner
+from triptych.ingestion.sparse_encoding import SparseLane, check_sparse_encoder
 from triptych.ingestion.versions import VersionHistory, restored, unified_diff
 from triptych.ingestion.writer import Writer
 from triptych.pipelines import Pipeline, PipelineView, find_pipeline
@@ -101,6 +103,7 @@ from triptych.search.retrievers import (
     VectorRetriever,
 )
 from triptych.search.rewriters.chain import one_rewriter, rewriters_of
+from triptych.search.sparse_retrievers import DocumentSparseRetriever, SparseRetriever
 from triptych.text import get_analyzer
 from triptych.text.tokens import TokenCounter
 
@@ -117,6 +120,7 @@ class ServiceOptions:
     Attributes:
         chunkers: which chunker serves which kind of document.
         embedder: makes vectors and enables the vector lane; None leaves both out.
+        sparse_encoder: makes sparse vectors and adds the lane "sparse"; None leaves both out.
         language: the analyzer's language for datasets that come into being.
         ranker: fuses the lanes of hybrid search; None is `ZScoreRanker`. A `SearchEngine` of your
             own takes the ranker itself.
@@ -140,6 +144,7 @@ class ServiceOptions:
 
     chunkers: ChunkerSet = attrs.field(factory=default_chunkers)
     embedder: Embedder | None = None
+    sparse_encoder: SparseEncoder | None = None
     language: str = "english"
     ranker: Ranker | None = None
     retrievers: Sequence[Retriever] = ()
@@ -160,6 +165,8 @@ class ServiceOptions:
             )
         if self.embedder is not None:
             check_embedder(self.embedder)
+        if self.sparse_encoder is not None:
+            check_sparse_encoder(self.sparse_encoder)
         for each, method in (
             *((retriever, "recall") for retriever in self.retrievers),
             *((step, "depth") for step in self.postprocessors),
@@ -202,6 +209,8 @@ class Service(CloseOnExit):
         Raises:
             ValidationError: ``engine`` is given, and ``options`` has a ranker or retrievers, which
                 the engine has itself.
+            NotAvailableError: ``options`` has a sparse encoder, and the store keeps no sparse
+                vectors.
         """
         self.options: ServiceOptions = options or ServiceOptions()
         if engine is not None:
@@ -223,6 +232,7 @@ class Service(CloseOnExit):
             self.options.embedder,
             self.options.embed_concurrency,
             self.capabilities.settings,
+            _sparse_lane(self.capabilities, self.options.sparse_encoder),
         )
         self._engine = engine or build_engine(store, self.capabilities, self.options)
         self._hydrator = Hydrator(
@@ -382,11 +392,11 @@ class Service(CloseOnExit):
         a vector are embedded. Layers get theirs too. The newest documents come first, or those of
         ``doc_names`` in their order; the latter leaves layers alone.
 
-        A dataset without vectors takes on this embedder. Documents whose text is stale are left to
-        `rebuild`.
+        A dataset without vectors takes on this embedder. With a sparse encoder, documents get their
+        sparse vectors in the same way. Documents whose text is stale are left to `rebuild`.
 
         Raises:
-            NotAvailableError: there is no embedder.
+            NotAvailableError: there is neither an embedder nor a sparse encoder.
             NotFoundError: there is no such dataset.
             ModelMismatchError, ConflictError: the dataset holds vectors of another model, or is
                 chunked otherwise: rebuild it. Of several datasets, it is in the report.
@@ -400,7 +410,7 @@ class Service(CloseOnExit):
             if isinstance(doc_names, str):
                 raise ValidationError("doc_names takes several names: give a list")
             doc_names = [check_text(name, "a document name") for name in doc_names]
-        if self.options.embedder is None:
+        if self.options.embedder is None and self.options.sparse_encoder is None:
             raise NotAvailableError(
                 "there is no embedder to make vectors with: open the knowledge base with one"
             )
@@ -1258,7 +1268,17 @@ class Service(CloseOnExit):
         stats = self.store.stats(dataset_id, chunker_sig=self._deriver.chunker_sig, embed_sig=space)
         if stats is None:
             return None
-        return without_expired_pending(self.documents, self.chunks, stats, space)
+        stats = without_expired_pending(self.documents, self.chunks, stats, space)
+        repo, config = self.capabilities.sparse, stats.config
+        if repo is None or config is None or not config.sparse_sig:
+            return stats
+        return attrs.evolve(
+            stats,
+            sparse_spaces=tuple(repo.sparse_spaces(dataset_id)),
+            sparse_pending=count_sparse_pending(
+                self.documents, repo, [dataset_id], config.sparse_sig
+            ),
+        )
 
 
 share_docs(Dataset, Service)
@@ -1268,15 +1288,41 @@ share_docs(PipelineView, Service)
 def build_engine(store: Store, capabilities: Capabilities, options: ServiceOptions) -> SearchEngine:
     """The lanes that ship; those by vector are there even without an embedder, to say why not."""
     chunks, layers, embedder = store.chunks, store.layers, options.embedder
+    sparse = _sparse_lane(capabilities, options.sparse_encoder)
     return SearchEngine(
-        chunk=[BM25Retriever(chunks), VectorRetriever(chunks, embedder), *options.retrievers],
+        chunk=[
+            BM25Retriever(chunks),
+            VectorRetriever(chunks, embedder),
+            *([] if sparse is None else [SparseRetriever(sparse)]),
+            *options.retrievers,
+        ],
         layer=[
             LayerRetriever(layers, Mode.BM25),
             LayerRetriever(layers, Mode.VECTOR, embedder),
         ],
-        document=_document_lanes(capabilities, embedder),
+        document=[
+            *_document_lanes(capabilities, embedder),
+            *([] if sparse is None else [DocumentSparseRetriever(sparse)]),
+        ],
         ranker=options.ranker,
     )
+
+
+def _sparse_lane(capabilities: Capabilities, encoder: SparseEncoder | None) -> SparseLane | None:
+    """The sparse lane; None without an encoder.
+
+    Raises:
+        NotAvailableError: the store keeps no sparse vectors.
+    """
+    if encoder is None:
+        return None
+    if capabilities.sparse is None:
+        raise NotAvailableError(
+            f"the store keeps no sparse vectors, and the sparse encoder {encoder.signature!r} is "
+            "configured: use a store that keeps them (memory, SQLite, files), or leave out "
+            "sparse_encoder"
+        )
+    return SparseLane(encoder, capabilities.sparse, encoder.signature)
 
 
 def _document_lanes(capabilities: Capabilities, embedder: Embedder | None) -> list[Retriever]:

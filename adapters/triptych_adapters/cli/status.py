@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import typer
 
 from triptych_adapters.cli.exits import Exit, exit_for
@@ -39,7 +38,7 @@ def status(session: Session) -> Exit:
     with ExitStack() as stack:
         service, failure = None, None
         try:
-            wired = attrs.evolve(settings, llm="none")  # whose key may be missing
+            wired = settings.without_llm()
             service = stack.enter_context(wire(wired, create=False))
         except TriptychError as error:
             failure = error  # reported after the settings

@@ -181,9 +181,12 @@ class MemoryChunks(ChunkRepoBase):
         with self._truth as truth:
             return truth.read(dataset_id).sparse.known(sparse_sig, input_sigs)
 
-    def sparse_pending(self, dataset_id: str, sparse_sig: str) -> Sequence[str]:
+    def sparse_pending(
+        self, dataset_id: str, sparse_sig: str, doc_names: Collection[str] | None = None
+    ) -> Sequence[str]:
         with self._truth as truth:
-            return sorted(_sparse_pending(truth.read(dataset_id), sparse_sig))
+            waiting = _sparse_pending(truth.read(dataset_id), sparse_sig)
+            return sorted(waiting if doc_names is None else set(waiting).intersection(doc_names))
 
     def count_sparse_pending(self, dataset_ids: Sequence[str], sparse_sig: str) -> int:
         with self._truth as truth:

@@ -17,6 +17,7 @@ from triptych_backends.providers.rerankers import (
     LlamaCppReranker,
     TEIReranker,
 )
+from triptych_backends.providers.tei_sparse import TEISparseEncoder
 from triptych_backends.providers.timeouts import Timeouts
 from triptych_backends.providers.voyage import VoyageEmbedder, VoyageReranker
 
@@ -33,6 +34,7 @@ __all__ = [
     "OpenAILLM",
     "Retries",
     "TEIReranker",
+    "TEISparseEncoder",
     "TextStream",
     "Timeouts",
     "VoyageEmbedder",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 
 from triptych.records import (
     Candidate,
@@ -201,10 +201,13 @@ class SqlChunks(Repository):
         with self.database.reading() as session:
             return known_sparse_vectors(session, dataset_id, sparse_sig, input_sigs, self.where)
 
-    def sparse_pending(self, dataset_id: str, sparse_sig: str) -> Sequence[str]:
+    def sparse_pending(
+        self, dataset_id: str, sparse_sig: str, doc_names: Collection[str] | None = None
+    ) -> Sequence[str]:
         """See `SparseRepo.sparse_pending`."""
         with self.database.reading() as session:
-            return sparse_pending_names(session, find_dataset(session, dataset_id), sparse_sig)
+            found = find_dataset(session, dataset_id)
+            return sparse_pending_names(session, found, sparse_sig, doc_names)
 
     def count_sparse_pending(self, dataset_ids: Sequence[str], sparse_sig: str) -> int:
         """See `SparseRepo.count_sparse_pending`: counted in an index of those that wait."""

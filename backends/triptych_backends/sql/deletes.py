@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from triptych import rules
 from triptych_backends.sql.deferred import bindparam, delete, func, select, tables as t, update
+from triptych_backends.sql.errors import corrupt
 from triptych_backends.sql.session import Session
 from triptych_backends.sql.sparse import forget_sparse
 from triptych_backends.sql.transaction import FIELD_OF_LAYER, Dataset, Transaction
@@ -158,7 +159,11 @@ def remove_layers(
 def version_of(tx: Transaction, dataset: Dataset | None, name: str) -> int:
     """The document's version, 0 when there is none."""
     found = None if dataset is None else tx.one(_DOCUMENT, dataset=dataset.id, name=name)
-    return 0 if found is None else int(found[1])
+    if found is None:
+        return 0
+    if not isinstance(found[1], int):
+        raise corrupt(tx.where, f"the version of {name!r} is no number")
+    return found[1]
 
 
 def remove_orphans(tx: Transaction, dataset: Dataset, names: Iterable[str]) -> list[str]:

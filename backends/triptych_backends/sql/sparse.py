@@ -104,6 +104,23 @@ _ALL_NAMES = (
     .where(t.derivation.c.dataset_id == bindparam("pk"), t.derivation.c.chunks > 0)
     .order_by(t.document.c.name)
 )
+# By the documents' names: of many that wait, few are asked for.
+_AMONG = (
+    t.document.c.dataset_id == bindparam("pk"),
+    in_list(t.document.c.name, "names"),
+)
+_NAMES_AMONG = (
+    select(t.document.c.name)
+    .join(t.sparse_pending, t.sparse_pending.c.document_id == t.document.c.id)
+    .where(*_AMONG)
+    .order_by(t.document.c.name)
+)
+_ALL_NAMES_AMONG = (
+    select(t.document.c.name)
+    .join(t.derivation, t.derivation.c.document_id == t.document.c.id)
+    .where(*_AMONG, t.derivation.c.chunks > 0)
+    .order_by(t.document.c.name)
+)
 _SPACES = (
     select(
         t.sparse_space.c.sparse_sig,
@@ -252,12 +269,22 @@ def known_sparse_vectors(
     return {digest: decode_sparse(data, where) for digest, data in rows}
 
 
-def sparse_pending_names(session: Session, dataset: Dataset | None, sparse_sig: str) -> list[str]:
+def sparse_pending_names(
+    session: Session,
+    dataset: Dataset | None,
+    sparse_sig: str,
+    doc_names: Collection[str] | None,
+) -> list[str]:
     """See `SparseRepo.sparse_pending`."""
     if dataset is None or not sparse_sig:
         return []
-    names = _NAMES if dataset.sparse_sig == sparse_sig else _ALL_NAMES
-    return [row[0] for row in session.all(names, pk=dataset.id)]
+    is_current = dataset.sparse_sig == sparse_sig
+    if doc_names is None:
+        rows = session.all(_NAMES if is_current else _ALL_NAMES, pk=dataset.id)
+    else:
+        among = _NAMES_AMONG if is_current else _ALL_NAMES_AMONG
+        rows = session.all(among, pk=dataset.id, names=list(doc_names))
+    return [row[0] for row in rows]
 
 
 def count_sparse_pending(session: Session, datasets: Iterable[Dataset], sparse_sig: str) -> int:

@@ -150,8 +150,9 @@ class ResolvedQuery:
     variant's (see `QueryVariant`). ``vector`` is what vector lanes search for when the caller has
     it already.
 
-    ``sparse_dataset_ids`` are the datasets whose sparse vectors are of ``sparse_sig``, the sparse
-    encoder's signature, and ``sparse`` is the encoded ``embed_text`` likewise.
+    ``lanes`` are those that a hybrid search runs, None for all of them. ``sparse_dataset_ids`` are
+    the datasets whose sparse vectors are of ``sparse_sig``, the sparse encoder's signature, and
+    ``sparse`` is what it made of ``embed_text``.
     """
 
     text: str
@@ -175,6 +176,7 @@ class ResolvedQuery:
     weight: float = 1.0
     group: str = ""
     vector: Vector | None = attrs.field(default=None, eq=vector_comparison, repr=False)
+    lanes: tuple[str, ...] | None = None
     sparse_dataset_ids: tuple[str, ...] = ()
     sparse_sig: str = ""
     sparse: SparseVector | None = attrs.field(default=None, repr=False)

@@ -82,7 +82,8 @@ class _Failing:
 class PutReport(_Failing):
     """What a bulk put did: counts of documents, then of chunks.
 
-    ``embedded`` chunks were sent to the embedder, ``reused`` ones had their vectors already.
+    ``embedded`` chunks were sent to the embedder, ``reused`` ones had their vectors already, and
+    ``encoded`` were sent to the sparse encoder.
     A document in ``failed`` may be stored with its derivation missing: then its error is a
     `DerivationError`. ``pending`` counts the documents that are found by keyword and wait for
     vectors: because they were put to be embedded later, or because the embedder failed.
@@ -94,6 +95,7 @@ class PutReport(_Failing):
     chunks: int = 0
     embedded: int = 0
     reused: int = 0
+    encoded: int = 0
     pending: int = 0
     failed: tuple[Failure, ...] = ()
 
@@ -102,13 +104,15 @@ class PutReport(_Failing):
 class EmbedReport(_Failing):
     """What embedding came to: ``documents`` have all their vectors now, ``pending`` do not yet.
 
-    ``embedded`` texts were sent to the embedder; ``reused`` chunks got a vector that the dataset
-    had already. Each document whose texts could not be embedded is in ``failed``, and pending.
+    ``embedded`` texts were sent to the embedder, ``encoded`` texts to the sparse encoder;
+    ``reused`` chunks got a vector that the dataset had already. Each document whose texts could
+    not be embedded is in ``failed``, and pending.
     """
 
     documents: int = 0
     embedded: int = 0
     reused: int = 0
+    encoded: int = 0
     pending: int = 0
     failed: tuple[Failure, ...] = ()
 
@@ -145,7 +149,8 @@ class RebuildReport(_Failing):
 
     ``embedded`` counts chunks, and layers embedded again; ``reused`` counts chunks; ``removed``
     counts the documents whose derived data had no source any more. A document whose chunks were
-    fresh and only got vectors counts as rebuilt. ``pending`` counts those that wait for vectors.
+    fresh and only got embeddings counts as rebuilt, one that only got sparse vectors as fresh;
+    ``encoded`` counts the texts of the latter. ``pending`` counts those that wait for vectors.
     ``expired`` counts the documents that were deleted because they had expired.
     """
 
@@ -154,6 +159,7 @@ class RebuildReport(_Failing):
     rebuilt: int = 0
     embedded: int = 0
     reused: int = 0
+    encoded: int = 0
     removed: int = 0
     expired: int = 0
     pending: int = 0

@@ -76,7 +76,9 @@ class SearchPipeline:
 
     def search(self, query: Query) -> Result:
         """Search chunks, or layers where ``query.layer`` says so."""
-        return self._run(*self._prepare([query]))
+        (request,) = self._prepare([query])
+        self._warn_of_layers(request)
+        return self._run(request)
 
     def search_documents(self, query: Query) -> Result:
         """Search whole documents."""
@@ -85,8 +87,16 @@ class SearchPipeline:
     def search_many(self, queries: Sequence[Query]) -> list[Result]:
         """Run `search` for each query, with one call to the embedder."""
         requests = self._prepare(queries)
+        for request in requests:
+            self._warn_of_layers(request)
         self._embed(requests)
         return [self._run(request) for request in requests]
+
+    def _warn_of_layers(self, request: SearchRequest) -> None:
+        """Say that the sparse lane is not there for layers; a context always takes them without."""
+        is_hybrid = request.target == "layer" and request.query.mode == Mode.HYBRID
+        if is_hybrid and self._derivation.sparse is not None:
+            request.warnings += ("layers have no sparse vectors: the sparse lane did not run",)
 
     def search_layers_and_documents(
         self, queries: Sequence[Query], whole: Query

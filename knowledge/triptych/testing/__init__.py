@@ -75,6 +75,7 @@ _ASSERTING = (
     "service",
     "settings",
     "sparse",
+    "sparse_service",
     "stateful",
 )
 # Within a run of pytest their assertions tell what they saw. It is imported before all else there.

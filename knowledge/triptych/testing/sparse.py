@@ -206,6 +206,10 @@ class SparseTests(HarnessTests):
     ) -> None:
         fill(store, "d", {"b": TEXT, "a": "red fish", "empty": "", "other": "reef"}, OURS)
         assert list(repo.sparse_pending("d", SPARSE)) == ["a", "b", "other"]
+        some = ["other", "empty", "a", "none"]
+        assert list(repo.sparse_pending("d", SPARSE, some)) == ["a", "other"]
+        assert list(repo.sparse_pending("d", "sparse/2", some)) == ["a", "other"]
+        assert list(repo.sparse_pending("d", SPARSE, [])) == []
         vectors = vectors_of(store.chunks.iter_chunks("d", "b"))
         done = repo.add_sparse_vectors("d", SPARSE, ["b", "other", "a", "b", "empty"], vectors)
         assert list(done) == ["a", "b", "empty"]
