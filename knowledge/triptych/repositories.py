@@ -26,6 +26,7 @@ from triptych.contracts import (
     LayerRepo,
     SecureEraser,
     SettingsStore,
+    SparseRepo,
     Store,
     VersionReader,
 )
@@ -317,4 +318,5 @@ def capabilities_of(store: Store) -> Capabilities:
         journal=first(LayerJournal),
         diagnostics=first(Diagnostics),
         settings=first(SettingsStore),
+        sparse=first(SparseRepo),
     )

@@ -27,6 +27,7 @@ from triptych.search.calibration import (
     save_calibration,
 )
 from triptych.search.signals import signals_of
+from triptych.testing import ScriptedLLM
 from triptych.text import corpus_stats
 
 THINGS = (
@@ -263,3 +264,12 @@ def test_questions_without_an_answer_in_a_golden_set(tmp_path: Path) -> None:
             read_golden(file)
     with pytest.raises(ValidationError, match="said to have no answer"):
         JudgedQuery(query_id="q", text="q", grades={"a.md": 1}, unanswerable=True)
+
+
+def test_ask_abstains_by_the_calibration(kb: Service) -> None:
+    made = calibrate(kb, questions(), dataset_id="shore").calibration
+    save_calibration(kb.capabilities.settings, "shore", made)
+    llm = ScriptedLLM("The lantern [1].")
+    lost = kb.ask("explain the parliament of the violin", dataset_id="shore", llm=llm)
+    assert (lost.abstained, lost.reason, llm.requests) == (True, "nothing", [])
+    assert kb.ask("who keeps the ferry", dataset_id="shore", llm=llm).text == "The lantern [1]."

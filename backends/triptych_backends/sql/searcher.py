@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from triptych.records import Candidate, ChunkQuery
+from triptych.records import Candidate, ChunkQuery, SparseQuery
 from triptych.text import CorpusStats
 from triptych_backends.index import Field
 
@@ -28,6 +28,10 @@ class Searcher(Protocol):
         self, unit: Field, dataset_ids: Sequence[str], terms: Sequence[str]
     ) -> CorpusStats:
         """See `CorpusStatsReader.corpus_stats`, for the units of any kind."""
+        ...
+
+    def search_sparse(self, unit: Field, query: SparseQuery) -> Sequence[Candidate]:
+        """See `SparseRepo.search_sparse` and `SparseRepo.search_docs_by_sparse`."""
         ...
 
     def renew(self) -> None:

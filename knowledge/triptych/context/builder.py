@@ -2,22 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import attrs
+
+from triptych._internal.digests import digest
+from triptych.context.fences import WIDEST, check_fence, new_mark
 from triptych.context.pack import ContextPack
 from triptych.context.packer import Packer
 from triptych.context.parameters import ContextParameters
+from triptych.context.receipt import ContextReceipt, considered, receipt_query
+from triptych.context.records import Piece
 from triptych.context.rendering import check_format, fit, render
-from triptych.context.retrieval import retrieve
+from triptych.context.retrieval import Retrieved, retrieve
 from triptych.context.sources import Sources
 from triptych.contracts import ChunkRepo, DocumentRepo
 from triptych.errors import ValidationError
 from triptych.records import Layer, Query, check_whole, to_layer
 from triptych.search.pipeline import SearchPipeline
+from triptych.text import ANALYZER_VERSION
 from triptych.text.tokens import TokenCounter, as_counter
 
-__all__ = ["ContextBuilder"]
+__all__ = ["ContextBuilder", "ContextSettings"]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class ContextSettings:
+    """How a context is written, checked: the arguments of `Service.context` beside the query."""
+
+    token_budget: int
+    format: str
+    layers: frozenset[Layer]
+    max_pieces: int | None
+    counter: TokenCounter
+    fence: bool
+
+    @classmethod
+    def of(
+        cls,
+        token_budget: int,
+        *,
+        format: str,
+        layers: Iterable[Layer | str],
+        max_pieces: int | None,
+        counter: TokenCounter | Callable[[str], int] | None,
+        fence: bool,
+    ) -> ContextSettings:
+        """The settings.
+
+        Raises:
+            ValidationError: one of them is invalid.
+        """
+        check_whole(token_budget, "token_budget")
+        return cls(
+            token_budget=token_budget,
+            format=check_format(format),
+            layers=_layers(layers),
+            max_pieces=(
+                None if max_pieces is None else check_whole(max_pieces, "max_pieces", least=1)
+            ),
+            counter=as_counter(counter),
+            fence=check_fence(fence, format),
+        )
 
 
 class ContextBuilder:
@@ -35,43 +82,72 @@ class ContextBuilder:
         self._chunks = chunks
         self._recipe = recipe or ContextParameters()
 
-    def pack(
-        self,
-        query: Query,
-        token_budget: int,
-        *,
-        format: str,
-        layers: Iterable[Layer | str],
-        counter: TokenCounter | Callable[[str], int] | None,
-    ) -> ContextPack:
+    def build(self, query: Query, settings: ContextSettings) -> ContextPack:
         """The best mixture under the budget."""
-        check_whole(token_budget, "token_budget")
-        check_format(format)
-        kinds = _layers(layers)
-        counting = as_counter(counter)
-        gathered = retrieve(self._searches, query, kinds, self._recipe)
+        return self.pack(query, settings, self.find(query, settings))
+
+    def find(self, query: Query, settings: ContextSettings) -> Retrieved:
+        """Everything that a context of ``query`` can be made of."""
+        return retrieve(self._searches, query, settings.layers, self._recipe)
+
+    def pack(self, query: Query, settings: ContextSettings, found: Retrieved) -> ContextPack:
+        """The best mixture of what was found, under the budget."""
+        budget, format, counting = settings.token_budget, settings.format, settings.counter
         sources = Sources(self._documents, self._chunks)
-        packer = Packer(sources, counting, format, token_budget, self._recipe)
-        ranked = packer.pack(gathered)
-        warnings = [*gathered.warnings, *([counting.warning] if counting.warning else [])]
-        pieces = fit(ranked, format, token_budget, counting.count)
-        something = bool(gathered.passages or gathered.abstracts or gathered.overviews)
+        widest = WIDEST if settings.fence else ""
+        packer = Packer(sources, counting, format, budget, self._recipe, widest)
+        ranked = packer.pack(found)[: settings.max_pieces]
+        warnings = [*found.warnings, *([counting.warning] if counting.warning else [])]
+        pieces = fit(ranked, format, budget, counting.count, widest)
+        mark = new_mark(piece.text for piece in pieces) if settings.fence else ""
+        if mark:
+            # A vocabulary may count this name higher than the one that the room was kept for.
+            pieces = fit(pieces, format, budget, counting.count, mark)
+        something = bool(found.passages or found.abstracts or found.overviews)
         if something and not pieces:
             warnings.append(
-                f"the budget of {token_budget} tokens is too small for any passage with its "
+                f"the budget of {budget} tokens is too small for any passage with its "
                 "citation: give more"
             )
         return ContextPack(
             query=query.text,
             pieces=pieces,
-            budget=token_budget,
-            tokens=counting.count(render(pieces, format, token_budget, counting.count)),
+            budget=budget,
+            tokens=counting.count(render(pieces, format, budget, counting.count, mark)),
             format=format,
             counter=counting.name,
             exact=counting.exact,
             warnings=tuple(warnings),
             count=counting.count,
+            mark=mark,
+            trace=self._trace(query, settings, found, packer, pieces),
         )
+
+    def _trace(
+        self,
+        query: Query,
+        settings: ContextSettings,
+        found: Retrieved,
+        packer: Packer,
+        pieces: Sequence[Piece],
+    ) -> Callable[[ContextReceipt], ContextReceipt]:
+        """What completes a receipt, when somebody reads it."""
+        offers, recipe, configuration = packer.offers, self._recipe, self._searches.configuration
+
+        def complete(receipt: ContextReceipt) -> ContextReceipt:
+            return attrs.evolve(
+                receipt,
+                query=receipt_query(query),
+                layers=tuple(sorted(settings.layers)),
+                configuration={
+                    **configuration,
+                    "analyzer": str(ANALYZER_VERSION),
+                    "context": digest("context", repr(recipe)),
+                },
+                considered=considered(found, offers, pieces, settings.max_pieces),
+            )
+
+        return complete
 
 
 def _layers(layers: Any) -> frozenset[Layer]:

@@ -139,6 +139,7 @@ def calibrate(
     )
 
 
+@unlogged()
 def collect_signals(
     service: Service,
     collection: Collection,
@@ -158,8 +159,7 @@ def collect_signals(
     for number, query in enumerate(collection.queries, start=1):
         deadlines.check("the calibration")
         asked = Query(text=query.text, dataset_id=dataset_id, mode=mode, top_k=top_k)
-        with unlogged():
-            result, signals = searches.search_with_signals(asked)
+        result, signals = searches.search_with_signals(asked)
         grades = targets[query.query_id].grades
         answered = any(grades.get(hit.doc_name, 0) > 0 for hit in result)
         missed += not answered and not query.unanswerable

@@ -28,8 +28,9 @@ from triptych.evaluation.targets import (
     chunk_places,
     document_places,
 )
-from triptych.records import Mode, Query, check_whole, to_mode
+from triptych.records import Mode, Query, check_whole, is_valid_mode, to_mode
 from triptych.search.question_log import unlogged
+from triptych.search.sparse_retrievers import SPARSE
 from triptych.text.tokens import estimate_tokens
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ _STEP = 20  # queries between two calls of the progress callback
 _SHOWN = 5
 
 
+@unlogged()
 def evaluate(
     service: Service,
     collection: Collection,
@@ -79,33 +81,6 @@ def evaluate(
         NotFoundError: there is no such dataset.
         NotAvailableError: a mode that was named could not serve a single query.
     """
-    with unlogged():
-        return _evaluate(
-            service,
-            collection,
-            dataset_id,
-            modes,
-            granularity,
-            cutoffs,
-            budgets,
-            count_tokens,
-            least_grade,
-            progress,
-        )
-
-
-def _evaluate(
-    service: Service,
-    collection: Collection,
-    dataset_id: str,
-    modes: Sequence[Mode | str] | None,
-    granularity: Granularity | str,
-    cutoffs: Sequence[int],
-    budgets: Sequence[int],
-    count_tokens: Callable[[str], int],
-    least_grade: int,
-    progress: ProgressCallback | None,
-) -> Evaluation:
     granularity = _granularity(granularity)
     chosen = _modes(service, modes)
     if not cutoffs or not collection.queries:
@@ -161,7 +136,7 @@ class _EvaluationRun:
 
     def run(
         self,
-        mode: Mode,
+        mode: Mode | str,
         queries: Sequence[JudgedQuery],
         targets: Mapping[str, Targets],
         progress: ProgressCallback | None,
@@ -204,7 +179,7 @@ class _EvaluationRun:
         )
 
     def _search(
-        self, mode: Mode, query: JudgedQuery, targets: Targets
+        self, mode: Mode | str, query: JudgedQuery, targets: Targets
     ) -> tuple[list[Place], float, Sequence[str]]:
         """The places of the answer, the milliseconds it took, and its warnings."""
         asked = Query(
@@ -262,10 +237,17 @@ def _granularity(value: Granularity | str) -> Granularity:
         ) from None
 
 
-def _modes(service: Service, modes: Sequence[Mode | str] | None) -> list[Mode]:
+def _modes(service: Service, modes: Sequence[Mode | str] | None) -> list[Mode | str]:
+    options = service.options
     if modes is None:
-        return list(Mode) if service.options.embedder is not None else [Mode.BM25]
-    chosen = [to_mode(mode) for mode in ([modes] if isinstance(modes, str) else modes)]
+        if options.sparse_encoder is not None:
+            ours = list(Mode) if options.embedder is not None else [Mode.BM25, Mode.HYBRID]
+            return [*ours, SPARSE]
+        return list(Mode) if options.embedder is not None else [Mode.BM25]
+    chosen = [
+        mode if mode in service.lanes and not is_valid_mode(mode) else to_mode(mode)
+        for mode in ([modes] if isinstance(modes, str) else modes)
+    ]
     if not chosen or len(set(chosen)) < len(chosen):
         raise ValidationError("name at least one mode, and each once")
     return chosen
@@ -285,6 +267,7 @@ def _configuration(desk: _EvaluationRun, stats: triptych.DatasetStats) -> dict[s
         "chunker": None if config is None else config.chunker_sig,
         "language": None if config is None else config.language,
         "ranker": repr(desk.service.ranker),
+        "postprocessors": list(map(repr, desk.service.options.postprocessors)),
         "depth": desk.depth,
         "cutoffs": list(desk.cutoffs),
         "budgets": list(desk.budgets),

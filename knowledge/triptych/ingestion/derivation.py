@@ -20,9 +20,17 @@ from triptych.chunking import (
 )
 from triptych.contracts import ChunkRepo, Embedder, SettingsStore
 from triptych.ingestion.claims import Pace, TextClaims
-from triptych.ingestion.embedding import CoverageGate
+from triptych.ingestion.embedding import CoverageGate, embed
 from triptych.ingestion.embedding_run import EmbeddingRun
-from triptych.records import DerivedChunk, DerivedSig, DocumentInfo, SourceDocument, Vector
+from triptych.ingestion.sparse_encoding import SparseLane, encode_sparse
+from triptych.records import (
+    DerivedChunk,
+    DerivedSig,
+    DocumentInfo,
+    SourceDocument,
+    SparseVector,
+    Vector,
+)
 from triptych.records.metadata import text_of
 from triptych.signatures import content_sha256, document_input_sig, embedding_input_sig
 
@@ -58,8 +66,12 @@ class DerivationPipeline:
         embedder: Embedder | None,
         concurrency: int = 1,
         settings: SettingsStore | None = None,
+        sparse: SparseLane | None = None,
     ) -> None:
         """``settings`` hold the texts that are being embedded, for other processes to see."""
+        self.sparse = sparse
+        self.sparse_sig: str = "" if sparse is None else sparse.signature
+        self._sparse_pace = Pace()
         self._settings = settings
         self._pace = Pace()
         self._chunkers = chunkers
@@ -154,17 +166,28 @@ class DerivationPipeline:
             return {}
         return self._chunks.known_vectors(dataset_id, self.embed_sig, wanted)
 
-    def run(self, dataset_id: str) -> EmbeddingRun | None:
+    def run(self, dataset_id: str) -> EmbeddingRun[Vector] | None:
         """A run of the embedder for this dataset; None without an embedder."""
         if self.embedder is None:
             return None
-        settings = self._settings
+        settings, embedder = self._settings, self.embedder
         return EmbeddingRun(
-            self.embedder,
+            lambda texts: list(embed(embedder, texts, kind="document")),
             self._concurrency,
             lambda digests: self._known(dataset_id, digests),
             None if settings is None else TextClaims(settings, dataset_id, self.embed_sig),
             self._pace,
+        )
+
+    def sparse_run(self, dataset_id: str, lane: SparseLane) -> EmbeddingRun[SparseVector]:
+        """A run of the sparse encoder for this dataset."""
+        settings, space = self._settings, lane.signature
+        return EmbeddingRun(
+            lambda texts: encode_sparse(lane.encoder, texts, kind="document"),
+            self._concurrency,
+            lambda digests: lane.repo.known_sparse_vectors(dataset_id, space, digests),
+            None if settings is None else TextClaims(settings, dataset_id, f"sparse {space}"),
+            self._sparse_pace,
         )
 
     def _finish(

@@ -151,6 +151,8 @@ class SearchEngine:
                     exhausted=len(lane) < query.limit,
                     lists=[(query, RankedList(lane=retrievers[0].name, candidates=lane))],
                 )
+        elif query.lanes is not None:
+            retrievers = [each for each in retrievers if each.name in query.lanes]
         wanted = depth_of(self.ranker, query.top_k)
         if keep is None and wanted > query.limit:
             variants = [attrs.evolve(each, limit=wanted) for each in variants]

@@ -71,9 +71,23 @@ class SearchPipeline:
         self._judge = judge
         self._log = log
 
+    @property
+    def configuration(self) -> Mapping[str, str]:
+        """What a search depends on beside the documents: signatures, and the steps, by name."""
+        return {
+            "chunker": self._derivation.chunker_sig,
+            "embedder": self._derivation.embed_sig,
+            "ranker": type(self._engine.ranker).__name__,
+            "lanes": " ".join(self._engine.lanes),
+            "rewriter": "" if self._rewriter is None else type(self._rewriter).__name__,
+            "steps": " ".join(type(step).__name__ for step in self._postprocessors),
+        }
+
     def search(self, query: Query) -> Result:
         """Search chunks, or layers where ``query.layer`` says so."""
-        return self._run(*self._prepare([query]))
+        (request,) = self._prepare([query])
+        self._warn_of_layers(request)
+        return self._run(request)
 
     def search_with_signals(self, query: Query) -> tuple[Result, Mapping[str, float]]:
         """Run `search`; also what the lanes say of how well it answers.
@@ -92,8 +106,16 @@ class SearchPipeline:
     def search_many(self, queries: Sequence[Query]) -> list[Result]:
         """Run `search` for each query, with one call to the embedder."""
         requests = self._prepare(queries)
+        for request in requests:
+            self._warn_of_layers(request)
         self._embed(requests)
         return [self._run(request) for request in requests]
+
+    def _warn_of_layers(self, request: SearchRequest) -> None:
+        """Say that the sparse lane is not there for layers; a context always takes them without."""
+        is_hybrid = request.target == "layer" and request.query.mode == Mode.HYBRID
+        if is_hybrid and self._derivation.sparse is not None:
+            request.warnings += ("layers have no sparse vectors: the sparse lane did not run",)
 
     def search_layers_and_documents(
         self, queries: Sequence[Query], whole: Query
@@ -194,8 +216,9 @@ class SearchPipeline:
                 hits = step(query, hits, reader)
             kept = at_most(hits, query.per_document)
             shown = self._hydrator.with_windows(kept, reader, query.top_k)
-            if spare > 1 or not reader.missed or len(shown) >= min(query.top_k, len(above)):
+            if spare > 1 or not reader.missed:
                 break
+            # A document has changed since its hits were read: once more, of its new state.
             spare = _SPARE
         answerability, judged = self._answerability(request, ranking.lists, shown)
         hidden = self._not_indexed(request) if len(shown) < min(query.top_k, _FEW) else ()

@@ -37,6 +37,7 @@ from triptych.testing.fakes import CoveringEmbedder, Failing, FakeEmbedder, kept
 from triptych.testing.fillers import FillerTests
 from triptych.testing.harness import Harness, or_skip
 from triptych.testing.query_syntax import QuerySyntaxTests
+from triptych.testing.sparse_service import SparseServiceTests
 
 __all__ = ["ServiceTests"]
 
@@ -83,7 +84,7 @@ def paragraphs(rng: random.Random, count: int) -> list[str]:
     return made
 
 
-class ServiceTests(QuerySyntaxTests, FillerTests):
+class ServiceTests(QuerySyntaxTests, FillerTests, SparseServiceTests):
     """What a Service promises, whatever it stands on."""
 
     @pytest.fixture

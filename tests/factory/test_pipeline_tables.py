@@ -101,7 +101,7 @@ def test_a_pipeline_of_the_program_takes_the_place_of_the_files(folder: Path) ->
         ('rewriters = ["hyde"]', "'hyde' needs a language model"),
         ("rewriters = [5]", "give a name such as 'fragments'"),
         ("rewriters = [{ documents = 3 }]", "no step called None"),
-        ('rewriters = [{ name = "fragments", most = 3 }]', "'fragments' has the unknown key 'most'"),
+        ('rewriters = [{ name = "fragments", most = 3 }]', "the unknown key 'most'"),
         ('rewriters = [{ name = "fragments", maximum = 0 }]', "the step 'fragments': maximum"),
         ('postprocessors = ["rerank"]', "needs a model, such as"),
         ('postprocessors = [{ name = "rerank", model = "none" }]', "which is none"),
