@@ -68,8 +68,8 @@ def relevant(query: JudgedQuery) -> set[str]:
 
 def without_answer(queries: Sequence[JudgedQuery], prefix: str) -> tuple[JudgedQuery, ...]:
     return tuple(
-        JudgedQuery(query_id=f"{prefix}{query.query_id}", text=query.text, unanswerable=True)
-        for query in queries
+        JudgedQuery(query_id=f"{prefix}{at}", text=query.text, unanswerable=True)
+        for at, query in enumerate(queries)
     )
 
 

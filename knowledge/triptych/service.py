@@ -253,7 +253,7 @@ class Service(CloseOnExit):
             self._engine, self.options.rewriter, self.options.postprocessors
         )
         self.pipelines: Mapping[str, Pipeline] = _by_name(self.options.pipelines, self.lanes)
-        self._engines: dict[str, SearchEngine] = {}
+        self._engines: dict[object, tuple[SearchEngine, Ranker | None]] = {}
         self._writer = Writer(
             documents, chunks, self._deriver, self.options.language, self.options.outliner
         )
@@ -304,11 +304,23 @@ class Service(CloseOnExit):
             NotFoundError: there is no pipeline of this name.
         """
         self._open()
-        pipeline = find_pipeline(self.pipelines, name)
-        engine = self._engines.get(name)
-        if engine is None:
+        return self.view(find_pipeline(self.pipelines, name))
+
+    def view(self, pipeline: Pipeline) -> PipelineView:
+        """This Service, searching and answering by ``pipeline``, which it need not know by name.
+
+        Raises:
+            ValidationError: the pipeline asks for what this Service does not have.
+        """
+        self._open()
+        key = (pipeline.lanes, id(pipeline.ranker))
+        known = self._engines.get(key)
+        if known is None:
+            pipeline.check(self.lanes)
             made = self._engine.derive(lanes=pipeline.lanes, ranker=pipeline.ranker)
-            engine = self._engines.setdefault(name, made)
+            # The ranker is kept, so that no other gets its id.
+            known = self._engines.setdefault(key, (made, pipeline.ranker))
+        engine = known[0]
         searches = self._pipeline(engine, pipeline.rewriter, pipeline.postprocessors)
         return PipelineView(self, pipeline, searches)
 
@@ -1222,7 +1234,7 @@ class Service(CloseOnExit):
             if self._closed:
                 return
             self._closed = True
-        for engine in (self._engine, *self._engines.values()):
+        for engine in (self._engine, *(engine for engine, _ in self._engines.values())):
             engine.close()
         try:
             self.store.close()

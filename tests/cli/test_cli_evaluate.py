@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from html.parser import HTMLParser
@@ -296,3 +297,60 @@ def test_questions_without_an_answer_are_listed_written_and_cleared(
     assert shell("eval", "log", "--golden", "unanswered.yaml", "--clear").code == 0
     assert 'question: "zebra crossing"' in (tmp_path / "unanswered.yaml").read_text()
     assert json.loads(shell("eval", "log", "--json").out)["questions"] == []
+
+
+def shore(shell: Shell) -> None:
+    for word in WORDS:
+        shell.write(f"docs/{word}.md", f"# About\n\nThe {word} is in the house.\n")
+    rows = "".join(
+        f"- {{question: is the {word} at home {at}, expected_files: [{word}.md]}}\n"
+        for word in WORDS
+        for at in range(3)
+    )
+    shell.write("golden.yaml", rows)
+    assert shell("put", "docs", "--quiet").code == 0
+
+
+def test_a_pipeline_is_run_stage_by_stage(shell: Shell, tmp_path: Path) -> None:
+    shore(shell)
+    shell.write(
+        "triptych.toml",
+        '[pipelines.p]\nrewriters = ["fragments"]\npostprocessors = ["mmr", "near-duplicates"]\n',
+    )
+    ran = shell("eval", "ablate", "golden.yaml", "--pipeline", "p", "--html", "stages.html")
+    assert ran.code == 0, ran.err
+    stages = ["bm25", "vector", "hybrid", "+ FragmentRewriter", "+ MMR", "+ NearDuplicates"]
+    assert [row[0] for row in ran.rows[:6]] == stages
+    assert [row[:2] for row in ran.rows[6:]] == [
+        *([["bm25", "hybrid"], ["vector", "hybrid"]]),
+        *(list(pair) for pair in itertools.pairwise(stages[2:])),
+    ]
+    assert "+ MMR" in (tmp_path / "stages.html").read_text()
+    answer = json.loads(shell("eval", "ablate", "golden.yaml", "--json").out)
+    assert list(answer["modes"]) == stages[:3]
+    assert [each["to"] for each in answer["steps"]] == ["hybrid", "hybrid"]
+    assert answer["configuration"]["model_calls"]["hybrid"] == 0
+
+
+def test_a_grid_is_tuned_on_half_of_the_questions(shell: Shell) -> None:
+    shore(shell)
+    shell.write("grid.toml", "top_k = [3, 5]\n[weights]\nbm25 = [1.0, 2]\n")
+    ran = shell("eval", "tune", "golden.yaml", "--grid", "grid.toml", "--grid", "mode=bm25,hybrid")
+    assert ran.code == 0, ran.err
+    assert "gained" in ran.err
+    assert {row[0] for row in ran.rows} == {"tuned", "held out"}
+    answer = json.loads(shell("eval", "tune", "golden.yaml", "--grid", "top_k=3,5", "--json").out)
+    assert [each["choice"] for each in answer["choices"]] == [{}, {"top_k": 3}, {"top_k": 5}]
+    assert answer["gained"] is False
+    ran = shell("eval", "tune", "golden.yaml", "--grid", "colour=1")
+    assert (ran.code, "no key 'colour'" in ran.err) == (2, True)
+
+
+def test_questions_that_nobody_reviewed_are_pointed_out(shell: Shell) -> None:
+    shore(shell)
+    shell.write(
+        "golden.yaml",
+        "reviewed: false\nqueries:\n- {question: the kettle, expected_files: [kettle.md]}\n",
+    )
+    ran = shell("eval", "retrieval", "--golden", "golden.yaml", "--modes", "bm25")
+    assert "1 of 1 questions are not reviewed" in ran.err

@@ -56,6 +56,8 @@ COMMANDS = (
     "eval compare",
     "eval calibrate",
     "eval log",
+    "eval ablate",
+    "eval tune",
 )
 
 

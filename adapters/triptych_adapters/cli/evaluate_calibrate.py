@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triptych_adapters.cli.evaluate_options import Dataset, Golden, Output
+from triptych_adapters.cli.evaluate_options import Dataset, Golden, Output, warn_unreviewed
 from triptych_adapters.cli.session import Session, command, examples
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def calibrate(
 
     check_places(written)
     collection = read_golden(golden)
+    warn_unreviewed(session, collection)
     total = len(collection.queries)
     with session.service() as service:
         target = dataset_in_use(service, dataset)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-__all__ = ["Dataset", "Golden", "Html", "Metrics", "Output", "names", "numbers"]
+from triptych_adapters.cli.session import Session
+
+if TYPE_CHECKING:
+    from triptych.evaluation import Collection
+
+__all__ = ["Dataset", "Golden", "Html", "Metrics", "Output", "names", "numbers", "warn_unreviewed"]
 
 Output = Annotated[
     Path | None,
@@ -71,3 +76,13 @@ def numbers(text: str, option: str) -> list[int]:
         raise ValidationError(
             f"{option} {text!r} is not whole numbers separated by commas"
         ) from None
+
+
+def warn_unreviewed(session: Session, collection: Collection) -> None:
+    """Warn of questions that a model proposed and no person has looked at."""
+    count = sum(not query.reviewed for query in collection.queries)
+    if count:
+        session.output.warn(
+            f"{count} of {len(collection.queries)} questions are not reviewed: look at each, "
+            "correct it, and remove 'reviewed: false'"
+        )

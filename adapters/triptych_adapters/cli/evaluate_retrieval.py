@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triptych_adapters.cli.evaluate_options import Html, Metrics, Output, names, numbers
+from triptych_adapters.cli.evaluate_options import (
+    Html,
+    Metrics,
+    Output,
+    names,
+    numbers,
+    warn_unreviewed,
+)
 from triptych_adapters.cli.exits import Exit, exit_after
 from triptych_adapters.cli.session import Session, command, examples
 
@@ -149,6 +156,7 @@ def retrieval(
     else:
         assert golden is not None
         collection = read_golden(golden)
+        warn_unreviewed(session, collection)
     output = session.output
     with _service(session, fresh=beir is not None) as service:
         target = dataset or ("default" if beir is None else collection.name)
