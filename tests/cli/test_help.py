@@ -56,6 +56,8 @@ COMMANDS = (
     "eval compare",
     "eval calibrate",
     "eval log",
+    "eval rag",
+    "eval questions",
     "eval ablate",
     "eval tune",
 )

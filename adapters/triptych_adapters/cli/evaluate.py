@@ -9,6 +9,8 @@ from triptych_adapters.cli import (
     evaluate_calibrate,
     evaluate_compare,
     evaluate_log,
+    evaluate_questions,
+    evaluate_rag,
     evaluate_retrieval,
     evaluate_tune,
 )
@@ -24,9 +26,11 @@ def register(app: typer.Typer) -> None:
     for each in (
         evaluate_retrieval,
         evaluate_compare,
+        evaluate_rag,
         evaluate_ablate,
         evaluate_tune,
         evaluate_calibrate,
+        evaluate_questions,
         evaluate_log,
     ):
         each.register(EVAL)

@@ -142,7 +142,9 @@ def _values(given: list[str]) -> dict[str, list[Any]]:
     for each in given:
         key, equals, values = each.partition("=")
         if equals:
-            found = {key.strip(): [_value(one) for one in values.split(",") if one.strip()]}
+            found: dict[str, Any] = {
+                key.strip(): [_value(one) for one in values.split(",") if one.strip()]
+            }
         else:
             try:
                 found = tomllib.loads(Path(each).read_text(encoding="utf-8"))
