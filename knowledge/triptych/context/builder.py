@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -99,7 +99,7 @@ class ContextBuilder:
         ranked = packer.pack(found)[: settings.max_pieces]
         warnings = [*found.warnings, *([counting.warning] if counting.warning else [])]
         pieces = fit(ranked, format, budget, counting.count, widest)
-        mark = new_mark(piece.text for piece in pieces) if settings.fence else ""
+        mark = new_mark(_said(pieces)) if settings.fence else ""
         if mark:
             # A vocabulary may count this name higher than the one that the room was kept for.
             pieces = fit(pieces, format, budget, counting.count, mark)
@@ -148,6 +148,12 @@ class ContextBuilder:
             )
 
         return complete
+
+
+def _said(pieces: Sequence[Piece]) -> Iterator[str]:
+    """All that documents say in a rendering."""
+    for piece in pieces:
+        yield from (piece.text, piece.citation.doc_name, *piece.citation.heading_path)
 
 
 def _layers(layers: Any) -> frozenset[Layer]:
