@@ -195,7 +195,7 @@ class PipelineView:
             counter=counter,
             fence=fence,
         )
-        return contexts.build(self.pipeline.query(query, options), settings)
+        return contexts.build(self._for_context(query, options), settings)
 
     def ask(
         self,
@@ -265,6 +265,13 @@ class PipelineView:
             )
         )
 
+    def _for_context(self, query: Query | str, options: SearchOptions) -> Query:
+        """The query, without what the pipeline says of lists of hits: a context has none."""
+        asked = self.pipeline.query(query, options)
+        lists: dict[str, Any] = {"offset": 0, "per_document": None}
+        own = set(self.pipeline.search) - set(options) if isinstance(query, str) else set()
+        return attrs.evolve(asked, **{key: lists[key] for key in lists if key in own})
+
     def _answerer(self) -> Answerer:
         from triptych.answering.answerer import Answerer
         from triptych.context.builder import ContextBuilder
@@ -288,7 +295,7 @@ class PipelineView:
         if prompt is None and pipeline.prompt is not None:
             prompt = AnswerPrompt(instructions=pipeline.prompt)
         return AskRequest.of(
-            pipeline.query(question, options),
+            self._for_context(question, options),
             token_budget=pipeline.token_budget if token_budget is None else token_budget,
             llm=llm or pipeline.llm or wired.llm,
             prompt=prompt,
