@@ -74,6 +74,16 @@ def _switch(value: Any) -> bool:
     raise ValueError("give true or false")
 
 
+def _cache(value: Any) -> bool | dict[str, Any]:
+    if not isinstance(value, Mapping):
+        return _switch(value)
+    # Here, for most stores have none.
+    from triptych.search.cache_options import to_cache
+
+    to_cache(value)
+    return dict(value)
+
+
 _PARSERS: dict[str, Callable[[Any], Any]] = {
     "url": _text,
     "embedder": _text,
@@ -83,6 +93,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "embed_concurrency": _integer(1, 64),
     "ranker": _text,
     "reranker": _text,
+    "semantic_cache": _cache,
     "lock_timeout": _seconds,
     "read_only": _switch,
     "history": _integer(0, 1_000_000),
@@ -123,6 +134,8 @@ class Settings:
         embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a time.
         ranker: what fuses the lanes of hybrid search: "z-score", "rrf" or "min-max".
         reranker: what reorders the best hits: "provider:model", or "none".
+        semantic_cache: whether answers of searches are kept, or how: a table with ``threshold``,
+            ``hours`` and ``entries`` (see `triptych.SemanticCache`).
         lock_timeout: seconds to wait for another process that is writing.
         read_only: whether every write is refused.
         history: how many old versions of each document are kept; 0 keeps none.
@@ -146,6 +159,7 @@ class Settings:
     embed_concurrency: int = 4
     ranker: str = "z-score"
     reranker: str = "none"
+    semantic_cache: bool | Mapping[str, Any] = False
     lock_timeout: float = 30.0
     read_only: bool = False
     history: int = 10
@@ -240,6 +254,8 @@ class Settings:
             return "set"
         if name == "llm_base_url":
             return shown_url(value)
+        if isinstance(value, Mapping):
+            return ", ".join(f"{key} = {each}" for key, each in value.items())
         return shown_location(value) if name == "url" else value
 
     def _check_together(self) -> None:

@@ -23,6 +23,7 @@ from triptych.contracts import (
 )
 from triptych.errors import ValidationError
 from triptych.repositories import capabilities_of
+from triptych.search.cache_options import SemanticCache, to_cache
 from triptych.search.file_location import file_locator
 from triptych.search.postprocessing import Rerank
 from triptych.service import Service, ServiceOptions
@@ -67,6 +68,7 @@ def open_service(
     rewriter: QueryRewriter | Sequence[QueryRewriter] | None = None,
     postprocessors: Sequence[Postprocessor] = (),
     reranker: Reranker | str | None = None,
+    semantic_cache: SemanticCache | bool | None = None,
     create: bool = True,
     **settings: str | float | bool | None,
 ) -> Service:
@@ -88,6 +90,7 @@ def open_service(
             "embedder": _name_of(embedder),
             "llm": _name_of(llm),
             "ranker": ranker if isinstance(ranker, str) else None,
+            "semantic_cache": semantic_cache if isinstance(semantic_cache, bool) else None,
             "reranker": reranker if isinstance(reranker, str) else None,
         }
     )
@@ -101,6 +104,7 @@ def open_service(
         rewriter=rewriter,
         postprocessors=postprocessors,
         reranker=None if isinstance(reranker, str) else reranker,
+        semantic_cache=None if isinstance(semantic_cache, bool) else semantic_cache,
         create=create,
     )
 
@@ -126,6 +130,7 @@ def wire(
     rewriter: QueryRewriter | Sequence[QueryRewriter] | None = None,
     postprocessors: Sequence[Postprocessor] = (),
     reranker: Reranker | None = None,
+    semantic_cache: SemanticCache | None = None,
     create: bool = True,
     preload: bool = False,
     dataset_id: str = "",
@@ -138,7 +143,8 @@ def wire(
     "local" where it is installed, and so does one without vectors if ``fill`` asks for them.
 
     ``embedder``, ``llm``, ``chunkers``, ``ranker`` and ``reranker`` take the place of those they
-    name. ``create`` says whether a store that does not exist yet is made. ``preload`` loads a
+    name, and so does ``semantic_cache``. A store that is opened ``read_only`` keeps no answers.
+    ``create`` says whether a store that does not exist yet is made. ``preload`` loads a
     local model while the store is being opened, for a caller that is about to embed. The Service
     closes the store, and the models that were made here.
     """
@@ -159,6 +165,7 @@ def wire(
         retrievers=retrievers,
         rewriter=rewriter,
         postprocessors=(*([] if reranks is None else [Rerank(reranks)]), *postprocessors),
+        semantic_cache=_answers(settings, semantic_cache),
         llm=writer,
         embed_concurrency=settings.embed_concurrency,
         outliner=_outline,
@@ -227,6 +234,13 @@ def _of_store(store: Store, settings: Settings, dataset_id: str, fill: bool) -> 
     if not signature:
         return None
     return recall_embedder(signature, concurrency=settings.embed_concurrency)
+
+
+def _answers(settings: Settings, given: SemanticCache | None) -> SemanticCache | None:
+    """How answers are kept: those of a store that is only read are not."""
+    if settings.read_only:
+        return None
+    return to_cache(settings.semantic_cache) if given is None else given
 
 
 def _embedder(settings: Settings) -> Embedder | None:

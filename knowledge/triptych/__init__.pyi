@@ -24,6 +24,7 @@ from triptych.context import (
 )
 from triptych.contracts import (
     LLM as LLM,
+    AnswerCache as AnswerCache,
     Capabilities as Capabilities,
     Chunker as Chunker,
     ChunkRepo as ChunkRepo,
@@ -100,6 +101,7 @@ from triptych.layers.prompts import (
     OVERVIEW_PROMPT as OVERVIEW_PROMPT,
 )
 from triptych.records import (
+    CacheStats as CacheStats,
     Candidate as Candidate,
     Candidates as Candidates,
     ChangeEvent as ChangeEvent,
@@ -150,6 +152,7 @@ from triptych.records import (
 )
 from triptych.records.vectors import cosine_similarity as cosine_similarity
 from triptych.repositories import Repositories as Repositories
+from triptych.search.cache_options import SemanticCache as SemanticCache
 from triptych.search.engine import SearchEngine as SearchEngine
 from triptych.search.fusion import (
     DEFAULT_RRF_K as DEFAULT_RRF_K,

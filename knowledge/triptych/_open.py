@@ -19,6 +19,7 @@ from triptych.contracts import (
 if TYPE_CHECKING:
     from triptych.chunking import ChunkerSet
     from triptych.parsing import FileParsers
+    from triptych.search.cache_options import SemanticCache
     from triptych.service import Service
 
 __all__ = ["every_format", "open"]
@@ -46,6 +47,7 @@ def open(
     rewriter: QueryRewriter | Sequence[QueryRewriter] | None = None,
     postprocessors: Sequence[Postprocessor] = (),
     reranker: Reranker | str | None = None,
+    semantic_cache: SemanticCache | bool | None = None,
     lock_timeout: float | None = None,
     read_only: bool | None = None,
     history: int | None = None,
@@ -86,6 +88,8 @@ def open(
         postprocessors: steps on the hits of a search, in their order.
         reranker: a `Reranker` that puts the best 50 hits in its order, or its name, a provider and
             a model (``"voyage:rerank-2.5"``). It comes before the ``postprocessors``.
+        semantic_cache: keep the answers of searches in the store, for questions that ask the same:
+            True, or a `SemanticCache` with a threshold and hours. Default False.
         lock_timeout: seconds to wait for another process that is writing. Default 30.
         read_only: refuse every write. Default False.
         history: how many old versions of each document are kept beside the current one; 0 keeps
@@ -117,6 +121,7 @@ def open(
         rewriter=rewriter,
         postprocessors=postprocessors,
         reranker=reranker,
+        semantic_cache=semantic_cache,
         lock_timeout=lock_timeout,
         read_only=read_only,
         history=history,

@@ -15,6 +15,7 @@ from typing import TypeVar, cast
 import attrs
 
 from triptych.contracts import (
+    AnswerCache,
     Capabilities,
     ChunkRepo,
     Diagnostics,
@@ -315,4 +316,5 @@ def capabilities_of(store: Store) -> Capabilities:
         journal=first(LayerJournal),
         diagnostics=first(Diagnostics),
         settings=first(SettingsStore),
+        answers=first(AnswerCache),
     )

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import attrs
 
@@ -46,6 +46,7 @@ from triptych.ingestion.rebuild import RebuildRunner
 from triptych.ingestion.versions import VersionHistory, restored, unified_diff
 from triptych.ingestion.writer import Writer
 from triptych.records import (
+    CacheStats,
     DatasetConfig,
     DatasetStats,
     DeleteReport,
@@ -78,6 +79,7 @@ from triptych.records.expiry import has_expired
 from triptych.records.search_options import SearchOptions, check_option_names
 from triptych.repositories import capabilities_of
 from triptych.rules import missing_dataset
+from triptych.search.cache_options import SemanticCache, check_lanes, own_lanes, to_cache
 from triptych.search.engine import SearchEngine
 from triptych.search.hydration import Hydrator
 from triptych.search.listing import FilterListing
@@ -94,6 +96,9 @@ from triptych.search.retrievers import (
 from triptych.search.rewriters.chain import one_rewriter, rewriters_of
 from triptych.text import get_analyzer
 from triptych.text.tokens import TokenCounter
+
+if TYPE_CHECKING:
+    from triptych.search.semantic_cache import CachedSearches
 
 __all__ = ["Service", "ServiceOptions"]
 
@@ -112,6 +117,9 @@ class ServiceOptions:
         rewriter: words each query in other ways before the lanes see it, such as `HyDE`; several
             in a list rewrite one after another. None leaves it as it is.
         postprocessors: steps on the hits of a search, such as a `Rerank`, in their order.
+        semantic_cache: keeps the answers of searches in the store, for questions that ask the
+            same; True is `SemanticCache()`, None and False keep none. Lanes of your own then need
+            a text ``signature`` that changes whenever their answers may.
         llm: the language model that writes layers; the Service itself never asks it.
         outliner: finds the structure of a text that is put by itself, by its name: then its chunks
             are cut as those of a file. None cuts it as plain text. `triptych.open` finds the
@@ -131,6 +139,7 @@ class ServiceOptions:
     retrievers: Sequence[Retriever] = ()
     rewriter: QueryRewriter | Sequence[QueryRewriter] | None = None
     postprocessors: Sequence[Postprocessor] = ()
+    semantic_cache: SemanticCache | None = attrs.field(default=None, converter=to_cache)
     llm: LLM | None = None
     outliner: Outliner | None = None
     embed_concurrency: int = 4
@@ -212,9 +221,10 @@ class Service(Closeable):
         hydrator = Hydrator(
             store, self._deriver, self.capabilities.document_search, self.options.locate
         )
+        resolver = RequestResolver(documents, chunks, self._deriver, self._engine.lanes)
         self._searches = SearchPipeline(
             store,
-            RequestResolver(documents, chunks, self._deriver, self._engine.lanes),
+            resolver,
             self._engine,
             hydrator,
             FilterListing(store, hydrator),
@@ -222,6 +232,7 @@ class Service(Closeable):
             one_rewriter(self.options.rewriter),
             (KeywordBoost(), *self.options.postprocessors),
         )
+        self._cached = self._cache(resolver)
         self._writer = Writer(
             documents, chunks, self._deriver, self.options.language, self.options.outliner
         )
@@ -695,7 +706,7 @@ class Service(Closeable):
     def purge(self, dataset_id: str, name: str | None = None) -> bool:
         """Delete a document, or a whole dataset, and erase what the store's files still hold.
 
-        Old versions go with their document.
+        Old versions go with their document, and so do all answers that a semantic cache keeps.
 
         Deleting leaves bytes in free pages, logs and index files until they are overwritten;
         purging overwrites them, which takes time in proportion to the store. Whether there
@@ -709,6 +720,8 @@ class Service(Closeable):
             if name is None
             else self.delete_document(dataset_id, name)
         )
+        if self.capabilities.answers is not None:
+            self.capabilities.answers.drop_answers()
         if self.capabilities.eraser is not None:
             self.capabilities.eraser.scrub()
         return existed
@@ -730,7 +743,7 @@ class Service(Closeable):
             ModelMismatchError: vector mode over vectors of another model.
         """
         self._open()
-        return self._searches.search(_query(query, options))
+        return (self._cached or self._searches).search(_query(query, options))
 
     def search_documents(self, query: Query | str, **options: Unpack[SearchOptions]) -> Result:
         """Find whole documents: scored over their full text, and by the nearest of their chunks.
@@ -739,7 +752,7 @@ class Service(Closeable):
         is the document's opening.
         """
         self._open()
-        return self._searches.search_documents(_query(query, options))
+        return (self._cached or self._searches).search_documents(_query(query, options))
 
     def search_many(
         self, queries: Iterable[Query | str], **options: Unpack[SearchOptions]
@@ -755,7 +768,8 @@ class Service(Closeable):
                 f"search_many takes several queries, not {type(queries).__name__}: give it a "
                 "list, or use search()"
             )
-        return self._searches.search_many([_query(query, options) for query in queries])
+        searches = self._cached or self._searches
+        return searches.search_many([_query(query, options) for query in queries])
 
     # Context
 
@@ -973,6 +987,21 @@ class Service(Closeable):
             raise self._missing(dataset_id)
         return stats
 
+    def cache_stats(self) -> CacheStats:
+        """How many answers the semantic cache keeps, how many searches found one or found none.
+
+        The numbers are the store's: of every process that ever used it.
+
+        Raises:
+            NotAvailableError: the store keeps no answers.
+        """
+        self._open()
+        if self._cached is not None:
+            return self._cached.stats()
+        if self.capabilities.answers is None:
+            raise NotAvailableError("this store keeps no answers of searches")
+        return self.capabilities.answers.cache_stats()
+
     def health(self, *, probe: bool = True) -> Health:
         """Look at store, index, embedder and datasets, and say what is wrong.
 
@@ -1036,11 +1065,39 @@ class Service(Closeable):
                 return
             self._closed = True
         self._engine.close()
+        if self._cached is not None:
+            self._cached.close()
         try:
             self.store.close()
         finally:
             if self._on_close is not None:
                 self._on_close()
+
+    def _cache(self, resolver: RequestResolver) -> CachedSearches | None:
+        """The cache before the searches, None without one."""
+        chosen, answers = self.options.semantic_cache, self.capabilities.answers
+        if chosen is None:
+            return None
+        if answers is None:
+            raise NotAvailableError(
+                "this store keeps no answers of searches: leave semantic_cache out"
+            )
+        # Here, for most programs have no cache, and a command starts sooner.
+        from triptych.search.semantic_cache import CachedSearches
+
+        check_lanes(self._engine.retrievers)
+        parts = (
+            self.options.embedder,
+            self.ranker,
+            self.lanes,
+            own_lanes(self._engine.retrievers),
+            rewriters_of(self.options.rewriter),
+            self.options.postprocessors,
+        )
+        locate = self.options.locate
+        return CachedSearches(
+            self._searches, self.store, answers, resolver, self._deriver, chosen, parts, locate
+        )
 
     def _open(self) -> None:
         if self._closed:

@@ -157,7 +157,10 @@ def update_source_version(tx: Transaction, dataset: Dataset, name: str, sig: Der
         input=sig.input_sig,
         stamp=sig.source_version,
     )
-    return touched == 1
+    if touched != 1:
+        return False
+    tx.revise(dataset.id)
+    return True
 
 
 def configure(
@@ -175,6 +178,7 @@ def configure(
             embed=config.embed_sig,
             speech=config.language,
         )
+        tx.revise(dataset.id)
         # The index is made for one language and one space: it starts again with another.
         if expected is None or (config.language, config.embed_sig) != (
             expected.language,

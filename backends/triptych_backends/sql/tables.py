@@ -28,6 +28,8 @@ __all__ = [
     "ALEMBIC_REVISION",
     "METADATA",
     "alembic_version",
+    "answer",
+    "answer_count",
     "change",
     "chunk",
     "clock",
@@ -46,7 +48,7 @@ __all__ = [
     "vector",
 ]
 
-ALEMBIC_REVISION = "0007"
+ALEMBIC_REVISION = "0008"
 """The revision of the migrations that makes exactly these tables."""
 
 METADATA = MetaData()
@@ -95,9 +97,11 @@ dataset = Table(
     Column("chunker_sig", Text),
     Column("embed_sig", Text),
     Column("language", Text),
+    Column("revision", Text),
 )
 """Rows are never removed: `deleted_version` outlives the dataset. Without a configuration its
-three columns are NULL."""
+three columns are NULL. `revision` is random, and another after each write that may change what a
+search returns; NULL before the first."""
 
 document = Table(
     "document",
@@ -283,6 +287,30 @@ layer_note = Table(
     sqlite_with_rowid=False,
 )
 """What a model noted of the parts of an input too long to read at once."""
+
+answer = Table(
+    "answer",
+    METADATA,
+    Column("id", _ID, primary_key=True, autoincrement=False),
+    Column("dataset_id", BigInteger),
+    Column("request", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("revisions", Text, nullable=False),
+    Column("width", Integer, nullable=False),
+    Column("vector", LargeBinary, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Index("answer_request", "request"),
+)
+"""Answers of searches. `dataset_id` is NULL where an answer depends on several datasets;
+`revisions` is a JSON object of the revision of each, by its name."""
+
+answer_count = Table(
+    "answer_count",
+    METADATA,
+    Column("name", Text, primary_key=True),
+    Column("count", BigInteger, nullable=False),
+)
+"""How many searches found an answer ("hits"), and how many found none ("misses")."""
 
 change = Table(
     "change",

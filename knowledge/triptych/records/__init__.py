@@ -6,6 +6,7 @@ the exception: it carries whatever the caller wrote, and `Service.search` valida
 
 from __future__ import annotations
 
+from triptych.records.answers import CachedAnswer, CachedQuestion, CacheStats
 from triptych.records.candidates import IN_ORDER, CandidateRow, Candidates
 from triptych.records.checks import (
     check_document_name,
@@ -107,6 +108,9 @@ __all__ = [
     "OPENING",
     "SNIPPET_LENGTH",
     "And",
+    "CacheStats",
+    "CachedAnswer",
+    "CachedQuestion",
     "Candidate",
     "CandidateRow",
     "Candidates",

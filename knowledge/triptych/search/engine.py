@@ -100,6 +100,11 @@ class SearchEngine:
             dict.fromkeys(each.name for several in self._targets.values() for each in several)
         )
 
+    @property
+    def retrievers(self) -> tuple[Retriever, ...]:
+        """All lanes, those of each target in their order."""
+        return tuple(each for several in self._targets.values() for each in several)
+
     def retrieve(
         self,
         target: Target,
