@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from triptych.answering.streaming import AnswerStream
     from triptych.context.pack import ContextPack
     from triptych.search.pipeline import SearchPipeline
+    from triptych.search.semantic_cache import CachedSearches
     from triptych.service import Service
 
 __all__ = ["Pipeline", "PipelineView", "find_pipeline"]
@@ -152,24 +153,26 @@ class PipelineView:
     service: Service
     pipeline: Pipeline
     searches: SearchPipeline
+    cached: CachedSearches | None = None
 
     def __repr__(self) -> str:
         return f"<PipelineView {self.pipeline.name!r} of {self.service!r}>"
 
     def search(self, query: Query | str, **options: Unpack[SearchOptions]) -> Result:
         """`Service.search`, by the pipeline: ``options`` take the place of its own."""
-        return self.searches.search(self.pipeline.query(query, options))
+        return (self.cached or self.searches).search(self.pipeline.query(query, options))
 
     def search_documents(self, query: Query | str, **options: Unpack[SearchOptions]) -> Result:
         """`Service.search_documents`, by the pipeline, but without its postprocessors."""
-        return self.searches.search_documents(self.pipeline.query(query, options))
+        return (self.cached or self.searches).search_documents(self.pipeline.query(query, options))
 
     def search_many(
         self, queries: Iterable[Query | str], **options: Unpack[SearchOptions]
     ) -> Sequence[Result]:
         """`Service.search_many`, by the pipeline."""
         several = check_queries(queries)
-        return self.searches.search_many([self.pipeline.query(query, options) for query in several])
+        searches = self.cached or self.searches
+        return searches.search_many([self.pipeline.query(query, options) for query in several])
 
     def context(
         self,

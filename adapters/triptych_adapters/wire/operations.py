@@ -393,6 +393,7 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
         _operation("put_folder_layer", Effect.WRITES),
         _operation("rebuild", Effect.WRITES, "progress", "scope"),
         _operation("stats", Effect.READS),
+        _operation("cache_stats", Effect.READS),
         _operation("health", Effect.READS),
         _operation("doctor", Effect.WRITES, "progress"),
     )

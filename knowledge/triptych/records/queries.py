@@ -418,7 +418,9 @@ class Hit:
 class Result(Sequence[Hit]):
     """The ordered hits, what went wrong on the way, and whether there is nothing more.
 
-    ``usage`` is what language models took to word the query, an entry each.
+    ``usage`` is what language models took to word the query, an entry each. ``cache_similarity``
+    is None, or where another search's answer was served (`SemanticCache`) the cosine of its
+    question and this one.
     A result is the sequence of its hits: it has their number, is falsy without any, and gives
     them by index and in order.
     """
@@ -427,6 +429,7 @@ class Result(Sequence[Hit]):
     warnings: tuple[str, ...] = ()
     exhausted: bool = False
     usage: tuple[ModelUsage, ...] = ()
+    cache_similarity: float | None = None
 
     def __len__(self) -> int:
         return len(self.hits)

@@ -113,6 +113,11 @@ class SearchEngine:
             chosen["chunk"], chosen["layer"], chosen["document"], ranker or self.ranker
         )
 
+    @property
+    def retrievers(self) -> tuple[Retriever, ...]:
+        """All lanes, those of each target in their order."""
+        return tuple(each for several in self._targets.values() for each in several)
+
     def retrieve(
         self,
         target: Target,

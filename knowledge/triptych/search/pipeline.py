@@ -13,11 +13,13 @@ from triptych.errors import ProviderError, ValidationError
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.embedding import embed_each, mean_vector
 from triptych.records import (
+    EmbedKind,
     Hit,
     Mode,
     Query,
     Result,
     Rewriting,
+    Vector,
     check_text,
 )
 from triptych.search.engine import SearchEngine
@@ -32,6 +34,8 @@ from triptych.search.rewriting import rewrite, variants_of
 from triptych.search.verification import TextVerifier, expand_prefixes
 
 __all__ = ["SearchPipeline"]
+
+KnownVectors = Mapping[tuple[EmbedKind, str], Vector]
 
 _EMBEDDED = (Mode.HYBRID, Mode.VECTOR)
 _DEEPER = 4  # where hits of one document are many, the lanes reach so many times deeper
@@ -74,19 +78,24 @@ class SearchPipeline:
             "steps": " ".join(type(step).__name__ for step in self._postprocessors),
         }
 
-    def search(self, query: Query) -> Result:
-        """Search chunks, or layers where ``query.layer`` says so."""
-        (request,) = self._prepare([query])
+    def search(self, query: Query, *, vectors: KnownVectors | None = None) -> Result:
+        """Search chunks, or layers where ``query.layer`` says so.
+
+        ``vectors`` are those of texts that the caller has embedded, by kind and text.
+        """
+        (request,) = self._prepare([query], vectors=vectors)
         self._warn_of_layers(request)
         return self._run(request)
 
-    def search_documents(self, query: Query) -> Result:
-        """Search whole documents."""
-        return self._run(*self._prepare([], whole=query))
+    def search_documents(self, query: Query, *, vectors: KnownVectors | None = None) -> Result:
+        """Search whole documents; ``vectors`` as in `search`."""
+        return self._run(*self._prepare([], whole=query, vectors=vectors))
 
-    def search_many(self, queries: Sequence[Query]) -> list[Result]:
+    def search_many(
+        self, queries: Sequence[Query], *, vectors: KnownVectors | None = None
+    ) -> list[Result]:
         """Run `search` for each query, with one call to the embedder."""
-        requests = self._prepare(queries)
+        requests = self._prepare(queries, vectors=vectors)
         for request in requests:
             self._warn_of_layers(request)
         self._embed(requests)
@@ -119,7 +128,11 @@ class SearchPipeline:
         return results, last
 
     def _prepare(
-        self, queries: Sequence[Query], *, whole: Query | None = None
+        self,
+        queries: Sequence[Query],
+        *,
+        whole: Query | None = None,
+        vectors: KnownVectors | None = None,
     ) -> list[SearchRequest]:
         """Validate, resolve and rewrite ``queries``, and ``whole`` as one for whole documents."""
         asked = [(query, False) for query in queries]
@@ -129,6 +142,8 @@ class SearchPipeline:
             (query, self._resolver.resolve(query, documents=documents))
             for query, documents in asked
         ]
+        for _, request in requests:
+            request.vectors.update(vectors or {})
         known: dict[object, tuple[Rewriting, SearchRequest]] = {}
         # A rewriter that looks at what the search finds should see chunks where they are asked for.
         for query, request in sorted(requests, key=lambda each: each[1].target != "chunk"):
