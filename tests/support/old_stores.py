@@ -37,6 +37,9 @@ def age_sqlite(path: Path) -> None:
 
 def without_system_data(driver: sqlite3.Connection) -> None:
     """Undo the migration that gave system data a column, and what came after it."""
+    driver.execute("DROP TABLE answer")
+    driver.execute("DROP TABLE answer_count")
+    driver.execute("ALTER TABLE dataset DROP COLUMN revision")
     driver.execute("DROP INDEX derivation_space")
     driver.execute("ALTER TABLE derivation DROP COLUMN dataset_id")
     driver.execute("DELETE FROM document_meta")
