@@ -161,6 +161,8 @@ def search(
         from triptych_adapters.wire.schema import to_json
 
         answer = {"query": asked.text, **to_json(result)}
+        if result.cache_similarity is not None:
+            answer["cache_similarity"] = result.cache_similarity
         for hit, view in zip(answer["hits"], views, strict=True):
             hit["path"] = None if view.path is None else str(view.path)
         session.output.emit({**answer, "explain": about} if about else answer)
@@ -168,6 +170,9 @@ def search(
         _print_files(session, views)
     else:
         _print_hits(session, views, about, show_dataset=several)
+    if result.cache_similarity is not None:
+        near = f"{result.cache_similarity:.2f}"
+        session.output.note(f"from the semantic cache: a question asked before is {near} near")
     if not views:
         session.output.note(_no_hits(asked))
     elif open_first:

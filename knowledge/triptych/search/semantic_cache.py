@@ -31,6 +31,7 @@ from triptych.records import (
     CacheStats,
     DocumentInfo,
     EmbedKind,
+    Hit,
     Mode,
     Query,
     Result,
@@ -239,16 +240,21 @@ class CachedSearches:
 
     def _shown(self, asked: _Asked, answer: CachedAnswer, similarity: float) -> Result:
         kept = from_dict(Result, json.loads(answer.body))
-        path_of = self._locate() if self._locate is not None and kept.hits else None
-        hits = []
-        for hit in kept.hits:
-            info = None
-            if path_of is not None:
-                info = self._store.documents.get_info(hit.dataset_id, hit.doc_name)
-            path = None if path_of is None or info is None else path_of(info)
-            terms = asked.request.terms_in(hit.dataset_id)
-            hits.append(attrs.evolve(hit, terms=terms, file=None if path is None else str(path)))
+        hits = [
+            attrs.evolve(hit, terms=asked.request.terms_in(hit.dataset_id)) for hit in kept.hits
+        ]
+        if self._locate is not None and any(hit.file for hit in hits):
+            path_of = self._locate()
+            hits = [self._located(hit, path_of) for hit in hits]
         return attrs.evolve(kept, hits=tuple(hits), cache_similarity=similarity)
+
+    def _located(self, hit: Hit, path_of: Callable[[DocumentInfo], Path | None]) -> Hit:
+        """The hit with its file as of now: files move without a write to the store."""
+        if hit.file is None:
+            return hit
+        info = self._store.documents.get_info(hit.dataset_id, hit.doc_name)
+        path = None if info is None else path_of(info)
+        return attrs.evolve(hit, file=None if path is None else str(path))
 
     def _keep(self, asked: _Asked | None, result: Result) -> None:
         """Have the result kept, if it may be."""
@@ -267,7 +273,7 @@ class CachedSearches:
 
     def _store_answer(self, asked: _Asked, result: Result) -> None:
         try:
-            bare = [attrs.evolve(hit, terms=(), file=None) for hit in result.hits]
+            bare = [attrs.evolve(hit, terms=()) for hit in result.hits]
             body = to_dict(attrs.evolve(result, hits=tuple(bare), usage=()))
             answer = CachedAnswer(
                 request=asked.digest,
