@@ -82,6 +82,7 @@ from triptych.rules import missing_dataset
 from triptych.search.engine import SearchEngine
 from triptych.search.hydration import Hydrator
 from triptych.search.listing import FilterListing
+from triptych.search.past.stores import PastStores
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.postprocessing import KeywordBoost
 from triptych.search.query import check_queries
@@ -123,6 +124,8 @@ class ServiceOptions:
             time, 1 to 64.
         own_paths: the files and folders that the store is made of: `ingest_directory` skips them
             in a folder that it reads. `triptych.open` fills it in.
+        scratch: makes an empty store in memory, such as `MemoryStore`, for searches of the past
+            (`Query.as_of`); None: there are none. `triptych.open` fills it in.
         locate: is called once for each search that has hits, and gives a function that finds the
             file of a document on this machine (None: not known), for `Hit.path`.
     """
@@ -139,6 +142,7 @@ class ServiceOptions:
     outliner: Outliner | None = None
     embed_concurrency: int = 4
     own_paths: Sequence[Path] = ()
+    scratch: Callable[[], Store] | None = None
     locate: Callable[[], Callable[[DocumentInfo], Path | None]] | None = None
 
     def __attrs_post_init__(self) -> None:
@@ -215,6 +219,9 @@ class Service(CloseOnExit):
         self._engine = engine or build_engine(store, self.capabilities, self.options)
         self._hydrator = Hydrator(
             store, self._deriver, self.capabilities.document_search, self.options.locate
+        )
+        self._past = PastStores(
+            store, self.capabilities.versions, self._deriver, self.options.scratch
         )
         self._searches = self._pipeline(
             self._engine, self.options.rewriter, self.options.postprocessors
@@ -1047,6 +1054,7 @@ class Service(CloseOnExit):
             self._closed = True
         for engine in (self._engine, *self._engines.values()):
             engine.close()
+        self._past.close()
         try:
             self.store.close()
         finally:
@@ -1072,6 +1080,7 @@ class Service(CloseOnExit):
             self._deriver,
             one_rewriter(rewriter),
             (KeywordBoost(), *postprocessors),
+            self._past,
         )
 
     def _living(self, dataset_id: str, tree: FilterTree | None) -> FilterTree | None:

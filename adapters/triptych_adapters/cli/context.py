@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from triptych_adapters.cli.query_options import (
+    AsOf,
     Dataset,
     FreshOnly,
     LayerChoice,
@@ -70,6 +71,7 @@ def context(
     ] = None,
     where: Where = None,
     fresh_only: FreshOnly = False,
+    as_of: AsOf = None,
     pipeline: PipelineOption = None,
 ) -> None:
     """Print what answers best for a prompt, with citations, within a budget of tokens.
@@ -93,6 +95,7 @@ def context(
             mode=mode,
             where=where,
             fresh_only=fresh_only,
+            as_of=as_of,
             pipeline=None if view is None else view.pipeline,
         )
         if view is None:

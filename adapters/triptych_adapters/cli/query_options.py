@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from triptych.records import Query
 
 __all__ = [
+    "AsOf",
     "Dataset",
     "FreshOnly",
     "LayerChoice",
@@ -86,6 +87,16 @@ PipelineOption = Annotated[
         metavar="NAME",
         help="Search as this pipeline of triptych.toml does; other options take the place of its "
         "own. `triptych pipelines` lists them.",
+        show_default=False,
+    ),
+]
+AsOf = Annotated[
+    str | None,
+    typer.Option(
+        "--as-of",
+        metavar="MOMENT",
+        help="Search what was stored at a moment, such as 2026-11-01 or 2026-11-01T12:00+01:00, "
+        "in UTC unless it says; or a version number. Slower.",
         show_default=False,
     ),
 ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from triptych_adapters.cli.query_options import (
+    AsOf,
     Dataset,
     FreshOnly,
     LayerChoice,
@@ -81,6 +82,7 @@ def search(
         int, typer.Option("--offset", min=0, help="Skip so many of the best: the pages before.")
     ] = 0,
     fresh_only: FreshOnly = False,
+    as_of: AsOf = None,
     files: Annotated[
         bool, typer.Option("--files", help="Print the files only, or names of documents.")
     ] = False,
@@ -139,6 +141,7 @@ def search(
             mode=mode,
             where=where,
             fresh_only=fresh_only,
+            as_of=as_of,
             pipeline=None if chosen is None else chosen.pipeline,
             layer=None if layer is None else str(layer),
             top_k=top_k,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import attrs
+
 from triptych.context.pack import ContextPack
 from triptych.context.packer import Packer
 from triptych.context.parameters import ContextParameters
@@ -49,15 +51,25 @@ class ContextBuilder:
         check_format(format)
         kinds = _layers(layers)
         counting = as_counter(counter)
+        if query.as_of is not None:
+            layers_too = kinds != {Layer.DETAIL}
+            with self._searches.past(query, layers=layers_too) as past:
+                store = past.store
+                builder = ContextBuilder(past.searches, store.documents, store.chunks, self._recipe)
+                pack = builder.pack(
+                    past.query, token_budget, format=format, layers=kinds, counter=counter
+                )
+                warnings = (*past.warnings, *pack.warnings)
+                return attrs.evolve(pack, as_of=past.as_of, warnings=warnings)
         gathered = retrieve(self._searches, query, kinds, self._recipe)
         sources = Sources(self._documents, self._chunks)
         packer = Packer(sources, counting, format, token_budget, self._recipe)
         ranked = packer.pack(gathered)
-        warnings = [*gathered.warnings, *([counting.warning] if counting.warning else [])]
+        notes = [*gathered.warnings, *([counting.warning] if counting.warning else [])]
         pieces = fit(ranked, format, token_budget, counting.count)
         something = bool(gathered.passages or gathered.abstracts or gathered.overviews)
         if something and not pieces:
-            warnings.append(
+            notes.append(
                 f"the budget of {token_budget} tokens is too small for any passage with its "
                 "citation: give more"
             )
@@ -69,7 +81,7 @@ class ContextBuilder:
             format=format,
             counter=counting.name,
             exact=counting.exact,
-            warnings=tuple(warnings),
+            warnings=tuple(notes),
             count=counting.count,
         )
 

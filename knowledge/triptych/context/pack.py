@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 
 import attrs
 
@@ -28,6 +29,7 @@ class ContextPack:
         format: the format that the pieces were chosen for.
         counter: what counted the tokens; ``exact`` is False where it is an estimate.
         warnings: of the searches, and of what the budget left no room for.
+        as_of: the moment or version that was searched, None for what is stored now.
     """
 
     query: str
@@ -38,6 +40,7 @@ class ContextPack:
     counter: str
     exact: bool
     warnings: tuple[str, ...] = ()
+    as_of: int | datetime | None = None
     count: Callable[[str], int] = attrs.field(repr=False, eq=False)
 
     def render(self, format: str | None = None) -> str:

@@ -16,13 +16,18 @@ __all__ = ["count_pending", "without_expired_pending"]
 
 
 def count_pending(
-    documents: DocumentRepo, chunks: ChunkRepo, dataset_ids: Sequence[str], embed_sig: str
+    documents: DocumentRepo,
+    chunks: ChunkRepo,
+    dataset_ids: Sequence[str],
+    embed_sig: str,
+    moment: datetime | None = None,
 ) -> int:
-    """`ChunkRepo.count_pending` without the documents that have expired by now."""
+    """`ChunkRepo.count_pending` without the documents that have expired by ``moment``, None for
+    now."""
     pending = chunks.count_pending(dataset_ids, embed_sig)
     if not pending:
         return 0
-    now = datetime.now(UTC)
+    now = moment or datetime.now(UTC)
     for dataset_id in documents.with_expired(list(dict.fromkeys(dataset_ids)), now):
         names = chunks.pending(dataset_id, embed_sig)
         if names:

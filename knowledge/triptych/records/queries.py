@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, overload
 
@@ -88,6 +89,9 @@ class Query:
         per_document: the most hits of one document, its best; None for any number.
         conversation: what was said before ``text``, oldest first: for a rewriter that makes a
             follow-up question whole (`FollowUpRewriter`). Nothing else reads it.
+        as_of: search what was stored at a moment, over the versions that are kept: a datetime (in
+            UTC if it has no offset) or its ISO 8601 text; or a version: each document at its
+            greatest version up to this one. None searches what is stored now.
     """
 
     text: str
@@ -106,6 +110,7 @@ class Query:
     offset: int = 0
     per_document: int | None = None
     conversation: Sequence[Message] = ()
+    as_of: int | datetime | str | None = None
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -382,7 +387,8 @@ class Hit:
 class Result(Sequence[Hit]):
     """The ordered hits, what went wrong on the way, and whether there is nothing more.
 
-    ``usage`` is what language models took to word the query, an entry each.
+    ``usage`` is what language models took to word the query, an entry each. ``as_of`` is the
+    moment or version that was searched, None for what is stored now.
     A result is the sequence of its hits: it has their number, is falsy without any, and gives
     them by index and in order.
     """
@@ -391,6 +397,7 @@ class Result(Sequence[Hit]):
     warnings: tuple[str, ...] = ()
     exhausted: bool = False
     usage: tuple[ModelUsage, ...] = ()
+    as_of: int | datetime | None = None
 
     def __len__(self) -> int:
         return len(self.hits)

@@ -2,41 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 
 import attrs
 
 from triptych import deadlines
 from triptych.contracts import Postprocessor, QueryRewriter, Store
-from triptych.errors import ProviderError, ValidationError
+from triptych.errors import NotAvailableError, ProviderError, ValidationError
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.embedding import embed_each, mean_vector
 from triptych.records import (
     Hit,
+    Layer,
     Mode,
     Query,
     Result,
     Rewriting,
     check_text,
 )
+from triptych.repositories import capabilities_of
 from triptych.search.engine import SearchEngine
 from triptych.search.hit_reader import StoreHitReader
 from triptych.search.hydration import Hydrator
 from triptych.search.listing import FilterListing
-from triptych.search.postprocessing import at_most
+from triptych.search.past.moments import Moment, to_moment
+from triptych.search.past.stores import PastStores
+from triptych.search.postprocessing import KeywordBoost, at_most
 from triptych.search.probe import SearchProbe
-from triptych.search.query import MAX_TOP_K, has_words
+from triptych.search.query import MAX_TOP_K, has_words, validate
 from triptych.search.request import RequestResolver, SearchRequest
 from triptych.search.rewriting import rewrite, variants_of
 from triptych.search.verification import TextVerifier, expand_prefixes
 
-__all__ = ["SearchPipeline"]
+__all__ = ["PastSearch", "SearchPipeline"]
 
 _EMBEDDED = (Mode.HYBRID, Mode.VECTOR)
 _DEEPER = 4  # where hits of one document are many, the lanes reach so many times deeper
 _SPARE = 3  # the second attempt reads this many times as deep, to fill up what has vanished
 _FEW = 10  # with fewer hits than so many, a search looks for documents that are not indexed
+
+
+@attrs.frozen(kw_only=True)
+class PastSearch:
+    """A search of the past: what searches a store of the moment, and what its results say."""
+
+    searches: SearchPipeline
+    store: Store
+    query: Query
+    as_of: Moment
+    warnings: tuple[str, ...]
+
+    def dated(self, result: Result) -> Result:
+        """Return ``result`` with the moment and the warnings."""
+        warnings = (*self.warnings, *result.warnings)
+        return attrs.evolve(result, as_of=self.as_of, warnings=warnings)
 
 
 class SearchPipeline:
@@ -52,7 +73,9 @@ class SearchPipeline:
         derivation: DerivationPipeline,
         rewriter: QueryRewriter | None = None,
         postprocessors: Sequence[Postprocessor] = (),
+        past: PastStores | None = None,
     ) -> None:
+        """``past`` makes the stores that queries with ``as_of`` search."""
         self._store = store
         self._resolver = resolver
         self._engine = engine
@@ -61,17 +84,27 @@ class SearchPipeline:
         self._derivation = derivation
         self._rewriter = rewriter
         self._postprocessors = tuple(postprocessors)
+        self._past = past
 
     def search(self, query: Query) -> Result:
         """Search chunks, or layers where ``query.layer`` says so."""
+        if query.as_of is not None:
+            with self.past(query) as past:
+                return past.dated(past.searches.search(past.query))
         return self._run(*self._prepare([query]))
 
     def search_documents(self, query: Query) -> Result:
         """Search whole documents."""
+        if query.as_of is not None:
+            with self.past(attrs.evolve(query, layer=Layer.DETAIL)) as past:
+                return past.dated(past.searches.search_documents(past.query))
         return self._run(*self._prepare([], whole=query))
 
     def search_many(self, queries: Sequence[Query]) -> list[Result]:
-        """Run `search` for each query, with one call to the embedder."""
+        """Run `search` for each query, with one call to the embedder for each moment of those
+        that ask for the past, and one for all others."""
+        if any(query.as_of is not None for query in queries):
+            return self._search_moments(queries)
         requests = self._prepare(queries)
         self._embed(requests)
         return [self._run(request) for request in requests]
@@ -95,6 +128,84 @@ class SearchPipeline:
         self._embed(requests)
         *results, last = map(self._run, requests)
         return results, last
+
+    @contextmanager
+    def past(self, query: Query, *, layers: bool | None = None) -> Iterator[PastSearch]:
+        """What searches the moment that ``query.as_of`` names, for the length of the block.
+
+        ``layers`` says whether layers are searched; None: as the query says.
+
+        Raises:
+            ValidationError: the query is invalid.
+            NotFoundError: there is no dataset of its name now.
+            NotAvailableError: the past cannot be searched, or not by the lane that is asked for.
+            CancelledError: the deadline passed while the store of the moment was filled.
+        """
+        checked, _ = validate(query, self._resolver.lanes)
+        dataset_ids = self._resolver.existing_datasets(checked)
+        moment = checked.as_of
+        assert isinstance(moment, int | datetime)  # validated
+        if self._past is None:
+            raise NotAvailableError("this pipeline searches what is stored now only")
+        wanted = checked.layer is not Layer.DETAIL if layers is None else layers
+        vectors = self._derivation.embedder is not None and (
+            checked.mode != Mode.BM25
+            or any(not isinstance(step, KeywordBoost) for step in self._postprocessors)
+        )
+        with self._past.at(moment, dataset_ids, vectors=vectors, layers=wanted) as store:
+            engine, left_out = store.lanes(self._engine)
+            if checked.mode in left_out:
+                raise NotAvailableError(
+                    f"the lane {checked.mode!r} searches what is stored now only: leave as_of "
+                    "out, or give its retriever a method over (see StoreRetriever)"
+                )
+            warnings = list(store.warnings)
+            if left_out and checked.mode in (None, Mode.HYBRID):
+                warnings.append(
+                    f"searched without {', '.join(map(repr, left_out))}: a lane that cannot "
+                    "search the past"
+                )
+            yield PastSearch(
+                searches=self._over(store.store, engine, moment),
+                store=store.store,
+                query=_of_the_present(query),
+                as_of=moment,
+                warnings=tuple(warnings),
+            )
+
+    def _over(self, store: Store, engine: SearchEngine, moment: Moment) -> SearchPipeline:
+        """Return this pipeline over another store. What had expired then is not in it."""
+        now = moment if isinstance(moment, datetime) else datetime.min.replace(tzinfo=UTC)
+        hydrator = self._hydrator.over(store, capabilities_of(store).document_search, now)
+        return SearchPipeline(
+            store,
+            self._resolver.over(store.documents, store.chunks, now),
+            engine,
+            hydrator,
+            FilterListing(store, hydrator),
+            self._derivation,
+            self._rewriter,
+            self._postprocessors,
+        )
+
+    def _search_moments(self, queries: Sequence[Query]) -> list[Result]:
+        places: dict[object, list[int]] = {}
+        for at, query in enumerate(queries):
+            moment = None if query.as_of is None else to_moment(query.as_of)
+            where = None if moment is None else (query.scope, query.dataset_id, query.dataset_ids)
+            key = (moment, where, query.mode, query.layer)
+            places.setdefault(repr(key), []).append(at)
+        found: dict[int, Result] = {}
+        for several in places.values():
+            asked = [queries[at] for at in several]
+            if asked[0].as_of is None:
+                results = self.search_many(asked)
+            else:
+                with self.past(asked[0]) as past:
+                    same = list(map(_of_the_present, asked))
+                    results = [past.dated(each) for each in past.searches.search_many(same)]
+            found |= zip(several, results, strict=True)
+        return [found[at] for at in range(len(queries))]
 
     def _prepare(
         self, queries: Sequence[Query], *, whole: Query | None = None
@@ -246,6 +357,11 @@ class SearchPipeline:
                     vector = mean_vector([known[each] for each in texts])
                     variants[at] = attrs.evolve(variants[at], vector=vector)
                     request.variants = variants
+
+
+def _of_the_present(query: Query) -> Query:
+    """The query for a store of its moment, where all that there is is fresh."""
+    return attrs.evolve(query, as_of=None, fresh_only=False)
 
 
 def _no_such_fields(fields: Mapping[str, Sequence[str]]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 import attrs
 
@@ -80,11 +81,14 @@ class RequestResolver:
         chunks: ChunkRepo,
         derivation: DerivationPipeline,
         lanes: Sequence[str],
+        moment: datetime | None = None,
     ) -> None:
+        """``moment`` says what has expired; None: what has by now."""
         self._documents = documents
         self._chunks = chunks
         self._derivation = derivation
-        self._lanes = lanes
+        self.lanes = lanes
+        self._moment = moment
 
     def resolve(self, query: Query, *, documents: bool = False) -> SearchRequest:
         """Return the request that ``query`` means, with one variant: the query itself.
@@ -105,7 +109,7 @@ class RequestResolver:
             conditions, fields = parsed.conditions, dict(parsed.where)
             where = merge_where(query.where, fields) if fields else query.where
             query = attrs.evolve(query, text=parsed.text, where=where)
-        query, filter_ = validate(query, self._lanes)
+        query, filter_ = validate(query, self.lanes)
         assert isinstance(query.layer, Layer)  # validated
         if documents and query.keyword_boost:
             raise ValidationError(
@@ -113,9 +117,9 @@ class RequestResolver:
                 "than its opening: use it with search()"
             )
         embedder, embed_sig = self._derivation.embedder, self._derivation.embed_sig
-        mode = resolve_mode(query.mode, has_embedder=embedder is not None, lanes=self._lanes)
+        mode = resolve_mode(query.mode, has_embedder=embedder is not None, lanes=self.lanes)
         dataset_ids = self._dataset_ids(query)
-        tree = without_expired(self._documents, dataset_ids, filter_.tree)
+        tree = without_expired(self._documents, dataset_ids, filter_.tree, self._moment)
         filter_ = attrs.evolve(filter_, tree=tree)
         configs = self._configs(dataset_ids)
         if query.scope is Scope.SINGLE:
@@ -141,7 +145,9 @@ class RequestResolver:
                 mode = mode if in_space else Mode.BM25
         searched = documents or query.layer is Layer.DETAIL
         if searched and in_space and embedder is not None and mode != Mode.BM25:
-            pending = count_pending(self._documents, self._chunks, in_space, embed_sig)
+            pending = count_pending(
+                self._documents, self._chunks, in_space, embed_sig, self._moment
+            )
             warnings += (_pending(mode, pending),) if pending else ()
         if query.fresh_only:
             filter_ = attrs.evolve(filter_, fresh=self._fresh(query.layer))
@@ -175,6 +181,22 @@ class RequestResolver:
             conditions=conditions,
             fields=fields,
         )
+
+    def over(self, documents: DocumentRepo, chunks: ChunkRepo, moment: datetime) -> RequestResolver:
+        """Return the same resolver over other repositories, for a moment."""
+        return RequestResolver(documents, chunks, self._derivation, self.lanes, moment)
+
+    def existing_datasets(self, query: Query) -> tuple[str, ...]:
+        """Return the datasets that a validated query names.
+
+        Raises:
+            NotFoundError: one does not exist.
+        """
+        dataset_ids = self._dataset_ids(query)
+        if query.scope is Scope.SINGLE:
+            for dataset_id in dataset_ids:
+                self._require(dataset_id)
+        return dataset_ids
 
     def _dataset_ids(self, query: Query) -> tuple[str, ...]:
         if query.scope is Scope.ALL:
