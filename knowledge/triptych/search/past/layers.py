@@ -57,9 +57,13 @@ def fill_layers(
             below = scratch.documents.list(dataset_id, prefix=each.doc_name, limit=1)
             if below and inputs(each.doc_name, each.sig.input_sig):
                 level[each.doc_name, each.layer] = each
-        embedded += replace(level, lambda name, at=depth: is_folder(name) and name.count("/") == at)
+        embedded += replace(level, functools.partial(_is_at, depth))
         wanted |= level
     return len(stored) - len(wanted), embedded
+
+
+def _is_at(depth: int, name: str) -> bool:
+    return is_folder(name) and name.count("/") == depth
 
 
 def _of_documents(stored: Sequence[DerivedLayer], scratch: Store) -> Iterable[DerivedLayer]:
