@@ -17,6 +17,7 @@ from triptych_adapters.cli.query_options import (
     QueryArgument,
     Where,
     make_query,
+    moment_note,
 )
 from triptych_adapters.cli.session import Session, command, examples
 
@@ -105,6 +106,8 @@ def context(
     output = session.output
     for warning in pack.warnings:
         output.warn(warning)
+    if note := moment_note(pack):
+        output.note(note)
     if output.as_json:
         output.emit(to_json(pack))
         return

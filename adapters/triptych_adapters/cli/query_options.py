@@ -11,8 +11,9 @@ import typer
 from triptych_adapters.cli.session import conditions
 
 if TYPE_CHECKING:
+    from triptych.context import ContextPack
     from triptych.pipelines import Pipeline
-    from triptych.records import Query
+    from triptych.records import Query, Result
 
 __all__ = [
     "AsOf",
@@ -26,6 +27,7 @@ __all__ = [
     "QueryArgument",
     "Where",
     "make_query",
+    "moment_note",
 ]
 
 
@@ -131,3 +133,10 @@ def make_query(
     if pipeline is not None:
         return pipeline.query(text, fields)
     return Query(text=text, scope=Scope.ALL if dataset is None else Scope.SINGLE, **fields)
+
+
+def moment_note(answer: Result | ContextPack) -> str:
+    """What to say of the moment that was searched."""
+    if isinstance(answer.as_of, int):
+        return f"as of version {answer.as_of}"
+    return "" if answer.as_of is None else f"as of {answer.as_of.isoformat()}"

@@ -19,6 +19,7 @@ from triptych_adapters.cli.query_options import (
     PipelineOption,
     Where,
     make_query,
+    moment_note,
 )
 from triptych_adapters.cli.session import Session, command, examples
 
@@ -162,6 +163,8 @@ def search(
             views, about = explained(service, asked, views, documents=documents, ranker=own)
     for warning in result.warnings:
         session.output.warn(warning)
+    if note := moment_note(result):
+        session.output.note(note)
     if session.output.as_json:
         from triptych_adapters.wire.schema import to_json
 
