@@ -69,7 +69,7 @@ def llama_embed() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def llama_rerank() -> Iterator[str]:
     """The base URL of a reranker's server: see `support.llama`. Mark its tests ``llm``."""
-    with llama_server("rank") as url:
+    with llama_server("rank", context=512) as url:
         yield url
 
 

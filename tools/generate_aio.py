@@ -53,6 +53,7 @@ def _imports(*modules: ast.Module) -> str:
                     lines.append(text)
     lines += ["from triptych.dataset import Dataset", "from triptych.service import Service"]
     lines += ["from triptych.pipelines import PipelineView"]
+    lines += ["from triptych.aio.answers import AsyncAnswerStream"]
     return "\n".join(dict.fromkeys(lines)) + '\n\nP = ParamSpec("P")\nR = TypeVar("R")\n'
 
 
@@ -89,10 +90,21 @@ def _method(node: ast.FunctionDef, of: str, inner: str) -> list[str]:
     assert node.returns is not None
     assert taken.vararg is None
     call = ", ".join([f"self.{inner}.{node.name}", *given])
+    if ast.unparse(node.returns) == "AnswerStream":
+        return _stream(node, of, f"self.{inner}.{node.name}({', '.join(given)})")
     return [
         f"    async def {node.name}({ast.unparse(taken)}) -> {ast.unparse(node.returns)}:",
         f'        """`{of}.{node.name}`, awaited."""',
         f"        return await self._call({call})",
+    ]
+
+
+def _stream(node: ast.FunctionDef, of: str, call: str) -> list[str]:
+    """A method whose answer is read piece by piece: it is not awaited, its pieces are."""
+    return [
+        f"    def {node.name}({ast.unparse(node.args)}) -> AsyncAnswerStream:",
+        f'        """`{of}.{node.name}`, followed with ``async for``."""',
+        f"        return AsyncAnswerStream(lambda: {call})",
     ]
 
 

@@ -21,7 +21,14 @@ from triptych.errors import ValidationError
 if TYPE_CHECKING:
     from triptych_backends.providers.connection import Connection
 
-__all__ = ["TRUSTED_HOSTS", "Access", "Origin", "access_arguments", "named_model"]
+__all__ = [
+    "TRUSTED_HOSTS",
+    "Access",
+    "Origin",
+    "access_arguments",
+    "named_model",
+    "proxied_connection",
+]
 
 TRUSTED_HOSTS = "TRIPTYCH_TRUSTED_HOSTS"
 """The variable in which users name hosts, with or without a port, that may get their keys."""
@@ -32,12 +39,16 @@ Origin = Literal["argument", "environment", "file"]
 # For each provider, the variables of its key and of its address: its own tools' names.
 _VARIABLES: Mapping[str, tuple[str, str]] = {
     "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
+    "cohere": ("CO_API_KEY", "CO_API_URL"),
+    "jina": ("JINA_API_KEY", "JINA_BASE_URL"),
+    "llamacpp": ("LLAMA_API_KEY", "LLAMA_BASE_URL"),
     "ollama": ("OLLAMA_API_KEY", "OLLAMA_HOST"),
     "openai": ("OPENAI_API_KEY", "OPENAI_BASE_URL"),
+    "tei": ("TEI_API_KEY", "TEI_BASE_URL"),
     "voyage": ("VOYAGE_API_KEY", "VOYAGE_BASE_URL"),
 }
 # What these names may mean is a server that wants no key.
-_KEYLESS = frozenset({"ollama", "openai"})
+_KEYLESS = frozenset({"llamacpp", "ollama", "openai", "tei"})
 _PORTS = {"http": 80, "https": 443}
 _OLLAMA_PORT = 11434
 _AT_A_TIME = 4
@@ -209,12 +220,16 @@ def _ollama_url(host: str) -> str:
 
 
 def _own_url(provider: str) -> str:
-    from triptych_backends.providers import anthropic, ollama, openai, voyage
+    from triptych_backends.providers import anthropic, ollama, openai, rerankers, voyage
 
     return {
         "anthropic": anthropic.ANTHROPIC_URL,
+        "cohere": rerankers.COHERE_URL,
+        "jina": rerankers.JINA_URL,
+        "llamacpp": rerankers.LLAMA_CPP_URL,
         "ollama": ollama.OLLAMA_URL,
         "openai": openai.OPENAI_URL,
+        "tei": rerankers.TEI_URL,
         "voyage": voyage.VOYAGE_URL,
     }[provider]
 
@@ -239,3 +254,15 @@ def _proxy(base_url: str, environ: Mapping[str, str]) -> str | None:
     if any(name and (host == name or host.endswith(f".{name}")) for name in direct):
         return None
     return value(f"{parts.scheme.upper()}_PROXY") or value("ALL_PROXY") or None
+
+
+def proxied_connection(
+    base_url: str, environ: Mapping[str, str] | None = None, *, concurrency: int | None = None
+) -> Connection:
+    """How a server that gets no key is reached: through the proxy that the environment names.
+
+    It is shared as `access_arguments` says.
+    """
+    environ = os.environ if environ is None else environ
+    at_a_time = _AT_A_TIME if concurrency is None else concurrency
+    return _connection("", base_url, _proxy(base_url, environ), at_a_time)

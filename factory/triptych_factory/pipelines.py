@@ -51,34 +51,33 @@ class Models:
         self,
         llm: LLM | None,
         build_llm: Callable[[str], LLM | None],
-        build_reranker: Callable[[str], Reranker | None],
+        build_reranker: Callable[[str, LLM | None], Reranker | None],
     ) -> None:
         self._llm = llm
-        self._builders: Mapping[str, Callable[[str], Any]] = {
-            "llm": build_llm,
-            "reranker": build_reranker,
-        }
-        self._made: dict[tuple[str, str], Any] = {}
+        self._build_llm = build_llm
+        self._build_reranker = build_reranker
+        self._llms: dict[str, LLM | None] = {}
+        self._rerankers: dict[tuple[str, str], Reranker | None] = {}
 
     @property
     def made(self) -> tuple[object, ...]:
         """The models that were made here."""
-        return tuple(self._made.values())
+        return (*self._llms.values(), *self._rerankers.values())
 
     def llm(self, name: str | None) -> LLM | None:
         """The language model of this name; None for the Service's."""
-        made: LLM | None = self._llm if name is None else self._model("llm", name)
-        return made
+        if name is None:
+            return self._llm
+        if name not in self._llms:
+            self._llms[name] = self._build_llm(name)
+        return self._llms[name]
 
-    def reranker(self, name: str) -> Reranker | None:
-        """The reranker of this name."""
-        made: Reranker | None = self._model("reranker", name)
-        return made
-
-    def _model(self, kind: str, name: str) -> Any:
-        if (kind, name) not in self._made:
-            self._made[kind, name] = self._builders[kind](name)
-        return self._made[kind, name]
+    def reranker(self, name: str, llm: LLM | None) -> Reranker | None:
+        """The reranker of this name; "llm" asks ``llm``."""
+        key = name, "" if llm is None else llm.signature
+        if key not in self._rerankers:
+            self._rerankers[key] = self._build_reranker(name, llm)
+        return self._rerankers[key]
 
 
 def build_pipelines(
@@ -160,7 +159,7 @@ def _step(given: Any, known: Mapping[str, str], models: Models, llm: LLM | None,
             raise ValidationError(
                 f"the step {name!r} needs a model, such as model = 'voyage:rerank-2.5'"
             )
-        arguments["reranker"] = models.reranker(model)
+        arguments["reranker"] = models.reranker(model, llm)
         if arguments["reranker"] is None:
             raise ValidationError(f"the step {name!r} has the model {model!r}, which is none")
     if taken.pop("llm", None):

@@ -3,14 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
-from triptych.contracts import Ranker, Reranker
+from triptych.contracts import LLM, Ranker, Reranker
 from triptych.errors import ValidationError
 from triptych.search.fusion import RANKERS
-from triptych_factory.access import Access, access_arguments, named_model
+from triptych.search.model_steps import LLMReranker
+from triptych_factory.access import Access, Origin, access_arguments, named_model
 
-__all__ = ["RERANKERS", "build_ranker", "build_reranker"]
+__all__ = ["RERANKERS", "RERANK_SERVERS", "build_ranker", "build_reranker"]
+
+
+def _cohere(model: str, how: Mapping[str, Any]) -> Reranker:
+    from triptych_backends.providers import CohereReranker
+
+    return CohereReranker(model, **how)
+
+
+def _jina(model: str, how: Mapping[str, Any]) -> Reranker:
+    from triptych_backends.providers import JinaReranker
+
+    return JinaReranker(model, **how)
+
+
+def _llama_cpp(how: Mapping[str, Any]) -> Reranker:
+    from triptych_backends.providers import LlamaCppReranker
+
+    return LlamaCppReranker(**how)
+
+
+def _tei(how: Mapping[str, Any]) -> Reranker:
+    from triptych_backends.providers import TEIReranker
+
+    return TEIReranker(**how)
 
 
 def _voyage(model: str, how: Mapping[str, Any]) -> Reranker:
@@ -19,7 +45,18 @@ def _voyage(model: str, how: Mapping[str, Any]) -> Reranker:
     return VoyageReranker(model, **how)
 
 
-RERANKERS: Mapping[str, Callable[[str, Mapping[str, Any]], Reranker]] = {"voyage": _voyage}
+RERANKERS: Mapping[str, Callable[[str, Mapping[str, Any]], Reranker]] = {
+    "cohere": _cohere,
+    "jina": _jina,
+    "voyage": _voyage,
+}
+"""Providers that are named with a model."""
+
+RERANK_SERVERS: Mapping[str, Callable[[Mapping[str, Any]], Reranker]] = {
+    "llamacpp": _llama_cpp,
+    "tei": _tei,
+}
+"""Servers that have one model, and are named with their address."""
 
 
 def build_ranker(ranker: Ranker | str, weights: Mapping[str, float] | None = None) -> Ranker:
@@ -38,24 +75,53 @@ def build_ranker(ranker: Ranker | str, weights: Mapping[str, float] | None = Non
 def build_reranker(
     reranker: Reranker | str | None,
     *,
+    llm: LLM | None = None,
     access: Mapping[str, Access] | None = None,
+    origin: Origin = "argument",
+    source: str = "the argument reranker",
     environ: Mapping[str, str] | None = None,
 ) -> Reranker | None:
-    """Return the reranker meant: "provider:model" is built, a `Reranker` passes, None and "none"
-    are none.
+    """Return the reranker meant: a name is built, a `Reranker` passes, None and "none" are none.
+
+    Args:
+        reranker: "provider:model", "tei:URL", "llamacpp:URL", "onnx:FOLDER", "llm" for the
+            language model ``llm``, a reranker, or None.
+        llm: the language model that is wired, if any.
+        access: keys and addresses by provider; what is missing comes from the environment.
+        origin: where the name, and the address in it, comes from.
+        source: how a message names that place.
+        environ: the environment, None for the process's own.
 
     Raises:
-        ValidationError: no reranker has this name, or its provider's key is missing.
-        NotAvailableError: the extra ``http`` is not installed.
+        ValidationError: no reranker has this name, its provider's key is missing, its folder has
+            no model, or "llm" is named and there is no language model.
+        NotAvailableError: the extra ``http`` or ``local`` is not installed.
     """
     if reranker is None or reranker == "none":
         return None
     if not isinstance(reranker, str):
         return reranker
+    if reranker == "llm":
+        if llm is None:
+            raise ValidationError(
+                "the reranker 'llm' asks the language model, and there is none: set llm too, such "
+                'as llm = "ollama:llama3.2"'
+            )
+        return LLMReranker(llm)
     named = named_model(reranker)
-    builder = None if named is None else RERANKERS.get(named[0])
-    if named is None or builder is None:
-        known = ", ".join(f"{provider}:…" for provider in RERANKERS)
-        raise ValidationError(f"no reranker is called {reranker!r}: use one of {known}, none")
-    provider, model = named
-    return builder(model, access_arguments(provider, (access or {}).get(provider), environ))
+    if named is not None:
+        kind, what = named
+        if kind == "onnx":
+            from triptych_backends.rerankers import CrossEncoder
+
+            return CrossEncoder(Path(what).expanduser())
+        if kind in RERANK_SERVERS:
+            given = Access(base_url=what, base_url_origin=origin, base_url_source=source)
+            return RERANK_SERVERS[kind](access_arguments(kind, given, environ))
+        if kind in RERANKERS:
+            how = access_arguments(kind, (access or {}).get(kind), environ)
+            return RERANKERS[kind](what, how)
+    models = [f"{provider}:MODEL" for provider in RERANKERS]
+    servers = [f"{server}:URL" for server in RERANK_SERVERS]
+    known = ", ".join([*models, *servers, "onnx:FOLDER", "llm", "none"])
+    raise ValidationError(f"no reranker is called {reranker!r}: use one of {known}")

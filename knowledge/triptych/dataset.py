@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 import attrs
 
 from triptych._internal.progress import ProgressCallback
+from triptych.contracts import LLM, AnswerabilityJudge
 from triptych.errors import ValidationError
 from triptych.records import (
     DatasetStats,
@@ -23,6 +24,7 @@ from triptych.records import (
     MetadataReport,
     MetadataValue,
     NewDocument,
+    Prices,
     PutReport,
     Query,
     RebuildReport,
@@ -34,6 +36,9 @@ from triptych.records.search_options import DatasetSearchOptions
 from triptych.text.tokens import TokenCounter
 
 if TYPE_CHECKING:
+    from triptych.answering.prompt import AnswerPrompt
+    from triptych.answering.records import Answer
+    from triptych.answering.streaming import AnswerStream
     from triptych.context.pack import ContextPack
     from triptych.service import Service
 
@@ -194,7 +199,9 @@ class Dataset:
         *,
         format: str = "text",
         layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
         counter: TokenCounter | Callable[[str], int] | None = None,
+        fence: bool = False,
         **options: Unpack[DatasetSearchOptions],
     ) -> ContextPack:
         """`Service.context`."""
@@ -203,6 +210,74 @@ class Dataset:
             token_budget,
             format=format,
             layers=layers,
+            max_pieces=max_pieces,
+            counter=counter,
+            fence=fence,
+            dataset_id=self.dataset_id,
+            **options,
+        )
+
+    def ask(
+        self,
+        question: Query | str,
+        *,
+        token_budget: int = 2800,
+        max_tokens: int = 1024,
+        llm: LLM | None = None,
+        prompt: AnswerPrompt | None = None,
+        prices: Prices | None = None,
+        answerability: AnswerabilityJudge | None = None,
+        abstain_if_weak: bool = False,
+        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
+        counter: TokenCounter | Callable[[str], int] | None = None,
+        **options: Unpack[DatasetSearchOptions],
+    ) -> Answer:
+        """`Service.ask`."""
+        return self.service.ask(
+            self._mine(question, options),
+            token_budget=token_budget,
+            max_tokens=max_tokens,
+            llm=llm,
+            prompt=prompt,
+            prices=prices,
+            answerability=answerability,
+            abstain_if_weak=abstain_if_weak,
+            layers=layers,
+            max_pieces=max_pieces,
+            counter=counter,
+            dataset_id=self.dataset_id,
+            **options,
+        )
+
+    def ask_stream(
+        self,
+        question: Query | str,
+        *,
+        token_budget: int = 2800,
+        max_tokens: int = 1024,
+        llm: LLM | None = None,
+        prompt: AnswerPrompt | None = None,
+        prices: Prices | None = None,
+        answerability: AnswerabilityJudge | None = None,
+        abstain_if_weak: bool = False,
+        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
+        counter: TokenCounter | Callable[[str], int] | None = None,
+        **options: Unpack[DatasetSearchOptions],
+    ) -> AnswerStream:
+        """`Service.ask_stream`."""
+        return self.service.ask_stream(
+            self._mine(question, options),
+            token_budget=token_budget,
+            max_tokens=max_tokens,
+            llm=llm,
+            prompt=prompt,
+            prices=prices,
+            answerability=answerability,
+            abstain_if_weak=abstain_if_weak,
+            layers=layers,
+            max_pieces=max_pieces,
             counter=counter,
             dataset_id=self.dataset_id,
             **options,

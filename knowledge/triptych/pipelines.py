@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import attrs
 
-from triptych.contracts import LLM, Postprocessor, QueryRewriter, Ranker
+from triptych.answering.prompt import AnswerPrompt
+from triptych.contracts import LLM, AnswerabilityJudge, Postprocessor, QueryRewriter, Ranker
 from triptych.errors import NotFoundError, ValidationError
-from triptych.records import Layer, Query, Result, check_identifier, check_text, check_whole
+from triptych.records import Layer, Prices, Query, Result, check_identifier, check_text, check_whole
 from triptych.records.search_options import SearchOptions, check_option_names
 from triptych.search.query import check_queries, validate
 from triptych.text.tokens import TokenCounter
 
 if TYPE_CHECKING:
+    from triptych.answering.answerer import Answerer, AskRequest
+    from triptych.answering.records import Answer
+    from triptych.answering.streaming import AnswerStream
     from triptych.context.pack import ContextPack
     from triptych.search.pipeline import SearchPipeline
     from triptych.service import Service
@@ -174,19 +178,122 @@ class PipelineView:
         *,
         format: str = "text",
         layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
         counter: TokenCounter | Callable[[str], int] | None = None,
+        fence: bool = False,
         **options: Unpack[SearchOptions],
     ) -> ContextPack:
         """`Service.context`, by the pipeline; ``token_budget`` None is the pipeline's."""
-        from triptych.context.builder import ContextBuilder
+        from triptych.context.builder import ContextBuilder, ContextSettings
 
         contexts = ContextBuilder(self.searches, self.service.documents, self.service.chunks)
-        return contexts.pack(
-            self.pipeline.query(query, options),
+        settings = ContextSettings.of(
             self.pipeline.token_budget if token_budget is None else token_budget,
             format=format,
             layers=layers,
+            max_pieces=max_pieces,
             counter=counter,
+            fence=fence,
+        )
+        return contexts.build(self.pipeline.query(query, options), settings)
+
+    def ask(
+        self,
+        question: Query | str,
+        *,
+        token_budget: int | None = None,
+        max_tokens: int = 1024,
+        llm: LLM | None = None,
+        prompt: AnswerPrompt | None = None,
+        prices: Prices | None = None,
+        answerability: AnswerabilityJudge | None = None,
+        abstain_if_weak: bool = False,
+        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
+        counter: TokenCounter | Callable[[str], int] | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> Answer:
+        """`Service.ask`, by the pipeline: its budget, model and prompt, where none is given."""
+        return self._answerer().ask(
+            self._ask_request(
+                question,
+                options,
+                token_budget=token_budget,
+                max_tokens=max_tokens,
+                llm=llm,
+                prompt=prompt,
+                prices=prices,
+                answerability=answerability,
+                abstain_if_weak=abstain_if_weak,
+                layers=layers,
+                max_pieces=max_pieces,
+                counter=counter,
+            )
+        )
+
+    def ask_stream(
+        self,
+        question: Query | str,
+        *,
+        token_budget: int | None = None,
+        max_tokens: int = 1024,
+        llm: LLM | None = None,
+        prompt: AnswerPrompt | None = None,
+        prices: Prices | None = None,
+        answerability: AnswerabilityJudge | None = None,
+        abstain_if_weak: bool = False,
+        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
+        counter: TokenCounter | Callable[[str], int] | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> AnswerStream:
+        """`Service.ask_stream`, by the pipeline, as `ask`."""
+        return self._answerer().stream(
+            self._ask_request(
+                question,
+                options,
+                token_budget=token_budget,
+                max_tokens=max_tokens,
+                llm=llm,
+                prompt=prompt,
+                prices=prices,
+                answerability=answerability,
+                abstain_if_weak=abstain_if_weak,
+                layers=layers,
+                max_pieces=max_pieces,
+                counter=counter,
+            )
+        )
+
+    def _answerer(self) -> Answerer:
+        from triptych.answering.answerer import Answerer
+        from triptych.context.builder import ContextBuilder
+
+        return Answerer(ContextBuilder(self.searches, self.service.documents, self.service.chunks))
+
+    def _ask_request(
+        self,
+        question: Query | str,
+        options: SearchOptions,
+        *,
+        token_budget: int | None,
+        llm: LLM | None,
+        prompt: AnswerPrompt | None,
+        answerability: AnswerabilityJudge | None,
+        **given: Any,
+    ) -> AskRequest:
+        from triptych.answering.answerer import AskRequest
+
+        pipeline, wired = self.pipeline, self.service.options
+        if prompt is None and pipeline.prompt is not None:
+            prompt = AnswerPrompt(instructions=pipeline.prompt)
+        return AskRequest.of(
+            pipeline.query(question, options),
+            token_budget=pipeline.token_budget if token_budget is None else token_budget,
+            llm=llm or pipeline.llm or wired.llm,
+            prompt=prompt,
+            answerability=answerability or wired.answerability,
+            **given,
         )
 
 

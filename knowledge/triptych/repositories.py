@@ -25,6 +25,7 @@ from triptych.contracts import (
     LayerRepo,
     SecureEraser,
     SettingsStore,
+    SparseRepo,
     Store,
     VersionReader,
 )
@@ -315,4 +316,5 @@ def capabilities_of(store: Store) -> Capabilities:
         journal=first(LayerJournal),
         diagnostics=first(Diagnostics),
         settings=first(SettingsStore),
+        sparse=first(SparseRepo),
     )

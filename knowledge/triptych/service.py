@@ -7,24 +7,31 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import attrs
 
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych._internal.progress import ProgressCallback
 from triptych._internal.shared_docs import share_docs
+from triptych.answering.prompt import AnswerPrompt
+from triptych.answering.records import Answer, AnswerReceipt
+from triptych.answering.replay import Replay
+from triptych.answering.streaming import AnswerStream
 from triptych.chunking import ChunkerSet, Outliner, default_chunkers
 from triptych.context.pack import ContextPack
+from triptych.context.receipt import ContextReceipt
 from triptych.context.records import Citation, Verification
 from triptych.contracts import (
     LLM,
+    AnswerabilityJudge,
     Capabilities,
     Embedder,
     Postprocessor,
     QueryRewriter,
     Ranker,
     Retriever,
+    SparseEncoder,
     Store,
 )
 from triptych.dataset import Dataset
@@ -41,8 +48,9 @@ from triptych.ingestion.expiration import remove_expired, without_expired
 from triptych.ingestion.layers import LayerService
 from triptych.ingestion.management import DocumentManager, which_documents
 from triptych.ingestion.pending_datasets import PendingEmbedder
-from triptych.ingestion.pending_expiry import without_expired_pending
+from triptych.ingestion.pending_expiry import count_sparse_pending, without_expired_pending
 from triptych.ingestion.rebuild import RebuildRunner
+from triptych.ingestion.sparse_encoding import SparseLane, check_sparse_encoder
 from triptych.ingestion.versions import VersionHistory, restored, unified_diff
 from triptych.ingestion.writer import Writer
 from triptych.pipelines import Pipeline, PipelineView, find_pipeline
@@ -64,6 +72,7 @@ from triptych.records import (
     MetadataValue,
     Mode,
     NewDocument,
+    Prices,
     PutReport,
     Query,
     RebuildReport,
@@ -95,8 +104,12 @@ from triptych.search.retrievers import (
     VectorRetriever,
 )
 from triptych.search.rewriters.chain import one_rewriter, rewriters_of
+from triptych.search.sparse_retrievers import DocumentSparseRetriever, SparseRetriever
 from triptych.text import get_analyzer
 from triptych.text.tokens import TokenCounter
+
+if TYPE_CHECKING:
+    from triptych.answering.answerer import Answerer, AskRequest
 
 __all__ = ["Service", "ServiceOptions"]
 
@@ -108,6 +121,7 @@ class ServiceOptions:
     Attributes:
         chunkers: which chunker serves which kind of document.
         embedder: makes vectors and enables the vector lane; None leaves both out.
+        sparse_encoder: makes sparse vectors and adds the lane "sparse"; None leaves both out.
         language: the analyzer's language for datasets that come into being.
         ranker: fuses the lanes of hybrid search; None is `ZScoreRanker`. A `SearchEngine` of your
             own takes the ranker itself.
@@ -116,7 +130,8 @@ class ServiceOptions:
             in a list rewrite one after another. None leaves it as it is.
         postprocessors: steps on the hits of a search, such as a `Rerank`, in their order.
         pipelines: named ways to search, for `Service.pipeline`; each has a name of its own.
-        llm: the language model that writes layers; the Service itself never asks it.
+        llm: the language model that `Service.ask` asks, and that writes layers.
+        answerability: judges for `Service.ask` whether what a search found answers its question.
         outliner: finds the structure of a text that is put by itself, by its name: then its chunks
             are cut as those of a file. None cuts it as plain text. `triptych.open` finds the
             definitions of source code (extra ``code``) and the keys of JSON and YAML.
@@ -132,6 +147,7 @@ class ServiceOptions:
 
     chunkers: ChunkerSet = attrs.field(factory=default_chunkers)
     embedder: Embedder | None = None
+    sparse_encoder: SparseEncoder | None = None
     language: str = "english"
     ranker: Ranker | None = None
     retrievers: Sequence[Retriever] = ()
@@ -139,6 +155,7 @@ class ServiceOptions:
     postprocessors: Sequence[Postprocessor] = ()
     pipelines: Sequence[Pipeline] = ()
     llm: LLM | None = None
+    answerability: AnswerabilityJudge | None = None
     outliner: Outliner | None = None
     embed_concurrency: int = 4
     own_paths: Sequence[Path] = ()
@@ -152,6 +169,8 @@ class ServiceOptions:
             )
         if self.embedder is not None:
             check_embedder(self.embedder)
+        if self.sparse_encoder is not None:
+            check_sparse_encoder(self.sparse_encoder)
         for each, method in (
             *((retriever, "recall") for retriever in self.retrievers),
             *((step, "depth") for step in self.postprocessors),
@@ -194,6 +213,8 @@ class Service(CloseOnExit):
         Raises:
             ValidationError: ``engine`` is given, and ``options`` has a ranker or retrievers, which
                 the engine has itself.
+            NotAvailableError: ``options`` has a sparse encoder, and the store keeps no sparse
+                vectors.
         """
         self.options: ServiceOptions = options or ServiceOptions()
         if engine is not None:
@@ -215,6 +236,7 @@ class Service(CloseOnExit):
             self.options.embedder,
             self.options.embed_concurrency,
             self.capabilities.settings,
+            _sparse_lane(self.capabilities, self.options.sparse_encoder),
         )
         self._engine = engine or build_engine(store, self.capabilities, self.options)
         self._hydrator = Hydrator(
@@ -377,11 +399,11 @@ class Service(CloseOnExit):
         a vector are embedded. Layers get theirs too. The newest documents come first, or those of
         ``doc_names`` in their order; the latter leaves layers alone.
 
-        A dataset without vectors takes on this embedder. Documents whose text is stale are left to
-        `rebuild`.
+        A dataset without vectors takes on this embedder. With a sparse encoder, documents get their
+        sparse vectors in the same way. Documents whose text is stale are left to `rebuild`.
 
         Raises:
-            NotAvailableError: there is no embedder.
+            NotAvailableError: there is neither an embedder nor a sparse encoder.
             NotFoundError: there is no such dataset.
             ModelMismatchError, ConflictError: the dataset holds vectors of another model, or is
                 chunked otherwise: rebuild it. Of several datasets, it is in the report.
@@ -395,7 +417,7 @@ class Service(CloseOnExit):
             if isinstance(doc_names, str):
                 raise ValidationError("doc_names takes several names: give a list")
             doc_names = [check_text(name, "a document name") for name in doc_names]
-        if self.options.embedder is None:
+        if self.options.embedder is None and self.options.sparse_encoder is None:
             raise NotAvailableError(
                 "there is no embedder to make vectors with: open the knowledge base with one"
             )
@@ -783,7 +805,9 @@ class Service(CloseOnExit):
         *,
         format: str = "text",
         layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
         counter: TokenCounter | Callable[[str], int] | None = None,
+        fence: bool = False,
         **options: Unpack[SearchOptions],
     ) -> ContextPack:
         """The best mixture of passages and layers for a prompt, under a budget of tokens.
@@ -791,9 +815,11 @@ class Service(CloseOnExit):
         ``query`` and ``options`` are those of `search`; ``layer`` and ``top_k`` play no role.
         ``format`` is the one that the pack will be rendered in: "text", "markdown", "xml" or
         "json"; headers and citations are counted.
-        ``layers`` may leave some out; those that are not there are done without. ``counter``
+        ``layers`` may leave some out; those that are not there are done without. ``max_pieces`` is
+        the most pieces, the best; None for any number. ``counter``
         counts tokens: a function from text to their number; None is tiktoken where it is
-        installed, else an estimate, which ``ContextPack.counter`` tells.
+        installed, else an estimate, which ``ContextPack.counter`` tells. ``fence`` puts each text
+        between delimiters that are drawn at random, and that no document can guess.
 
         A budget too small for anything gives an empty pack with a warning.
 
@@ -803,13 +829,19 @@ class Service(CloseOnExit):
             TriptychError: as `search`.
         """
         # Here, as `doctor` and `health` do: most programs search only, and a command starts sooner.
-        from triptych.context.builder import ContextBuilder
+        from triptych.context.builder import ContextBuilder, ContextSettings
 
         self._open()
-        contexts = ContextBuilder(self._searches, self.documents, self.chunks)
-        return contexts.pack(
-            _query(query, options), token_budget, format=format, layers=layers, counter=counter
+        settings = ContextSettings.of(
+            token_budget,
+            format=format,
+            layers=layers,
+            max_pieces=max_pieces,
+            counter=counter,
+            fence=fence,
         )
+        contexts = ContextBuilder(self._searches, self.documents, self.chunks)
+        return contexts.build(_query(query, options), settings)
 
     def verify(self, citation: Citation) -> Verification:
         """What became of a citation: fresh, changed or gone, with the difference.
@@ -823,6 +855,127 @@ class Service(CloseOnExit):
 
         self._open()
         return verify(citation, self.documents, self._layers)
+
+    # Answers
+
+    def ask(
+        self,
+        question: Query | str,
+        *,
+        token_budget: int = 2800,
+        max_tokens: int = 1024,
+        llm: LLM | None = None,
+        prompt: AnswerPrompt | None = None,
+        prices: Prices | None = None,
+        answerability: AnswerabilityJudge | None = None,
+        abstain_if_weak: bool = False,
+        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
+        counter: TokenCounter | Callable[[str], int] | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> Answer:
+        """Answer a question from the documents, with citations that are checked.
+
+        What `context` finds for ``question`` under ``token_budget`` is what the model is shown,
+        each text between delimiters that no document can guess. Each ``[n]`` of the answer names
+        a piece of it; a number that names none is taken out, with a warning, and
+        ``Answer.uncited`` lists the sentences that cite nothing. Where nothing was found the
+        answer abstains, and the model is not asked. It abstains too where the model says that its
+        sources do not answer.
+
+        Args:
+            question: a `Query` or its text; ``options`` are those of `context`. Their
+                ``conversation`` is the turns before, of user and assistant, such as
+                ``Answer.conversation`` of the last answer: the model first makes the question
+                whole by them (`make_standalone`), and sees the last 1,500 tokens of them.
+            token_budget: the maximum number of tokens of the context.
+            max_tokens: the maximum number of tokens of the answer.
+            llm: the model; None is ``options.llm`` of the Service.
+            prompt: what the model is told; None is `AnswerPrompt()`.
+            prices: of a million tokens, for ``Answer.cost``.
+            answerability: judges the chunks that were found: "nothing" abstains, "weak" warns;
+                None is ``options.answerability`` of the Service.
+            abstain_if_weak: whether "weak" abstains, too.
+            layers, max_pieces, counter: as in `context`.
+
+        Raises:
+            NotAvailableError: there is no language model.
+            ProviderError: the model failed, or answered with an empty text.
+            CancelledError: the deadline passed.
+            TriptychError: as `context`.
+        """
+        return self._answerer().ask(
+            self._ask_request(
+                question,
+                options,
+                token_budget=token_budget,
+                max_tokens=max_tokens,
+                llm=llm,
+                prompt=prompt,
+                prices=prices,
+                answerability=answerability,
+                abstain_if_weak=abstain_if_weak,
+                layers=layers,
+                max_pieces=max_pieces,
+                counter=counter,
+            )
+        )
+
+    def ask_stream(
+        self,
+        question: Query | str,
+        *,
+        token_budget: int = 2800,
+        max_tokens: int = 1024,
+        llm: LLM | None = None,
+        prompt: AnswerPrompt | None = None,
+        prices: Prices | None = None,
+        answerability: AnswerabilityJudge | None = None,
+        abstain_if_weak: bool = False,
+        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
+        counter: TokenCounter | Callable[[str], int] | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> AnswerStream:
+        """`ask` in pieces, as the model writes them; ``stream.answer`` is the whole at the end.
+
+        The search is done, and its errors are raised, before this returns. What may still become
+        a citation is held back until it was checked: the pieces joined are ``answer.text``. When
+        the model breaks off, reading raises `ProviderError`, and what came before is no answer.
+
+        Raises:
+            TriptychError: as `ask`.
+        """
+        return self._answerer().stream(
+            self._ask_request(
+                question,
+                options,
+                token_budget=token_budget,
+                max_tokens=max_tokens,
+                llm=llm,
+                prompt=prompt,
+                prices=prices,
+                answerability=answerability,
+                abstain_if_weak=abstain_if_weak,
+                layers=layers,
+                max_pieces=max_pieces,
+                counter=counter,
+            )
+        )
+
+    def replay(self, receipt: ContextReceipt | AnswerReceipt) -> Replay:
+        """Make the context of a receipt again, from the versions of documents that are kept.
+
+        Where all are, the text is the same, byte for byte, and so is what the model was sent;
+        ``missing`` says which pieces are gone, and why. Nothing is searched and no model asked.
+
+        Raises:
+            ValidationError: ``receipt`` is none.
+        """
+        from triptych.answering.replay import replay
+
+        self._open()
+        return replay(receipt, self.documents, self.layer_repo, self.capabilities.versions)
 
     # Layers
 
@@ -991,10 +1144,10 @@ class Service(CloseOnExit):
         return stats
 
     def health(self, *, probe: bool = True) -> Health:
-        """Look at store, index, embedder and datasets, and say what is wrong.
+        """Look at store, index, models and datasets, and say what is wrong.
 
         Meant to run before long work: ``service.health().require()`` raises what would fail.
-        ``probe`` embeds two words, to see that the embedder answers; False calls no model.
+        ``probe`` embeds two words, to see that the models answer; False calls no model.
         """
         from triptych.diagnostics.health import check_health
 
@@ -1005,6 +1158,7 @@ class Service(CloseOnExit):
             self.options.embedder,
             self.stats,
             probe=probe,
+            sparse_encoder=self.options.sparse_encoder,
         )
 
     def doctor(
@@ -1061,6 +1215,31 @@ class Service(CloseOnExit):
             if self._on_close is not None:
                 self._on_close()
 
+    def _answerer(self) -> Answerer:
+        from triptych.answering.answerer import Answerer
+        from triptych.context.builder import ContextBuilder
+
+        self._open()
+        return Answerer(ContextBuilder(self._searches, self.documents, self.chunks))
+
+    def _ask_request(
+        self,
+        question: Query | str,
+        options: SearchOptions,
+        *,
+        llm: LLM | None,
+        answerability: AnswerabilityJudge | None,
+        **given: Any,
+    ) -> AskRequest:
+        from triptych.answering.answerer import AskRequest
+
+        return AskRequest.of(
+            _query(question, options),
+            llm=self.options.llm if llm is None else llm,
+            answerability=self.options.answerability if answerability is None else answerability,
+            **given,
+        )
+
     def _open(self) -> None:
         if self._closed:
             raise StoreError("this knowledge base is closed: open it again")
@@ -1099,7 +1278,17 @@ class Service(CloseOnExit):
         stats = self.store.stats(dataset_id, chunker_sig=self._deriver.chunker_sig, embed_sig=space)
         if stats is None:
             return None
-        return without_expired_pending(self.documents, self.chunks, stats, space)
+        stats = without_expired_pending(self.documents, self.chunks, stats, space)
+        repo, config = self.capabilities.sparse, stats.config
+        if repo is None or config is None or not config.sparse_sig:
+            return stats
+        return attrs.evolve(
+            stats,
+            sparse_spaces=tuple(repo.sparse_spaces(dataset_id)),
+            sparse_pending=count_sparse_pending(
+                self.documents, repo, [dataset_id], config.sparse_sig
+            ),
+        )
 
 
 share_docs(Dataset, Service)
@@ -1109,15 +1298,41 @@ share_docs(PipelineView, Service)
 def build_engine(store: Store, capabilities: Capabilities, options: ServiceOptions) -> SearchEngine:
     """The lanes that ship; those by vector are there even without an embedder, to say why not."""
     chunks, layers, embedder = store.chunks, store.layers, options.embedder
+    sparse = _sparse_lane(capabilities, options.sparse_encoder)
     return SearchEngine(
-        chunk=[BM25Retriever(chunks), VectorRetriever(chunks, embedder), *options.retrievers],
+        chunk=[
+            BM25Retriever(chunks),
+            VectorRetriever(chunks, embedder),
+            *([] if sparse is None else [SparseRetriever(sparse)]),
+            *options.retrievers,
+        ],
         layer=[
             LayerRetriever(layers, Mode.BM25),
             LayerRetriever(layers, Mode.VECTOR, embedder),
         ],
-        document=_document_lanes(capabilities, embedder),
+        document=[
+            *_document_lanes(capabilities, embedder),
+            *([] if sparse is None else [DocumentSparseRetriever(sparse)]),
+        ],
         ranker=options.ranker,
     )
+
+
+def _sparse_lane(capabilities: Capabilities, encoder: SparseEncoder | None) -> SparseLane | None:
+    """The sparse lane; None without an encoder.
+
+    Raises:
+        NotAvailableError: the store keeps no sparse vectors.
+    """
+    if encoder is None:
+        return None
+    if capabilities.sparse is None:
+        raise NotAvailableError(
+            f"the store keeps no sparse vectors, and the sparse encoder {encoder.signature!r} is "
+            "configured: use a store that keeps them (memory, SQLite, files), or leave out "
+            "sparse_encoder"
+        )
+    return SparseLane(encoder, capabilities.sparse, encoder.signature)
 
 
 def _document_lanes(capabilities: Capabilities, embedder: Embedder | None) -> list[Retriever]:

@@ -113,3 +113,21 @@ def test_counterpart_exists(name: str) -> None:
     if member:
         fields = {each.name for each in attrs.fields(found)} if attrs.has(found) else set()
         assert member in fields or hasattr(found, member), counterpart
+
+
+NADIR = ROOT / "docs/reference/nadir.md"
+NADIR_LINES = NADIR.read_text(encoding="utf-8").splitlines()
+NADIR_ROWS = [
+    [cell.strip() for cell in line.strip("|").split(" | ")]
+    for line, after in pairwise([*NADIR_LINES, ""])
+    if line.startswith("| ") and not after.startswith("|---")
+]
+
+
+@pytest.mark.parametrize("cells", NADIR_ROWS, ids=lambda cells: cells[0])
+def test_every_row_of_nadir_names_a_test_that_there_is(cells: list[str]) -> None:
+    assert len(cells) in (3, 4)  # an empty third cell leaves no separator of its own
+    found = _CHECKED.fullmatch(cells[-1].strip("| "))
+    assert found is not None, cells[-1]
+    folder, file, name = found.groups()
+    assert name in defined_in(folder or "", file)

@@ -27,7 +27,7 @@ from triptych.errors import CancelledError, ProviderError
 from triptych.pipelines import Pipeline
 from triptych.records import Candidate, ResolvedQuery, Result
 from triptych.search.past.moments import to_moment, version_then
-from triptych.testing import FakeEmbedder
+from triptych.testing import FakeEmbedder, ScriptedLLM
 from triptych.testing.past import tick
 from triptych_adapters.wire.operations import OPERATIONS
 from triptych_adapters.wire.schema import to_json
@@ -463,3 +463,19 @@ def test_json_has_the_moment(kb: Service) -> None:
     assert "as_of" not in call(kb, {"query": "late", "dataset_id": "d"})
     pack = kb.context("late", 100, dataset_id="d", as_of=moment)
     assert to_json(pack)["as_of"] == moment.isoformat()
+
+
+def test_an_answer_is_from_the_past_too() -> None:
+    llm = ScriptedLLM("It is late [1].")
+    options = ServiceOptions(embedder=FakeEmbedder(), scratch=MemoryStore, llm=llm)
+    with Service(MemoryStore(), options=options) as kb:
+        kb.put_document("d", "a.md", OLD)
+        moment = tick()
+        kb.put_document("d", "a.md", NEW)
+        answer = kb.ask("Is the ferry late?", dataset_id="d", as_of=moment)
+        (cited,) = answer.citations
+        assert (answer.pack.as_of, cited.citation.version) == (moment, 1)
+        assert "The ferry is late." in cited.citation.text
+        receipt = answer.receipt()
+        assert receipt.context.query.as_of == moment.isoformat()
+        assert kb.replay(receipt).identical

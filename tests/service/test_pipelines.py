@@ -18,6 +18,7 @@ from triptych import (
     ServiceOptions,
     ValidationError,
 )
+from triptych.contracts import HitReader
 from triptych.records import Hit, ResolvedQuery
 from triptych.search.fusion import ZScoreRanker
 from triptych.testing import FakeEmbedder
@@ -38,7 +39,9 @@ class Last:
     def depth(self, query: ResolvedQuery) -> int:
         return query.top_k
 
-    def __call__(self, query: ResolvedQuery, hits: Sequence[Hit]) -> Sequence[Hit]:
+    def __call__(
+        self, query: ResolvedQuery, hits: Sequence[Hit], reader: HitReader
+    ) -> Sequence[Hit]:
         return list(reversed(hits))
 
 

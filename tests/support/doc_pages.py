@@ -66,6 +66,7 @@ CAMEL_HOMES = (
     "triptych_backends.memory",
     "triptych_backends.parsing",
     "triptych_backends.providers",
+    "triptych_backends.rerankers",
     "triptych_backends.sqlite",
     "triptych_backends.watching",
     "builtins",

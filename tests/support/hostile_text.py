@@ -19,6 +19,7 @@ import regex
 from triptych import Message
 from triptych._internal.output_validation import gives_away, is_blank, is_obeyed, is_refusal
 from triptych._internal.redaction import shown_url, without_secrets
+from triptych.answering.citations import CitationFilter, sentences_of
 from triptych.chunking import (
     ChunkConfig,
     FixedWindowChunker,
@@ -42,6 +43,7 @@ from triptych.records import Query
 from triptych.search.syntax import TextConditions, parse_query
 from triptych.testing.fakes import fenced_text
 from triptych.text.analyzer import get_analyzer
+from triptych.text.injection import suspicious
 from triptych.text.sentences import split_sentences
 from triptych.text.shingles import shingles
 from triptych.text.tokenizers import detect_tokenizer, extract_keywords
@@ -77,7 +79,8 @@ _RUNS = (
     *("\r\n", "\u2028", "\u0301", "<!--", "-->", "<!-", "<a ", "</a", "[a](", "![", "](", "``"),
     *("**a", "_a", "~~a", "{%", "- ", "> ", "---\n", "::", "a ", "a\n", " \n", "a.", "a: ", "Aa"),
     *("| ", '="', "```\n", "\\`", "/*", "a。", ". ", "\n- ", "\n# ", "\n| ", "\n1. a", "\n    a"),
-    *(".. a::\n", "|-", "+--", "[],"),
+    *(".. a::\n", "|-", "+--", "[],", "[1", "[1] ", "a. [1] ", "[1,", " [9]", "\u200b", "\u202e\n"),
+    *("all your ", "ignore all ", "if you are a ", "\U000e0041", "\U0001f3f4\U000e0041", "[1-"),
     *("model", "model ", "sorry ", "answer ", "ignore ", "<think>", "<meta ", "sk-Se*", "12 "),
 )
 _BEGUN: tuple[Hostile, ...] = (
@@ -128,6 +131,13 @@ def _judged(text: str) -> object:
     ]
 
 
+def _cited(text: str) -> object:
+    reading = CitationFilter((1, 2))
+    reading.feed(text)
+    reading.end()
+    return sentences_of(reading.text, reading.marks, reading.code)
+
+
 def _parsed(text: str) -> object:
     with suppress(TriptychError):
         return parse_query(Query(text=text))
@@ -148,6 +158,7 @@ def _code(name: str, text: str) -> object:
 
 
 CALLS: Mapping[str, Callable[[str], object]] = {
+    "answering.citations": _cited,
     "redaction.without_secrets": lambda text: without_secrets(text, [KEY]),
     "redaction.shown_url": lambda text: [shown_url(text), shown_url(f"http://h/?{text}")],
     "providers.faults": _refusal,
@@ -174,6 +185,7 @@ CALLS: Mapping[str, Callable[[str], object]] = {
     "context.cutting": ends,
     "context.duplicates": shingles,
     "text.analyze": _ANALYZER.analyze,
+    "text.suspicious": suspicious,
     "text.analyze_query": _ANALYZER.analyze_query,
     "text.sentences": split_sentences,
     "text.keywords": extract_keywords,

@@ -11,6 +11,7 @@ import numpy as np
 from attrs import define, evolve, field
 from numpy.typing import NDArray
 
+from triptych.records import SparseVector
 from triptych_backends.index import Change, Field, IndexConfig, LogPosition, Rows, Scored, Unit
 
 
@@ -69,6 +70,7 @@ class MemoryChangeLog:
         *,
         vectors: Sequence[np.ndarray | None] | None = None,
         headings: Sequence[tuple[str, ...]] | None = None,
+        sparse: Sequence[SparseVector | None] | None = None,
         field: Field = "chunk",
     ) -> None:
         with self._lock:
@@ -83,6 +85,7 @@ class MemoryChangeLog:
                     text=text,
                     headings=headings[at] if headings else (),
                     vector=vectors[at] if vectors else None,
+                    sparse=sparse[at] if sparse else None,
                 )
                 units.append(unit)
             self._forget(dataset, field, owner)
@@ -104,9 +107,11 @@ class MemoryChangeLog:
                         self._log(dataset, name, owner)
             self._log(dataset, None, 0)
 
-    def set_profile(self, dataset: str, *, language: str = "english", space: str = "") -> None:
+    def set_profile(
+        self, dataset: str, *, language: str = "english", space: str = "", sparse: str = ""
+    ) -> None:
         with self._lock:
-            self.profiles[dataset] = IndexConfig(language=language, space=space)
+            self.profiles[dataset] = IndexConfig(language=language, space=space, sparse=sparse)
             self.reset(dataset)
 
     def _forget(self, dataset: str, field: Field, owner: int) -> None:

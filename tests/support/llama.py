@@ -40,7 +40,8 @@ def llama_server(pooling: Pooling = "none", *, context: int = 2048) -> Iterator[
     params.verbosity = -1
     params.warmup = False
     params.n_gpu_layers = 0
-    params.cpuparams.n_threads = 2
+    # Its threads wait for each other by spinning: beside other work two are ten times slower.
+    params.cpuparams.n_threads = 1
     params.n_parallel = 2
     params.n_ctx = params.n_parallel * context
     if pooling != "none":

@@ -37,6 +37,9 @@ def age_sqlite(path: Path) -> None:
 
 def without_system_data(driver: sqlite3.Connection) -> None:
     """Undo the migration that gave system data a column, and what came after it."""
+    for table in ("sparse_pending", "sparse_use", "sparse_vector", "sparse_space"):
+        driver.execute(f"DROP TABLE {table}")
+    driver.execute("ALTER TABLE dataset DROP COLUMN sparse_sig")
     driver.execute("DROP INDEX derivation_space")
     driver.execute("ALTER TABLE derivation DROP COLUMN dataset_id")
     driver.execute("DELETE FROM document_meta")

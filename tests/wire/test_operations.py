@@ -15,6 +15,7 @@ import triptych
 from support.cli_run import fresh_shell
 from triptych import NotFoundError, Query, Service, ValidationError
 from triptych.records import Candidate, ResolvedQuery
+from triptych.testing import ScriptedLLM
 from triptych_adapters.graph import knowledge_node
 from triptych_adapters.tools import context_tool, knowledge_tools
 from triptych_adapters.wire.arguments import check_schema
@@ -23,10 +24,14 @@ from triptych_adapters.wire.operations import ARGUMENTS, OPERATIONS, QUERY, Effe
 from triptych_adapters.wire.schema import to_json
 from triptych_backends.embedders import HashEmbedder
 
-OF_THE_OBJECT = {"close", "dataset", "pipeline"}
-"""Methods that are about the Python object."""
+OF_THE_OBJECT = {"ask_stream", "close", "dataset", "pipeline"}
+"""Methods that are about the Python object, or give one that is read piece by piece."""
 
 FOR_PYTHON = {
+    "ask": {
+        *("answerability", "counter", "llm", "prompt"),
+        *("layer", "top_k", "offset", "per_document"),
+    },
     "context": {"counter", "layer", "top_k", "offset", "per_document"},
     "doctor": {"progress"},
     "embed_pending": {"progress"},
@@ -145,6 +150,16 @@ CALLS: list[tuple[str, dict[str, Any], Callable[[Any], bool]]] = [
         lambda it: it["pieces"][0]["citation"]["text"] == "Tea.",
     ),
     (
+        "ask",
+        {
+            "question": "tea",
+            "dataset_id": "d",
+            "conversation": [{"role": "user", "content": "Hello."}],
+            "prices": {"input": 1.0, "output": 2.0},
+        },
+        lambda it: (it["text"], it["citations"][0]["number"]) == ("It is tea [1].", 1),
+    ),
+    (
         "put_document_layer",
         {"dataset_id": "d", "name": "b.md", "layer": "L0", "content": "Of water."},
         lambda it: it["stale"] is None,
@@ -186,7 +201,8 @@ CALLS: list[tuple[str, dict[str, Any], Callable[[Any], bool]]] = [
 
 
 def test_every_operation_runs_on_json_and_what_reads_changes_nothing(tmp_path: Path) -> None:
-    with triptych.open(str(tmp_path / "kb.db"), embedder=HashEmbedder()) as service:
+    llm = ScriptedLLM("tea", "It is tea [1].")
+    with triptych.open(str(tmp_path / "kb.db"), embedder=HashEmbedder(), llm=llm) as service:
 
         def state() -> list[Any]:
             return [
@@ -200,6 +216,13 @@ def test_every_operation_runs_on_json_and_what_reads_changes_nothing(tmp_path: P
             assert holds(json.loads(json.dumps(answer, allow_nan=False))), (name, answer)
             if OPERATIONS[name].effect is Effect.READS:
                 assert state() == before, name
+            if name == "ask":
+                again = OPERATIONS["replay"].call(service, {"receipt": answer["receipt"]})
+                assert again["identical"]
+                again = OPERATIONS["replay"].call(
+                    service, {"receipt": answer["receipt"]["context"]}
+                )
+                assert again["identical"]
         service.put_document("d", "c.md", "Coffee is black.")
         asked = {"query": "coffee", "token_budget": 200, "dataset_id": "d", "format": "json"}
         answer = OPERATIONS["context"].call(service, asked)
@@ -207,7 +230,7 @@ def test_every_operation_runs_on_json_and_what_reads_changes_nothing(tmp_path: P
         assert rendered == answer["pieces"]
         citation = {"citation": answer["pieces"][0]["citation"]}
         assert OPERATIONS["verify"].call(service, citation)["status"] == "fresh"
-    assert {name for name, *_ in CALLS} == set(OPERATIONS) - {"verify"}
+    assert {name for name, *_ in CALLS} == set(OPERATIONS) - {"replay", "verify"}
 
 
 def test_what_destroys_says_so() -> None:

@@ -24,6 +24,7 @@ _MODULES = {
     "sync": ("sync",),
     "watch": ("watch",),
     "search": ("search",),
+    "ask": ("ask",),
     "context": ("context",),
     "pipelines": ("pipelines",),
     "read": ("get", "list"),

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from triptych_adapters.cli.exits import Exit
 from triptych_adapters.cli.query_options import (
     AsOf,
     Dataset,
     FreshOnly,
     LayerChoice,
     ModeOption,
+    OptionalQuery,
     PipelineOption,
-    QueryArgument,
     Where,
     make_query,
     moment_note,
 )
-from triptych_adapters.cli.session import Session, command, examples
+from triptych_adapters.cli.session import Session, command, conditions, examples
 
 _BUDGET = 2000
 
@@ -41,13 +43,14 @@ def register(app: typer.Typer) -> None:
             "triptych context how do I start --budget 2000",
             "triptych context retries --format xml > prompt.xml",
             "triptych context auth --json | jq -r '.pieces\\[].citation.doc_name'",
+            "triptych context --hook < hook.json",
         ),
     )(context)
 
 
 def context(
     session: Session,
-    query: QueryArgument,
+    query: OptionalQuery = None,
     budget: Annotated[
         int | None,
         typer.Option(
@@ -55,6 +58,16 @@ def context(
             "-b",
             metavar="TOKENS",
             help="Maximum number of tokens. By default 2000, or the pipeline's.",
+        ),
+    ] = None,
+    top_k: Annotated[
+        int | None,
+        typer.Option(
+            "--top-k",
+            "-k",
+            min=1,
+            metavar="N",
+            help="Maximum number of pieces. Without it as many as the budget holds; with --hook 6.",
         ),
     ] = None,
     format: Annotated[
@@ -74,17 +87,58 @@ def context(
     fresh_only: FreshOnly = False,
     as_of: AsOf = None,
     pipeline: PipelineOption = None,
-) -> None:
+    fence: Annotated[
+        bool,
+        typer.Option(
+            "--fence", help="Put each text between delimiters that no document can guess."
+        ),
+    ] = False,
+    hook: Annotated[
+        bool,
+        typer.Option(
+            "--hook",
+            help="Serve as a session hook of a coding agent: read its JSON from stdin, and print "
+            "the context of its prompt for it. Prints nothing where nothing is found.",
+        ),
+    ] = False,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            "--timeout", min=0, metavar="SECONDS", help="With --hook: end after so many seconds."
+        ),
+    ] = 5.0,
+) -> Exit | None:
     """Print what answers best for a prompt, with citations, within a budget of tokens.
 
     Passages, abstracts and overviews are mixed, the best first and the second best last.
     Headers and citations count against the budget. Nothing found prints nothing of a document.
     """
+    if hook:
+        return _hook(
+            session,
+            dataset=dataset,
+            budget=budget,
+            top_k=top_k,
+            timeout=timeout,
+            options={"mode": mode, "where": where, "fresh_only": fresh_only},
+            without={
+                "a QUERY": query,
+                "--layer": layer,
+                "--pipeline": pipeline,
+                "--json": session.output.as_json,
+                "--format": format is not FormatChoice.TEXT,
+            },
+        )
     from triptych._internal.plurals import counted
     from triptych_adapters.cli.output import visible
     from triptych_adapters.wire.schema import to_json
 
-    layers = [str(each) for each in layer or LayerChoice]
+    written: dict[str, Any] = {
+        "format": str(format),
+        "layers": [str(each) for each in layer or LayerChoice],
+        "max_pieces": top_k,
+        "fence": fence,
+    }
     settings = None if pipeline is None else session.settings()
     with session.service(
         settings=settings, dataset=dataset or "", tells=True, pipeline=pipeline
@@ -100,9 +154,9 @@ def context(
             pipeline=None if view is None else view.pipeline,
         )
         if view is None:
-            pack = service.context(asked, budget or _BUDGET, format=str(format), layers=layers)
+            pack = service.context(asked, _BUDGET if budget is None else budget, **written)
         else:
-            pack = view.context(asked, budget, format=str(format), layers=layers)
+            pack = view.context(asked, budget, **written)
     output = session.output
     for warning in pack.warnings:
         output.warn(warning)
@@ -110,7 +164,46 @@ def context(
         output.note(note)
     if output.as_json:
         output.emit(to_json(pack))
-        return
+        return None
     output.write(visible(pack.render()))
     pieces = counted(len(pack.pieces), "piece")
     output.note(f"{pieces}, {pack.tokens} of {pack.budget} tokens ({pack.counter})")
+    return None
+
+
+def _hook(
+    session: Session,
+    *,
+    dataset: str | None,
+    budget: int | None,
+    top_k: int | None,
+    timeout: float,
+    options: Mapping[str, Any],
+    without: Mapping[str, object],
+) -> Exit:
+    """Serve as a session hook."""
+    from triptych.errors import TriptychError
+    from triptych_adapters.cli.hook import run_hook
+
+    for name, given in without.items():
+        if given:
+            session.output.error(f"--hook takes no {name}: the prompt is read from stdin")
+            return Exit.FAILED
+    try:
+        where = conditions(options["where"] or [], "--where")
+    except TriptychError as error:
+        session.output.error(str(error))
+        return Exit.FAILED
+    mode = options["mode"]
+    return run_hook(
+        session,
+        dataset=dataset,
+        budget=_BUDGET if budget is None else budget,
+        top_k=6 if top_k is None else top_k,
+        timeout=timeout,
+        options={
+            "mode": None if mode is None else str(mode),
+            "where": where,
+            "fresh_only": options["fresh_only"],
+        },
+    )

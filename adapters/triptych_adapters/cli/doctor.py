@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import attrs
 import typer
 
 from triptych_adapters.cli.exits import Exit
@@ -54,7 +53,7 @@ def doctor(
     from triptych_adapters.wire.schema import to_json
     from triptych_factory.syncing import examined_syncs
 
-    output, settings = session.output, attrs.evolve(session.settings(), llm="none")
+    output, settings = session.output, session.settings().without_llm()
     with (
         session.service(settings=settings) as service,
         shown(output, "examining") as progress,

@@ -293,7 +293,7 @@ def _service(session: Session, *, fresh: bool) -> Iterator[Service]:
     from triptych_factory import wire
 
     with wire(
-        attrs.evolve(session.settings(), url="memory://", read_only=False, llm="none")
+        attrs.evolve(session.settings().without_llm(), url="memory://", read_only=False)
     ) as service:
         yield service
 

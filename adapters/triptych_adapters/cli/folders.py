@@ -251,7 +251,7 @@ class Folders:
         from triptych_factory.locations import parse_location
         from triptych_factory.syncing import directory_sync, remembered_roots
 
-        settings = attrs.evolve(session.settings(), llm="none")  # whose key may be missing
+        settings = session.settings().without_llm()
         exists = store_exists(parse_location(settings.url))
         new = dry and not exists and bool(self.paths)
         opening = attrs.evolve(settings, url="memory://", sources={}) if new else settings

@@ -105,6 +105,8 @@ def _heading(view: HitView, width: int, *, show_dataset: bool) -> list[Text]:
     parts.append(Text(f"#{view.rank}", style="dim"))
     if hit.stale is not None:
         parts.append(Text(f"stale: {hit.stale}", style="yellow"))
+    if signs := dict.fromkeys(sign.kind for sign in hit.signs):
+        parts.append(Text(f"written for models? {', '.join(signs)}", style="yellow"))
     lines = [line]
     for part in parts:
         if cell_len(lines[-1].plain) + 2 + cell_len(part.plain) <= width:

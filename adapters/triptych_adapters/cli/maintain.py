@@ -115,7 +115,8 @@ def embed(
 
     Documents are found by keyword as soon as they are put, and by meaning once they have vectors.
     Stop this command whenever you like: each vector is kept, and the next run goes on from there.
-    A text that has a vector is not embedded again.
+    A text that has a vector is not embedded again. With a sparse encoder in the settings, sparse
+    vectors are added too.
     """
     from triptych_adapters.cli.progress import shown
     from triptych_adapters.wire.schema import to_json
@@ -132,7 +133,7 @@ def embed(
         output.emit({"dataset": dataset, **fields})
     elif not output.quiet:
         output.table(("", dataset or "every dataset"), list(fields["counts"].items()))
-    done = report.documents + report.embedded
+    done = report.documents + report.embedded + report.encoded
     return exit_after([failure.error for failure in report.failed], done=done)
 
 

@@ -37,6 +37,7 @@ class ModeChoice(StrEnum):
     BM25 = "bm25"
     VECTOR = "vector"
     HYBRID = "hybrid"
+    SPARSE = "sparse"
 
 
 class LayerChoice(StrEnum):
@@ -68,7 +69,7 @@ ModeOption = Annotated[
     typer.Option(
         "--mode",
         metavar="MODE",
-        help="bm25, vector or hybrid. By default hybrid, or bm25 without an embedder.",
+        help="bm25, vector, hybrid or sparse. By default hybrid, or bm25 without a model.",
     ),
 ]
 Where = Annotated[

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 __all__ = ["excluded_words_last"]
 
-_COMMANDS = frozenset(("search", "context"))
+_COMMANDS = frozenset(("ask", "context", "search"))
 _WITH_VALUE = frozenset(
     [
         "-s",
@@ -36,6 +36,13 @@ _WITH_VALUE = frozenset(
         "--budget",
         "-f",
         "--format",
+        "--llm",
+        "--max-tokens",
+        "--conversation",
+        "--timeout",
+        "--price-input",
+        "--price-output",
+        "--pipeline",
     ]
 )
 _EXCLUDED = re.compile(r'-(?![A-Za-z]\d+$)(?:[^\W\d]\w+\*?|"[^"]+"|[^-\s].*\s.*)', re.DOTALL)

@@ -73,7 +73,7 @@ def get(
     from triptych_adapters.cli.names import find_document
     from triptych_adapters.cli.source_files import SourceFiles
 
-    settings = session.settings(llm="none")
+    settings = session.settings().without_llm()
     found = []
     with session.service(settings=settings) as service:
         files = SourceFiles(service, settings)

@@ -86,7 +86,7 @@ def roots(session: Session) -> None:
     """List the folders that the store remembers, and when each was last synced."""
     from triptych_factory.syncing import remembered_roots
 
-    settings = attrs.evolve(session.settings(), llm="none", embedder="none")
+    settings = attrs.evolve(session.settings().without_llm(), embedder="none")
     with session.service(settings=settings) as service:
         found = remembered_roots(service, settings).all()
         rows = [_fields(service, each) for each in found]
@@ -158,7 +158,7 @@ def remove(
     from triptych.sync import delete_documents_of, documents_of
     from triptych_factory.syncing import remembered_roots
 
-    settings = attrs.evolve(session.settings(), llm="none", embedder="none")
+    settings = attrs.evolve(session.settings().without_llm(), embedder="none")
     output = session.output
     lines: list[str] = []
     rows: list[dict[str, Any]] = []

@@ -108,8 +108,8 @@ def search(
         str | None,
         typer.Option(
             "--reranker",
-            metavar="PROVIDER:MODEL",
-            help="A model that puts the best 50 hits in its order, such as voyage:rerank-2.5.",
+            metavar="NAME",
+            help="A model that orders the best hits: voyage:rerank-2.5, onnx:FOLDER, llm.",
         ),
     ] = None,
     pipeline: PipelineOption = None,
@@ -120,11 +120,9 @@ def search(
     rank (#1 is the best), and whether it is stale. A search without hits is no failure: the exit
     code is 0. A query that begins with a minus goes after --, or after a word in quotes.
     """
-    settings = session.settings(
-        llm="none" if pipeline is None else None,
-        ranker=None if ranker is None else str(ranker),
-        reranker=reranker,
-    )
+    settings = session.settings(ranker=None if ranker is None else str(ranker), reranker=reranker)
+    if pipeline is None:
+        settings = settings.without_llm()
     with session.service(
         settings=settings,
         dataset=dataset or "",

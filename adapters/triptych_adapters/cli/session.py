@@ -157,7 +157,7 @@ class Session:
         from triptych.pipelines import find_pipeline
         from triptych_factory import wire
 
-        settings = settings or attrs.evolve(self.settings(), llm="none")
+        settings = settings or self.settings().without_llm()
         named = () if pipeline is None else (pipeline,)
         if pipeline is not None:
             find_pipeline(settings.pipelines, pipeline)

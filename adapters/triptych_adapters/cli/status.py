@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import typer
 
 from triptych_adapters.cli.exits import Exit, exit_for
@@ -39,7 +38,7 @@ def status(session: Session) -> Exit:
     with ExitStack() as stack:
         service, failure = None, None
         try:
-            wired = attrs.evolve(settings, llm="none")  # whose key may be missing
+            wired = settings.without_llm()
             service = stack.enter_context(wire(wired, create=False))
         except TriptychError as error:
             failure = error  # reported after the settings
@@ -114,6 +113,7 @@ def _report(
         found = {"datasets": datasets, "health": health.checks, "problems": problems}
         output.emit(about | to_json(found))
         return ended(health)
+    has_sparse = any(each.sparse_spaces or each.sparse_pending for each in datasets)
     output.table(
         (
             "dataset",
@@ -125,6 +125,7 @@ def _report(
             "pending",
             "bytes",
             "vectors of",
+            *(("sparse vectors of",) if has_sparse else ()),
         ),
         [
             (
@@ -140,6 +141,7 @@ def _report(
                     f"{space.vectors} of {space.embed_sig}, {space.dimension} wide"
                     for space in each.spaces
                 ),
+                *((_sparse(each),) if has_sparse else ()),
             )
             for each in datasets
         ],
@@ -150,6 +152,14 @@ def _report(
     if not problems:
         output.note("everything is fresh" if datasets else "the store is empty")
     return ended(health)
+
+
+def _sparse(stats: DatasetStats) -> str:
+    """The sparse vectors of a dataset, and how many documents wait for theirs."""
+    said = [f"{space.vectors} of {space.sparse_sig}" for space in stats.sparse_spaces]
+    if stats.sparse_pending:
+        said.append(f"{stats.sparse_pending} pending")
+    return "; ".join(said)
 
 
 def ended(health: Health) -> Exit:

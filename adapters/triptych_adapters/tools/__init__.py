@@ -1,7 +1,15 @@
 """Tools for language models: values with a name, a JSON Schema and a call that answers JSON."""
 
 from triptych_adapters.tools.context import context_tool
+from triptych_adapters.tools.hook import ContextHook, context_hook
 from triptych_adapters.tools.knowledge import DEFAULT_MAX_TOKENS, knowledge_tools
 from triptych_adapters.tools.tool import Tool
 
-__all__ = ["DEFAULT_MAX_TOKENS", "Tool", "context_tool", "knowledge_tools"]
+__all__ = [
+    "DEFAULT_MAX_TOKENS",
+    "ContextHook",
+    "Tool",
+    "context_hook",
+    "context_tool",
+    "knowledge_tools",
+]

@@ -14,7 +14,9 @@ from typing import Any, Final, Literal, get_type_hints
 
 import attrs
 
+from triptych.answering import AnswerReceipt
 from triptych.context import Citation
+from triptych.context.receipt import ContextReceipt
 from triptych.context.rendering import FORMATS
 from triptych.records import (
     DocumentSummary,
@@ -23,6 +25,7 @@ from triptych.records import (
     Metadata,
     Mode,
     NewDocument,
+    Prices,
     Query,
     Scope,
 )
@@ -104,6 +107,8 @@ _RECORDS: Final[dict[str, Any]] = {
     "conversation": tuple[Message, ...],
     "documents": tuple[NewDocument, ...],
     "expires_at": datetime | Literal["never"],
+    "prices": Prices,
+    "receipt": AnswerReceipt | ContextReceipt,
     "summaries": tuple[DocumentSummary, ...],
 }
 """The arguments that are records."""
@@ -206,6 +211,10 @@ QUERY: Final[Mapping[str, _Schema]] = {
 """The fields of a query."""
 
 ARGUMENTS: Final[Mapping[str, _Schema]] = {
+    "abstain_if_weak": {
+        "type": "boolean",
+        "description": "Whether not to answer where what was found is weak, too.",
+    },
     "after": _text("Only names that come after this one: where the last page ended."),
     "citation": {**json_schema(Citation), "description": "A citation, as a context has it."},
     "content": _text("The whole text, Markdown or plain."),
@@ -224,6 +233,10 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
         "From this moment on nothing finds the document: ISO 8601, in UTC unless it says, or "
         "'never'. Leave it out to keep what there is."
     ),
+    "fence": {
+        "type": "boolean",
+        "description": "Whether each text stands between delimiters that no document can guess.",
+    },
     "folder": _text("The folder, which ends in a slash: 'guide/'."),
     "format": _text("What the context is written in.", enum=sorted(FORMATS)),
     "if_version": _whole("Only over this version (0: only if there is none)."),
@@ -237,6 +250,8 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
         "description": "The layers to mix: 'L0' abstracts, 'L1' overviews, 'L2' passages.",
     },
     "limit": _whole("Maximum number to list."),
+    "max_pieces": _whole("Maximum number of pieces. Leave it out for any number.", 1),
+    "max_tokens": _whole("Maximum number of tokens of the answer.", 1),
     "metadata": {
         "type": "object",
         "additionalProperties": json_schema(Metadata)["additionalProperties"],
@@ -264,9 +279,18 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
     "name": _text("The document's name, like a path: 'notes/2024-05.md'."),
     "new": _whole("The later version. Leave it out for the current one."),
     "old": _whole("The earlier version."),
+    "prices": {
+        **json_schema(Prices),
+        "description": "What a million tokens of the model cost, for the answer's cost.",
+    },
     "prefix": _text("Only names that begin with this."),
     "probe": {"type": "boolean", "description": "Whether to try the embedder with two words."},
     "prompt_sig": _text("The signature of what wrote the layer; empty for a person."),
+    "question": _text("The question, in full."),
+    "receipt": {
+        "anyOf": [json_schema(AnswerReceipt), json_schema(ContextReceipt)],
+        "description": "The receipt of an answer or a context.",
+    },
     "queries": {**_TEXTS, "description": "What to find, one after another."},
     "repair": {"type": "boolean", "description": "Whether to repair what can be made again."},
     "source_version": _whole("The version that the layer was made from."),
@@ -362,6 +386,13 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
         _operation("search_many", Effect.READS),
         _operation("context", Effect.READS, "counter", "layer", "top_k", "offset", "per_document"),
         _operation("verify", Effect.READS),
+        _operation(
+            "ask",
+            Effect.READS,
+            *("answerability", "counter", "llm", "prompt"),
+            *("layer", "top_k", "offset", "per_document"),
+        ),
+        _operation("replay", Effect.READS),
         _operation("layer", Effect.READS),
         _operation("dataset_layer", Effect.READS),
         _operation("layers", Effect.READS),

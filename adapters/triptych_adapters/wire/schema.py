@@ -16,6 +16,7 @@ from triptych.search.result_formats import hit_json
 from triptych_adapters.wire.errors import error_json
 
 if TYPE_CHECKING:
+    from triptych.answering import Answer
     from triptych.context import ContextPack, Piece
     from triptych.events import RebuildRecord
     from triptych.layers import LayerPlan, LayerReport
@@ -115,7 +116,30 @@ def _pack(pack: ContextPack) -> _Fields:
 def _piece(piece: Piece) -> _Fields:
     from triptych.context.rendering import piece_json
 
-    return piece_json(piece)
+    signs = piece.signs
+    return piece_json(piece) | ({"signs": signs} if signs else {})
+
+
+def _answer(answer: Answer) -> _Fields:
+    return {
+        "question": answer.question,
+        "standalone": answer.standalone,
+        "text": answer.text,
+        "abstained": answer.abstained,
+        "reason": answer.reason,
+        "sentences": answer.sentences,
+        "citations": answer.citations,
+        "uncited": [sentence.text for sentence in answer.uncited],
+        "removed": answer.removed,
+        "truncated": answer.truncated,
+        "usage": answer.usage,
+        "usage_estimated": answer.usage_estimated,
+        "search_usage": answer.search_usage,
+        "cost": answer.cost,
+        "conversation": answer.conversation,
+        "receipt": answer.receipt,
+        "warnings": answer.warnings,
+    }
 
 
 # Reports
@@ -136,8 +160,8 @@ def _failure(failure: Failure) -> _Fields:
 
 
 def _put_report(report: PutReport) -> _Fields:
-    names = ("added", "updated", "unchanged", "failed", "chunks", "embedded", "reused", "pending")
-    return {"counts": _counts(report, *names), "failures": report.failed}
+    names = ("added", "updated", "unchanged", "failed", "chunks", "embedded", "reused", "encoded")
+    return {"counts": _counts(report, *names, "pending"), "failures": report.failed}
 
 
 def _delete_report(report: DeleteReport) -> _Fields:
@@ -169,13 +193,14 @@ def _rebuild_report(report: RebuildReport) -> _Fields:
         "failed",
         "embedded",
         "reused",
+        "encoded",
         "pending",
     )
     return {"counts": _counts(report, *names), "failures": report.failed}
 
 
 def _embed_report(report: EmbedReport) -> _Fields:
-    names = ("documents", "failed", "embedded", "reused", "pending")
+    names = ("documents", "failed", "embedded", "reused", "encoded", "pending")
     return {"counts": _counts(report, *names), "failures": report.failed}
 
 
@@ -273,6 +298,9 @@ def _stats(stats: DatasetStats) -> _Fields:
         "embedder": None if config is None else config.embed_sig or None,
         "chunker": None if config is None else config.chunker_sig,
         "spaces": stats.spaces,
+        "sparse_encoder": None if config is None else config.sparse_sig or None,
+        "sparse_vectors": sum(space.vectors for space in stats.sparse_spaces),
+        "sparse_pending": stats.sparse_pending,
     }
 
 
@@ -299,6 +327,8 @@ def _finding(finding: Finding) -> _Fields:
 
 
 VIEWS: Final[Mapping[str, Callable[[Any], _Fields]]] = {
+    "triptych.answering.records.Answer": _answer,
+    "triptych.answering.records.CitedSource": _fields("number", "citation"),
     "triptych.context.pack.ContextPack": _pack,
     "triptych.context.records.Piece": _piece,
     "triptych.events.record.RebuildRecord": _rebuild_record,

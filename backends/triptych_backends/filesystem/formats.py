@@ -155,14 +155,16 @@ def read_sidecar(data: bytes, path: str) -> Sidecar:
 
 def write_home(home: DatasetManifest) -> bytes:
     """The file of a dataset."""
-    config = home.config
+    config = None if home.config is None else attrs.asdict(home.config)
+    if config is not None and not config["sparse_sig"]:
+        del config["sparse_sig"]  # as before there were any, for an older Triptych to read
     return dump(
         {
             "id": home.id,
             "folder": home.folder,
             "live": home.live,
             "deleted_version": home.deleted_version,
-            "config": None if config is None else attrs.asdict(config),
+            "config": config,
         }
     )
 
@@ -182,6 +184,7 @@ def read_home(data: bytes, folder: str) -> DatasetManifest:
             chunker_sig=_text(config, "chunker_sig"),
             embed_sig=_text(config, "embed_sig", ""),
             language=_text(config, "language", "english"),
+            sparse_sig=_text(config, "sparse_sig", ""),
         )
     home = DatasetManifest(
         id=_text(value, "id"),

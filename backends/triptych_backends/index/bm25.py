@@ -129,7 +129,7 @@ def top(
     split = next((at for at, one in enumerate(lists) if one[3] - one[2] > frequent), len(lists))
     rest = lists[split:]
     scores = _walked(text, norms, lists[:split])
-    _leave_out(scores, view, allowed)
+    view.leave_out(scores, allowed)
     if rest and split:
         units, sums = _seen(scores)
         _look_up(view.segment, norms, rest, units, sums)
@@ -194,18 +194,6 @@ def _seen(scores: NDArray[np.float64]) -> tuple[IntArray, NDArray[np.float64]]:
 
 def _joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
-
-
-def _leave_out(
-    scores: NDArray[np.float64], view: SegmentReader, allowed: NDArray[np.int32] | None
-) -> None:
-    """Make the scores of units that do not count -inf: there they stay."""
-    if allowed is not None:
-        kept = scores[allowed]
-        scores.fill(-np.inf)
-        scores[allowed] = kept
-    if len(view.dead):
-        scores[view.dead] = -np.inf
 
 
 def _parts(

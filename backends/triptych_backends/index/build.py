@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych.errors import ModelMismatchError
+from triptych.records import SparseVector
 from triptych_backends.index.binary_quantization import make_signs
 from triptych_backends.index.change_log import Unit
 from triptych_backends.index.dictionary import Dictionary, TermDictionary
@@ -24,6 +25,7 @@ from triptych_backends.index.segment import (
     Vocabulary,
     pack,
 )
+from triptych_backends.index.sparse_postings import invert_vectors
 
 # A batch ends at whichever comes first; together they bound the memory of building to ~350 MB.
 MAX_UNITS = 131_072
@@ -54,6 +56,9 @@ class SegmentBuilder:
         self._vectors: list[NDArray[np.float32]] = []
         self._quantised: list[tuple[NDArray[np.int8], NDArray[np.float32]]] = []
         self._width = 0
+        self._sparse_units = array("i")
+        self._sparse: list[SparseVector] = []
+        self._sparse_terms = 0
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -61,7 +66,11 @@ class SegmentBuilder:
     @property
     def full(self) -> bool:
         """True when the batch has to be finished before the next owner is added."""
-        return len(self._keys) >= MAX_UNITS or len(self._tokens) >= MAX_TOKENS
+        return (
+            len(self._keys) >= MAX_UNITS
+            or len(self._tokens) >= MAX_TOKENS
+            or self._sparse_terms >= MAX_TOKENS
+        )
 
     def begins_owner(self, unit: Unit) -> bool:
         """True unless `unit` has the same owner as the unit added last."""
@@ -91,6 +100,10 @@ class SegmentBuilder:
                     self._heading_units.append(ordinal)
             if unit.vector is not None:
                 self._add_vector(ordinal, unit)
+            if unit.sparse is not None:
+                self._sparse_units.append(ordinal)
+                self._sparse.append(unit.sparse)
+                self._sparse_terms += len(unit.sparse)
 
     def _add_vector(self, ordinal: int, unit: Unit) -> None:
         vector = unit.vector
@@ -155,6 +168,7 @@ class SegmentBuilder:
             codes=codes,
             scales=scales,
             signs=NO_SIGNS if self._shared else make_signs(codes, scales),
+            sparse=invert_vectors(rank[np.array(self._sparse_units, np.int64)], self._sparse),
         )
 
     def _ordered(

@@ -9,6 +9,8 @@ import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
 
+from triptych.records import SparseVector
+
 Field = Literal["chunk", "document", "abstract", "overview"]
 FIELDS: tuple[Field, ...] = ("chunk", "document", "abstract", "overview")
 
@@ -41,13 +43,15 @@ class Change:
 
 @frozen(kw_only=True)
 class IndexConfig:
-    """How a dataset is indexed: analyzer language, embedding space ("" when it has none).
+    """How a dataset is indexed: analyzer language, embedding space ("" when it has none), the
+    encoder of its sparse vectors (likewise).
 
     A dataset's profile never changes without an entry in the change log.
     """
 
     language: str
     space: str
+    sparse: str = ""
 
 
 @frozen(kw_only=True, eq=False)
@@ -57,7 +61,8 @@ class Unit:
     `owner` is the truth's id of the document or layer, `key` its id of this very state of the
     unit, never used again. `index` is the chunk's index, -1 for what is not a chunk. `vector` is
     a float32 row of unit length, shape (dimension,), or None; `vector_key` is its id, where the
-    truth keeps vectors apart from units, else None: it goes by the unit's key.
+    truth keeps vectors apart from units, else None: it goes by the unit's key. `sparse` is its
+    sparse vector of the dataset's encoder, None while the unit's owner waits for it.
     """
 
     owner: int
@@ -68,6 +73,7 @@ class Unit:
     headings: tuple[str, ...] = ()
     vector: NDArray[np.float32] | None = field(default=None, repr=False)
     vector_key: int | None = None
+    sparse: SparseVector | None = field(default=None, repr=False)
 
 
 class Rows(NamedTuple):

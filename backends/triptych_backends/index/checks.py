@@ -16,6 +16,7 @@ from triptych_backends.index.change_log import FIELDS, Field, TextAnalyzer, Unit
 from triptych_backends.index.dictionary import TermDictionary
 from triptych_backends.index.local import LocalIndex
 from triptych_backends.index.segment import Segment, SegmentReader
+from triptych_backends.index.sparse_postings import unit_digests
 from triptych_backends.index.storage import DamagedError
 
 __all__ = ["CHECKS", "examine_index"]
@@ -48,7 +49,7 @@ CHECKS = {
         ),
         Check(
             "index.words",
-            "the search index holds other words, or another name, than what is stored",
+            "the search index holds other words or weights, or another name, than what is stored",
             "searches find it by words that it does not have, and miss it by its own",
             repair=_DROPPED,
         ),
@@ -63,11 +64,13 @@ CHECKS = {
 
 
 class _Held(NamedTuple):
-    """What is known of one unit: its document, its place there, and a digest of its words."""
+    """What is known of one unit: its document, its place there, digests of its words and of its
+    sparse vector."""
 
     name: str
     position: int
     words: int
+    sparse: int
 
 
 def examine_index(index: LocalIndex, dataset: str) -> Iterator[Finding]:
@@ -116,7 +119,7 @@ def _compare_at(
     """Page through both sides by owner: a page of units is in memory, and a number a unit."""
     feed = index.feed
     views = index.views(dataset, field)
-    digests = [_digests(view.segment) for view in views]
+    digests = [(_digests(view.segment), _sparse_digests(view.segment)) for view in views]
     analyzer = index.analyzer(feed.profile(dataset).language)
     after, more = 0, True
     while more:
@@ -143,7 +146,7 @@ def _compare_at(
 
 def _read(
     view: SegmentReader,
-    digests: NDArray[np.uint64],
+    digests: tuple[NDArray[np.uint64], NDArray[np.uint64]],
     after: int,
     last: int | None,
     into: dict[int, dict[int, _Held]],
@@ -159,7 +162,10 @@ def _read(
         units = units[~np.isin(units, view.dead)] if len(view.dead) else units
         for unit in units.tolist():
             into.setdefault(int(segment.owners[group]), {})[int(segment.keys[unit])] = _Held(
-                names[group], int(segment.indexes[unit]), int(digests[unit])
+                names[group],
+                int(segment.indexes[unit]),
+                int(digests[0][unit]),
+                int(digests[1][unit]),
             )
 
 
@@ -174,7 +180,11 @@ def _stored(units: Iterator[Unit], analyzer: TextAnalyzer) -> dict[int, dict[int
             new = list(words.terms.numbers)[len(hashes) :]
             hashes = np.concatenate([hashes, _hashes(new)])
         digest = int(hashes[numbers].sum(dtype=np.uint64))
-        found.setdefault(unit.owner, {})[unit.key] = _Held(unit.name, unit.index, digest)
+        sparse = 0
+        if unit.sparse is not None:
+            ones = np.zeros(len(unit.sparse), np.int64)
+            sparse = int(unit_digests(unit.sparse.indices, ones, unit.sparse.values, 1)[0])
+        found.setdefault(unit.owner, {})[unit.key] = _Held(unit.name, unit.index, digest, sparse)
     return found
 
 
@@ -188,6 +198,13 @@ def _digests(segment: Segment) -> NDArray[np.uint64]:
         terms = text.offsets.searchsorted(np.arange(start, end), "right") - 1
         np.add.at(sums, text.ids[start:end], hashes[terms] * text.counts[start:end])
     return sums
+
+
+def _sparse_digests(segment: Segment) -> NDArray[np.uint64]:
+    """For each unit a digest of its sparse vector, 0 where it has none."""
+    postings = segment.sparse
+    terms = np.repeat(postings.terms, np.diff(postings.offsets)) if postings else postings.terms
+    return unit_digests(terms, postings.ids, postings.weights, len(segment))
 
 
 def _hashes(words: Sequence[str]) -> NDArray[np.uint64]:

@@ -196,17 +196,17 @@ class DatasetIndex:
         if published is None or not is_of_log(self._feed, published, head):
             return None
         profile = self._feed.profile(self.dataset)
-        made_as = (self._analyzers(profile.language).signature, profile.space)
-        return published if (published.analyzer, published.space) == made_as else None
+        made_as = (self._analyzers(profile.language).signature, profile.space, profile.sparse)
+        return published if published.made_as == made_as else None
 
     def _replayed(self, snapshot: Snapshot, head: LogPosition) -> Snapshot:
         changes = self._feed.changes(self.dataset, snapshot.seq)
         # Read after the changes: should it be newer than they are, all is read again.
         profile = self._feed.profile(self.dataset)
         analyzer = self._analyzers(profile.language)
-        made_as = (analyzer.signature, profile.space)
+        made_as = (analyzer.signature, profile.space, profile.sparse)
         void = any(change.field is None for change in changes)
-        if void or (snapshot.analyzer, snapshot.space) != made_as:
+        if void or snapshot.made_as != made_as:
             if snapshot.seq:
                 changes = self._feed.changes(self.dataset, 0)
             # A snapshot of nothing too: its dictionaries are of the analyzer of then.
@@ -229,6 +229,7 @@ class DatasetIndex:
             analyzer=analyzer.signature,
             language=profile.language,
             space=profile.space,
+            sparse=profile.sparse,
         ).with_fields(fields)
 
     def _words_of(self, analyzer: TextAnalyzer) -> TermDictionary:

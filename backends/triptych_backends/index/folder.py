@@ -110,6 +110,7 @@ class Folder:
             analyzer=str(manifest["analyzer"]),
             language=str(manifest["language"]),
             space=str(manifest["space"]),
+            sparse=str(manifest.get("sparse", "")),
         )
         return snapshot.with_fields(fields)
 
@@ -153,6 +154,7 @@ class Folder:
                 "analyzer": snapshot.analyzer,
                 "language": snapshot.language,
                 "space": snapshot.space,
+                **({"sparse": snapshot.sparse} if snapshot.sparse else {}),
                 "tombstones": tombstones,
                 "fields": files,
             }

@@ -52,8 +52,8 @@ def check_index(
     head = feed.head()
     if published is not None:
         profile = feed.profile(dataset)
-        made_as = (analyzers(profile.language).signature, profile.space)
-        if (published.analyzer, published.space) != made_as:
+        made_as = (analyzers(profile.language).signature, profile.space, profile.sparse)
+        if published.made_as != made_as:
             return found("was made for another analyzer or model", f"nothing needs doing: {_ANEW}")
         if not is_of_log(feed, published, head):
             return found("belongs to another state of the store", f"nothing needs doing: {_ANEW}")

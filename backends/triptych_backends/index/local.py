@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from triptych._internal.close_on_exit import CloseOnExit
-from triptych.records import HealthCheck
+from triptych.records import HealthCheck, SparseVector
 from triptych.text import get_analyzer
 from triptych_backends.index import bm25
 from triptych_backends.index.change_log import ChangeLog, Field, Scored, TextAnalyzer
@@ -25,10 +25,11 @@ from triptych_backends.index.dataset import DatasetIndex
 from triptych_backends.index.folder import Folder
 from triptych_backends.index.health import check_index
 from triptych_backends.index.helper import IndexHelper
-from triptych_backends.index.ranking import RankedUnits, parts_of, rank
+from triptych_backends.index.ranking import Part, RankedUnits, parts_of, rank
 from triptych_backends.index.segment import SegmentReader
 from triptych_backends.index.selection import Selection
 from triptych_backends.index.snapshot import Snapshot, Stats, stats
+from triptych_backends.index.sparse_search import best_documents, best_units
 from triptych_backends.index.top_k import SLACK, Bar
 from triptych_backends.index.vector_scan import CpuGate
 from triptych_backends.index.vector_search import VanishedError, checked, nearest, nearest_documents
@@ -189,6 +190,49 @@ class LocalIndex(CloseOnExit):
                 continue
             return rank(found, limit)
         return []
+
+    def sparse(
+        self,
+        datasets: Sequence[str],
+        vector: SparseVector,
+        *,
+        limit: int,
+        selection: Selection | None = None,
+        space: str,
+    ) -> list[Scored]:
+        """The chunks whose sparse vectors have the greatest dot product with `vector`, exactly.
+
+        Only those that share a term with it, in datasets whose sparse vectors are of the encoder
+        `space`. Filters and ties are those of `bm25`.
+        """
+        parts = self._sparse_parts(datasets, selection, space) if limit > 0 else []
+        with self._cores.one():
+            return rank([best_units(part, vector, limit) for part in parts], limit)
+
+    def document_sparse(
+        self,
+        datasets: Sequence[str],
+        vector: SparseVector,
+        *,
+        limit: int,
+        selection: Selection | None = None,
+        space: str,
+    ) -> list[Scored]:
+        """The documents with the best chunks: each once, with its best chunk's key and index."""
+        parts = self._sparse_parts(datasets, selection, space) if limit > 0 else []
+        with self._cores.one():
+            return rank([best_documents(part, vector) for part in parts], limit)
+
+    def _sparse_parts(
+        self, datasets: Sequence[str], selection: Selection | None, space: str
+    ) -> list[Part]:
+        return [
+            part
+            for dataset, snapshot in self._fresh(datasets).items()
+            if snapshot.sparse == space
+            for part in parts_of(dataset, snapshot.views("chunk"), selection)
+            if part.view.segment.sparse
+        ]
 
     def publish(self, dataset: str | None = None, effort: Effort = "usual") -> bool:
         """Merge the delta of one dataset, or of all, and write it to the folder.

@@ -22,6 +22,7 @@ from triptych_backends.index.segment import (
     pack,
     ranges,
 )
+from triptych_backends.index.sparse_postings import merge_postings
 
 
 def merge(views: Sequence[SegmentReader], *, shared: bool = False) -> Segment:
@@ -58,6 +59,7 @@ def merge(views: Sequence[SegmentReader], *, shared: bool = False) -> Segment:
         codes=rows.codes,
         scales=rows.scales,
         signs=NO_SIGNS if shared else make_signs(rows.codes, rows.scales),
+        sparse=merge_postings([segment.sparse for segment in segments], remaps),
     )
 
 

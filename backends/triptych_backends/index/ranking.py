@@ -46,6 +46,14 @@ def parts_of(
     return found
 
 
+def best_of_group(found: RankedUnits) -> RankedUnits:
+    """Only the best unit of each group, the first of equal ones."""
+    groups = found.part.view.segment.group_numbers(found.units)
+    order = np.lexsort((found.units, -found.scores, groups))
+    first = order[np.flatnonzero(np.diff(groups[order], prepend=-1))]
+    return RankedUnits(found.part, found.units[first], found.scores[first])
+
+
 def rank(found: Sequence[RankedUnits], limit: int) -> list[Scored]:
     """The `limit` best: by score rounded to 1e-6, name, index, dataset."""
     found = [one for one in found if len(one.units)]

@@ -15,6 +15,7 @@ from triptych.records import (
     FilterTree,
     Mode,
     Not,
+    SparseQuery,
 )
 from triptych_backends.index.change_log import Field, Scored
 from triptych_backends.index.local import LocalIndex
@@ -60,22 +61,41 @@ class LocalSearcher:
 
         Datasets whose vectors are of another space than the query's have none.
         """
-        rows: Sequence[Scored] = self._rank(unit, query, self._selection(unit, query))
+        selection = self._selection(unit, query.dataset_ids, query.filter)
+        rows: Sequence[Scored] = self._rank(unit, query, selection)
         if unit == "document" and query.mode is not Mode.BM25:
-            keys = self._filters.document_keys(rows)
-            rows = [row._replace(key=keys[row.owner]) for row in rows if row.owner in keys]
+            rows = self._as_documents(rows)
         if unit != "chunk":
             rows = [row._replace(index=NO_CHUNK) for row in rows]
         return Candidates(rows, str(query.mode))
 
-    def _selection(self, unit: Field, query: ChunkQuery) -> Selection | None:
-        where = query.filter
+    def search_sparse(self, unit: Field, query: SparseQuery) -> Sequence[Candidate]:
+        """The best chunks, or documents by their best chunks, in the sparse lane."""
+        selection = self._selection(unit, query.dataset_ids, query.filter)
+        lane = self.index.document_sparse if unit == "document" else self.index.sparse
+        rows: Sequence[Scored] = lane(
+            query.dataset_ids,
+            query.vector,
+            limit=query.top_k,
+            selection=selection,
+            space=query.sparse_sig,
+        )
+        if unit == "document":
+            rows = [row._replace(index=NO_CHUNK) for row in self._as_documents(rows)]
+        return Candidates(rows, "sparse")
+
+    def _as_documents(self, rows: Sequence[Scored]) -> list[Scored]:
+        """The documents' own keys in place of those of their best chunks."""
+        keys = self._filters.document_keys(rows)
+        return [row._replace(key=keys[row.owner]) for row in rows if row.owner in keys]
+
+    def _selection(self, unit: Field, datasets: Sequence[str], where: Filter) -> Selection | None:
         if where.is_trivial:
             return None
 
         def owners(tree: FilterTree | None, fresh: DerivedSig | None = None) -> Owners:
             asked = Filter(tree=tree, fresh=fresh)
-            return self._filters.owners(unit, query.dataset_ids, asked)
+            return self._filters.owners(unit, datasets, asked)
 
         headed = unit == "chunk" and has_headings(where.tree)
         if isinstance(where.tree, Not) and where.fresh is None and not headed:

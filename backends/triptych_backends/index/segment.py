@@ -15,6 +15,8 @@ import numpy as np
 from attrs import define, field, frozen
 from numpy.typing import NDArray
 
+from triptych_backends.index.sparse_postings import NO_SPARSE, SparsePostings
+
 IntArray = NDArray[np.signedinteger[Any]]
 # Words that many units have are looked up in an array of all units; so many such arrays are kept.
 KEPT_COUNTS = 32
@@ -194,6 +196,7 @@ class Segment:
     codes: NDArray[np.int8]
     scales: NDArray[np.float32]
     signs: Signs = NO_SIGNS
+    sparse: SparsePostings = NO_SPARSE
     file: str | None = None
     total_length: int = field(init=False)
     _norms: tuple[float, NDArray[np.float64]] | None = field(init=False, default=None)
@@ -216,7 +219,7 @@ class Segment:
     @property
     def nbytes(self) -> int:
         """Bytes of the large arrays."""
-        return sum(
+        return self.sparse.nbytes + sum(
             array.nbytes
             for array in (self.keys, self.lengths, self.text.ids, self.text.counts, self.codes)
         )
@@ -348,6 +351,16 @@ class SegmentReader:
             ids = self.segment.text.ids[start:end]
             known = self._frequencies[word] = len(ids) - count_common(ids, self.dead)
         return known
+
+    def leave_out(self, scores: NDArray[np.float64], allowed: NDArray[np.int32] | None) -> None:
+        """Make the scores of units that do not count -inf; `allowed` are the only ones that may,
+        ascending."""
+        if allowed is not None:
+            kept = scores[allowed]
+            scores.fill(-np.inf)
+            scores[allowed] = kept
+        if len(self.dead):
+            scores[self.dead] = -np.inf
 
     def dead_rows(self) -> NDArray[np.int64]:
         """Vector rows of the dead units."""

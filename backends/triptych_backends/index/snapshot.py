@@ -19,7 +19,8 @@ class Snapshot:
     number in that epoch (see `ChangeLog.epoch`).
 
     `analyzer` is the analyzer's signature, `language` what it was made from, `space` the
-    embedding space. In each field an owner is live in one view at most.
+    embedding space, `sparse` the encoder of the sparse vectors. In each field an owner is live in
+    one view at most.
     """
 
     nonce: str
@@ -29,7 +30,13 @@ class Snapshot:
     analyzer: str
     language: str
     space: str
+    sparse: str = ""
     fields: Mapping[Field, tuple[SegmentReader, ...]] = field(factory=dict)
+
+    @property
+    def made_as(self) -> tuple[str, str, str]:
+        """What it was made with: analyzer, embedding space, sparse encoder."""
+        return self.analyzer, self.space, self.sparse
 
     def is_at(self, head: LogPosition) -> bool:
         """True when it is the very state that `head` names."""

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from triptych_backends.file_locks import lock_now, sync_folder, unlock
 from triptych_backends.index.segment import PostingsLists, Segment, Signs, SortedVocabulary
+from triptych_backends.index.sparse_postings import SparsePostings
 
 MAGIC = b"TRIPTYCH"
 VERSION = 1
@@ -131,12 +132,15 @@ PLAIN = (
     "scales",
 )
 SIGNS = ("words", "centre", "spreads", "depth")
+SPARSE = ("terms", "offsets", "ids", "weights")
 
 
 def write_segment(path: Path, segment: Segment) -> None:
     """Write a segment. Raises OSError."""
     arrays: dict[str, Array] = {name: getattr(segment, name) for name in PLAIN}
     arrays |= {f"signs.{name}": getattr(segment.signs, name) for name in SIGNS}
+    if segment.sparse:  # a file of a dataset without sparse vectors is as it was before them
+        arrays |= {f"sparse.{name}": getattr(segment.sparse, name) for name in SPARSE}
     for name in ("text", "headings"):
         postings_lists: PostingsLists = getattr(segment, name)
         vocabulary = postings_lists.vocabulary
@@ -171,6 +175,8 @@ def read_segment(path: Path, *, verify: bool = True) -> Segment:
         }
         parts |= {name: arrays[name] for name in PLAIN}
         parts["signs"] = Signs(**{name: arrays[f"signs.{name}"] for name in SIGNS})
+        if "sparse.ids" in arrays:
+            parts["sparse"] = SparsePostings(**{name: arrays[f"sparse.{name}"] for name in SPARSE})
     except KeyError as missing:
         raise DamagedError(f"{path}: lacks array {missing}") from missing
     return Segment(**parts, file=path.name)

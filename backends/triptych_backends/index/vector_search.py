@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from triptych.errors import ModelMismatchError, ValidationError
 from triptych_backends.index.change_log import Rows
-from triptych_backends.index.ranking import Part, RankedUnits
+from triptych_backends.index.ranking import Part, RankedUnits, best_of_group
 from triptych_backends.index.segment import IntArray
 from triptych_backends.index.top_k import lowest_of_best, top_k
 from triptych_backends.index.vector_scan import Approximate, CpuGate, Probe, approximate, exact
@@ -107,7 +107,7 @@ def nearest_documents(
                 near = top_k(run, ROWS_A_DOCUMENT)
             rows.extend((starts[group] + near).tolist())
         chosen.append((part, scan, np.array(sorted(rows), np.int64)))
-    return [_best_of_group(one) for one in _rescored(chosen, query, vectors, last_try)]
+    return [best_of_group(one) for one in _rescored(chosen, query, vectors, last_try)]
 
 
 def _floor(
@@ -138,14 +138,6 @@ def _margin(query: NDArray[np.float32], parts: Sequence[Part]) -> float:
     own = float(np.abs(query).max(initial=0.0)) / 127
     norm = float(np.linalg.norm(query))
     return 2 * SURE * math.sqrt((own**2 + (norm * max(steps, default=0.0)) ** 2) / 12)
-
-
-def _best_of_group(found: RankedUnits) -> RankedUnits:
-    """Only the best unit of each group, the first of equal ones."""
-    groups = found.part.view.segment.group_numbers(found.units)
-    order = np.lexsort((found.units, -found.scores, groups))
-    first = order[np.flatnonzero(np.diff(groups[order], prepend=-1))]
-    return RankedUnits(found.part, found.units[first], found.scores[first])
 
 
 def _rescored(

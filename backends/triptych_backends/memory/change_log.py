@@ -60,7 +60,9 @@ class MemoryChangeLog:
             config = truth.read(dataset).config
             if config is None:
                 return IndexConfig(language="english", space="")
-            return IndexConfig(language=config.language, space=config.embed_sig)
+            return IndexConfig(
+                language=config.language, space=config.embed_sig, sparse=config.sparse_sig
+            )
 
     def epoch(self, seq: int) -> str | None:
         with self._truth as truth:
@@ -79,6 +81,8 @@ def _units(state: Dataset, field: Field, owner: int, name: str) -> Iterator[Unit
     elif field == "chunk":
         if chunks := state.sets.get(name):
             searched = chunks.sig.embed_sig == space
+            waits = not state.sparse_sig or name in state.sparse.waiting
+            sparse = {} if waits else state.sparse.vectors
             for key, chunk in zip(chunks.keys, chunks.chunks, strict=True):
                 yield Unit(
                     owner=owner,
@@ -88,6 +92,7 @@ def _units(state: Dataset, field: Field, owner: int, name: str) -> Iterator[Unit
                     text=chunk.content,
                     headings=chunk.heading_path,
                     vector=chunk.vector if searched else None,
+                    sparse=sparse.get((state.sparse_sig, chunk.sig.input_sig)),
                 )
     elif made := state.layers.get((name, LAYERS[field])):
         searched = made.layer.sig.embed_sig == space

@@ -19,6 +19,9 @@ from triptych.records import (
     Finding,
     HealthCheck,
     Layer,
+    SparseQuery,
+    SparseSpace,
+    SparseVector,
     StoredUnit,
     Vector,
 )
@@ -38,8 +41,16 @@ def _pending(dataset: Dataset, embed_sig: str) -> list[str]:
     ]
 
 
+def _sparse_pending(dataset: Dataset, sparse_sig: str) -> Collection[str]:
+    if not sparse_sig:
+        return ()
+    if sparse_sig == dataset.sparse_sig:
+        return dataset.sparse.waiting
+    return [name for name, chunks in dataset.sets.items() if chunks.chunks]
+
+
 class MemoryChunks(ChunkRepoBase):
-    """`ChunkRepo`, `DocLevelSearcher`, `DocVectorSearcher` and `Diagnostics`."""
+    """`ChunkRepo`, `DocLevelSearcher`, `DocVectorSearcher`, `SparseRepo` and `Diagnostics`."""
 
     in_process = True
 
@@ -76,6 +87,7 @@ class MemoryChunks(ChunkRepoBase):
             if truth.read(dataset_id).config != expected:
                 return False
             truth.write(dataset_id).config = config
+            truth.rebind_sparse(dataset_id)
             truth.reset(dataset_id)
             return True
 
@@ -149,6 +161,47 @@ class MemoryChunks(ChunkRepoBase):
     def count_sets(self, dataset_ids: Sequence[str]) -> int:
         with self._truth as truth:
             return sum(len(truth.read(name).sets) for name in dict.fromkeys(dataset_ids))
+
+    def add_sparse_vectors(
+        self,
+        dataset_id: str,
+        sparse_sig: str,
+        doc_names: Sequence[str],
+        vectors: Mapping[str, SparseVector],
+    ) -> Sequence[str]:
+        with self._truth.writing() as truth:
+            if not sparse_sig or truth.read(dataset_id).sparse_sig != sparse_sig:
+                return []
+            names = sorted(set(doc_names))
+            return [name for name in names if truth.add_sparse_vectors(dataset_id, name, vectors)]
+
+    def known_sparse_vectors(
+        self, dataset_id: str, sparse_sig: str, input_sigs: Sequence[str]
+    ) -> Mapping[str, SparseVector]:
+        with self._truth as truth:
+            return truth.read(dataset_id).sparse.known(sparse_sig, input_sigs)
+
+    def sparse_pending(
+        self, dataset_id: str, sparse_sig: str, doc_names: Collection[str] | None = None
+    ) -> Sequence[str]:
+        with self._truth as truth:
+            waiting = _sparse_pending(truth.read(dataset_id), sparse_sig)
+            return sorted(waiting if doc_names is None else set(waiting).intersection(doc_names))
+
+    def count_sparse_pending(self, dataset_ids: Sequence[str], sparse_sig: str) -> int:
+        with self._truth as truth:
+            names = dict.fromkeys(dataset_ids)
+            return sum(len(_sparse_pending(truth.read(name), sparse_sig)) for name in names)
+
+    def sparse_spaces(self, dataset_id: str) -> Sequence[SparseSpace]:
+        with self._truth as truth:
+            return truth.read(dataset_id).sparse.spaces()
+
+    def search_sparse(self, query: SparseQuery) -> Sequence[Candidate]:
+        return self._searcher.search_sparse("chunk", query)
+
+    def search_docs_by_sparse(self, query: SparseQuery) -> Sequence[Candidate]:
+        return self._searcher.search_sparse("document", query)
 
     def update_source_version(self, dataset_id: str, doc_name: str, sig: DerivedSig) -> bool:
         with self._truth.writing() as truth:

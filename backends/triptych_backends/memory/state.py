@@ -37,7 +37,7 @@ class DatasetState:
 
     ``floor`` is the greatest version ever deleted. ``replaced`` holds the old versions of each
     document, newest first, ``widths`` the dimension of each embedding space, and ``layers`` the
-    layers by name and kind.
+    layers by name and kind. ``sparse`` has the sparse vectors by encoder and digest, as base64.
     `triptych.records.serialization` makes plain data of it, and it of plain data.
     """
 
@@ -52,6 +52,7 @@ class DatasetState:
     quarantined: tuple[QuarantinedLayer, ...] = ()
     usage: tuple[ModelUsage, ...] = ()
     checkpoints: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
+    sparse: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
 
 
 def read_state(plain: Mapping[str, Any]) -> DatasetState:

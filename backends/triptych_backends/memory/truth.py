@@ -35,10 +35,12 @@ from triptych.records import (
     ModelUsage,
     QuarantinedLayer,
     SourceDocument,
+    SparseVector,
     Vector,
 )
 from triptych.signatures import document_info
 from triptych_backends.index.change_log import Field
+from triptych_backends.memory.sparse import SparseState, digests_of, read_plain
 from triptych_backends.memory.state import ChunkSetState, DatasetState
 
 __all__ = [
@@ -123,6 +125,12 @@ class Dataset:
     owners: dict[str, int] = attrs.field(factory=dict)
     names: dict[int, str] = attrs.field(factory=dict)
     log: dict[tuple[Field | None, int], int] = attrs.field(factory=dict)
+    sparse: SparseState = attrs.field(factory=SparseState)
+
+    @property
+    def sparse_sig(self) -> str:
+        """The encoder of the dataset's sparse vectors, "" for none."""
+        return self.config.sparse_sig if self.config else ""
 
     def version(self, name: str) -> int:
         """The document's version, 0 when there is none."""
@@ -157,6 +165,7 @@ class Dataset:
             quarantined=tuple(self.quarantined.values()),
             usage=tuple(self.usage.values()),
             checkpoints=self.checkpoints,
+            sparse=self.sparse.plain(),
         )
 
 
@@ -225,8 +234,11 @@ class Truth:
             name: tuple(StoredDocument(0, each, document_info(each)) for each in old)
             for name, old in state.replaced.items()
         }
+        sparse = read_plain(state.sparse)
         for name, chunks in state.sets.items():
             self.store_set(dataset_id, name, chunks.chunks, chunks.sig, stored=True)
+            if sparse:
+                self._load_sparse(dataset, name, sparse)
         for kinds in state.layers.values():
             for layer in kinds.values():
                 self.store_layer(layer)
@@ -345,7 +357,46 @@ class Truth:
         dataset.sets[name] = ChunkSet(sig, keys, tuple(own))
         if old is not None:
             self._forget(dataset, old)
+        if dataset.sparse_sig:
+            dataset.sparse.bind(name, dataset.sparse_sig, digests_of(own))
+        else:
+            dataset.sparse.remove(name)
         self._changed(dataset, "chunk", name)
+
+    def _load_sparse(
+        self, dataset: Dataset, name: str, vectors: Mapping[tuple[str, str], SparseVector]
+    ) -> None:
+        """Give a set the vectors that it had when it was written down, of every encoder."""
+        digests = digests_of(dataset.sets[name].chunks)
+        found: dict[str, dict[str, SparseVector]] = {}
+        for (sparse_sig, digest), vector in vectors.items():
+            if digest in digests:
+                found.setdefault(sparse_sig, {})[digest] = vector
+        ours = dataset.sparse_sig
+        dataset.sparse.bind(name, ours, digests, found.pop(ours, {}), keeps_old=True)
+        if not ours or name in dataset.sparse.waiting:
+            for sparse_sig, kept in found.items():
+                dataset.sparse.keep(name, sparse_sig, kept)
+
+    def add_sparse_vectors(
+        self, dataset_id: str, name: str, vectors: Mapping[str, SparseVector]
+    ) -> bool:
+        """Give a set those vectors that are of its texts; whether it is there and waits no more."""
+        dataset = self.write(dataset_id)
+        chunks = dataset.sets.get(name)
+        if chunks is None:
+            return False
+        digests = digests_of(chunks.chunks)
+        if dataset.sparse.bind(name, dataset.sparse_sig, digests, vectors, keeps_old=True):
+            self._changed(dataset, "chunk", name)
+        return name not in dataset.sparse.waiting
+
+    def rebind_sparse(self, dataset_id: str) -> None:
+        """Find the sets that wait, once the dataset has another encoder."""
+        dataset = self.write(dataset_id)
+        for name, chunks in dataset.sets.items():
+            digests = digests_of(chunks.chunks)
+            dataset.sparse.bind(name, dataset.sparse_sig, digests, keeps_old=True)
 
     def add_vectors(
         self, dataset_id: str, name: str, space: str, vectors: Iterable[ChunkVector]
@@ -389,6 +440,7 @@ class Truth:
         old = dataset.sets.pop(name, None)
         if old is not None:
             self._forget(dataset, old)
+            dataset.sparse.remove(name)
             self._changed(dataset, "chunk", name)
 
     def _shared(

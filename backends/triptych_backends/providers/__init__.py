@@ -1,4 +1,4 @@
-"""Model providers over HTTP: language models, embedders, a reranker.
+"""Model providers over HTTP: language models, embedders, rerankers.
 
 All need the extra ``http``; without it, importing this package raises `NotAvailableError`.
 No module here reads the environment: keys and addresses are arguments.
@@ -11,18 +11,30 @@ from triptych_backends.providers.chat import TextStream
 from triptych_backends.providers.connection import Connection
 from triptych_backends.providers.ollama import OllamaEmbedder, OllamaLLM
 from triptych_backends.providers.openai import OpenAIEmbedder, OpenAILLM
+from triptych_backends.providers.rerankers import (
+    CohereReranker,
+    JinaReranker,
+    LlamaCppReranker,
+    TEIReranker,
+)
+from triptych_backends.providers.tei_sparse import TEISparseEncoder
 from triptych_backends.providers.timeouts import Timeouts
 from triptych_backends.providers.voyage import VoyageEmbedder, VoyageReranker
 
 __all__ = [
     "AnthropicLLM",
     "BatchLimits",
+    "CohereReranker",
     "Connection",
+    "JinaReranker",
+    "LlamaCppReranker",
     "OllamaEmbedder",
     "OllamaLLM",
     "OpenAIEmbedder",
     "OpenAILLM",
     "Retries",
+    "TEIReranker",
+    "TEISparseEncoder",
     "TextStream",
     "Timeouts",
     "VoyageEmbedder",

@@ -55,17 +55,11 @@ class AsyncHttpClient:
 
     async def post(self, path: str, payload: Mapping[str, Any]) -> dict[str, Any]:
         """See `HttpClient.post`."""
-        clock = self._exchange.clock()
-        body = self._exchange.body(payload)
+        return self._exchange.object_in(await self._answer(path, payload))
 
-        async def attempt() -> bytes:
-            async with (
-                self._sent(path, body, clock) as response,
-                aclosing(self._chunks(response, clock)) as chunks,
-            ):
-                return b"".join([chunk async for chunk in chunks])
-
-        return self._exchange.object_in(await self._attempts(attempt, clock))
+    async def post_for_list(self, path: str, payload: Mapping[str, Any]) -> list[Any]:
+        """See `HttpClient.post_for_list`."""
+        return self._exchange.list_in(await self._answer(path, payload))
 
     async def lines(self, path: str, payload: Mapping[str, Any]) -> AsyncGenerator[str, None]:
         """See `HttpClient.lines`."""
@@ -89,6 +83,19 @@ class AsyncHttpClient:
                     yield line
             except Retryable as broken:
                 raise broken.error from broken.__cause__
+
+    async def _answer(self, path: str, payload: Mapping[str, Any]) -> bytes:
+        clock = self._exchange.clock()
+        body = self._exchange.body(payload)
+
+        async def attempt() -> bytes:
+            async with (
+                self._sent(path, body, clock) as response,
+                aclosing(self._chunks(response, clock)) as chunks,
+            ):
+                return b"".join([chunk async for chunk in chunks])
+
+        return await self._attempts(attempt, clock)
 
     async def _attempts(self, attempt: Callable[[], Awaitable[T]], clock: CallClock) -> T:
         made = 0

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import numpy as np
@@ -22,6 +22,7 @@ from triptych_backends.providers.errors import InputTooLongError
 from triptych_backends.providers.http import HttpClient
 from triptych_backends.providers.models import KnownModel
 from triptych_backends.providers.response_parsing import MalformedAnswerError
+from triptych_backends.providers.steps import Steps, answered, answered_async
 
 if TYPE_CHECKING:
     from triptych.records import EmbedKind
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["Answered", "RemoteEmbedder", "checked_model"]
 
 T = TypeVar("T")
-Request: TypeAlias = Mapping[str, Any]
-Steps: TypeAlias = Generator[Request, Mapping[str, Any], T]
 
 logger = logging.getLogger("triptych.providers")
 
@@ -160,19 +159,8 @@ class RemoteEmbedder(ABC):
             The errors of `embed`. Cancelling the task lets go of the connection.
         """
         steps = self._steps(checked_texts(texts, kind), kind)
-        go_on: Callable[[], Request] = partial(next, steps)
-        try:
-            while True:
-                request = go_on()
-                try:
-                    answer = await self._client.asynchronous.post(self._path, request)
-                except InputTooLongError as error:
-                    go_on = partial(steps.throw, error)
-                else:
-                    go_on = partial(steps.send, answer)
-        except StopIteration as done:
-            rows: NDArray[np.float32] = done.value
-            return rows
+        post = partial(self._client.asynchronous.post, self._path)
+        return await answered_async(steps, post)
 
     def close(self) -> None:
         """Close the connections; later calls raise `ProviderError`. Idempotent.
@@ -194,23 +182,7 @@ class RemoteEmbedder(ABC):
         """Its answer; raises `MalformedAnswerError` when it is none."""
 
     def _answered(self, steps: Steps[T]) -> T:
-        """What ``steps`` come to, each request sent by a call that blocks."""
-        go_on: Callable[[], Request] = partial(next, steps)
-        try:
-            while True:
-                request = go_on()
-                try:
-                    answer = self._client.post(self._path, request)
-                except InputTooLongError as error:
-                    go_on = partial(steps.throw, error)
-                else:
-                    go_on = partial(steps.send, answer)
-        except StopIteration as done:
-            result: T = done.value
-            return result
-
-    # Steps yield requests and are sent their answers, by whoever does the I/O; a text over the
-    # limit of the model is thrown in as an `InputTooLongError`.
+        return answered(steps, partial(self._client.post, self._path))
 
     def _steps(self, texts: Sequence[str], kind: EmbedKind) -> Steps[NDArray[np.float32]]:
         if not texts:

@@ -138,6 +138,25 @@ class Exchange:
 
     def object_in(self, data: bytes) -> dict[str, Any]:
         """The JSON object in a whole answer."""
+        found = self._json(data)
+        if not isinstance(found, dict):
+            raise self._other_than("an object", found)
+        return found
+
+    def list_in(self, data: bytes) -> list[Any]:
+        """The JSON array in a whole answer."""
+        found = self._json(data)
+        if not isinstance(found, list):
+            raise self._other_than("a list", found)
+        return found
+
+    def _other_than(self, expected: str, found: Any) -> ProviderError:
+        return self.failed(
+            f"was answered with a JSON {type(found).__name__} where {expected} was expected: "
+            "check base_url"
+        )
+
+    def _json(self, data: bytes) -> Any:
         try:
             found = json.loads(data)
         except (ValueError, RecursionError) as error:
@@ -146,12 +165,7 @@ class Exchange:
                 + (" but a web page" if data.lstrip()[:1] == b"<" else "")
                 + ": check base_url, and what stands between you and the provider"
             ) from error
-        if not isinstance(found, dict):
-            raise self.failed(
-                f"was answered with a JSON {type(found).__name__} where an object was expected: "
-                "check base_url"
-            )
-        if found.get("error") and len(found) == 1:
+        if isinstance(found, dict) and found.get("error") and len(found) == 1:
             detail = Refusal(status=200, body=data.decode("utf-8", "replace")).detail
             raise self.failed(f"failed ({detail}): try again later")
         return found

@@ -96,14 +96,11 @@ class HttpClient:
             RateLimitedError, ProviderTimeoutError, ProviderError: as the fault is.
             CancelledError: the deadline around the call passed.
         """
-        clock = self._exchange.clock()
-        body = self._exchange.body(payload)
+        return self._exchange.object_in(self._answer(path, payload))
 
-        def attempt() -> bytes:
-            with self._sent(path, body, clock) as response:
-                return b"".join(self._chunks(response, clock))
-
-        return self._exchange.object_in(self._attempts(attempt, clock))
+    def post_for_list(self, path: str, payload: Mapping[str, Any]) -> list[Any]:
+        """`post` to a provider that answers a JSON array."""
+        return self._exchange.list_in(self._answer(path, payload))
 
     def lines(self, path: str, payload: Mapping[str, Any]) -> Generator[str, None, None]:
         """The lines of a streamed answer, without their ends, as they come.
@@ -127,6 +124,16 @@ class HttpClient:
                 yield from lines.end()
             except Retryable as broken:
                 raise broken.error from broken.__cause__
+
+    def _answer(self, path: str, payload: Mapping[str, Any]) -> bytes:
+        clock = self._exchange.clock()
+        body = self._exchange.body(payload)
+
+        def attempt() -> bytes:
+            with self._sent(path, body, clock) as response:
+                return b"".join(self._chunks(response, clock))
+
+        return self._attempts(attempt, clock)
 
     def _attempts(self, attempt: Callable[[], T], clock: CallClock) -> T:
         made = 0

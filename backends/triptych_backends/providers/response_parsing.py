@@ -19,6 +19,7 @@ __all__ = [
     "count_at",
     "numbers",
     "rows_of",
+    "scores_in",
     "text_at",
 ]
 
@@ -141,6 +142,17 @@ def numbers(values: Sequence[Any]) -> NDArray[np.float32]:
     if not np.all(np.isfinite(found)):
         raise MalformedAnswerError("has scores that are not finite")
     return found
+
+
+def scores_in(
+    items: Sequence[Any], count: int, *, key: str = "relevance_score"
+) -> NDArray[np.float32]:
+    """The score of each of ``count`` texts, in their order; ``items`` have an ``index`` each.
+
+    Raises:
+        MalformedAnswerError: a score is missing, doubled, no number or not finite.
+    """
+    return numbers([at(item, key, of=object) for item in by_index(items, count)])
 
 
 def _row(vector: Any) -> Any:

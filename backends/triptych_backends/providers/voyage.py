@@ -8,21 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from triptych.errors import ProviderError, ValidationError
-from triptych_backends.embedders.arguments import checked_texts
 from triptych_backends.providers.batching import BatchLimits
 from triptych_backends.providers.connection import Connection
 from triptych_backends.providers.embedding import Answered, RemoteEmbedder, checked_model
 from triptych_backends.providers.errors import ProviderErrorRules
 from triptych_backends.providers.http import HttpClient, checked_key
 from triptych_backends.providers.models import VOYAGE
+from triptych_backends.providers.reranking import RemoteReranker
 from triptych_backends.providers.response_parsing import (
-    MalformedAnswerError,
     at,
     by_index,
     count_at,
-    numbers,
     rows_of,
+    scores_in,
 )
 
 if TYPE_CHECKING:
@@ -33,7 +31,6 @@ __all__ = ["VOYAGE_URL", "VoyageEmbedder", "VoyageReranker"]
 VOYAGE_URL = "https://api.voyageai.com/v1"
 
 _KEY_ADVICE = "set VOYAGE_API_KEY, or give api_key"
-_MOST_RERANKED = 1000
 
 
 def _client(
@@ -113,13 +110,14 @@ class VoyageEmbedder(RemoteEmbedder):
         return Answered(rows, count_at(answer, "usage", "total_tokens"))
 
 
-class VoyageReranker:
-    """Relevance of texts to a query by ``POST /rerank``. Thread-safe.
+class VoyageReranker(RemoteReranker):
+    """Relevance of texts to a query by ``POST /rerank``. Voyage cuts texts that are too long.
 
     Args:
-        model: such as "rerank-2".
+        model: such as "rerank-2.5".
         api_key: the account's key.
         base_url: with the version at its end.
+        batch: the most that one request holds.
         connection: how requests are sent.
 
     Raises:
@@ -132,64 +130,20 @@ class VoyageReranker:
         *,
         api_key: str | None,
         base_url: str = VOYAGE_URL,
+        batch: BatchLimits | None = None,
         connection: Connection | None = None,
     ) -> None:
-        self._model = checked_model(model)
-        self._client = _client(model, base_url, api_key, connection)
-
-    def __repr__(self) -> str:
-        return f"VoyageReranker({self._model!r})"
-
-    @property
-    def signature(self) -> str:
-        """Provider and model."""
-        return f"voyage/{self._model}"
-
-    def scores(self, query: str, texts: Sequence[str]) -> NDArray[np.float32]:
-        """The relevance of each text, shape (len(texts),), in the order of ``texts``.
-
-        Larger is more relevant. Voyage cuts texts that are too long for the model.
-
-        Raises:
-            ValidationError: the query is blank, or there are more than 1,000 texts.
-            RateLimitedError, ProviderTimeoutError, ProviderError, CancelledError: as
-                `VoyageEmbedder.embed`.
-        """
-        (asked,) = checked_texts([query], "query")
-        checked = checked_texts(texts, "document")
-        if not asked.strip():
-            raise ValidationError("the query is blank: there is nothing to compare with")
-        if len(checked) > _MOST_RERANKED:
-            raise ValidationError(
-                f"{len(checked)} texts are more than the {_MOST_RERANKED} that one call ranks: "
-                "give the best of them"
-            )
-        if not checked:
-            return np.empty(0, dtype=np.float32)
-        answer = self._client.post(
-            "/rerank",
-            {
-                "model": self._model,
-                "query": asked,
-                "documents": [text if text.strip() else "." for text in checked],
-                "truncation": True,
-            },
+        super().__init__(
+            provider="voyage",
+            model=checked_model(model),
+            path="/rerank",
+            # 1,000 texts; 600,000 tokens, of which the query may take a part for each text.
+            batch=batch or BatchLimits(texts=1000, tokens=300_000),
+            client=_client(model, base_url, api_key, connection),
         )
-        try:
-            return self._read(answer, len(checked))
-        except MalformedAnswerError as error:
-            raise self._unusable(error) from error
 
-    def close(self) -> None:
-        """Close the connections; later calls raise `ProviderError`. Idempotent."""
-        self._client.close()
+    def _payload(self, query: str, texts: Sequence[str]) -> Mapping[str, Any]:
+        return {"model": self._model, "query": query, "documents": texts, "truncation": True}
 
-    def _read(self, answer: dict[str, Any], count: int) -> NDArray[np.float32]:
-        items = by_index(at(answer, "data", of=list), count)
-        return numbers([at(item, "relevance_score", of=object) for item in items])
-
-    def _unusable(self, error: MalformedAnswerError) -> ProviderError:
-        return self._client.failed(
-            f"was answered with what cannot be used: the answer {error}: check base_url and the "
-            "model"
-        )
+    def _read(self, answer: Any, count: int) -> NDArray[np.float32]:
+        return scores_in(at(answer, "data", of=list), count)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from triptych_backends.index import Change, Field, IndexConfig, LogPosition, Rows, Unit
 from triptych_backends.sql.chunk_rows import headings_of
 from triptych_backends.sql.database import Database
-from triptych_backends.sql.deferred import and_, bindparam, select, tables as t
+from triptych_backends.sql.deferred import and_, bindparam, exists, select, tables as t
 from triptych_backends.sql.dialect import in_list
 from triptych_backends.sql.errors import DAMAGE, corrupt
 from triptych_backends.sql.session import Session
+from triptych_backends.sql.sparse import decode_sparse
 from triptych_backends.sql.transaction import LAYER_OF_FIELD, find_dataset
 from triptych_backends.sql.vectors import decode_vector, decode_vectors
 
@@ -61,6 +62,7 @@ _CHUNKS = (
         t.vector.c.data,
         t.space.c.dimension,
         t.vector.c.id,
+        t.dataset.c.sparse_sig,
     )
     .join(t.document, t.document.c.id == t.chunk.c.document_id)
     .join(t.dataset, t.dataset.c.id == t.document.c.dataset_id)
@@ -75,6 +77,29 @@ _CHUNKS = (
     )
     .where(in_list(t.chunk.c.document_id, "owners"))
     .order_by(t.chunk.c.document_id, t.chunk.c.position)
+)
+# Of a set that waits none is served, as for vectors.
+_SPARSE = (
+    select(t.chunk.c.id, t.sparse_vector.c.data)
+    .join(t.document, t.document.c.id == t.chunk.c.document_id)
+    .join(
+        t.sparse_space,
+        and_(
+            t.sparse_space.c.dataset_id == t.document.c.dataset_id,
+            t.sparse_space.c.sparse_sig == bindparam("of"),
+        ),
+    )
+    .join(
+        t.sparse_vector,
+        and_(
+            t.sparse_vector.c.space_id == t.sparse_space.c.id,
+            t.sparse_vector.c.digest == t.chunk.c.input_sig,
+        ),
+    )
+    .where(
+        in_list(t.chunk.c.document_id, "owners"),
+        ~exists().where(t.sparse_pending.c.document_id == t.chunk.c.document_id),
+    )
 )
 _DOCUMENTS = (
     select(t.document.c.id, t.document.c.revision, t.document.c.name, t.document.c.content)
@@ -137,20 +162,24 @@ class SqlChangeLog:
         """See `ChangeLog.units`. No snapshot stays open between two batches."""
         for start in range(0, len(owners), _OWNERS_AT_ONCE):
             some = [int(owner) for owner in owners[start : start + _OWNERS_AT_ONCE]]
+            sparse: dict[int, bytes] = {}
             with self._database.reading() as session:
                 if field == "chunk":
                     rows = session.all(_CHUNKS, owners=some)
+                    if rows and rows[0][-1]:
+                        sparse = dict(session.all(_SPARSE, owners=some, of=rows[0][-1]))
                 elif field == "document":
                     rows = session.all(_DOCUMENTS, owners=some)
                 else:
                     rows = session.all(_LAYERS, owners=some, layer=str(LAYER_OF_FIELD[field]))
             for row in rows:
-                yield self._unit(field, row)
+                yield self._unit(field, row, sparse)
 
-    def _unit(self, field: Field, row: tuple[Any, ...]) -> Unit:
+    def _unit(self, field: Field, row: tuple[Any, ...], sparse: Mapping[int, bytes]) -> Unit:
         try:
             if field == "chunk":
-                owner, key, name, index, content, headings, data, width, vector_key = row
+                owner, key, name, index, content, headings, data, width, vector_key, _ = row
+                found = sparse.get(key)
                 return Unit(
                     owner=owner,
                     key=key,
@@ -160,6 +189,7 @@ class SqlChangeLog:
                     headings=headings_of(headings),
                     vector=self._vector(data, width),
                     vector_key=vector_key,
+                    sparse=None if found is None else decode_sparse(found, self._database.where),
                 )
             owner, key, name, content, *vector = row
             return Unit(
@@ -192,7 +222,9 @@ class SqlChangeLog:
         config = found.config if found else None
         if config is None:
             return IndexConfig(language="english", space="")
-        return IndexConfig(language=config.language, space=config.embed_sig)
+        return IndexConfig(
+            language=config.language, space=config.embed_sig, sparse=config.sparse_sig
+        )
 
     def epoch(self, seq: int) -> str | None:
         """See `ChangeLog.epoch`."""

@@ -12,6 +12,7 @@ from triptych.signatures import embedding_input_sig
 from triptych_backends.sql.chunk_rows import row_of
 from triptych_backends.sql.deferred import bindparam, insert, select, tables as t, update
 from triptych_backends.sql.dialect import Upsert, in_list
+from triptych_backends.sql.sparse import bind_all_sparse, bind_sparse
 from triptych_backends.sql.transaction import Dataset, Transaction
 from triptych_backends.sql.vectors import delete_unreferenced_vectors, store_vectors, vector_ids
 
@@ -45,7 +46,10 @@ _CONFIGURE = (
     update(t.dataset)
     .where(t.dataset.c.id == bindparam("pk"))
     .values(
-        chunker_sig=bindparam("chunker"), embed_sig=bindparam("embed"), language=bindparam("speech")
+        chunker_sig=bindparam("chunker"),
+        embed_sig=bindparam("embed"),
+        language=bindparam("speech"),
+        sparse_sig=bindparam("sparse"),
     )
 )
 
@@ -136,6 +140,8 @@ def _write(tx: Transaction, dataset: Dataset, pending: Sequence[_Pending]) -> No
         tx.log(dataset.id, "chunk", one.document)
     tx.run_many(_ADD_CHUNK, chunk_rows)
     tx.run_many(_SET, set_rows)
+    if dataset.sparse_sig is not None:
+        bind_sparse(tx, dataset, [one.document for one in pending])
     delete_unreferenced_vectors(tx, set(before) - set(ids.values()))
 
 
@@ -174,11 +180,13 @@ def configure(
             chunker=config.chunker_sig,
             embed=config.embed_sig,
             speech=config.language,
+            # NULL says that there never were any, and nothing of them is looked for.
+            sparse=config.sparse_sig if config.sparse_sig else dataset.sparse_sig and "",
         )
-        # The index is made for one language and one space: it starts again with another.
-        if expected is None or (config.language, config.embed_sig) != (
-            expected.language,
-            expected.embed_sig,
-        ):
+        if config.sparse_sig != (dataset.sparse_sig or ""):
+            bind_all_sparse(tx, attrs.evolve(dataset, sparse_sig=config.sparse_sig))
+        # The index is made for one language, one space and one sparse encoder: it starts again
+        # with another.
+        if expected is None or attrs.evolve(config, chunker_sig=expected.chunker_sig) != expected:
             tx.reset_log(dataset.id)
     return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 
 from triptych.records import (
     Candidate,
@@ -12,6 +12,9 @@ from triptych.records import (
     DatasetConfig,
     DerivedChunk,
     DerivedSig,
+    SparseQuery,
+    SparseSpace,
+    SparseVector,
     StoredUnit,
     Vector,
 )
@@ -28,6 +31,13 @@ from triptych_backends.sql.pending_vectors import (
 )
 from triptych_backends.sql.reads import fetch_chunks, fetch_documents, integers, iter_chunks
 from triptych_backends.sql.repository import Repository
+from triptych_backends.sql.sparse import (
+    add_sparse_vectors,
+    count_sparse_pending,
+    known_sparse_vectors,
+    sparse_pending_names,
+    sparse_spaces,
+)
 from triptych_backends.sql.transaction import find_dataset, find_datasets
 from triptych_backends.sql.vectors import known_vectors
 
@@ -55,7 +65,7 @@ _DOCUMENT = (
 
 
 class SqlChunks(Repository):
-    """`ChunkRepo`, `DocLevelSearcher` and `DocVectorSearcher` over a `Database`.
+    """`ChunkRepo`, `DocLevelSearcher`, `DocVectorSearcher` and `SparseRepo` over a `Database`.
 
     A chunk's key is its row's id, a document's the revision of its content.
     """
@@ -169,6 +179,53 @@ class SqlChunks(Repository):
         """See `ChunkRepo.known_vectors`. The arrays are read-only."""
         with self.database.reading() as session:
             return known_vectors(session, dataset_id, embed_sig, input_sigs, self.where)
+
+    def add_sparse_vectors(
+        self,
+        dataset_id: str,
+        sparse_sig: str,
+        doc_names: Sequence[str],
+        vectors: Mapping[str, SparseVector],
+    ) -> Sequence[str]:
+        """See `SparseRepo.add_sparse_vectors`."""
+        with self.database.writing(durable=False) as tx:
+            dataset = find_dataset(tx, dataset_id)
+            if not sparse_sig or dataset is None or dataset.sparse_sig != sparse_sig:
+                return []
+            return add_sparse_vectors(tx, dataset, doc_names, vectors)
+
+    def known_sparse_vectors(
+        self, dataset_id: str, sparse_sig: str, input_sigs: Sequence[str]
+    ) -> Mapping[str, SparseVector]:
+        """See `SparseRepo.known_sparse_vectors`."""
+        with self.database.reading() as session:
+            return known_sparse_vectors(session, dataset_id, sparse_sig, input_sigs, self.where)
+
+    def sparse_pending(
+        self, dataset_id: str, sparse_sig: str, doc_names: Collection[str] | None = None
+    ) -> Sequence[str]:
+        """See `SparseRepo.sparse_pending`."""
+        with self.database.reading() as session:
+            found = find_dataset(session, dataset_id)
+            return sparse_pending_names(session, found, sparse_sig, doc_names)
+
+    def count_sparse_pending(self, dataset_ids: Sequence[str], sparse_sig: str) -> int:
+        """See `SparseRepo.count_sparse_pending`: counted in an index of those that wait."""
+        with self.database.cached() as session:
+            return count_sparse_pending(session, find_datasets(session, dataset_ids), sparse_sig)
+
+    def sparse_spaces(self, dataset_id: str) -> Sequence[SparseSpace]:
+        """See `SparseRepo.sparse_spaces`."""
+        with self.database.reading() as session:
+            return sparse_spaces(session, find_dataset(session, dataset_id))
+
+    def search_sparse(self, query: SparseQuery) -> Sequence[Candidate]:
+        """See `SparseRepo.search_sparse`."""
+        return self.find_sparse("chunk", query)
+
+    def search_docs_by_sparse(self, query: SparseQuery) -> Sequence[Candidate]:
+        """See `SparseRepo.search_docs_by_sparse`."""
+        return self.find_sparse("document", query)
 
     def search(self, query: ChunkQuery) -> Sequence[Candidate]:
         """See `ChunkRepo.search`."""

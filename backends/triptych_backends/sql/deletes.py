@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from triptych import rules
 from triptych_backends.sql.deferred import bindparam, delete, func, select, tables as t, update
+from triptych_backends.sql.errors import corrupt
 from triptych_backends.sql.session import Session
+from triptych_backends.sql.sparse import forget_sparse
 from triptych_backends.sql.transaction import FIELD_OF_LAYER, Dataset, Transaction
 from triptych_backends.sql.vectors import delete_unreferenced_vectors
 from triptych_backends.sql.versions import drop_versions
@@ -69,13 +71,23 @@ _JOURNAL_OF_NAME: tuple[Delete, ...] = tuple(
 
 _documents_of = select(t.document.c.id).where(t.document.c.dataset_id == bindparam("dataset"))
 _spaces_of = select(t.space.c.id).where(t.space.c.dataset_id == bindparam("dataset"))
+_sparse_spaces_of = select(t.sparse_space.c.id).where(
+    t.sparse_space.c.dataset_id == bindparam("dataset")
+)
 _GREATEST = select(func.max(t.document.c.version)).where(
     t.document.c.dataset_id == bindparam("dataset")
 )
 _ANY_SET = (
     select(t.derivation.c.document_id).where(t.derivation.c.document_id.in_(_documents_of)).limit(1)
 )
+_CLEAR_SPARSE: tuple[Delete, ...] = (
+    delete(t.sparse_pending).where(t.sparse_pending.c.dataset_id == bindparam("dataset")),
+    delete(t.sparse_use).where(t.sparse_use.c.document_id.in_(_documents_of)),
+    delete(t.sparse_vector).where(t.sparse_vector.c.space_id.in_(_sparse_spaces_of)),
+    delete(t.sparse_space).where(t.sparse_space.c.dataset_id == bindparam("dataset")),
+)
 _CLEAR_SETS: tuple[Delete, ...] = (
+    *_CLEAR_SPARSE,
     delete(t.chunk).where(t.chunk.c.document_id.in_(_documents_of)),
     delete(t.derivation).where(t.derivation.c.document_id.in_(_documents_of)),
     delete(t.vector).where(
@@ -88,6 +100,7 @@ _CLEAR_SETS: tuple[Delete, ...] = (
     ),
 )
 _CLEAR_DATASET: tuple[Delete, ...] = (
+    *_CLEAR_SPARSE,
     delete(t.chunk).where(t.chunk.c.document_id.in_(_documents_of)),
     delete(t.derivation).where(t.derivation.c.document_id.in_(_documents_of)),
     delete(t.layer).where(t.layer.c.dataset_id == bindparam("dataset")),
@@ -102,7 +115,7 @@ _CLEAR_DATASET: tuple[Delete, ...] = (
 _FORGET = (
     update(t.dataset)
     .where(t.dataset.c.id == bindparam("pk"))
-    .values(chunker_sig=None, embed_sig=None, language=None)
+    .values(chunker_sig=None, embed_sig=None, language=None, sparse_sig=None)
 )
 _END = update(t.dataset).where(t.dataset.c.id == bindparam("pk")).values(live=False)
 
@@ -111,6 +124,7 @@ def remove_chunk_set(tx: Transaction, dataset: int, document: int) -> bool:
     """Remove a document's chunk set; whether there was one."""
     vectors = [row[0] for row in tx.all(_VECTORS_OF_SET, document=document)]
     tx.run(_DROP_CHUNKS, document=document)
+    forget_sparse(tx, document)
     if not tx.run(_DROP_SET, document=document):
         return False
     delete_unreferenced_vectors(tx, vectors)
@@ -145,7 +159,11 @@ def remove_layers(
 def version_of(tx: Transaction, dataset: Dataset | None, name: str) -> int:
     """The document's version, 0 when there is none."""
     found = None if dataset is None else tx.one(_DOCUMENT, dataset=dataset.id, name=name)
-    return 0 if found is None else int(found[1])
+    if found is None:
+        return 0
+    if not isinstance(found[1], int):
+        raise corrupt(tx.where, f"the version of {name!r} is no number")
+    return found[1]
 
 
 def remove_orphans(tx: Transaction, dataset: Dataset, names: Iterable[str]) -> list[str]:

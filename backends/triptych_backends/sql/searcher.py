@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from triptych.records import Candidate, ChunkQuery
+from triptych.records import Candidate, ChunkQuery, SparseQuery
 from triptych_backends.index import Field
 
 __all__ = ["Searcher"]
@@ -21,6 +21,10 @@ class Searcher(Protocol):
 
     def search(self, unit: Field, query: ChunkQuery) -> Sequence[Candidate]:
         """See `ChunkRepo.search`, `DocLevelSearcher`, `DocVectorSearcher`, `LayerRepo.search`."""
+        ...
+
+    def search_sparse(self, unit: Field, query: SparseQuery) -> Sequence[Candidate]:
+        """See `SparseRepo.search_sparse` and `SparseRepo.search_docs_by_sparse`."""
         ...
 
     def renew(self) -> None:

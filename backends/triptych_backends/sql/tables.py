@@ -43,10 +43,14 @@ __all__ = [
     "layer_usage",
     "meta",
     "space",
+    "sparse_pending",
+    "sparse_space",
+    "sparse_use",
+    "sparse_vector",
     "vector",
 ]
 
-ALEMBIC_REVISION = "0007"
+ALEMBIC_REVISION = "0008"
 """The revision of the migrations that makes exactly these tables."""
 
 METADATA = MetaData()
@@ -95,9 +99,10 @@ dataset = Table(
     Column("chunker_sig", Text),
     Column("embed_sig", Text),
     Column("language", Text),
+    Column("sparse_sig", Text),
 )
 """Rows are never removed: `deleted_version` outlives the dataset. Without a configuration its
-three columns are NULL."""
+four columns are NULL; `sparse_sig` also where there never were sparse vectors."""
 
 document = Table(
     "document",
@@ -217,6 +222,50 @@ chunk = Table(
     UniqueConstraint("document_id", "position"),
     Index("chunk_vector", "vector_id"),
 )
+
+sparse_space = Table(
+    "sparse_space",
+    METADATA,
+    Column("id", _ID, primary_key=True, autoincrement=False),
+    Column("dataset_id", ForeignKey("dataset.id"), nullable=False),
+    Column("sparse_sig", Text, nullable=False),
+    UniqueConstraint("dataset_id", "sparse_sig"),
+)
+"""A sparse encoder whose vectors a dataset has, or had."""
+
+sparse_vector = Table(
+    "sparse_vector",
+    METADATA,
+    Column("id", _ID, primary_key=True, autoincrement=False),
+    Column("space_id", ForeignKey("sparse_space.id"), nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    UniqueConstraint("space_id", "digest"),
+)
+"""`SparseVector.to_bytes`, by the digest of its text (`chunk.input_sig`)."""
+
+sparse_use = Table(
+    "sparse_use",
+    METADATA,
+    Column("document_id", ForeignKey("derivation.document_id"), nullable=False),
+    Column("vector_id", ForeignKey("sparse_vector.id"), nullable=False),
+    PrimaryKeyConstraint("document_id", "vector_id"),
+    Index("sparse_use_vector", "vector_id"),
+    sqlite_with_rowid=False,
+)
+"""The sparse vectors that a document's chunks need: every vector has a row here."""
+
+sparse_pending = Table(
+    "sparse_pending",
+    METADATA,
+    Column(
+        "document_id", ForeignKey("derivation.document_id"), primary_key=True, autoincrement=False
+    ),
+    Column("dataset_id", ForeignKey("dataset.id"), nullable=False),
+    Index("sparse_pending_dataset", "dataset_id"),
+)
+"""The chunk sets that wait for sparse vectors of their dataset's `sparse_sig`: a search of the lane
+counts these rows, and no others."""
 
 layer = Table(
     "layer",

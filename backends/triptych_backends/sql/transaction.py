@@ -65,6 +65,7 @@ _COLUMNS = (
     t.dataset.c.chunker_sig,
     t.dataset.c.embed_sig,
     t.dataset.c.language,
+    t.dataset.c.sparse_sig,
 )
 _DATASET = select(*_COLUMNS).where(t.dataset.c.name == bindparam("name"))
 _DATASETS = select(*_COLUMNS).where(in_list(t.dataset.c.name, "names"))
@@ -98,6 +99,7 @@ class Dataset:
     chunker_sig: str | None
     embed_sig: str | None
     language: str | None
+    sparse_sig: str | None
 
     @property
     def config(self) -> DatasetConfig | None:
@@ -108,6 +110,7 @@ class Dataset:
             chunker_sig=self.chunker_sig,
             embed_sig=self.embed_sig or "",
             language=self.language or "",
+            sparse_sig=self.sparse_sig or "",
         )
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Iterator
 import numpy as np
 
 from triptych.diagnostics import Check, FindingCollector
-from triptych.errors import CancelledError, CorruptStoreError
-from triptych.records import Finding, SystemData
+from triptych.errors import CancelledError, CorruptStoreError, ValidationError
+from triptych.records import Finding, SparseVector, SystemData
 from triptych.records.metadata import metadata_from_plain
 from triptych_backends.index import LocalIndex
 from triptych_backends.index.checks import examine_index
@@ -25,6 +25,7 @@ from triptych_backends.sqlite.session import SqliteSession
 __all__ = [
     "CHECKS",
     "bad_pairs",
+    "bad_sparse",
     "bad_vectors",
     "check_integrity",
     "clock_is_behind",
@@ -94,6 +95,12 @@ CHECKS = {
             repair="they are dropped with what uses them, which is derived again",
             derives=True,
         ),
+        Check(
+            "sparse.stored",
+            "stored sparse vectors fail their checksum",
+            "the search index cannot be built",
+            repair="they are dropped, and their documents wait for new ones (`triptych embed`)",
+        ),
     )
 }
 
@@ -101,6 +108,7 @@ _GREATEST = (
     "SELECT coalesce(max(n), 0) FROM (SELECT max(id) AS n FROM dataset "
     "UNION ALL SELECT max(id) FROM document UNION ALL SELECT max(revision) FROM document "
     "UNION ALL SELECT max(id) FROM space UNION ALL SELECT max(id) FROM vector "
+    "UNION ALL SELECT max(id) FROM sparse_space UNION ALL SELECT max(id) FROM sparse_vector "
     "UNION ALL SELECT max(id) FROM chunk UNION ALL SELECT max(id) FROM layer "
     "UNION ALL SELECT max(revision) FROM layer UNION ALL SELECT max(seq) FROM change "
     "UNION ALL SELECT max(first) FROM epoch)"
@@ -124,6 +132,7 @@ def check_integrity(
         lambda: _rows(database, dataset_ids, tally),
         lambda: _pairs(database, dataset_ids, tally),
         lambda: _vectors(database, dataset_ids, tally),
+        lambda: _sparse(database, dataset_ids, tally),
     ]
     for part in parts:
         try:
@@ -329,3 +338,33 @@ def _vectors(
             if dataset in dataset_ids:
                 place = f"dataset {dataset!r}"
                 tally.add(CHECKS["vectors.stored"], place, f"vector {pk}", dataset_id=dataset)
+
+
+def bad_sparse(session: SqliteSession) -> Iterator[tuple[int, str]]:
+    """Ids of sparse vectors that cannot be read, with their dataset."""
+    after = 0
+    while True:
+        page = session.driver.execute(
+            "SELECT w.id, s.name, w.data FROM sparse_vector w JOIN sparse_space p "
+            "ON p.id = w.space_id JOIN dataset s ON s.id = p.dataset_id "
+            "WHERE w.id > ? ORDER BY w.id LIMIT ?",
+            [after, _PAGE],
+        ).fetchall()
+        if not page:
+            return
+        after = page[-1][0]
+        for pk, dataset, data in page:
+            try:
+                SparseVector.from_bytes(data)
+            except (ValueError, ValidationError):
+                yield pk, dataset
+
+
+def _sparse(
+    database: SqliteDatabase, dataset_ids: Collection[str], tally: FindingCollector
+) -> None:
+    with database.reading() as session:
+        for pk, dataset in bad_sparse(session):
+            if dataset in dataset_ids:
+                place = f"dataset {dataset!r}"
+                tally.add(CHECKS["sparse.stored"], place, f"vector {pk}", dataset_id=dataset)

@@ -17,6 +17,7 @@ from triptych_backends.sql import tables as t
 from triptych_backends.sql.document_rows import read_system
 from triptych_backends.sqlite.checks import (
     bad_pairs,
+    bad_sparse,
     bad_vectors,
     clock_is_behind,
     greatest_number,
@@ -63,12 +64,18 @@ def repair(
             tx.driver.execute("REINDEX")
         done.append("built the database's indexes again")
     touched = bool(done)
+    if {"sparse.stored", "schema.missing"} & set(checks):
+        # Whose vectors are dropped, or were lost with a table, waits.
+        waiting = [each for each in INVARIANTS if each.check.name == "sparse.waiting"]
+        invariants += [each for each in waiting if each not in invariants]
     if invariants or {"metadata.pairs", "vectors.stored"} & set(checks):
         with database.writing() as tx:
             # Rows without their owner are what foreign keys forbid: looked at when all is repaired.
             tx.driver.execute("PRAGMA defer_foreign_keys=ON")
             if "vectors.stored" in checks:
                 done.append(f"dropped {_drop_vectors(tx)} vectors with what uses them")
+            if "sparse.stored" in checks:
+                done.append(f"dropped {_drop_sparse(tx)} sparse vectors")
             rows = 0
             for _ in range(_ROUNDS):
                 before = tx.driver.total_changes
@@ -129,7 +136,8 @@ def _drop_vectors(tx: SqliteTransaction) -> int:
             "SELECT DISTINCT document_id FROM chunk WHERE vector_id = ?", [pk]
         ).fetchall()
         for (document,) in documents:
-            tx.driver.execute("DELETE FROM chunk WHERE document_id = ?", [document])
+            for table in ("sparse_use", "sparse_pending", "chunk"):
+                tx.driver.execute(f"DELETE FROM {table} WHERE document_id = ?", [document])
             tx.driver.execute("DELETE FROM derivation WHERE document_id = ?", [document])
         tx.driver.execute(
             "UPDATE layer SET vector_id = NULL, embed_sig = '' WHERE vector_id = ?", [pk]
@@ -139,9 +147,17 @@ def _drop_vectors(tx: SqliteTransaction) -> int:
     return len(bad)
 
 
+def _drop_sparse(tx: SqliteTransaction) -> int:
+    bad = [pk for pk, _ in bad_sparse(tx)]
+    for pk in bad:
+        tx.driver.execute("DELETE FROM sparse_use WHERE vector_id = ?", [pk])
+        tx.driver.execute("DELETE FROM sparse_vector WHERE id = ?", [pk])
+    return len(bad)
+
+
 def _drop_unused(tx: SqliteTransaction) -> None:
     for invariant in INVARIANTS:
-        if invariant.check.name == "vectors.unused":
+        if invariant.check.name in ("vectors.unused", "sparse.unused", "sparse.waiting"):
             for statement in invariant.repair:
                 tx.driver.execute(statement)
 

@@ -1,5 +1,6 @@
 """Awaiting a knowledge base: `AsyncService`, `AsyncDataset`, streams, models with async methods."""
 
+from triptych.aio.answers import AsyncAnswerStream
 from triptych.aio.facade import (
     AsyncDataset,
     AsyncEmbedder,
@@ -13,6 +14,7 @@ from triptych.aio.facade import (
 )
 
 __all__ = [
+    "AsyncAnswerStream",
     "AsyncDataset",
     "AsyncEmbedder",
     "AsyncLLM",

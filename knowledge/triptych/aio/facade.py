@@ -9,7 +9,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterator,
+    Sequence,
+)
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -24,9 +31,9 @@ from triptych.aio.generated import (
     AsyncPipelineMethods,
     AsyncServiceMethods,
 )
+from triptych.aio.threads import next_item, run
 from triptych.contracts import LLM, AsyncEmbedder, AsyncLLM, Embedder
 from triptych.dataset import Dataset
-from triptych.deadlines import deadline
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.pipelines import PipelineView
 from triptych.records import EmbedKind, Generation, Message
@@ -49,31 +56,6 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-async def _run(method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-    """Call ``method`` in a worker thread.
-
-    When the task is cancelled, the call ends at its next check of the deadline, and only then
-    does the cancellation go on: nothing of it runs any more, and what it committed is whole. A
-    second cancellation does not wait.
-    """
-    with deadline() as scope:
-        call = asyncio.ensure_future(asyncio.to_thread(method, *args, **kwargs))
-        try:
-            return await asyncio.shield(call)
-        except asyncio.CancelledError:
-            scope.cancel()
-            # The caller gets the cancellation, even where another one ends the wait below.
-            call.add_done_callback(_seen)
-            await asyncio.wait({call})
-            raise
-
-
-def _seen(call: asyncio.Future[Any]) -> None:
-    """Look at what the call raised, which asyncio would report as never retrieved."""
-    if not call.cancelled():
-        call.exception()
-
-
 class AsyncDataset(AsyncDatasetMethods):
     """Every method of `Dataset`, awaited: ``await docs.search("…")``."""
 
@@ -94,7 +76,7 @@ class AsyncDataset(AsyncDatasetMethods):
         return self._view.dataset_id
 
     async def _call(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await _run(method, *args, **kwargs)
+        return await run(method, *args, **kwargs)
 
 
 class AsyncPipeline(AsyncPipelineMethods):
@@ -112,7 +94,7 @@ class AsyncPipeline(AsyncPipelineMethods):
         return self._view
 
     async def _call(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await _run(method, *args, **kwargs)
+        return await run(method, *args, **kwargs)
 
 
 class AsyncService(AsyncServiceMethods):
@@ -183,7 +165,7 @@ class AsyncService(AsyncServiceMethods):
         await self.close()
 
     async def _call(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await _run(method, *args, **kwargs)
+        return await run(method, *args, **kwargs)
 
 
 share_docs(AsyncServiceMethods, Service)
@@ -245,21 +227,14 @@ async def iterate(make: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
 
     For `LLM.stream`: ``async for piece in iterate(lambda: llm.stream(messages, max_tokens=500))``.
     """
-    iterator = await _run(make)
+    iterator = await run(make)
     try:
-        while items := await _run(_next, iterator):
+        while items := await run(next_item, iterator):
             yield items[0]
     finally:
         close = getattr(iterator, "close", None)
         if callable(close):
             await asyncio.to_thread(close)
-
-
-def _next(iterator: Iterator[T]) -> tuple[T, ...]:
-    # No StopIteration may leave a coroutine.
-    for item in iterator:
-        return (item,)
-    return ()
 
 
 # Models with async methods

@@ -8,8 +8,17 @@ from datetime import datetime
 from typing import Any, Literal, ParamSpec, TypeVar, Unpack
 
 from triptych._internal.progress import ProgressCallback
+from triptych.aio.answers import AsyncAnswerStream
+from triptych.answering.prompt import AnswerPrompt
+from triptych.answering.records import Answer, AnswerReceipt
+from triptych.answering.replay import Replay
 from triptych.context.pack import ContextPack
+from triptych.context.receipt import ContextReceipt
 from triptych.context.records import Citation, Verification
+from triptych.contracts import (
+    LLM,
+    AnswerabilityJudge,
+)
 from triptych.dataset import Dataset
 from triptych.pipelines import PipelineView
 from triptych.records import (
@@ -28,6 +37,7 @@ from triptych.records import (
     MetadataReport,
     MetadataValue,
     NewDocument,
+    Prices,
     PutReport,
     Query,
     RebuildReport,
@@ -237,7 +247,9 @@ class AsyncServiceMethods:
         *,
         format: str = "text",
         layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
         counter: TokenCounter | Callable[[str], int] | None = None,
+        fence: bool = False,
         **options: Unpack[SearchOptions],
     ) -> ContextPack:
         """`Service.context`, awaited."""
@@ -247,13 +259,86 @@ class AsyncServiceMethods:
             token_budget,
             format=format,
             layers=layers,
+            max_pieces=max_pieces,
             counter=counter,
+            fence=fence,
             **options,
         )
 
     async def verify(self, citation: Citation) -> Verification:
         """`Service.verify`, awaited."""
         return await self._call(self.service.verify, citation)
+
+    async def ask(
+        self,
+        question: Query | str,
+        *,
+        token_budget: int = 2800,
+        max_tokens: int = 1024,
+        llm: LLM | None = None,
+        prompt: AnswerPrompt | None = None,
+        prices: Prices | None = None,
+        answerability: AnswerabilityJudge | None = None,
+        abstain_if_weak: bool = False,
+        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
+        counter: TokenCounter | Callable[[str], int] | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> Answer:
+        """`Service.ask`, awaited."""
+        return await self._call(
+            self.service.ask,
+            question,
+            token_budget=token_budget,
+            max_tokens=max_tokens,
+            llm=llm,
+            prompt=prompt,
+            prices=prices,
+            answerability=answerability,
+            abstain_if_weak=abstain_if_weak,
+            layers=layers,
+            max_pieces=max_pieces,
+            counter=counter,
+            **options,
+        )
+
+    def ask_stream(
+        self,
+        question: Query | str,
+        *,
+        token_budget: int = 2800,
+        max_tokens: int = 1024,
+        llm: LLM | None = None,
+        prompt: AnswerPrompt | None = None,
+        prices: Prices | None = None,
+        answerability: AnswerabilityJudge | None = None,
+        abstain_if_weak: bool = False,
+        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
+        counter: TokenCounter | Callable[[str], int] | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> AsyncAnswerStream:
+        """`Service.ask_stream`, followed with ``async for``."""
+        return AsyncAnswerStream(
+            lambda: self.service.ask_stream(
+                question,
+                token_budget=token_budget,
+                max_tokens=max_tokens,
+                llm=llm,
+                prompt=prompt,
+                prices=prices,
+                answerability=answerability,
+                abstain_if_weak=abstain_if_weak,
+                layers=layers,
+                max_pieces=max_pieces,
+                counter=counter,
+                **options,
+            )
+        )
+
+    async def replay(self, receipt: ContextReceipt | AnswerReceipt) -> Replay:
+        """`Service.replay`, awaited."""
+        return await self._call(self.service.replay, receipt)
 
     async def layer(self, dataset_id: str, name: str, layer: Layer | str) -> DerivedLayer | None:
         """`Service.layer`, awaited."""
@@ -508,7 +593,9 @@ class AsyncDatasetMethods:
         *,
         format: str = "text",
         layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
         counter: TokenCounter | Callable[[str], int] | None = None,
+        fence: bool = False,
         **options: Unpack[DatasetSearchOptions],
     ) -> ContextPack:
         """`Dataset.context`, awaited."""
@@ -518,8 +605,77 @@ class AsyncDatasetMethods:
             token_budget,
             format=format,
             layers=layers,
+            max_pieces=max_pieces,
+            counter=counter,
+            fence=fence,
+            **options,
+        )
+
+    async def ask(
+        self,
+        question: Query | str,
+        *,
+        token_budget: int = 2800,
+        max_tokens: int = 1024,
+        llm: LLM | None = None,
+        prompt: AnswerPrompt | None = None,
+        prices: Prices | None = None,
+        answerability: AnswerabilityJudge | None = None,
+        abstain_if_weak: bool = False,
+        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
+        counter: TokenCounter | Callable[[str], int] | None = None,
+        **options: Unpack[DatasetSearchOptions],
+    ) -> Answer:
+        """`Dataset.ask`, awaited."""
+        return await self._call(
+            self.view.ask,
+            question,
+            token_budget=token_budget,
+            max_tokens=max_tokens,
+            llm=llm,
+            prompt=prompt,
+            prices=prices,
+            answerability=answerability,
+            abstain_if_weak=abstain_if_weak,
+            layers=layers,
+            max_pieces=max_pieces,
             counter=counter,
             **options,
+        )
+
+    def ask_stream(
+        self,
+        question: Query | str,
+        *,
+        token_budget: int = 2800,
+        max_tokens: int = 1024,
+        llm: LLM | None = None,
+        prompt: AnswerPrompt | None = None,
+        prices: Prices | None = None,
+        answerability: AnswerabilityJudge | None = None,
+        abstain_if_weak: bool = False,
+        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
+        counter: TokenCounter | Callable[[str], int] | None = None,
+        **options: Unpack[DatasetSearchOptions],
+    ) -> AsyncAnswerStream:
+        """`Dataset.ask_stream`, followed with ``async for``."""
+        return AsyncAnswerStream(
+            lambda: self.view.ask_stream(
+                question,
+                token_budget=token_budget,
+                max_tokens=max_tokens,
+                llm=llm,
+                prompt=prompt,
+                prices=prices,
+                answerability=answerability,
+                abstain_if_weak=abstain_if_weak,
+                layers=layers,
+                max_pieces=max_pieces,
+                counter=counter,
+                **options,
+            )
         )
 
     async def layer(self, name: str, layer: Layer | str) -> DerivedLayer | None:
@@ -631,7 +787,9 @@ class AsyncPipelineMethods:
         *,
         format: str = "text",
         layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
         counter: TokenCounter | Callable[[str], int] | None = None,
+        fence: bool = False,
         **options: Unpack[SearchOptions],
     ) -> ContextPack:
         """`PipelineView.context`, awaited."""
@@ -641,6 +799,75 @@ class AsyncPipelineMethods:
             token_budget,
             format=format,
             layers=layers,
+            max_pieces=max_pieces,
+            counter=counter,
+            fence=fence,
+            **options,
+        )
+
+    async def ask(
+        self,
+        question: Query | str,
+        *,
+        token_budget: int | None = None,
+        max_tokens: int = 1024,
+        llm: LLM | None = None,
+        prompt: AnswerPrompt | None = None,
+        prices: Prices | None = None,
+        answerability: AnswerabilityJudge | None = None,
+        abstain_if_weak: bool = False,
+        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
+        counter: TokenCounter | Callable[[str], int] | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> Answer:
+        """`PipelineView.ask`, awaited."""
+        return await self._call(
+            self.view.ask,
+            question,
+            token_budget=token_budget,
+            max_tokens=max_tokens,
+            llm=llm,
+            prompt=prompt,
+            prices=prices,
+            answerability=answerability,
+            abstain_if_weak=abstain_if_weak,
+            layers=layers,
+            max_pieces=max_pieces,
             counter=counter,
             **options,
+        )
+
+    def ask_stream(
+        self,
+        question: Query | str,
+        *,
+        token_budget: int | None = None,
+        max_tokens: int = 1024,
+        llm: LLM | None = None,
+        prompt: AnswerPrompt | None = None,
+        prices: Prices | None = None,
+        answerability: AnswerabilityJudge | None = None,
+        abstain_if_weak: bool = False,
+        layers: Iterable[Layer | str] = ("L0", "L1", "L2"),
+        max_pieces: int | None = None,
+        counter: TokenCounter | Callable[[str], int] | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> AsyncAnswerStream:
+        """`PipelineView.ask_stream`, followed with ``async for``."""
+        return AsyncAnswerStream(
+            lambda: self.view.ask_stream(
+                question,
+                token_budget=token_budget,
+                max_tokens=max_tokens,
+                llm=llm,
+                prompt=prompt,
+                prices=prices,
+                answerability=answerability,
+                abstain_if_weak=abstain_if_weak,
+                layers=layers,
+                max_pieces=max_pieces,
+                counter=counter,
+                **options,
+            )
         )

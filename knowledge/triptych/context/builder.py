@@ -2,24 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import attrs
 
+from triptych._internal.digests import digest
+from triptych.context.fences import WIDEST, check_fence, new_mark
 from triptych.context.pack import ContextPack
 from triptych.context.packer import Packer
 from triptych.context.parameters import ContextParameters
+from triptych.context.receipt import ContextReceipt, considered, receipt_query
+from triptych.context.records import Piece
 from triptych.context.rendering import check_format, fit, render
-from triptych.context.retrieval import retrieve
+from triptych.context.retrieval import Retrieved, retrieve
 from triptych.context.sources import Sources
 from triptych.contracts import ChunkRepo, DocumentRepo
 from triptych.errors import ValidationError
 from triptych.records import Layer, Query, check_whole, to_layer
 from triptych.search.pipeline import SearchPipeline
+from triptych.text import ANALYZER_VERSION
 from triptych.text.tokens import TokenCounter, as_counter
 
-__all__ = ["ContextBuilder"]
+__all__ = ["ContextBuilder", "ContextSettings"]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class ContextSettings:
+    """How a context is written, checked: the arguments of `Service.context` beside the query."""
+
+    token_budget: int
+    format: str
+    layers: frozenset[Layer]
+    max_pieces: int | None
+    counter: TokenCounter
+    fence: bool
+
+    @classmethod
+    def of(
+        cls,
+        token_budget: int,
+        *,
+        format: str,
+        layers: Iterable[Layer | str],
+        max_pieces: int | None,
+        counter: TokenCounter | Callable[[str], int] | None,
+        fence: bool,
+    ) -> ContextSettings:
+        """The settings.
+
+        Raises:
+            ValidationError: one of them is invalid.
+        """
+        check_whole(token_budget, "token_budget")
+        return cls(
+            token_budget=token_budget,
+            format=check_format(format),
+            layers=_layers(layers),
+            max_pieces=(
+                None if max_pieces is None else check_whole(max_pieces, "max_pieces", least=1)
+            ),
+            counter=as_counter(counter),
+            fence=check_fence(fence, format),
+        )
 
 
 class ContextBuilder:
@@ -37,53 +82,83 @@ class ContextBuilder:
         self._chunks = chunks
         self._recipe = recipe or ContextParameters()
 
-    def pack(
-        self,
-        query: Query,
-        token_budget: int,
-        *,
-        format: str,
-        layers: Iterable[Layer | str],
-        counter: TokenCounter | Callable[[str], int] | None,
-    ) -> ContextPack:
+    def build(self, query: Query, settings: ContextSettings) -> ContextPack:
         """The best mixture under the budget."""
-        check_whole(token_budget, "token_budget")
-        check_format(format)
-        kinds = _layers(layers)
-        counting = as_counter(counter)
-        if query.as_of is not None:
-            layers_too = kinds != {Layer.DETAIL}
-            with self._searches.past(query, layers=layers_too) as past:
-                store = past.store
-                builder = ContextBuilder(past.searches, store.documents, store.chunks, self._recipe)
-                pack = builder.pack(
-                    past.query, token_budget, format=format, layers=kinds, counter=counter
-                )
-                warnings = (*past.warnings, *pack.warnings)
-                return attrs.evolve(pack, as_of=past.as_of, warnings=warnings)
-        gathered = retrieve(self._searches, query, kinds, self._recipe)
+        return self.find_and_pack(query, settings)[1]
+
+    def find_and_pack(
+        self, query: Query, settings: ContextSettings
+    ) -> tuple[Retrieved, ContextPack]:
+        """Everything that a context of ``query`` can be made of, and the best mixture of it."""
+        if query.as_of is None:
+            found = retrieve(self._searches, query, settings.layers, self._recipe)
+            return found, self._pack(query, settings, found)
+        wants_layers = settings.layers != {Layer.DETAIL}
+        with self._searches.past(query, layers=wants_layers) as past:
+            store = past.store
+            builder = ContextBuilder(past.searches, store.documents, store.chunks, self._recipe)
+            found = retrieve(past.searches, past.query, settings.layers, self._recipe)
+            pack = builder._pack(attrs.evolve(query, as_of=past.as_of), settings, found)
+            warnings = (*past.warnings, *pack.warnings)
+            return found, attrs.evolve(pack, as_of=past.as_of, warnings=warnings)
+
+    def _pack(self, query: Query, settings: ContextSettings, found: Retrieved) -> ContextPack:
+        budget, format, counting = settings.token_budget, settings.format, settings.counter
         sources = Sources(self._documents, self._chunks)
-        packer = Packer(sources, counting, format, token_budget, self._recipe)
-        ranked = packer.pack(gathered)
-        notes = [*gathered.warnings, *([counting.warning] if counting.warning else [])]
-        pieces = fit(ranked, format, token_budget, counting.count)
-        something = bool(gathered.passages or gathered.abstracts or gathered.overviews)
+        widest = WIDEST if settings.fence else ""
+        packer = Packer(sources, counting, format, budget, self._recipe, widest)
+        ranked = packer.pack(found)[: settings.max_pieces]
+        warnings = [*found.warnings, *([counting.warning] if counting.warning else [])]
+        pieces = fit(ranked, format, budget, counting.count, widest)
+        mark = new_mark(piece.text for piece in pieces) if settings.fence else ""
+        if mark:
+            # A vocabulary may count this name higher than the one that the room was kept for.
+            pieces = fit(pieces, format, budget, counting.count, mark)
+        something = bool(found.passages or found.abstracts or found.overviews)
         if something and not pieces:
-            notes.append(
-                f"the budget of {token_budget} tokens is too small for any passage with its "
+            warnings.append(
+                f"the budget of {budget} tokens is too small for any passage with its "
                 "citation: give more"
             )
         return ContextPack(
             query=query.text,
             pieces=pieces,
-            budget=token_budget,
-            tokens=counting.count(render(pieces, format, token_budget, counting.count)),
+            budget=budget,
+            tokens=counting.count(render(pieces, format, budget, counting.count, mark)),
             format=format,
             counter=counting.name,
             exact=counting.exact,
-            warnings=tuple(notes),
+            warnings=tuple(warnings),
             count=counting.count,
+            mark=mark,
+            trace=self._trace(query, settings, found, packer, pieces),
         )
+
+    def _trace(
+        self,
+        query: Query,
+        settings: ContextSettings,
+        found: Retrieved,
+        packer: Packer,
+        pieces: Sequence[Piece],
+    ) -> Callable[[ContextReceipt], ContextReceipt]:
+        """What completes a receipt, when somebody reads it."""
+        offers, recipe, configuration = packer.offers, self._recipe, self._searches.configuration
+
+        def complete(receipt: ContextReceipt) -> ContextReceipt:
+            return attrs.evolve(
+                receipt,
+                query=receipt_query(query),
+                layers=tuple(sorted(settings.layers)),
+                configuration={
+                    **configuration,
+                    "analyzer": str(ANALYZER_VERSION),
+                    "context": digest("context", repr(recipe)),
+                },
+                considered=considered(found, offers, pieces, settings.max_pieces),
+            )
+
+        return complete
 
 
 def _layers(layers: Any) -> frozenset[Layer]:

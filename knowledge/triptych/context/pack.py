@@ -7,8 +7,10 @@ from datetime import datetime
 
 import attrs
 
+from triptych.context.receipt import ContextReceipt, ReceiptQuery, receipt_piece
 from triptych.context.records import Piece
 from triptych.context.rendering import check_format, fit, render
+from triptych.signatures import content_sha256
 
 __all__ = ["ContextPack"]
 
@@ -30,6 +32,9 @@ class ContextPack:
         counter: what counted the tokens; ``exact`` is False where it is an estimate.
         warnings: of the searches, and of what the budget left no room for.
         as_of: the moment or version that was searched, None for what is stored now.
+        mark: the name of the delimiters around each text, which no document holds; "" where no
+            fence was asked for. It is drawn at random for each call, and differs between equal
+            packs.
     """
 
     query: str
@@ -42,6 +47,10 @@ class ContextPack:
     warnings: tuple[str, ...] = ()
     as_of: int | datetime | None = None
     count: Callable[[str], int] = attrs.field(repr=False, eq=False)
+    mark: str = attrs.field(default="", eq=False)
+    trace: Callable[[ContextReceipt], ContextReceipt] | None = attrs.field(
+        default=None, repr=False, eq=False
+    )
 
     def render(self, format: str | None = None) -> str:
         """The pieces as text: "text", "markdown", "xml" or "json"; None is the pack's ``format``.
@@ -52,17 +61,41 @@ class ContextPack:
 
         No document can forge structure: XML and JSON escape, Markdown fences each text with
         more backticks than it holds, and plain text indents it by one blank, where the lines
-        that name a source begin without one.
+        that name a source begin without one. With a fence, each text stands between two lines
+        ``<text-…>`` and ``</text-…>`` too, whose name is this pack's ``mark``, and plain text is
+        not indented.
 
         Raises:
             ValidationError: there is no such format.
         """
         format = check_format(format or self.format)
-        return render(self._fit(format), format, self.budget, self.count)
+        return render(self._fit(format), format, self.budget, self.count, self._mark(format))
 
     def fitted(self, format: str | None = None) -> tuple[Piece, ...]:
         """The pieces that `render` shows in this format, in reading order."""
         return self._fit(check_format(format or self.format))
 
+    @property
+    def receipt(self) -> ContextReceipt:
+        """What was considered, taken and left out, and all that makes the text again.
+
+        It is made when it is asked for. `Service.replay` reads it.
+        """
+        plain = ContextReceipt(
+            query=ReceiptQuery(text=self.query),
+            budget=self.budget,
+            tokens=self.tokens,
+            counter=self.counter,
+            format=self.format,
+            mark=self.mark,
+            pieces=tuple(map(receipt_piece, self.pieces)),
+            sha256=content_sha256(self.render()),
+            warnings=self.warnings,
+        )
+        return plain if self.trace is None else self.trace(plain)
+
     def _fit(self, format: str) -> tuple[Piece, ...]:
-        return fit(self.pieces, format, self.budget, self.count)
+        return fit(self.pieces, format, self.budget, self.count, self._mark(format))
+
+    def _mark(self, format: str) -> str:
+        return "" if format == "json" else self.mark

@@ -10,6 +10,7 @@ import attrs
 from triptych import deadlines
 from triptych.context.duplicates import ShingleFilter
 from triptych.context.parameters import ContextParameters
+from triptych.context.receipt import Offer
 from triptych.context.records import Citation, Piece
 from triptych.context.rendering import FORMATS, render_piece
 from triptych.context.retrieval import Place, Retrieved, ScoredPassage
@@ -56,6 +57,7 @@ class _Passage:
             number=number,
             cut=self.cut,
             score=self.score,
+            sig=hit.sig,
             citation=Citation(
                 dataset_id=hit.dataset_id,
                 doc_name=hit.doc_name,
@@ -73,7 +75,11 @@ class _Passage:
 
 
 class Packer:
-    """Fills one budget, greedily by score."""
+    """Fills one budget, greedily by score.
+
+    Attributes:
+        offers: what became of each find that was looked at, in turn; one may come again.
+    """
 
     def __init__(
         self,
@@ -82,7 +88,10 @@ class Packer:
         format: str,
         budget: int,
         recipe: ContextParameters,
+        mark: str = "",
     ) -> None:
+        self.offers: list[Offer] = []
+        self._mark = mark
         self._sources = sources
         self._counter = counter
         self._format = format
@@ -131,6 +140,7 @@ class Packer:
         """Whether the find was taken; None where there is nothing new in it."""
         hit = self._sources.meant(find)
         if hit is None:
+            self.offers.append(Offer(find, None, "gone"))
             return None
         source = None
         if hit.layer is Layer.DETAIL and hit.stale != "source":
@@ -144,10 +154,16 @@ class Packer:
         touching = self._touching(made)
         new = self._news(made, touching)
         if not new.strip() or self._seen.repeats(new):
+            self.offers.append(Offer(find, hit, "repeated"))
             return None
         if self._take(made, touching, new):
+            self.offers.append(Offer(find, hit, "taken"))
             return True
-        return may_cut and self._room >= self._least and self._take_cut(made, touching)
+        if may_cut and self._room >= self._least and self._take_cut(made, touching):
+            self.offers.append(Offer(find, hit, "cut"))
+            return True
+        self.offers.append(Offer(find, hit, "budget"))
+        return False
 
     def _touching(self, made: _Passage) -> list[_Passage]:
         """The passages of the same document that ``made`` overlaps, meets or nearly meets."""
@@ -229,9 +245,8 @@ class Packer:
         return self._take(kept, touching, new)
 
     def _cost(self, passage: _Passage) -> int:
-        return self._counter.count(render_piece(passage.piece(_ANY_NUMBER), self._format)) + (
-            self._joint
-        )
+        piece = render_piece(passage.piece(_ANY_NUMBER), self._format, self._mark)
+        return self._counter.count(piece) + self._joint
 
     def _summaries(self, gathered: Retrieved) -> None:
         """Abstracts of the best documents of which nothing is in the pack, then overviews of

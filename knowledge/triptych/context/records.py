@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from triptych.records import Layer, StaleReason, to_layer
+from triptych.records import DerivedSig, Layer, StaleReason, to_layer
+
+if TYPE_CHECKING:
+    from triptych.text.injection import Sign
 
 __all__ = ["Citation", "Piece", "Verification"]
 
@@ -49,18 +52,26 @@ class Piece:
 
     ``number`` is its rank: 1 is the best. ``cut`` is whether the passage goes on in its source
     and was ended at a sentence for the budget's sake. ``score`` orders the pieces of one pack
-    and means nothing beyond it.
+    and means nothing beyond it. ``sig`` says what the chunk, or the layer, was made from and with.
     """
 
     number: int
     citation: Citation
     cut: bool = False
     score: float = 0.0
+    sig: DerivedSig = attrs.field(factory=DerivedSig, repr=False, eq=False)
 
     @property
     def text(self) -> str:
         """The text of its citation."""
         return self.citation.text
+
+    @property
+    def signs(self) -> tuple[Sign, ...]:
+        """What in the text looks like instructions to a model, or hides from a reader."""
+        from triptych.text.injection import suspicious  # its patterns take a while to compile
+
+        return suspicious(self.text)
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -24,6 +24,7 @@ __all__ = [
     "piece_json",
     "render",
     "render_piece",
+    "whole",
 ]
 
 # What a reader may take for the end of a line, besides CR LF: str.splitlines has the same list.
@@ -37,9 +38,9 @@ _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 @attrs.frozen(kw_only=True, slots=True)
 class _Format:
-    """How pieces are written one by one, and how those are joined."""
+    """How pieces are written one by one, between marks where there is one, and joined."""
 
-    piece: Callable[[Piece], str]
+    piece: Callable[[Piece, str], str]
     opening: str = ""
     joint: str = ""
     closing: str = ""
@@ -63,39 +64,57 @@ def in_reading_order(ranked: Sequence[Piece]) -> tuple[Piece, ...]:
     return (*ranked[::2], *reversed(ranked[1::2]))
 
 
-def render_piece(piece: Piece, format: str) -> str:
+def render_piece(piece: Piece, format: str, mark: str = "") -> str:
     """One piece with its header, as it stands in a rendering."""
-    return FORMATS[format].piece(piece)
+    return FORMATS[format].piece(piece, mark)
 
 
-def render(pieces: Sequence[Piece], format: str, budget: int, count: Callable[[str], int]) -> str:
+def render(
+    pieces: Sequence[Piece],
+    format: str,
+    budget: int,
+    count: Callable[[str], int],
+    mark: str = "",
+) -> str:
     """The pieces in a format; "" where not even the empty frame is within the budget."""
-    text = _whole(pieces, format)
+    text = whole(pieces, format, mark)
     if not pieces and count(text) > budget:
         return ""
     return text
 
 
 def fit(
-    pieces: Sequence[Piece], format: str, budget: int, count: Callable[[str], int]
+    pieces: Sequence[Piece],
+    format: str,
+    budget: int,
+    count: Callable[[str], int],
+    mark: str = "",
 ) -> tuple[Piece, ...]:
     """The best of ``pieces`` whose rendering is within the budget, in reading order."""
     ranked = sorted(pieces, key=lambda piece: piece.number)
     # Counters need not be monotone: only what was counted whole is known to fit.
     while ranked:
         order = in_reading_order(ranked)
-        if count(_whole(order, format)) <= budget:
+        if count(whole(order, format, mark)) <= budget:
             return order
         ranked.pop()
     return ()
 
 
-def _whole(pieces: Sequence[Piece], format: str) -> str:
+def whole(pieces: Sequence[Piece], format: str, mark: str = "") -> str:
+    """The pieces in a format, in the order in which they come, whatever that costs."""
     form = FORMATS[format]
-    return form.opening + form.joint.join(map(form.piece, pieces)) + form.closing
+    return form.opening + form.joint.join(form.piece(each, mark) for each in pieces) + form.closing
 
 
-def _text(piece: Piece) -> str:
+def _between(mark: str, body: str) -> str:
+    return f"<{mark}>\n{body}\n</{mark}>" if mark else body
+
+
+def _text(piece: Piece, mark: str) -> str:
+    if mark:
+        body = _line_ends(_STEERING.sub(_REPLACEMENT, piece.text.strip("\r\n")))
+        return f"{_header(piece)}\n{_between(mark, body)}\n"
     body = _LINE_END.sub(_indented, _STEERING.sub(_REPLACEMENT, piece.text.strip("\r\n")))
     return f"{_header(piece)}\n {body}\n"
 
@@ -107,11 +126,11 @@ def _indented(found: re.Match[str]) -> str:
     return end if after in ("\n", "\r") else f"{end} "
 
 
-def _markdown(piece: Piece) -> str:
+def _markdown(piece: Piece, mark: str) -> str:
     body = _line_ends(_STEERING.sub(_REPLACEMENT, piece.text.strip("\r\n")))
     longest = max((len(run) for run in re.findall("`+", body)), default=0)
     fence = "`" * max(3, longest + 1)
-    return f"**{_header(piece, marked=True)}\n{fence}\n{body}\n{fence}\n"
+    return f"**{_header(piece, marked=True)}\n{fence}\n{_between(mark, body)}\n{fence}\n"
 
 
 def _header(piece: Piece, *, marked: bool = False) -> str:
@@ -162,7 +181,7 @@ def _line_ends(text: str) -> str:
     return re.sub("\r\n?", "\n", text)
 
 
-def _xml(piece: Piece) -> str:
+def _xml(piece: Piece, mark: str) -> str:
     cited = piece.citation
     about = {
         "id": str(piece.number),
@@ -181,7 +200,7 @@ def _xml(piece: Piece) -> str:
         for key, value in about.items()
         if value or key in ("id", "source")
     )
-    body = element_text(piece.text.strip("\r\n"))
+    body = _between(mark, element_text(piece.text.strip("\r\n")))
     return f"<document {attributes}>\n{body}\n</document>\n"
 
 
@@ -196,7 +215,7 @@ def piece_json(piece: Piece) -> dict[str, Any]:
     return {"number": piece.number, "citation": cited} | ({"cut": True} if piece.cut else {})
 
 
-def _json(piece: Piece) -> str:
+def _json(piece: Piece, mark: str) -> str:
     return json.dumps(piece_json(piece), ensure_ascii=False, separators=(",", ":"))
 
 

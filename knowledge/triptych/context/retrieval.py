@@ -8,7 +8,7 @@ import attrs
 
 from triptych.context.parameters import ContextParameters
 from triptych.ingestion.folder_tree import is_folder
-from triptych.records import Hit, Layer, Query, Scope
+from triptych.records import Hit, Layer, ModelUsage, Query, Result, Scope
 from triptych.search.fusion import min_max, reciprocal_ranks
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.postprocessing import STEP_SCORES
@@ -44,11 +44,17 @@ class ScoredPassage:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Retrieved:
-    """Everything that was found, each list best first."""
+    """Everything that was found, each list best first.
+
+    ``result`` is that of the search for chunks, before layers say which documents lead; None where
+    chunks are left out. ``usage`` is what models took to word the query.
+    """
 
     passages: Sequence[ScoredPassage] = ()
     abstracts: Sequence[ScoredPassage] = ()
     overviews: Sequence[ScoredPassage] = ()
+    result: Result | None = None
+    usage: tuple[ModelUsage, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -79,6 +85,7 @@ def retrieve(
     hits: dict[Layer, Sequence[Hit]] = {
         layer: result.hits for layer, result in zip(asked, results, strict=True)
     }
+    every = [*results, *([] if whole is None else [whole])]
     warnings = [warning for result in results for warning in result.warnings]
     abstracts, overviews = hits.get(Layer.ABSTRACT, ()), hits.get(Layer.OVERVIEW, ())
     chunks = _by_lanes(hits.get(Layer.DETAIL, ()), recipe.vector)
@@ -96,6 +103,7 @@ def retrieve(
                     where={**query.where, "doc_name": names},
                 )
             )
+            every.append(deeper)
             warnings += deeper.warnings
             chunks += deeper.hits
     documents = () if whole is None else whole.hits
@@ -112,6 +120,8 @@ def retrieve(
         passages=_passages(chunks, leading, recipe),
         abstracts=_layers(abstracts, leading),
         overviews=_layers(overviews, leading),
+        usage=tuple(usage for each in every for usage in each.usage),
+        result=dict(zip(asked, results, strict=True)).get(Layer.DETAIL),
         warnings=tuple(dict.fromkeys(warnings)),
     )
 

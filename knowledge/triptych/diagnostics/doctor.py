@@ -79,7 +79,7 @@ class Doctor:
 
     def _examine(self, datasets: Sequence[str], progress: ProgressCallback | None) -> DoctorReport:
         tally, counted, skipped = FindingCollector(), Counted(), list[str]()
-        self._examine_embedder(tally, counted, skipped)
+        self._examine_models(tally, counted, skipped)
         if self._diagnostics is None:
             skipped.append(
                 "what only the store sees of itself: this backend has no checks of its own"
@@ -104,22 +104,27 @@ class Doctor:
             skipped=tuple(dict.fromkeys(skipped)),
         )
 
-    def _examine_embedder(
+    def _examine_models(
         self, tally: FindingCollector, counted: Counted, skipped: list[str]
     ) -> None:
-        embedder = self._deriver.embedder
-        if embedder is None:
-            return
-        if not isinstance(embedder, WeightsVerifier):
-            skipped.append(f"the weights of {embedder.signature}: it has no files that it knows")
-            return
-        try:
-            embedder.verify_weights()
-        except CancelledError:
-            raise
-        except TriptychError as error:
-            tally.add("embedder.weights", f"the embedder {embedder.signature}", str(error))
-        counted.add("models", 1)
+        sparse = self._deriver.sparse
+        models = (
+            ("embedder", self._deriver.embedder),
+            ("sparse encoder", None if sparse is None else sparse.encoder),
+        )
+        for what, model in models:
+            if model is None:
+                continue
+            if not isinstance(model, WeightsVerifier):
+                skipped.append(f"the weights of {model.signature}: it has no files that it knows")
+                continue
+            try:
+                model.verify_weights()
+            except CancelledError:
+                raise
+            except TriptychError as error:
+                tally.add("embedder.weights", f"the {what} {model.signature}", str(error))
+            counted.add("models", 1)
 
     def _judged(self, finding: Finding, datasets: Sequence[str]) -> Finding:
         """Without a repair where the dataset was filled with other settings than those in use."""

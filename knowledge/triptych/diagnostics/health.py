@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from shlex import quote
 
 from triptych._internal.plurals import counted
-from triptych.contracts import Diagnostics, DocumentRepo, Embedder
+from triptych.contracts import Diagnostics, DocumentRepo, Embedder, SparseEncoder
 from triptych.errors import CancelledError, TriptychError
 from triptych.ingestion.embedding import embed_query
+from triptych.ingestion.sparse_encoding import encode_sparse
 from triptych.records import DatasetStats, Health, HealthCheck
 
 __all__ = ["check_health", "dataset_checks"]
@@ -26,6 +27,7 @@ def check_health(
     stats: Callable[[], Sequence[DatasetStats]],
     *,
     probe: bool,
+    sparse_encoder: SparseEncoder | None = None,
 ) -> Health:
     """Every check, worst news included: one that fails does not keep the others from running."""
     checks = [*_guarded("store", lambda: [_store_answers(documents)])]
@@ -37,8 +39,10 @@ def check_health(
         )
     elif probe:
         checks += _guarded("embedder", lambda: [_embedder_answers(embedder)])
+    if sparse_encoder is not None and probe:
+        checks += _guarded("sparse encoder", lambda: [_encoder_answers(sparse_encoder)])
     if checks[0].status == "ok":
-        checks += _guarded("datasets", lambda: dataset_checks(stats(), embedder))
+        checks += _guarded("datasets", lambda: dataset_checks(stats(), embedder, sparse_encoder))
     return Health(checks=tuple(checks))
 
 
@@ -73,8 +77,19 @@ def _embedder_answers(embedder: Embedder) -> HealthCheck:
     )
 
 
+def _encoder_answers(encoder: SparseEncoder) -> HealthCheck:
+    (vector,) = encode_sparse(encoder, [_PROBE], kind="query")
+    return HealthCheck(
+        name="sparse encoder",
+        status="ok",
+        detail=f"{encoder.signature} answers with {counted(len(vector), 'term')}",
+    )
+
+
 def dataset_checks(
-    datasets: Sequence[DatasetStats], embedder: Embedder | None
+    datasets: Sequence[DatasetStats],
+    embedder: Embedder | None,
+    sparse_encoder: SparseEncoder | None = None,
 ) -> list[HealthCheck]:
     """What keeps a dataset from its best answers, each with what to do about it."""
     checks = []
@@ -108,6 +123,26 @@ def dataset_checks(
                     "their vectors, "
                     f"and {counted(each.pending_chunks, 'chunk')} to embed",
                     f"{embed} adds them",
+                )
+            )
+        encoded = "" if each.config is None else each.config.sparse_sig
+        if sparse_encoder is not None and encoded not in ("", sparse_encoder.signature):
+            found.append(
+                (
+                    f"has sparse vectors of {encoded}, not of {sparse_encoder.signature}",
+                    f"use that encoder, or rebuild the dataset: {rebuild}",
+                )
+            )
+        elif sparse_encoder is not None and not encoded and each.chunks:
+            found.append(("was made without a sparse encoder", f"{embed} adds sparse vectors"))
+        elif each.sparse_pending:
+            found.append(
+                (
+                    f"has {each.sparse_pending} of {counted(each.documents, 'document')} without "
+                    "all their sparse vectors",
+                    f"{embed} adds them"
+                    if sparse_encoder is not None
+                    else f"{embed}, with the sparse encoder {encoded}, adds them",
                 )
             )
         if each.stale:

@@ -28,7 +28,8 @@ from triptych.evaluation.targets import (
     chunk_places,
     document_places,
 )
-from triptych.records import Mode, Query, check_whole, to_mode
+from triptych.records import Mode, Query, check_whole, is_valid_mode, to_mode
+from triptych.search.sparse_retrievers import SPARSE
 from triptych.text.tokens import estimate_tokens
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ class _EvaluationRun:
 
     def run(
         self,
-        mode: Mode,
+        mode: Mode | str,
         queries: Sequence[JudgedQuery],
         targets: Mapping[str, Targets],
         progress: ProgressCallback | None,
@@ -176,7 +177,7 @@ class _EvaluationRun:
         )
 
     def _search(
-        self, mode: Mode, query: JudgedQuery, targets: Targets
+        self, mode: Mode | str, query: JudgedQuery, targets: Targets
     ) -> tuple[list[Place], float, Sequence[str]]:
         """The places of the answer, the milliseconds it took, and its warnings."""
         asked = Query(
@@ -234,10 +235,17 @@ def _granularity(value: Granularity | str) -> Granularity:
         ) from None
 
 
-def _modes(service: Service, modes: Sequence[Mode | str] | None) -> list[Mode]:
+def _modes(service: Service, modes: Sequence[Mode | str] | None) -> list[Mode | str]:
+    options = service.options
     if modes is None:
-        return list(Mode) if service.options.embedder is not None else [Mode.BM25]
-    chosen = [to_mode(mode) for mode in ([modes] if isinstance(modes, str) else modes)]
+        if options.sparse_encoder is not None:
+            ours = list(Mode) if options.embedder is not None else [Mode.BM25, Mode.HYBRID]
+            return [*ours, SPARSE]
+        return list(Mode) if options.embedder is not None else [Mode.BM25]
+    chosen = [
+        mode if mode in service.lanes and not is_valid_mode(mode) else to_mode(mode)
+        for mode in ([modes] if isinstance(modes, str) else modes)
+    ]
     if not chosen or len(set(chosen)) < len(chosen):
         raise ValidationError("name at least one mode, and each once")
     return chosen
@@ -257,6 +265,7 @@ def _configuration(desk: _EvaluationRun, stats: triptych.DatasetStats) -> dict[s
         "chunker": None if config is None else config.chunker_sig,
         "language": None if config is None else config.language,
         "ranker": repr(desk.service.ranker),
+        "postprocessors": list(map(repr, desk.service.options.postprocessors)),
         "depth": desk.depth,
         "cutoffs": list(desk.cutoffs),
         "budgets": list(desk.budgets),

@@ -37,6 +37,7 @@ class RefreshResult:
     chunks: int = 0
     embedded: int = 0
     reused: int = 0
+    encoded: int = 0
     failed: tuple[Failure, ...] = ()
 
 
@@ -101,6 +102,7 @@ class PutReportBuilder:
             chunks=self._done.chunks + done.chunks,
             embedded=self._done.embedded + done.embedded,
             reused=self._done.reused + done.reused,
+            encoded=self._done.encoded + done.encoded,
         )
 
     def report(self, pending: int = 0) -> PutReport:
@@ -112,6 +114,7 @@ class PutReportBuilder:
             chunks=self._done.chunks,
             embedded=self._done.embedded,
             reused=self._done.reused,
+            encoded=self._done.encoded,
             pending=pending,
             failed=tuple(self._failed),
         )

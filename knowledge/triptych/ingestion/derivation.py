@@ -19,11 +19,19 @@ from triptych.chunking import (
     embedding_text,
     start_lines,
 )
-from triptych.contracts import Embedder, SettingsStore
+from triptych.contracts import Embedder, SettingsStore, SparseRepo
 from triptych.ingestion.claims import Pace, TextClaims
-from triptych.ingestion.embedding import CoverageGate
+from triptych.ingestion.embedding import CoverageGate, embed
 from triptych.ingestion.embedding_run import EmbeddingRun
-from triptych.records import DerivedChunk, DerivedSig, DocumentInfo, SourceDocument, Vector
+from triptych.ingestion.sparse_encoding import SparseLane, encode_sparse
+from triptych.records import (
+    DerivedChunk,
+    DerivedSig,
+    DocumentInfo,
+    SourceDocument,
+    SparseVector,
+    Vector,
+)
 from triptych.records.metadata import text_of
 from triptych.signatures import content_sha256, document_input_sig, embedding_input_sig
 
@@ -69,8 +77,12 @@ class DerivationPipeline:
         embedder: Embedder | None,
         concurrency: int = 1,
         settings: SettingsStore | None = None,
+        sparse: SparseLane | None = None,
     ) -> None:
         """``settings`` hold the texts that are being embedded, for other processes to see."""
+        self.sparse = sparse
+        self.sparse_sig: str = "" if sparse is None else sparse.signature
+        self._sparse_pace = Pace()
         self._settings = settings
         self._pace = Pace()
         self._chunkers = chunkers
@@ -81,10 +93,18 @@ class DerivationPipeline:
         self.embed_sig: str = "" if embedder is None else embedder.signature
         self.chunker_sig: str = chunkers.signature
 
-    def over(self, chunks: KnownVectors, *, embeds: bool = True) -> DerivationPipeline:
-        """Return the same pipeline, which looks vectors up elsewhere, or makes none."""
+    def over(
+        self, chunks: KnownVectors, sparse: SparseRepo | None = None, *, embeds: bool = True
+    ) -> DerivationPipeline:
+        """Return the same pipeline, which looks vectors up elsewhere, or makes none.
+
+        ``sparse`` keeps its sparse vectors; None: it has none.
+        """
         embedder = self.embedder if embeds else None
-        return DerivationPipeline(chunks, self._chunkers, embedder, self._concurrency)
+        lane = None
+        if self.sparse is not None and sparse is not None and embeds:
+            lane = attrs.evolve(self.sparse, repo=sparse)
+        return DerivationPipeline(chunks, self._chunkers, embedder, self._concurrency, sparse=lane)
 
     def expected_signature(
         self, document: SourceDocument | DocumentInfo, input_sig: str = ""
@@ -171,17 +191,28 @@ class DerivationPipeline:
             return {}
         return self._chunks.known_vectors(dataset_id, self.embed_sig, wanted)
 
-    def run(self, dataset_id: str) -> EmbeddingRun | None:
+    def run(self, dataset_id: str) -> EmbeddingRun[Vector] | None:
         """A run of the embedder for this dataset; None without an embedder."""
         if self.embedder is None:
             return None
-        settings = self._settings
+        settings, embedder = self._settings, self.embedder
         return EmbeddingRun(
-            self.embedder,
+            lambda texts: list(embed(embedder, texts, kind="document")),
             self._concurrency,
             lambda digests: self.known_vectors(dataset_id, digests),
             None if settings is None else TextClaims(settings, dataset_id, self.embed_sig),
             self._pace,
+        )
+
+    def sparse_run(self, dataset_id: str, lane: SparseLane) -> EmbeddingRun[SparseVector]:
+        """A run of the sparse encoder for this dataset."""
+        settings, space = self._settings, lane.signature
+        return EmbeddingRun(
+            lambda texts: encode_sparse(lane.encoder, texts, kind="document"),
+            self._concurrency,
+            lambda digests: lane.repo.known_sparse_vectors(dataset_id, space, digests),
+            None if settings is None else TextClaims(settings, dataset_id, f"sparse {space}"),
+            self._sparse_pace,
         )
 
     def _finish(

@@ -1,4 +1,4 @@
-"""Calls of the embedder that run while their caller goes on: texts in, vectors as they come."""
+"""Calls of a model that run while their caller goes on: texts in, vectors as they come."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from contextvars import copy_context
+from typing import Generic, TypeVar
 
 from triptych import deadlines
 from triptych._internal.close_on_exit import CloseOnExit
-from triptych.contracts import Embedder
 from triptych.errors import CancelledError
 from triptych.ingestion.claims import Pace, TextClaims
-from triptych.ingestion.embedding import embed
-from triptych.records import Vector
 
 __all__ = ["EMBED_BATCH", "EmbeddingRun"]
 
@@ -38,10 +36,12 @@ _JUST_NOW = 0.05
 _FAILURES = 3
 """After so many batches in a row that failed, the embedder is out: no more are tried."""
 
-Lookup = Callable[[Sequence[str]], Mapping[str, Vector]]
+V = TypeVar("V")
+Encode = Callable[[Sequence[str]], Sequence[V]]
+Lookup = Callable[[Sequence[str]], Mapping[str, V]]
 
 
-class EmbeddingRun(CloseOnExit):
+class EmbeddingRun(CloseOnExit, Generic[V]):
     """Embeds texts by their digests, up to ``concurrency`` calls at a time; each text once.
 
     Nothing is asked between two calls of its methods but what runs. Close it, or use it as a
@@ -58,21 +58,22 @@ class EmbeddingRun(CloseOnExit):
 
     def __init__(
         self,
-        embedder: Embedder,
+        encode: Encode[V],
         concurrency: int = 1,
-        known: Lookup | None = None,
+        known: Lookup[V] | None = None,
         claims: TextClaims | None = None,
         pace: Pace | None = None,
     ) -> None:
-        """``known`` looks up, just before a call, what others have embedded meanwhile.
+        """``encode`` makes a vector of each text, in order: a call of the model.
 
-        ``pace`` is what calls of this embedder took; what is cheap is not claimed.
+        ``known`` looks up, just before a call, what others have embedded meanwhile. ``pace`` is
+        what calls of this model took; what is cheap is not claimed.
         """
-        self.vectors: dict[str, Vector] = {}
+        self.vectors: dict[str, V] = {}
         self.found: set[str] = set()
         self.errors: dict[str, Exception] = {}
         self.error: Exception | None = None
-        self._embedder = embedder
+        self._encode = encode
         self._concurrency = concurrency
         self._known = known
         self._claims = claims
@@ -81,7 +82,7 @@ class EmbeddingRun(CloseOnExit):
         self._look_at = 0.0
         self._looked_up = -math.inf
         self._queue: dict[str, tuple[str, str]] = {}
-        self._running: dict[Future[list[Vector]], dict[str, tuple[str, str]]] = {}
+        self._running: dict[Future[list[V]], dict[str, tuple[str, str]]] = {}
         self._size = EMBED_BATCH
         self._seconds_each = 0.0
         self._answered = False
@@ -148,7 +149,7 @@ class EmbeddingRun(CloseOnExit):
         """How many more texts the next calls could take."""
         return max(self._concurrency * self._size - len(self._queue), 0)
 
-    def take(self) -> dict[str, Vector]:
+    def take(self) -> dict[str, V]:
         """The vectors that were answered since the last time."""
         taken, self.vectors = self.vectors, {}
         return taken
@@ -223,14 +224,14 @@ class EmbeddingRun(CloseOnExit):
             del texts[digest]
         return list(known)
 
-    def _embed(self, texts: Sequence[str]) -> list[Vector]:
+    def _embed(self, texts: Sequence[str]) -> list[V]:
         with nullcontext() if self._claims is None else self._claims.asking():
             began = time.monotonic()
-            rows = embed(self._embedder, texts, kind="document")
+            rows = self._encode(texts)
             self._pace.took(time.monotonic() - began, len(texts))
         return list(rows)
 
-    def _timed(self, batch: Mapping[str, tuple[str, str]]) -> list[Vector]:
+    def _timed(self, batch: Mapping[str, tuple[str, str]]) -> list[V]:
         began = time.monotonic()
         deadlines.check("embedding")
         rows = self._embed([text for _, text in batch.values()])
@@ -297,7 +298,7 @@ class EmbeddingRun(CloseOnExit):
             if future.exception() is None:
                 self.vectors.update(zip(batch, future.result(), strict=True))
 
-    def _take_in(self, future: Future[list[Vector]], batch: dict[str, tuple[str, str]]) -> None:
+    def _take_in(self, future: Future[list[V]], batch: dict[str, tuple[str, str]]) -> None:
         self._answered = True
         try:
             rows = future.result()

@@ -53,6 +53,7 @@ class PendingEmbedder:
                 documents=report.documents + more.documents,
                 embedded=report.embedded + more.embedded,
                 reused=report.reused + more.reused,
+                encoded=report.encoded + more.encoded,
                 pending=report.pending + more.pending,
                 failed=(*report.failed, *more.failed),
             )
@@ -66,9 +67,11 @@ class PendingEmbedder:
         space = self._deriver.embed_sig
         if self._chunks.config(dataset_id) is None:
             return EmbedReport()
-        self._writer.take_on_embedder(dataset_id)
-        every = self._chunks.pending(dataset_id, space)
-        waiting = set(every)
+        self._writer.take_on_models(dataset_id)
+        dense = self._chunks.pending(dataset_id, space)
+        sparse = self._sparse_pending(dataset_id)
+        waiting = {*dense, *sparse}
+        every = sorted(waiting)
         if names is None:
             ordered = self._newest_first(dataset_id, every)
         else:
@@ -78,7 +81,8 @@ class PendingEmbedder:
         stats = self._stats(dataset_id) if progress and names is None else None
         meter = EmbeddingProgress(progress, stats.pending_chunks if stats else None)
         with self._writer.filler(dataset_id, meter) as filler:
-            filler.later(ordered)
+            filler.later(_among(ordered, dense))
+            filler.later_sparse(_among(ordered, sparse))
             try:
                 filler.finish()
             except CancelledError:
@@ -92,6 +96,7 @@ class PendingEmbedder:
             documents=len(done.complete),
             embedded=done.embedded,
             reused=done.reused,
+            encoded=done.encoded,
             pending=len(done.pending),
             failed=done.failed,
         )
@@ -104,9 +109,19 @@ class PendingEmbedder:
             failed=(*report.failed, *layers.failed),
         )
 
+    def _sparse_pending(self, dataset_id: str) -> Sequence[str]:
+        lane = self._deriver.sparse
+        return () if lane is None else lane.repo.sparse_pending(dataset_id, lane.signature)
+
     def _newest_first(self, dataset_id: str, names: Sequence[str]) -> list[str]:
         """Those of ``names`` that are there and have not expired, newest first."""
         infos = (self._documents.get_info(dataset_id, name) for name in names)
         found = [info for info in infos if info is not None and not has_expired(info)]
         found.sort(key=lambda info: info.updated_at, reverse=True)
         return [info.name for info in found]
+
+
+def _among(ordered: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Those of ``names`` that are in ``ordered``, in its order."""
+    wanted = set(names)
+    return [name for name in ordered if name in wanted]

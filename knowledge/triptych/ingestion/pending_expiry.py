@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 import attrs
 
-from triptych.contracts import ChunkRepo, DocumentRepo
+from triptych.contracts import ChunkRepo, DocumentRepo, SparseRepo
 from triptych.records import Condition, DatasetStats, FilterTree
 from triptych.records.expiry import expired_by
 from triptych.records.filters import NAME, all_of
 
-__all__ = ["count_pending", "without_expired_pending"]
+__all__ = ["count_pending", "count_sparse_pending", "without_expired_pending"]
 
 
 def count_pending(
@@ -25,11 +25,42 @@ def count_pending(
     """`ChunkRepo.count_pending` without the documents that have expired by ``moment``, None for
     now."""
     pending = chunks.count_pending(dataset_ids, embed_sig)
+    return _living(
+        documents, dataset_ids, pending, lambda each: chunks.pending(each, embed_sig), moment
+    )
+
+
+def count_sparse_pending(
+    documents: DocumentRepo,
+    sparse: SparseRepo,
+    dataset_ids: Sequence[str],
+    sparse_sig: str,
+    moment: datetime | None = None,
+) -> int:
+    """`SparseRepo.count_sparse_pending` without the documents that have expired by ``moment``, None
+    for now."""
+    pending = sparse.count_sparse_pending(dataset_ids, sparse_sig)
+    return _living(
+        documents,
+        dataset_ids,
+        pending,
+        lambda each: sparse.sparse_pending(each, sparse_sig),
+        moment,
+    )
+
+
+def _living(
+    documents: DocumentRepo,
+    dataset_ids: Sequence[str],
+    pending: int,
+    names_of: Callable[[str], Sequence[str]],
+    moment: datetime | None,
+) -> int:
     if not pending:
         return 0
     now = moment or datetime.now(UTC)
     for dataset_id in documents.with_expired(list(dict.fromkeys(dataset_ids)), now):
-        names = chunks.pending(dataset_id, embed_sig)
+        names = names_of(dataset_id)
         if names:
             pending -= documents.count(dataset_id, where=_expired_of(names, now))
     return max(pending, 0)

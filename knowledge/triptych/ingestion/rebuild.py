@@ -16,7 +16,7 @@ from triptych.ingestion.expiration import remove_expired
 from triptych.ingestion.failures import derivation_error
 from triptych.ingestion.folder_tree import is_folder
 from triptych.ingestion.layers import LayerService
-from triptych.ingestion.pending import VectorFiller
+from triptych.ingestion.set_filler import SetFiller
 from triptych.ingestion.writer import Writer
 from triptych.records import DocumentInfo, Failure, RebuildReport, SourceDocument
 
@@ -60,7 +60,9 @@ class RebuildRunner:
         if page:
             self._writer.check_config(dataset_id)
         with self._writer.filler(dataset_id) as filler:
-            report = self._filled(self._page(dataset_id, page, filler), filler)
+            report = self._page(dataset_id, page, filler)
+            filler.lacking_sparse([info.name for info in page])
+            report = self._filled(report, filler)
         report = attrs.evolve(report, expired=expired)
         gone = [
             name
@@ -99,18 +101,22 @@ class RebuildRunner:
                 if progress is not None:
                     phase = f"rebuilding {dataset_id}"
                     progress(Progress(phase=phase, done=report.checked, total=total))
+            filler.lacking_sparse()
             return self._filled(report, filler)
 
-    def _filled(self, report: RebuildReport, filler: VectorFiller) -> RebuildReport:
+    def _filled(self, report: RebuildReport, filler: SetFiller) -> RebuildReport:
         """``report`` once the sets have their vectors; those that failed are not rebuilt."""
         filler.finish()
         done = filler.result()
+        # What lacks nothing but sparse vectors was fresh before.
+        undone = len(filler.touched.intersection(done.pending))
         return attrs.evolve(
             report,
-            rebuilt=report.rebuilt - len(done.pending),
-            fresh=report.fresh + len(done.pending) - len(done.failed),
+            rebuilt=report.rebuilt - undone,
+            fresh=report.fresh + undone - len(done.failed),
             embedded=report.embedded + done.embedded,
             reused=report.reused + done.reused,
+            encoded=report.encoded + done.encoded,
             failed=(*report.failed, *done.failed),
             pending=len(done.pending),
         )
@@ -144,7 +150,7 @@ class RebuildRunner:
         return RebuildReport(removed=removed)
 
     def _page(
-        self, dataset_id: str, page: Sequence[DocumentInfo], filler: VectorFiller
+        self, dataset_id: str, page: Sequence[DocumentInfo], filler: SetFiller
     ) -> RebuildReport:
         have = self._chunks.get_doc_sigs(dataset_id, [info.name for info in page])
         report = RebuildReport(checked=len(page))
@@ -168,7 +174,7 @@ class RebuildRunner:
         return attrs.evolve(report, fresh=report.checked - report.rebuilt - len(report.failed))
 
     def _rebuilt(
-        self, dataset_id: str, documents: Sequence[SourceDocument], filler: VectorFiller
+        self, dataset_id: str, documents: Sequence[SourceDocument], filler: SetFiller
     ) -> RebuildReport:
         try:
             filler.poll()
@@ -203,6 +209,7 @@ def _sum(left: RebuildReport, right: RebuildReport) -> RebuildReport:
         rebuilt=left.rebuilt + right.rebuilt,
         embedded=left.embedded + right.embedded,
         reused=left.reused + right.reused,
+        encoded=left.encoded + right.encoded,
         removed=left.removed + right.removed,
         expired=left.expired + right.expired,
         pending=left.pending + right.pending,

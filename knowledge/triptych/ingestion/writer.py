@@ -28,7 +28,7 @@ from triptych.ingestion.batches import (
 )
 from triptych.ingestion.derivation import Derivation, DerivationPipeline
 from triptych.ingestion.failures import derivation_error
-from triptych.ingestion.pending import VectorFiller
+from triptych.ingestion.set_filler import SetFiller
 from triptych.records import (
     DatasetConfig,
     DerivedSig,
@@ -67,7 +67,8 @@ class Writer:
     def check_config(self, dataset_id: str) -> None:
         """Make sure that the dataset is configured as this Service is, setting it if it is new.
 
-        One that has no vectors yet takes on this Service's embedder: that is not another model.
+        One that has no vectors yet takes on this Service's embedder, and one without sparse vectors
+        its sparse encoder: that is not another model.
 
         Raises:
             ModelMismatchError, ConflictError: it is configured otherwise, and not empty.
@@ -77,10 +78,9 @@ class Writer:
             wanted = self._wanted(stored)
             if stored == wanted:
                 return
-            no_vectors_yet = attrs.evolve(wanted, embed_sig="")
             if (
                 stored is not None
-                and stored != no_vectors_yet
+                and not _takes_on(stored, wanted)
                 and self._documents.list(dataset_id, limit=1)
             ):
                 raise self._mismatch(dataset_id, stored)
@@ -110,6 +110,8 @@ class Writer:
             chunker_sig=self._deriver.chunker_sig,
             embed_sig=self._deriver.embed_sig,
             language=stored.language if stored else self._language,
+            # Without an encoder of its own, this Service leaves sparse vectors as they are.
+            sparse_sig=self._deriver.sparse_sig or (stored.sparse_sig if stored else ""),
         )
 
     def adopt_config(self, dataset_id: str) -> None:
@@ -120,8 +122,8 @@ class Writer:
             if stored == wanted or self._chunks.configure(dataset_id, wanted, expected=stored):
                 return
 
-    def take_on_embedder(self, dataset_id: str) -> None:
-        """Make this Service's embedder that of a dataset which has none.
+    def take_on_models(self, dataset_id: str) -> None:
+        """Make this Service's embedder, and its sparse encoder, those of a dataset which has none.
 
         Raises:
             ModelMismatchError, ConflictError: the dataset is configured otherwise.
@@ -131,7 +133,7 @@ class Writer:
             wanted = self._wanted(stored)
             if stored is None or stored == wanted:
                 return
-            if stored.embed_sig or stored.chunker_sig != wanted.chunker_sig:
+            if not _takes_on(stored, wanted):
                 raise self._mismatch(dataset_id, stored)
             if self._chunks.configure(dataset_id, wanted, expected=stored):
                 return
@@ -151,6 +153,14 @@ class Writer:
                 f"knowledge base {here}: {left}; {remedy}",
                 stored=stored.embed_sig,
                 configured=used,
+            )
+        if self._deriver.sparse_sig and stored.sparse_sig != self._deriver.sparse_sig:
+            encoder = self._deriver.sparse_sig
+            return ModelMismatchError(
+                f"the dataset {dataset_id!r} holds sparse vectors of {stored.sparse_sig!r} and "
+                f"this knowledge base encodes with {encoder!r}: {left}; {remedy}",
+                stored=stored.sparse_sig,
+                configured=encoder,
             )
         return ConflictError(
             f"the dataset {dataset_id!r} was chunked as {stored.chunker_sig!r} and this "
@@ -227,7 +237,12 @@ class Writer:
                     filler.fail(error)
             filled = filler.result()
         tally.derived(
-            RefreshResult(embedded=filled.embedded, reused=filled.reused, failed=filled.failed)
+            RefreshResult(
+                embedded=filled.embedded,
+                reused=filled.reused,
+                encoded=filled.encoded,
+                failed=filled.failed,
+            )
         )
         return tally.report(pending=len(filled.pending))
 
@@ -280,15 +295,15 @@ class Writer:
 
     # Derivation
 
-    def filler(self, dataset_id: str, meter: EmbeddingProgress | None = None) -> VectorFiller:
+    def filler(self, dataset_id: str, meter: EmbeddingProgress | None = None) -> SetFiller:
         """What gives the sets of a dataset their vectors; to be closed."""
-        return VectorFiller(self._documents, self._chunks, self._deriver, dataset_id, meter)
+        return SetFiller(self._documents, self._chunks, self._deriver, dataset_id, meter)
 
     def refresh(
         self,
         dataset_id: str,
         documents: Sequence[SourceDocument],
-        filler: VectorFiller,
+        filler: SetFiller,
         input_sigs: Mapping[str, str] | None = None,
         *,
         later: bool = False,
@@ -296,13 +311,16 @@ class Writer:
         """Bring the chunk sets of stored documents up to date: only stale ones are derived.
 
         An embedder that is quick enough, unless vectors are to come ``later``, fills the sets
-        before they are stored. What lacks vectors then is given to ``filler``. A document that
+        before they are stored. What lacks vectors then is given to ``filler``, and so is what lacks
+        sparse vectors. A document that
         was deleted or put again meanwhile is left to whoever did that. ``input_sigs`` are those of
         the documents, by name, as far as they are known.
         """
         stale, behind = self._judged(dataset_id, documents, input_sigs or {})
         filler.later(behind)
         if not stale:
+            filler.touched.update(behind)
+            filler.lacking_sparse([document.name for document in documents])
             return RefreshResult(names=tuple(behind))
         waits = later or filler.slow
         derivations = self._deriver.derive(dataset_id, stale, None if waits else filler.at_once)
@@ -313,6 +331,8 @@ class Writer:
                 filler.later([derivation.document.name])
             elif derivation.missing:
                 filler.adopt(derivation)
+        filler.touched.update(behind, (derivation.document.name for derivation in made))
+        filler.lacking_sparse([document.name for document in documents])
         filler.check()
         error = ConflictError(
             f"the dataset {dataset_id!r} was deleted again and again while the chunks were "
@@ -393,3 +413,13 @@ class Writer:
     def _is_current(self, document: SourceDocument) -> bool:
         info = self._documents.get_info(document.dataset_id, document.name)
         return info is not None and info.version == document.version
+
+
+def _takes_on(stored: DatasetConfig, wanted: DatasetConfig) -> bool:
+    """Whether ``stored`` only lacks models that ``wanted`` has."""
+    without = attrs.evolve(
+        wanted,
+        embed_sig=stored.embed_sig and wanted.embed_sig,
+        sparse_sig=stored.sparse_sig and wanted.sparse_sig,
+    )
+    return stored == without

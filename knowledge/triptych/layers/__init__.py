@@ -7,9 +7,9 @@ from triptych.layers.builder import (
     LayerPrompts,
     LayerReport,
     PlannedLayer,
-    Prices,
 )
 from triptych.layers.extractive import ExtractiveSummarizer
+from triptych.records import Prices
 from triptych.text.tokens import estimate_tokens
 
 __all__ = [

@@ -49,6 +49,7 @@ from triptych.records.metadata import Metadata, MetadataValue, check_metadata, c
 from triptych.records.models import (
     Generation,
     Message,
+    Prices,
     Usage,
 )
 from triptych.records.queries import (
@@ -62,6 +63,7 @@ from triptych.records.queries import (
     RankedList,
     ResolvedQuery,
     Result,
+    SparseQuery,
     StoredUnit,
 )
 from triptych.records.reports import (
@@ -78,11 +80,13 @@ from triptych.records.reports import (
     RebuildReport,
 )
 from triptych.records.search_options import DatasetSearchOptions, SearchOptions
+from triptych.records.sparse import SparseSpace, SparseVector
 from triptych.records.values import (
     MAX_NAME_BYTES,
     NO_CHUNK,
     OPENING,
     SNIPPET_LENGTH,
+    Answerability,
     EmbedKind,
     EmbedWhen,
     EventKind,
@@ -107,6 +111,7 @@ __all__ = [
     "OPENING",
     "SNIPPET_LENGTH",
     "And",
+    "Answerability",
     "Candidate",
     "CandidateRow",
     "Candidates",
@@ -153,6 +158,7 @@ __all__ = [
     "Not",
     "Or",
     "ParkedReason",
+    "Prices",
     "PutOutcome",
     "PutReport",
     "QuarantinedLayer",
@@ -167,6 +173,9 @@ __all__ = [
     "Scope",
     "SearchOptions",
     "SourceDocument",
+    "SparseQuery",
+    "SparseSpace",
+    "SparseVector",
     "StaleReason",
     "StoredUnit",
     "Subject",

@@ -152,12 +152,14 @@ class DerivedLayer:
 class DatasetConfig:
     """With what a dataset's derived data is made; one per dataset, in the truth.
 
-    ``embed_sig`` is "" when the dataset has no vectors. ``language`` is the analyzer's.
+    ``embed_sig`` is "" when the dataset has no vectors, ``sparse_sig`` when it has no sparse ones.
+    ``language`` is the analyzer's.
     """
 
     chunker_sig: str
     embed_sig: str = ""
     language: str = "english"
+    sparse_sig: str = ""
 
 
 @attrs.frozen(kw_only=True, slots=True)

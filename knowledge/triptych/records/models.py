@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import attrs
+
+from triptych.errors import ValidationError
 
 __all__ = [
     "Generation",
     "Message",
+    "Prices",
     "Usage",
 ]
 
@@ -39,3 +42,21 @@ class Generation:
     text: str
     usage: Usage = attrs.field(factory=Usage)
     truncated: bool = False
+
+
+def _price(_: Any, attribute: attrs.Attribute[float], value: Any) -> None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not 0 <= value < float("inf"):
+        raise ValidationError(f"{attribute.name} is a price from 0 up, not {value!r}")
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Prices:
+    """What a million tokens cost, in any one currency."""
+
+    input: float = attrs.field(validator=_price)
+    output: float = attrs.field(validator=_price)
+
+    def of(self, input_tokens: int, output_tokens: int) -> float:
+        """What so many tokens cost."""
+        return (input_tokens * self.input + output_tokens * self.output) / 1_000_000

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import attrs
 
@@ -20,6 +20,7 @@ from triptych.records.filters import FilterTree, Subject
 from triptych.records.journal import ModelUsage
 from triptych.records.metadata import Metadata, metadata_to_plain
 from triptych.records.models import Message
+from triptych.records.sparse import SparseVector
 from triptych.records.values import (
     NO_CHUNK,
     SNIPPET_LENGTH,
@@ -31,6 +32,9 @@ from triptych.records.values import (
     Vector,
     to_layer,
 )
+
+if TYPE_CHECKING:
+    from triptych.text.injection import Sign
 
 __all__ = [
     "HIT_FIELDS",
@@ -44,6 +48,7 @@ __all__ = [
     "RankedList",
     "ResolvedQuery",
     "Result",
+    "SparseQuery",
     "StoredUnit",
 ]
 
@@ -51,7 +56,7 @@ __all__ = [
 HIT_FIELDS = (
     *("dataset", "name", "layer", "chunk", "chunk_id", "line", "end_line", "start", "end"),
     *("heading_path", "locator", "score", "scores", "stale", "version", "path", "metadata"),
-    *("snippet", "content"),
+    *("signs", "snippet", "content"),
 )
 """The fields of a hit in JSON, in their order."""
 
@@ -142,6 +147,8 @@ class ResolvedQuery:
     ``dataset_ids`` exist; ``vector_dataset_ids`` are those whose vectors live in
     ``embed_sig``, the embedder's space. ``top_k`` counts the hits that ``offset`` skips, too.
     ``limit`` is how deep each lane should reach (lanes over-fetch: it is ``top_k`` or more).
+    ``as_of`` is the moment that is asked for; lanes need not look at it, for they search a store of
+    that moment.
 
     A `QueryRewriter` makes several of one query: ``text`` is what keyword lanes look for,
     ``embed_text`` ("" for ``text``) what vector lanes embed, as ``embed_kind``, and ``weight``
@@ -149,6 +156,10 @@ class ResolvedQuery:
     mean vector is searched for, ``embed_own_text`` adds ``text`` to them, and ``group`` is the
     variant's (see `QueryVariant`). ``vector`` is what vector lanes search for when the caller has
     it already.
+
+    ``lanes`` are those that a hybrid search runs, None for all of them. ``sparse_dataset_ids`` are
+    the datasets whose sparse vectors are of ``sparse_sig``, the sparse encoder's signature, and
+    ``sparse`` is what it made of ``embed_text``.
     """
 
     text: str
@@ -165,6 +176,7 @@ class ResolvedQuery:
     min_scores: Mapping[str, float] = attrs.field(factory=dict)
     filter: Filter = attrs.field(factory=Filter)
     keyword_boost: float = 0.0
+    as_of: int | datetime | None = None
     embed_text: str = ""
     embed_kind: EmbedKind = "query"
     embed_texts: tuple[str, ...] = ()
@@ -172,6 +184,10 @@ class ResolvedQuery:
     weight: float = 1.0
     group: str = ""
     vector: Vector | None = attrs.field(default=None, eq=vector_comparison, repr=False)
+    lanes: tuple[str, ...] | None = None
+    sparse_dataset_ids: tuple[str, ...] = ()
+    sparse_sig: str = ""
+    sparse: SparseVector | None = attrs.field(default=None, repr=False)
 
     @property
     def embedded(self) -> tuple[tuple[EmbedKind, str], ...]:
@@ -197,6 +213,20 @@ class ChunkQuery:
     text: str = ""
     vector: Vector | None = attrs.field(default=None, eq=vector_comparison, repr=False)
     embed_sig: str = ""
+    top_k: int = 10
+    filter: Filter = attrs.field(factory=Filter)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class SparseQuery:
+    """A question to the sparse lane of a store: the greatest dot products with ``vector``.
+
+    ``sparse_sig`` is the signature of the encoder that made it.
+    """
+
+    dataset_ids: tuple[str, ...]
+    vector: SparseVector
+    sparse_sig: str
     top_k: int = 10
     filter: Filter = attrs.field(factory=Filter)
 
@@ -268,8 +298,9 @@ class Hit:
     """One ranked result.
 
     ``score`` is the fused score, ``scores`` the score in each lane that found it (bm25, vector).
-    ``content`` is the stored text of document version ``sig.source_version``, which it spans
-    from ``start`` to ``end`` (code points). ``terms`` are the query's, as the dataset's
+    A step after fusion adds its own to ``scores`` (rerank, mmr, filter), and the score from before
+    as fused. ``content`` is the stored text of document version ``sig.source_version``, which it
+    spans from ``start`` to ``end`` (code points). ``terms`` are the query's, as the dataset's
     analyzer sees them. ``stale`` is None, or why the text may no longer be true.
     ``chunk_index`` is `NO_CHUNK` for layers and documents; ``layer`` is None for documents.
     ``occurrence`` is the chunk's (see `DerivedChunk`).
@@ -357,6 +388,7 @@ class Hit:
             "version": self.version,
             "path": self.file,
             "metadata": metadata_to_plain(self.metadata),
+            "signs": [attrs.asdict(sign) for sign in self.signs],
             "snippet": self.snippet,
             "content": self.content,
         }
@@ -371,6 +403,13 @@ class Hit:
         if self.chunk_index == NO_CHUNK:
             return None
         return chunk_id(self.dataset_id, self.doc_name, self.sig.input_sig, self.occurrence)
+
+    @property
+    def signs(self) -> tuple[Sign, ...]:
+        """What in ``content`` looks like instructions to a model, or hides from a reader."""
+        from triptych.text.injection import suspicious  # its patterns take a while to compile
+
+        return suspicious(self.content)
 
     @property
     def snippet(self) -> str:

@@ -10,6 +10,7 @@ import attrs
 from triptych.errors import StoreError
 from triptych.records.derived import DatasetConfig
 from triptych.records.documents import SourceDocument
+from triptych.records.sparse import SparseSpace
 
 __all__ = [
     "DatasetStats",
@@ -81,7 +82,8 @@ class _Failing:
 class PutReport(_Failing):
     """What a bulk put did: counts of documents, then of chunks.
 
-    ``embedded`` chunks were sent to the embedder, ``reused`` ones had their vectors already.
+    ``embedded`` chunks were sent to the embedder, ``reused`` ones had their vectors already, and
+    ``encoded`` were sent to the sparse encoder.
     A document in ``failed`` may be stored with its derivation missing: then its error is a
     `DerivationError`. ``pending`` counts the documents that are found by keyword and wait for
     vectors: because they were put to be embedded later, or because the embedder failed.
@@ -93,6 +95,7 @@ class PutReport(_Failing):
     chunks: int = 0
     embedded: int = 0
     reused: int = 0
+    encoded: int = 0
     pending: int = 0
     failed: tuple[Failure, ...] = ()
 
@@ -101,13 +104,15 @@ class PutReport(_Failing):
 class EmbedReport(_Failing):
     """What embedding came to: ``documents`` have all their vectors now, ``pending`` do not yet.
 
-    ``embedded`` texts were sent to the embedder; ``reused`` chunks got a vector that the dataset
-    had already. Each document whose texts could not be embedded is in ``failed``, and pending.
+    ``embedded`` texts were sent to the embedder, ``encoded`` texts to the sparse encoder;
+    ``reused`` chunks got a vector that the dataset had already. Each document whose texts could
+    not be embedded is in ``failed``, and pending.
     """
 
     documents: int = 0
     embedded: int = 0
     reused: int = 0
+    encoded: int = 0
     pending: int = 0
     failed: tuple[Failure, ...] = ()
 
@@ -144,7 +149,8 @@ class RebuildReport(_Failing):
 
     ``embedded`` counts chunks, and layers embedded again; ``reused`` counts chunks; ``removed``
     counts the documents whose derived data had no source any more. A document whose chunks were
-    fresh and only got vectors counts as rebuilt. ``pending`` counts those that wait for vectors.
+    fresh and only got embeddings counts as rebuilt, one that only got sparse vectors as fresh;
+    ``encoded`` counts the texts of the latter. ``pending`` counts those that wait for vectors.
     ``expired`` counts the documents that were deleted because they had expired.
     """
 
@@ -153,6 +159,7 @@ class RebuildReport(_Failing):
     rebuilt: int = 0
     embedded: int = 0
     reused: int = 0
+    encoded: int = 0
     removed: int = 0
     expired: int = 0
     pending: int = 0
@@ -183,7 +190,8 @@ class DatasetStats:
     by model, in order of its signature: one space, unless a rebuild with another embedder is not
     done yet. ``pending`` counts the documents whose chunks do not all have a vector of the model
     yet, ``pending_chunks`` their chunks without one; these documents are found by keyword, and are
-    not stale for it.
+    not stale for it. ``sparse_spaces`` are the encoders of the sparse vectors, and
+    ``sparse_pending`` counts the documents whose chunks do not all have one of ``config``'s.
     """
 
     dataset_id: str
@@ -197,6 +205,8 @@ class DatasetStats:
     spaces: tuple[EmbeddingSpace, ...] = ()
     pending: int = 0
     pending_chunks: int = 0
+    sparse_spaces: tuple[SparseSpace, ...] = ()
+    sparse_pending: int = 0
 
 
 @attrs.frozen(kw_only=True, slots=True)

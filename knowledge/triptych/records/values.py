@@ -15,6 +15,7 @@ __all__ = [
     "NO_CHUNK",
     "OPENING",
     "SNIPPET_LENGTH",
+    "Answerability",
     "EmbedKind",
     "EmbedWhen",
     "EventKind",
@@ -44,6 +45,9 @@ EmbedKind = Literal["document", "query"]
 
 EmbedWhen = Literal["now", "later"]
 """When the vectors of what is put are made: in the call, or by `Service.embed_pending`."""
+
+Answerability = Literal["enough", "weak", "nothing"]
+"""Whether what a search found answers the question."""
 
 NO_CHUNK = -1
 """`Hit.chunk_index` of a hit that is a layer or a whole document."""

@@ -163,6 +163,8 @@ class SearchEngine:
                     candidates=in_order(lane, retrievers[0].name),
                     exhausted=len(lane) < query.limit,
                 )
+        elif query.lanes is not None:
+            retrievers = [each for each in retrievers if each.name in query.lanes]
         wanted = depth_of(self.ranker, query.top_k)
         if keep is None and wanted > query.limit:
             variants = [attrs.evolve(each, limit=wanted) for each in variants]

@@ -27,13 +27,14 @@ from triptych.search.engine import SearchEngine
 from triptych.search.hit_reader import StoreHitReader
 from triptych.search.hydration import Hydrator
 from triptych.search.listing import FilterListing
-from triptych.search.past.moments import Moment, to_moment
-from triptych.search.past.stores import PastStores
+from triptych.search.past.moments import Moment, by_moment, of_the_present
+from triptych.search.past.stores import PastStores, Wants
 from triptych.search.postprocessing import KeywordBoost, at_most
 from triptych.search.probe import SearchProbe
 from triptych.search.query import MAX_TOP_K, has_words, validate
 from triptych.search.request import RequestResolver, SearchRequest
 from triptych.search.rewriting import rewrite, variants_of
+from triptych.search.sparse_retrievers import SPARSE
 from triptych.search.verification import TextVerifier, expand_prefixes
 
 __all__ = ["PastSearch", "SearchPipeline"]
@@ -86,12 +87,26 @@ class SearchPipeline:
         self._postprocessors = tuple(postprocessors)
         self._past = past
 
+    @property
+    def configuration(self) -> Mapping[str, str]:
+        """What a search depends on beside the documents: signatures, and the steps, by name."""
+        return {
+            "chunker": self._derivation.chunker_sig,
+            "embedder": self._derivation.embed_sig,
+            "ranker": type(self._engine.ranker).__name__,
+            "lanes": " ".join(self._engine.lanes),
+            "rewriter": "" if self._rewriter is None else type(self._rewriter).__name__,
+            "steps": " ".join(type(step).__name__ for step in self._postprocessors),
+        }
+
     def search(self, query: Query) -> Result:
         """Search chunks, or layers where ``query.layer`` says so."""
         if query.as_of is not None:
             with self.past(query) as past:
                 return past.dated(past.searches.search(past.query))
-        return self._run(*self._prepare([query]))
+        (request,) = self._prepare([query])
+        self._warn_of_layers(request)
+        return self._run(request)
 
     def search_documents(self, query: Query) -> Result:
         """Search whole documents."""
@@ -106,8 +121,16 @@ class SearchPipeline:
         if any(query.as_of is not None for query in queries):
             return self._search_moments(queries)
         requests = self._prepare(queries)
+        for request in requests:
+            self._warn_of_layers(request)
         self._embed(requests)
         return [self._run(request) for request in requests]
+
+    def _warn_of_layers(self, request: SearchRequest) -> None:
+        """Say that the sparse lane is not there for layers; a context always takes them without."""
+        is_hybrid = request.target == "layer" and request.query.mode == Mode.HYBRID
+        if is_hybrid and self._derivation.sparse is not None:
+            request.warnings += ("layers have no sparse vectors: the sparse lane did not run",)
 
     def search_layers_and_documents(
         self, queries: Sequence[Query], whole: Query
@@ -115,6 +138,8 @@ class SearchPipeline:
         """Run `search` for each of ``queries`` and `search_documents` for ``whole``, with one
         call to the embedder; None for the latter where the backend cannot search documents."""
         for query in (*queries, whole):
+            if query.as_of is not None:
+                raise ValidationError("leave as_of out: ask what `past` gives instead")
             if not has_words(check_text(query.text, "the query")):
                 raise ValidationError("the query is empty: give it at least one word")
             if query.offset or query.per_document is not None:
@@ -148,11 +173,14 @@ class SearchPipeline:
         if self._past is None:
             raise NotAvailableError("this pipeline searches what is stored now only")
         wanted = checked.layer is not Layer.DETAIL if layers is None else layers
-        vectors = self._derivation.embedder is not None and (
-            checked.mode != Mode.BM25
-            or any(not isinstance(step, KeywordBoost) for step in self._postprocessors)
+        # Steps may compare vectors whatever the mode is.
+        steps = any(not isinstance(step, KeywordBoost) for step in self._postprocessors)
+        wants = Wants(
+            dense=steps or checked.mode not in (Mode.BM25, SPARSE),
+            sparse=checked.mode in (None, Mode.HYBRID, SPARSE),
+            layers=wanted,
         )
-        with self._past.at(moment, dataset_ids, vectors=vectors, layers=wanted) as store:
+        with self._past.at(moment, dataset_ids, wants) as store:
             engine, left_out = store.lanes(self._engine)
             if checked.mode in left_out:
                 raise NotAvailableError(
@@ -168,7 +196,7 @@ class SearchPipeline:
             yield PastSearch(
                 searches=self._over(store.store, engine, moment),
                 store=store.store,
-                query=_of_the_present(query),
+                query=of_the_present(query),
                 as_of=moment,
                 warnings=tuple(warnings),
             )
@@ -176,33 +204,29 @@ class SearchPipeline:
     def _over(self, store: Store, engine: SearchEngine, moment: Moment) -> SearchPipeline:
         """Return this pipeline over another store. What had expired then is not in it."""
         now = moment if isinstance(moment, datetime) else datetime.min.replace(tzinfo=UTC)
-        hydrator = self._hydrator.over(store, capabilities_of(store).document_search, now)
+        capabilities = capabilities_of(store)
+        hydrator = self._hydrator.over(store, capabilities.document_search, now)
+        derivation = self._derivation.over(store.chunks, capabilities.sparse)
         return SearchPipeline(
             store,
-            self._resolver.over(store.documents, store.chunks, now),
+            self._resolver.over(store, derivation, now),
             engine,
             hydrator,
             FilterListing(store, hydrator),
-            self._derivation,
+            derivation,
             self._rewriter,
             self._postprocessors,
         )
 
     def _search_moments(self, queries: Sequence[Query]) -> list[Result]:
-        places: dict[object, list[int]] = {}
-        for at, query in enumerate(queries):
-            moment = None if query.as_of is None else to_moment(query.as_of)
-            where = None if moment is None else (query.scope, query.dataset_id, query.dataset_ids)
-            key = (moment, where, query.mode, query.layer)
-            places.setdefault(repr(key), []).append(at)
         found: dict[int, Result] = {}
-        for several in places.values():
+        for several in by_moment(queries):
             asked = [queries[at] for at in several]
             if asked[0].as_of is None:
                 results = self.search_many(asked)
             else:
                 with self.past(asked[0]) as past:
-                    same = list(map(_of_the_present, asked))
+                    same = list(map(of_the_present, asked))
                     results = [past.dated(each) for each in past.searches.search_many(same)]
             found |= zip(several, results, strict=True)
         return [found[at] for at in range(len(queries))]
@@ -286,8 +310,9 @@ class SearchPipeline:
                 hits = step(query, hits, reader)
             kept = at_most(hits, query.per_document)
             shown = self._hydrator.with_windows(kept, reader, query.top_k)
-            if spare > 1 or not reader.missed or len(shown) >= min(query.top_k, len(above)):
+            if spare > 1 or not reader.missed:
                 break
+            # A document has changed since its hits were read: once more, of its new state.
             spare = _SPARE
         hidden = self._not_indexed(request) if len(shown) < min(query.top_k, _FEW) else ()
         unmatched = () if shown or not request.fields else (_no_such_fields(request.fields),)
@@ -357,11 +382,6 @@ class SearchPipeline:
                     vector = mean_vector([known[each] for each in texts])
                     variants[at] = attrs.evolve(variants[at], vector=vector)
                     request.variants = variants
-
-
-def _of_the_present(query: Query) -> Query:
-    """The query for a store of its moment, where all that there is is fresh."""
-    return attrs.evolve(query, as_of=None, fresh_only=False)
 
 
 def _no_such_fields(fields: Mapping[str, Sequence[str]]) -> str:

@@ -151,8 +151,10 @@ def _mode(value: Any, lanes: Collection[str] | None) -> Mode | str:
     if isinstance(value, str) and value and (lanes is None or value in lanes):
         return value
     names = dict.fromkeys([*map(str, Mode), *(lanes or ())])
+    needs = " (the mode 'sparse' needs a sparse encoder: the setting sparse_encoder names one)"
     raise ValidationError(
         f"there is no mode {value!r}: choose one of {', '.join(map(repr, names))}"
+        f"{needs if value == 'sparse' else ''}"
     )
 
 

@@ -7,12 +7,13 @@ from datetime import datetime
 
 import attrs
 
-from triptych.contracts import ChunkRepo, DocumentRepo
+from triptych.contracts import ChunkRepo, DocumentRepo, Store
 from triptych.errors import ModelMismatchError, NotAvailableError, ValidationError
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.expiration import without_expired
 from triptych.ingestion.layers import Inputs
-from triptych.ingestion.pending_expiry import count_pending
+from triptych.ingestion.pending_expiry import count_pending, count_sparse_pending
+from triptych.ingestion.sparse_encoding import SparseLane
 from triptych.records import (
     DatasetConfig,
     DerivedSig,
@@ -28,10 +29,13 @@ from triptych.records import (
 from triptych.rules import missing_dataset
 from triptych.search.engine import Target
 from triptych.search.query import over_fetch, resolve_mode, validate
+from triptych.search.sparse_retrievers import SPARSE
 from triptych.search.syntax import TextConditions, merge_where, parse_query
 from triptych.text import get_analyzer
 
 __all__ = ["RequestResolver", "SearchRequest"]
+
+VECTOR = str(Mode.VECTOR)
 
 
 @attrs.define(kw_only=True)
@@ -111,13 +115,17 @@ class RequestResolver:
             query = attrs.evolve(query, text=parsed.text, where=where)
         query, filter_ = validate(query, self.lanes)
         assert isinstance(query.layer, Layer)  # validated
+        assert not isinstance(query.as_of, str)
         if documents and query.keyword_boost:
             raise ValidationError(
                 "keyword_boost looks into the texts of hits, and a document's hit holds no more "
                 "than its opening: use it with search()"
             )
         embedder, embed_sig = self._derivation.embedder, self._derivation.embed_sig
-        mode = resolve_mode(query.mode, has_embedder=embedder is not None, lanes=self.lanes)
+        searched = documents or query.layer is Layer.DETAIL
+        sparse = self._derivation.sparse if SPARSE in self.lanes else None
+        has_models = embedder is not None or (sparse is not None and searched)
+        mode = resolve_mode(query.mode, has_embedder=has_models, lanes=self.lanes)
         dataset_ids = self._dataset_ids(query)
         tree = without_expired(self._documents, dataset_ids, filter_.tree, self._moment)
         filter_ = attrs.evolve(filter_, tree=tree)
@@ -130,7 +138,20 @@ class RequestResolver:
             name for name, config in configs.items() if config and config.embed_sig == embed_sig
         ]
         warnings: tuple[str, ...] = ()
-        if embedder is not None and mode != Mode.BM25:
+        # What a hybrid search leaves out: it is asked for in vain, or only by default.
+        without_lanes = {VECTOR} if embedder is None and query.mode is None else set()
+        in_sparse: list[str] = []
+        if sparse is not None and mode in (Mode.HYBRID, SPARSE):
+            if not searched and mode == SPARSE:
+                raise NotAvailableError(
+                    "layers have no sparse vectors: search them by keyword or by vector, or "
+                    "search chunks in the mode sparse"
+                )
+            if searched:
+                in_sparse, warnings = self._sparse(mode, sparse, configs)
+            if not in_sparse:
+                without_lanes.add(SPARSE)
+        if embedder is not None and mode in (Mode.HYBRID, Mode.VECTOR):
             others = [
                 (name, config.embed_sig)
                 for name, config in configs.items()
@@ -138,13 +159,15 @@ class RequestResolver:
             ]
             without = [name for name, config in configs.items() if config and not config.embed_sig]
             if others:
-                warnings = (_other_model(mode, embed_sig, others),)
+                warnings += (_other_model(mode, embed_sig, others, has_sparse=bool(in_sparse)),)
             if without:
                 warnings += (_no_vectors(mode, without),)
-            if others or without:
-                mode = mode if in_space else Mode.BM25
-        searched = documents or query.layer is Layer.DETAIL
-        if searched and in_space and embedder is not None and mode != Mode.BM25:
+            if (others or without) and not in_space:
+                without_lanes.add(VECTOR)
+        if mode == Mode.HYBRID and VECTOR in without_lanes and not in_sparse:
+            mode = Mode.BM25
+        dense = mode in (Mode.HYBRID, Mode.VECTOR) and VECTOR not in without_lanes
+        if searched and in_space and embedder is not None and dense:
             pending = count_pending(
                 self._documents, self._chunks, in_space, embed_sig, self._moment
             )
@@ -163,10 +186,18 @@ class RequestResolver:
             limit=over_fetch(reach) if mode == Mode.HYBRID else reach,
             offset=query.offset,
             per_document=query.per_document,
+            as_of=query.as_of,
             threshold=query.threshold,
             min_scores=query.min_scores,
             keyword_boost=query.keyword_boost,
             filter=filter_,
+            lanes=(
+                tuple(lane for lane in self.lanes if lane not in without_lanes)
+                if without_lanes and mode == Mode.HYBRID
+                else None
+            ),
+            sparse_dataset_ids=tuple(in_sparse),
+            sparse_sig="" if sparse is None else sparse.signature,
         )
         if documents:
             target: Target = "document"
@@ -182,9 +213,11 @@ class RequestResolver:
             fields=fields,
         )
 
-    def over(self, documents: DocumentRepo, chunks: ChunkRepo, moment: datetime) -> RequestResolver:
-        """Return the same resolver over other repositories, for a moment."""
-        return RequestResolver(documents, chunks, self._derivation, self.lanes, moment)
+    def over(
+        self, store: Store, derivation: DerivationPipeline, moment: datetime
+    ) -> RequestResolver:
+        """Return the same resolver over another store, for a moment."""
+        return RequestResolver(store.documents, store.chunks, derivation, self.lanes, moment)
 
     def existing_datasets(self, query: Query) -> tuple[str, ...]:
         """Return the datasets that a validated query names.
@@ -197,6 +230,31 @@ class RequestResolver:
             for dataset_id in dataset_ids:
                 self._require(dataset_id)
         return dataset_ids
+
+    def _sparse(
+        self, mode: Mode | str, lane: SparseLane, configs: Mapping[str, DatasetConfig | None]
+    ) -> tuple[list[str], tuple[str, ...]]:
+        """The datasets whose sparse vectors are of the encoder, and what the caller should know.
+
+        Raises:
+            ModelMismatchError: only the sparse lane was asked for, and they are of another encoder.
+            NotAvailableError: likewise, and there are none.
+        """
+        found = {name: config.sparse_sig for name, config in configs.items() if config is not None}
+        ours = [name for name, sig in found.items() if sig == lane.signature]
+        others = [(name, sig) for name, sig in found.items() if sig not in ("", lane.signature)]
+        without = [name for name, sig in found.items() if not sig]
+        warnings: tuple[str, ...] = ()
+        if others:
+            warnings += (_other_encoder(mode, lane.signature, others),)
+        if without:
+            warnings += (_no_sparse_vectors(mode, without),)
+        if ours:
+            pending = count_sparse_pending(
+                self._documents, lane.repo, ours, lane.signature, self._moment
+            )
+            warnings += (_sparse_pending(pending),) if pending else ()
+        return ours, warnings
 
     def _dataset_ids(self, query: Query) -> tuple[str, ...]:
         if query.scope is Scope.ALL:
@@ -219,6 +277,36 @@ class RequestResolver:
         return DerivedSig(chunker_sig=chunker_sig, embed_sig=self._derivation.embed_sig)
 
 
+def _sparse_pending(documents: int) -> str:
+    """The warning that the sparse lane does not find all documents yet."""
+    have, find = ("document has", "it") if documents == 1 else ("documents have", "them")
+    return (
+        f"{documents} {have} no sparse vectors yet, and the sparse lane does not find {find}: "
+        f"`triptych embed` adds them"
+    )
+
+
+def _other_encoder(mode: str, signature: str, others: Sequence[tuple[str, str]]) -> str:
+    """The warning that some datasets have sparse vectors of another encoder; alone, an error."""
+    stored = "; ".join(f"{name!r} of {sig!r}" for name, sig in others)
+    message = (
+        f"the sparse vectors are of another encoder than {signature!r} ({stored}): rebuild the "
+        "dataset with this one, or open the store with the one it was filled with"
+    )
+    if mode == SPARSE:
+        raise ModelMismatchError(message, stored=others[0][1], configured=signature)
+    return f"searched without the sparse lane: {message}"
+
+
+def _no_sparse_vectors(mode: str, datasets: Sequence[str]) -> str:
+    """The warning that some datasets have no sparse vectors at all; alone, an error."""
+    which = ", ".join(map(repr, datasets))
+    message = f"the dataset {which} has no sparse vectors yet: `triptych embed` adds them"
+    if mode == SPARSE:
+        raise NotAvailableError(f"{message}; until then search it in another mode")
+    return message
+
+
 def _pending(mode: str, documents: int) -> str:
     """The warning that documents have no vectors yet."""
     have, are = ("document has", "it is") if documents == 1 else ("documents have", "they are")
@@ -226,7 +314,9 @@ def _pending(mode: str, documents: int) -> str:
     return f"{documents} {have} no vectors yet: {are} {found}"
 
 
-def _other_model(mode: str, embed_sig: str, others: Sequence[tuple[str, str]]) -> str:
+def _other_model(
+    mode: str, embed_sig: str, others: Sequence[tuple[str, str]], *, has_sparse: bool
+) -> str:
     """The warning that some datasets have vectors of another model; alone, an error."""
     stored = "; ".join(f"{name!r} of {sig!r}" for name, sig in others)
     message = (
@@ -235,7 +325,7 @@ def _other_model(mode: str, embed_sig: str, others: Sequence[tuple[str, str]]) -
     )
     if mode == Mode.VECTOR:
         raise ModelMismatchError(message, stored=others[0][1], configured=embed_sig)
-    return f"searched by keyword only: {message}"
+    return f"searched {'without vectors' if has_sparse else 'by keyword only'}: {message}"
 
 
 def _no_vectors(mode: str, datasets: Sequence[str]) -> str:

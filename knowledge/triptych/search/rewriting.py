@@ -84,6 +84,7 @@ def variants_of(
             weight=each.weight,
             group=each.group,
             vector=None,
+            sparse=None,
             limit=over_fetch(resolved.top_k) if fused else resolved.limit,
         )
         for each in variants

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         Failing as Failing,
         FakeEmbedder as FakeEmbedder,
         FakeLLM as FakeLLM,
+        FakeSparseEncoder as FakeSparseEncoder,
         ScriptedLLM as ScriptedLLM,
         failing_store as failing_store,
         fenced_text as fenced_text,
@@ -42,7 +43,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "conformance": "BackendConformance",
-    "fakes": "CoveringEmbedder Failing FakeEmbedder FakeLLM ScriptedLLM failing_store fenced_text",
+    "fakes": "CoveringEmbedder Failing FakeEmbedder FakeLLM FakeSparseEncoder ScriptedLLM "
+    "failing_store fenced_text",
     "harness": "Child Contents Harness",
     "ranking": "assert_backends_rank_alike",
     "service": "ServiceTests",
@@ -72,6 +74,8 @@ _ASSERTING = (
     "search",
     "service",
     "settings",
+    "sparse",
+    "sparse_service",
     "stateful",
 )
 # Within a run of pytest their assertions tell what they saw. It is imported before all else there.
@@ -89,6 +93,7 @@ __all__ = [
     "Failing",
     "FakeEmbedder",
     "FakeLLM",
+    "FakeSparseEncoder",
     "Harness",
     "ScriptedLLM",
     "ServiceTests",

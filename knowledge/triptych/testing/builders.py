@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,7 @@ from triptych.records import (
     Mode,
     NewDocument,
     SourceDocument,
+    SparseVector,
     Vector,
     parse_filter,
 )
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
 __all__ = [
     "CONFIG",
     "DIMENSION",
+    "SPARSE",
+    "SPARSE_TERMS",
     "chunks_of",
     "derive",
     "fill",
@@ -47,12 +52,15 @@ __all__ = [
     "put",
     "set_config",
     "sig_of",
+    "sparse_of",
     "vector_of",
     "vector_query",
 ]
 
 DIMENSION = 16
 CONFIG = DatasetConfig(chunker_sig="paragraphs/1", embed_sig="space/1")
+SPARSE = "sparse/1"
+SPARSE_TERMS = 100_003
 
 
 def vector_of(text: str, space: str = CONFIG.embed_sig, dimension: int = DIMENSION) -> Vector:
@@ -60,6 +68,15 @@ def vector_of(text: str, space: str = CONFIG.embed_sig, dimension: int = DIMENSI
     seed = hashlib.sha256(f"{space}\0{text}".encode()).digest()
     values = np.random.default_rng(list(seed)).standard_normal(dimension)
     return (values / np.linalg.norm(values)).astype(np.float32)
+
+
+def sparse_of(text: str, space: str = SPARSE) -> SparseVector:
+    """The words of a text, each with a weight that depends on it and how often it is there."""
+    terms: Counter[int] = Counter()
+    for word, count in Counter(re.findall(r"\w+", text.lower())).items():
+        number = int.from_bytes(hashlib.sha256(f"{space}\0{word}".encode()).digest()[:4])
+        terms[number % SPARSE_TERMS] += count * (number % 89 + 1)
+    return SparseVector.of(list(terms), [weight / 89 for weight in terms.values()])
 
 
 def put(

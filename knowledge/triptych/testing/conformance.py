@@ -18,6 +18,7 @@ from triptych.testing.races import RaceTests
 from triptych.testing.reopen import ReopeningTests
 from triptych.testing.search import SearchTests
 from triptych.testing.settings import SettingsTests
+from triptych.testing.sparse import SparseTests
 from triptych.testing.stateful import StatefulTests
 from triptych.testing.vectors import VectorTests
 
@@ -29,6 +30,7 @@ class BackendConformance(
     HistoryTests,
     ChunkTests,
     VectorTests,
+    SparseTests,
     SearchTests,
     FilterTests,
     ManagementTests,

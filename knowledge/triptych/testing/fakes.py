@@ -18,14 +18,15 @@ from numpy.typing import NDArray
 
 from triptych._internal.digests import digest
 from triptych.errors import ProviderError
-from triptych.records import EmbedKind, Generation, Message, Usage
-from triptych.testing.builders import DIMENSION, vector_of
+from triptych.records import EmbedKind, Generation, Message, SparseVector, Usage
+from triptych.testing.builders import DIMENSION, SPARSE, SPARSE_TERMS, sparse_of, vector_of
 
 __all__ = [
     "CoveringEmbedder",
     "Failing",
     "FakeEmbedder",
     "FakeLLM",
+    "FakeSparseEncoder",
     "ScriptedLLM",
     "failing_store",
     "fenced_text",
@@ -73,6 +74,34 @@ class CoveringEmbedder(FakeEmbedder):
 
     def coverage(self, text: str) -> float:
         return sum(map(str.isascii, text)) / max(len(text), 1)
+
+
+class FakeSparseEncoder:
+    """A `SparseEncoder` that weighs the words of a text: texts that share words are near.
+
+    Attributes:
+        calls: how often it was asked, failures included.
+        texts: every text it encoded, in order.
+        failures: what to raise instead of answering, by number of the call, from 1.
+    """
+
+    def __init__(
+        self, signature: str = SPARSE, failures: Mapping[int, Exception] | None = None
+    ) -> None:
+        self.signature = signature
+        self.vocabulary_size: int | None = SPARSE_TERMS
+        self.failures: dict[int, Exception] = dict(failures or {})
+        self.calls: int = 0
+        self.texts: list[str] = []
+        self._lock = threading.Lock()
+
+    def encode(self, texts: Sequence[str], *, kind: EmbedKind) -> Sequence[SparseVector]:
+        with self._lock:
+            self.calls += 1
+            if self.calls in self.failures:
+                raise self.failures[self.calls]
+            self.texts += texts
+        return [sparse_of(text, self.signature) for text in texts]
 
 
 class ScriptedLLM:

@@ -18,7 +18,7 @@ from triptych.errors import CancelledError
 from triptych.records import Hit, Mode, NewDocument, SourceDocument
 from triptych.repositories import capabilities_of
 from triptych.service import Service, ServiceOptions
-from triptych.testing.fakes import FakeEmbedder, kept_open
+from triptych.testing.fakes import FakeEmbedder, FakeSparseEncoder, kept_open
 from triptych.testing.harness import Harness, HarnessTests, or_skip
 
 __all__ = ["PastTests"]
@@ -78,7 +78,8 @@ def answers(kb: Service, dataset_id: str, as_of: datetime | int | None = None) -
     that it has no vector. All else is compared.
     """
     found: dict[object, Sequence[Hit]] = {}
-    for text, mode in itertools.product(_QUERIES, (Mode.BM25, Mode.VECTOR, Mode.HYBRID)):
+    modes = [str(mode) for mode in Mode] + (["sparse"] if "sparse" in kb.lanes else [])
+    for text, mode in itertools.product(_QUERIES, modes):
         asked: dict[str, Any] = {"dataset_id": dataset_id, "mode": mode, "as_of": as_of}
         found[text, mode] = kb.search(text, **asked).hits
         found[text, mode, "one"] = kb.search(text, top_k=1, where={"lang": "en"}, **asked).hits
@@ -108,20 +109,34 @@ class PastTests(HarnessTests):
         with Service(kept_open(store), options=options) as kb:
             yield kb
 
+    @pytest.fixture
+    def every_lane(self, store: Store, harness: Harness) -> Iterator[Service]:
+        capabilities = capabilities_of(store)
+        or_skip(capabilities.versions)
+        options = ServiceOptions(
+            embedder=FakeEmbedder(),
+            sparse_encoder=None if capabilities.sparse is None else FakeSparseEncoder(),
+            scratch=or_skip(harness.scratch),
+        )
+        with Service(kept_open(store), options=options) as kb:
+            yield kb
+
     @pytest.mark.property
-    def test_every_moment_answers_as_it_did(self, past: Service, harness: Harness) -> None:
+    def test_every_moment_answers_as_it_did(self, every_lane: Service, harness: Harness) -> None:
         scratch = or_skip(harness.scratch)
-        reader = or_skip(past.capabilities.versions)
+        reader = or_skip(every_lane.capabilities.versions)
         numbers = itertools.count()
 
         def take(dataset_id: str, step: _Step) -> None:
             if step.text is None:
-                past.delete_document(dataset_id, step.name)
+                every_lane.delete_document(dataset_id, step.name)
             else:
-                past.put_document(dataset_id, step.name, step.text, step.metadata)
+                every_lane.put_document(dataset_id, step.name, step.text, step.metadata)
 
         def expected(dataset_id: str, documents: Sequence[SourceDocument]) -> Answers:
-            return fresh_answers(scratch, dataset_id, documents)
+            return fresh_answers(
+                scratch, dataset_id, documents, sparse="sparse" in every_lane.lanes
+            )
 
         def check(dataset_id: str, seen: Sequence[_Then], numbered: bool) -> None:
             kept = {
@@ -134,7 +149,7 @@ class PastTests(HarnessTests):
             }
             for then in seen:
                 left = [d for name, d in then.documents.items() if d in kept[name]]
-                got = answers(past, dataset_id, then.moment)
+                got = answers(every_lane, dataset_id, then.moment)
                 assert got == expected(dataset_id, left)
                 if len(left) == len(then.documents):
                     assert got == then.answers
@@ -142,18 +157,18 @@ class PastTests(HarnessTests):
             for version in range(1, last + 1 if numbered else 1):
                 upto = [[d for d in each if d.version <= version][:1] for each in kept.values()]
                 wanted = expected(dataset_id, [document for each in upto for document in each])
-                assert answers(past, dataset_id, version) == wanted
+                assert answers(every_lane, dataset_id, version) == wanted
 
-        @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+        @settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
         @given(steps=st.lists(_STEPS, min_size=1, max_size=4), last=_STEPS)
         def compare(steps: list[_Step], last: _Step) -> None:
             dataset_id = f"d{next(numbers)}"
-            past.create_dataset(dataset_id)
+            every_lane.create_dataset(dataset_id)
             seen = []
             for step in steps:
                 take(dataset_id, step)
-                found = answers(past, dataset_id)
-                stored = {name: past.documents.get(dataset_id, name) for name in _NAMES}
+                found = answers(every_lane, dataset_id)
+                stored = {name: every_lane.documents.get(dataset_id, name) for name in _NAMES}
                 documents = {name: each for name, each in stored.items() if each is not None}
                 seen.append(_Then(tick(), documents, found))
             check(dataset_id, seen, False)
@@ -306,10 +321,15 @@ class PastTests(HarnessTests):
 
 
 def fresh_answers(
-    scratch: Callable[[], Store], dataset_id: str, documents: Sequence[SourceDocument]
+    scratch: Callable[[], Store],
+    dataset_id: str,
+    documents: Sequence[SourceDocument],
+    *,
+    sparse: bool,
 ) -> Answers:
     """What a new store answers that holds just these documents."""
-    options = ServiceOptions(embedder=FakeEmbedder())
+    encoder = FakeSparseEncoder() if sparse else None
+    options = ServiceOptions(embedder=FakeEmbedder(), sparse_encoder=encoder)
     with Service(scratch(), options=options) as kb:
         kb.create_dataset(dataset_id)
         for document in documents:

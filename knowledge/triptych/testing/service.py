@@ -38,6 +38,7 @@ from triptych.testing.fillers import FillerTests
 from triptych.testing.harness import Harness, or_skip
 from triptych.testing.past import PastTests
 from triptych.testing.query_syntax import QuerySyntaxTests
+from triptych.testing.sparse_service import SparseServiceTests
 
 __all__ = ["ServiceTests"]
 
@@ -84,7 +85,7 @@ def paragraphs(rng: random.Random, count: int) -> list[str]:
     return made
 
 
-class ServiceTests(QuerySyntaxTests, FillerTests, PastTests):
+class ServiceTests(QuerySyntaxTests, FillerTests, SparseServiceTests, PastTests):
     """What a Service promises, whatever it stands on."""
 
     @pytest.fixture

@@ -13,6 +13,7 @@ from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from support.index_model import MemoryChangeLog, WordAnalyzer, assert_ranked_as, bm25_scores
+from triptych.records import SparseVector
 from triptych_backends.index import LocalIndex, OwnedBy, Under, compact
 from triptych_backends.index.selection import both
 
@@ -22,13 +23,14 @@ WORDS = ["a", "b", "c", "dd", "täg", "標題", "abcdefghi", "abcdefghj"]
 HEADINGS = ["Intro", "intro", "Straße", "End"]
 QUERY = "a dd 標題 a abcdefghj"
 WIDTH = 4
-UPSETS = ["reset", "space", "german", "english", "log", "drop", "folder"]
+UPSETS = ["reset", "space", "encoder", "german", "english", "log", "drop", "folder"]
 datasets = st.sampled_from(["x", "x", "y/\u0000z"])
 owners = st.integers(1, 9)
 chunks = st.lists(
     st.tuples(
         st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join),
         st.lists(st.sampled_from(HEADINGS), max_size=2).map(tuple),
+        st.one_of(st.none(), st.integers(0, 5)),
         st.one_of(st.none(), st.integers(0, 5)),
     ),
     max_size=4,
@@ -40,6 +42,15 @@ def row(seed: int | None) -> np.ndarray | None:
         return None
     vector = np.random.default_rng(seed).normal(size=WIDTH)
     return (vector / np.linalg.norm(vector)).astype(np.float32)
+
+
+def sparse(seed: int | None) -> SparseVector | None:
+    """Some terms of few, so that vectors share them; a seed of 0 has none."""
+    if seed is None:
+        return None
+    generator = np.random.default_rng(seed)
+    terms = generator.choice([0, 1, 2, 7, 2**16, 2**32 - 1], min(seed, 4), replace=False)
+    return SparseVector.of(terms, generator.random(len(terms)).astype(np.float32))
 
 
 class Complaints(logging.Handler):
@@ -84,10 +95,13 @@ class IndexMachine(RuleBasedStateMachine):
 
     @rule(dataset=datasets, owner=owners, units=chunks, renamed=st.booleans())
     def put(self, dataset, owner, units, renamed) -> None:
-        texts, headings, seeds = zip(*units, strict=True) if units else ((), (), ())
+        texts, headings, seeds, terms = zip(*units, strict=True) if units else ((), (), (), ())
         vectors = [row(seed) for seed in seeds]
+        weights = [sparse(seed) for seed in terms]
         name = f"{owner % 4}-{owner}{'-new' if renamed else ''}"
-        self.feed.put(dataset, owner, name, texts, vectors=vectors, headings=headings)
+        self.feed.put(
+            dataset, owner, name, texts, vectors=vectors, headings=headings, sparse=weights
+        )
         self.feed.put(dataset, owner, name, [" ".join(texts)], field="document")
 
     @rule(dataset=datasets, owner=owners)
@@ -100,10 +114,11 @@ class IndexMachine(RuleBasedStateMachine):
         match kind:
             case "reset":
                 self.feed.reset(dataset)
-            case "space" | "german" | "english":
+            case "space" | "encoder" | "german" | "english":
                 space = "s" if kind == "space" else ""
+                encoder = "e" if kind == "encoder" else ""
                 language = "german" if kind == "german" else "english"
-                self.feed.set_profile(dataset, space=space, language=language)
+                self.feed.set_profile(dataset, space=space, language=language, sparse=encoder)
             case "log":
                 self.feed.nonce += "'"
             case "drop":
@@ -155,6 +170,7 @@ class IndexMachine(RuleBasedStateMachine):
         index = self.indexes[which]
         self.compare_words(index, among, limit, heading, allowed)
         self.compare_vectors(index, among, limit, heading, allowed)
+        self.compare_sparse(index, among, limit, heading, allowed)
 
     @invariant()
     def each_answers(self) -> None:
@@ -202,6 +218,33 @@ class IndexMachine(RuleBasedStateMachine):
             among, "chunk", query, limit=limit, **self.filters(among, heading, allowed)
         )
         assert_ranked_as(found, expected, corpora, limit)
+
+    def compare_sparse(self, index, among, limit, heading, allowed) -> None:
+        query = SparseVector([0, 2, 7, 2**32 - 1], [0.5, 1.5, 0.25, 3.0])
+        for encoder in ("", "e"):
+            corpora = {
+                dataset: self.feed.live(dataset)
+                for dataset in among
+                if self.feed.profile(dataset).sparse == encoder
+            }
+            scores = {
+                (dataset, unit.key): unit.sparse.dot(query)
+                for dataset, units in corpora.items()
+                for unit in units
+                if unit.sparse is not None and passes(unit, heading, allowed)
+            }
+            expected = {place: score for place, score in scores.items() if score > 0}
+            chosen = self.filters(among, heading, allowed)
+            found = index.sparse(among, query, limit=limit, space=encoder, **chosen)
+            assert_ranked_as(found, expected, corpora, limit)
+            best = {}
+            for (dataset, key), score in expected.items():
+                owner = next(u.owner for u in corpora[dataset] if u.key == key)
+                best[dataset, owner] = max(score, best.get((dataset, owner), 0.0))
+            whole = index.document_sparse(among, query, limit=99, space=encoder, **chosen)
+            assert {(hit.dataset, hit.owner): hit.score for hit in whole} == {
+                place: float(np.round(score, 6)) for place, score in best.items()
+            }
 
 
 def passes(unit, heading, allowed) -> bool:

@@ -16,12 +16,16 @@ from triptych import Message
 from triptych.errors import ProviderError
 from triptych_backends.providers import (
     AnthropicLLM,
+    CohereReranker,
     Connection,
+    JinaReranker,
+    LlamaCppReranker,
     OllamaEmbedder,
     OllamaLLM,
     OpenAIEmbedder,
     OpenAILLM,
     Retries,
+    TEIReranker,
     VoyageEmbedder,
     VoyageReranker,
 )
@@ -69,6 +73,8 @@ VECTORS = {
 }
 EMBEDDINGS = {"embeddings": [[1.0, 2.0], [2.0, 1.0]], "prompt_eval_count": 1}
 SCORES = {"data": [{"index": n, "relevance_score": 0.5} for n in range(2)]}
+RESULTS = {"results": SCORES["data"]}
+PLAIN = [{"index": n, "score": 0.5} for n in range(2)]
 OPENAI_EVENTS: list[Any] = [
     {"choices": [{"delta": {"content": "fi"}, "finish_reason": None}]},
     {"choices": [{"delta": {"content": "ne"}, "finish_reason": "stop"}], "usage": {}},
@@ -149,6 +155,10 @@ MADE: dict[str, tuple[Callable[[Connection], Any], Callable[[Any], None], Any]] 
     ),
     "ollama embeddings": (lambda how: OllamaEmbedder("m", connection=how), embeds, EMBEDDINGS),
     "voyage scores": (lambda how: VoyageReranker("m", api_key="k", connection=how), ranks, SCORES),
+    "cohere scores": (lambda how: CohereReranker("m", api_key="k", connection=how), ranks, RESULTS),
+    "jina scores": (lambda how: JinaReranker("m", api_key="k", connection=how), ranks, RESULTS),
+    "tei scores": (lambda how: TEIReranker(connection=how), ranks, PLAIN),
+    "llama.cpp scores": (lambda how: LlamaCppReranker(connection=how), ranks, RESULTS),
     "openai stream": (
         lambda how: OpenAILLM("m", api_key="k", connection=how),
         streams,

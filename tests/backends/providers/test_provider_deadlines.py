@@ -17,10 +17,12 @@ from triptych import Message
 from triptych.errors import CancelledError, ProviderError, ProviderTimeoutError
 from triptych_backends.providers import (
     Connection,
+    LlamaCppReranker,
     OllamaLLM,
     OpenAIEmbedder,
     OpenAILLM,
     Retries,
+    TEIReranker,
     Timeouts,
     VoyageReranker,
 )
@@ -165,6 +167,19 @@ def rerank(base: str, connection: Connection) -> object:
         reranker.close()
 
 
+def plain_rerank(base: str, connection: Connection) -> object:
+    reranker = TEIReranker(base, connection=connection)
+    try:
+        return reranker.scores("q", ["a"])
+    finally:
+        reranker.close()
+
+
+def awaited_rerank(base: str, connection: Connection) -> object:
+    reranker = LlamaCppReranker(base, connection=connection)
+    return awaited(reranker, lambda: reranker.ascores("q", ["a"]))
+
+
 def outlives(call: Call, base: str, *, own: bool, proxy: str | None = None) -> None:
     """Fails unless ``call`` ends at its limit: its own, or the deadline around it."""
     long = Timeouts(connect=30, read=30, call=LIMIT if own else 60)
@@ -207,6 +222,7 @@ PHASES: dict[str, Act] = {
     [
         *((chat, False), (stream, True), (lines, False), (embed, True), (rerank, True)),
         *((awaited_chat, True), (awaited_stream, False), (awaited_embed, True)),
+        *((plain_rerank, False), (awaited_rerank, False)),
     ],
 )
 @pytest.mark.parametrize("phase", PHASES)

@@ -475,6 +475,6 @@ def test_scores_that_are_none_are_named(data: list[Any]) -> None:
 
 def test_what_cannot_be_ranked_is_refused() -> None:
     with serving(embeds()) as server:
-        for query, texts in ((" ", ["a"]), ("q", ["a"] * 1001), ("q", "text")):
+        for query, texts in ((" ", ["a"]), ("q", [1]), ("q", "text")):
             with pytest.raises(ValidationError):
                 reranker(server).scores(query, texts)

@@ -55,7 +55,7 @@ def test_later_steps_see_the_question_in_full() -> None:
         def depth(self, query: object) -> int:
             return 1
 
-        def __call__(self, query: object, hits: object) -> object:
+        def __call__(self, query: object, hits: object, reader: object) -> object:
             seen.append(query.text)  # type: ignore[attr-defined]
             return hits
 

@@ -7,8 +7,8 @@ from triptych.layers.builder.records import (
     LayerPrompts,
     LayerReport,
     PlannedLayer,
-    Prices,
 )
+from triptych.records import Prices
 
 __all__ = [
     "Cost",

@@ -19,8 +19,8 @@ from triptych.errors import (
     UnusableAnswerError,
     ValidationError,
 )
-from triptych.layers.builder.records import Prices, Stop
-from triptych.records import Generation, Message, ModelUsage, Usage, check_whole
+from triptych.layers.builder.records import Stop
+from triptych.records import Generation, Message, ModelUsage, Prices, Usage, check_whole
 from triptych.text.tokens import estimate_tokens
 
 __all__ = ["BudgetedLLM", "Ceilings", "OutOfBudgetError", "prompt_tokens"]

@@ -15,10 +15,10 @@ from triptych.layers.builder.execution import Run
 from triptych.layers.builder.generators import ExtractiveGenerator, LayerGenerator, LLMGenerator
 from triptych.layers.builder.journal import InMemoryLayerJournal
 from triptych.layers.builder.plan import LAYERS, Scope, make_plan
-from triptych.layers.builder.records import LayerPlan, LayerPrompts, LayerReport, Prices
+from triptych.layers.builder.records import LayerPlan, LayerPrompts, LayerReport
 from triptych.layers.extractive import ExtractiveSummarizer
 from triptych.layers.generation import ABSTRACT_MAX_TOKENS, OVERVIEW_MAX_TOKENS
-from triptych.records import ModelUsage, QuarantinedLayer, check_text, check_whole
+from triptych.records import ModelUsage, Prices, QuarantinedLayer, check_text, check_whole
 from triptych.service import Service
 
 __all__ = ["INPUT_TOKENS", "RESERVED_TOKENS", "LayerBuilder"]

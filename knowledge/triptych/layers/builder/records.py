@@ -24,7 +24,6 @@ __all__ = [
     "LayerReport",
     "PlanReason",
     "PlannedLayer",
-    "Prices",
     "Stop",
 ]
 
@@ -63,24 +62,6 @@ class LayerPrompts:
         if layer is Layer.ABSTRACT:
             return self.children_abstract if folder else self.abstract
         return self.children_overview if folder else self.overview
-
-
-def _price(_: Any, attribute: attrs.Attribute[float], value: Any) -> None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not 0 <= value < float("inf"):
-        raise ValidationError(f"{attribute.name} is a price from 0 up, not {value!r}")
-
-
-@attrs.frozen(kw_only=True, slots=True)
-class Prices:
-    """What a million tokens cost, in any one currency."""
-
-    input: float = attrs.field(validator=_price)
-    output: float = attrs.field(validator=_price)
-
-    def of(self, input_tokens: int, output_tokens: int) -> float:
-        """What so many tokens cost."""
-        return (input_tokens * self.input + output_tokens * self.output) / 1_000_000
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -12,6 +12,7 @@ from triptych.contracts import ChunkRepo, Store, VersionReader
 from triptych.errors import CancelledError, ConflictError, TriptychError
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.pending import VectorFiller
+from triptych.ingestion.pending_sparse import SparseFiller
 from triptych.records import (
     DatasetConfig,
     DerivedChunk,
@@ -21,6 +22,7 @@ from triptych.records import (
     Vector,
 )
 from triptych.records.expiry import has_expired
+from triptych.repositories import capabilities_of
 from triptych.search.past.layers import fill_layers
 from triptych.search.past.moments import Moment, VersionThen, version_then
 
@@ -90,7 +92,8 @@ class DatasetFiller:
         self._versions = versions
         self._scratch = scratch
         known = _KnownVectors(scratch.chunks, store.chunks)
-        self._embedding = derivation.over(known)
+        self._stored_sparse = None if derivation.sparse is None else derivation.sparse.repo
+        self._embedding = derivation.over(known, capabilities_of(scratch).sparse)
         self._plain = derivation.over(known, embeds=False)
         self._config: DatasetConfig | None = None
         self._seen: dict[str, _Seen] = {}
@@ -157,15 +160,35 @@ class DatasetFiller:
         documents, chunks = self._scratch.documents, self._scratch.chunks
         with VectorFiller(documents, chunks, self._embedding, self._dataset_id) as filler:
             filler.later(waiting)
-            errors: list[Exception] = []
-            try:
-                filler.finish()
-            except CancelledError:
-                raise
-            except TriptychError as error:
-                errors.append(error)
-            result = filler.result()
-        return result.embedded, [*errors, *(each.error for each in result.failed)]
+            return _finished(filler)
+
+    def encode(self) -> tuple[int, Sequence[Exception]]:
+        """Encode what has no sparse vector yet; how many texts, and what went wrong.
+
+        Raises:
+            CancelledError: as `embed`.
+        """
+        lane, stored, config = self._embedding.sparse, self._stored_sparse, self._config
+        if lane is None or stored is None or config is None or config.sparse_sig != lane.signature:
+            return 0, ()
+        dataset_id, space = self._dataset_id, lane.signature
+        waiting = lane.repo.sparse_pending(dataset_id, space)
+        if not waiting:
+            return 0, ()
+        documents, chunks = self._scratch.documents, self._scratch.chunks
+        for start in range(0, len(waiting), _PAGE):
+            deadlines.check("the search of the past")
+            names = waiting[start : start + _PAGE]
+            digests = [
+                chunk.sig.input_sig
+                for name in names
+                for chunk in chunks.iter_chunks(dataset_id, name)
+            ]
+            known = stored.known_sparse_vectors(dataset_id, space, list(dict.fromkeys(digests)))
+            lane.repo.add_sparse_vectors(dataset_id, space, names, known)
+        with SparseFiller(documents, chunks, self._embedding, lane, dataset_id) as filler:
+            filler.lacking()
+            return _finished(filler)
 
     def fill_layers(self, *, vectors: bool) -> int:
         """Take over the layers that fit; how many texts were embedded.
@@ -194,6 +217,7 @@ class DatasetFiller:
         wanted = DatasetConfig(
             chunker_sig=self._embedding.chunker_sig,
             embed_sig=self._embedding.embed_sig if stored is None else stored.embed_sig,
+            sparse_sig="" if stored is None else stored.sparse_sig,
             language="english" if stored is None else stored.language,
         )
         if wanted != self._config:
@@ -316,3 +340,16 @@ class DatasetFiller:
         # Sets that were replaced while they were read are left to the chunker.
         after = chunks.get_doc_sigs(self._dataset_id, names) if found else {}
         return [each for each in found if before.get(each[0]) == after.get(each[0])]
+
+
+def _finished(filler: VectorFiller | SparseFiller) -> tuple[int, Sequence[Exception]]:
+    """Fill what waits; how many texts were embedded, and what went wrong."""
+    errors: list[Exception] = []
+    try:
+        filler.finish()
+    except CancelledError:
+        raise
+    except TriptychError as error:
+        errors.append(error)
+    result = filler.result()
+    return result.embedded, [*errors, *(each.error for each in result.failed)]

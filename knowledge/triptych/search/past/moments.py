@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import attrs
 
 from triptych.errors import ValidationError
-from triptych.records import DocumentInfo
+from triptych.records import DocumentInfo, Query
 from triptych.records.expiry import has_expired
 
-__all__ = ["Moment", "VersionThen", "to_moment", "version_then"]
+__all__ = ["Moment", "VersionThen", "by_moment", "of_the_present", "to_moment", "version_then"]
 
 Moment = int | datetime
 """A time in UTC, or the greatest version that a document may have."""
@@ -102,6 +102,27 @@ def version_then(
     if oldest > deleted_version + 1:
         return VersionThen(lost=True)
     return VersionThen(unknown=oldest > 1)
+
+
+def of_the_present(query: Query) -> Query:
+    """The query for a store of its moment, where all that there is is fresh."""
+    return attrs.evolve(query, as_of=None, fresh_only=False)
+
+
+def by_moment(queries: Sequence[Query]) -> Collection[Sequence[int]]:
+    """The places of those queries that one store answers: of a moment, of datasets and of needs.
+
+    Raises:
+        ValidationError: an ``as_of`` is no moment.
+    """
+    places: dict[str, list[int]] = {}
+    for at, query in enumerate(queries):
+        key = ""
+        if query.as_of is not None:
+            where = query.scope, query.dataset_id, query.dataset_ids
+            key = repr((to_moment(query.as_of), *where, query.mode, query.layer))
+        places.setdefault(key, []).append(at)
+    return places.values()
 
 
 def _aware(time: datetime) -> datetime:

@@ -17,12 +17,21 @@ from triptych.search.engine import SearchEngine
 from triptych.search.past.filling import DatasetFiller, OutdatedError
 from triptych.search.past.moments import Moment
 
-__all__ = ["PastStore", "PastStores"]
+__all__ = ["PastStore", "PastStores", "Wants"]
 
 _KEPT = 2
 """Moments whose stores are kept for the next query."""
 _TRIES = 3
 _NAP = 0.05  # seconds: how often a thread that waits looks at its deadline
+
+
+@attrs.frozen(kw_only=True)
+class Wants:
+    """What a search needs beside the chunks: their vectors of two kinds, and layers."""
+
+    dense: bool
+    sparse: bool
+    layers: bool
 
 
 @attrs.frozen
@@ -93,9 +102,7 @@ class PastStores:
         self,
         moment: Moment,
         dataset_ids: Sequence[str],
-        *,
-        vectors: bool,
-        layers: bool,
+        wants: Wants,
     ) -> Iterator[PastStore]:
         """A store that holds these datasets as of ``moment``, for the length of the block.
 
@@ -106,14 +113,13 @@ class PastStores:
         Args:
             moment: when.
             dataset_ids: the datasets that are searched; they exist.
-            vectors: whether texts without a vector are embedded.
-            layers: whether layers are searched.
+            wants: what the search needs; texts without a vector that it needs are embedded.
 
         Raises:
             NotAvailableError: the store keeps no versions, or there is no scratch store.
             CancelledError: the deadline passed. The next call goes on from here.
         """
-        scratch, warnings = self._filled(moment, dataset_ids, vectors, layers)
+        scratch, warnings = self._filled(moment, dataset_ids, wants)
         try:
             yield PastStore(scratch.store, tuple(warnings), scratch.lanes)
         finally:
@@ -128,13 +134,13 @@ class PastStores:
             scratch.close()
 
     def _filled(
-        self, moment: Moment, dataset_ids: Sequence[str], vectors: bool, layers: bool
+        self, moment: Moment, dataset_ids: Sequence[str], wants: Wants
     ) -> tuple[_Scratch, Sequence[str]]:
         for left in reversed(range(_TRIES)):
             scratch = self._taken(moment)
             try:
                 with _waiting_for(scratch.filling):
-                    return scratch, self._fill(scratch, moment, dataset_ids, vectors, layers)
+                    return scratch, self._fill(scratch, moment, dataset_ids, wants)
             except OutdatedError as error:
                 self._retire(moment, scratch)
                 self._release(scratch)
@@ -153,8 +159,7 @@ class PastStores:
         scratch: _Scratch,
         moment: Moment,
         dataset_ids: Sequence[str],
-        vectors: bool,
-        layers: bool,
+        wants: Wants,
     ) -> Sequence[str]:
         """Bring the datasets up to date; what their searches should say."""
         assert self._versions is not None
@@ -173,17 +178,17 @@ class PastStores:
                     self._derivation,
                 )
             filler.fill()
-            if vectors:
-                count, failed = filler.embed()
+            for wanted, embed in ((wants.dense, filler.embed), (wants.sparse, filler.encode)):
+                count, failed = embed() if wanted else (0, ())
                 embedded += count
                 errors += failed
-            if layers:
+            if wants.layers:
                 try:
-                    embedded += filler.fill_layers(vectors=vectors)
+                    embedded += filler.fill_layers(vectors=wants.dense)
                 except ProviderError as error:
                     errors.append(error)
             fillers[dataset_id] = filler
-        return [*_warnings(fillers, layers), *_of_embedding(embedded, errors)]
+        return [*_warnings(fillers, wants.layers), *_of_embedding(embedded, errors)]
 
     def _taken(self, moment: Moment) -> _Scratch:
         """The store of the moment, in use; others may be retired for it."""

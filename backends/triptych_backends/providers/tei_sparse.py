@@ -1,0 +1,148 @@
+"""Sparse vectors over HTTP: text-embeddings-inference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from triptych import deadlines
+from triptych.errors import ProviderError, ValidationError
+from triptych.records import SparseVector
+from triptych_backends.embedders.arguments import checked_texts
+from triptych_backends.providers.batching import BatchLimits, batches
+from triptych_backends.providers.connection import Connection
+from triptych_backends.providers.errors import ProviderErrorRules
+from triptych_backends.providers.http import HttpClient, checked_key
+from triptych_backends.providers.response_parsing import MalformedAnswerError, at
+
+if TYPE_CHECKING:
+    from triptych.records import EmbedKind
+
+__all__ = ["TEISparseEncoder"]
+
+_BLANK = "."  # what the server is sent for a text without a character: it refuses blank ones
+_MOST = 2**32 - 1
+
+
+class TEISparseEncoder:
+    """A `SparseEncoder` by ``POST /embed_sparse`` of text-embeddings-inference. Thread-safe.
+
+    The server runs a SPLADE model (``--pooling splade``). It cuts texts that are too long.
+
+    Args:
+        base_url: such as "http://localhost:8080".
+        model: names the model in the signature: the server does not say which one it runs with
+            each answer. Give another name for another model.
+        api_key: a key, where the server wants one.
+        top_k: how many terms a vector has at most, its heaviest; None keeps all.
+        batch: the most that one request holds.
+        connection: how requests are sent.
+
+    Raises:
+        ValidationError: an argument is invalid.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        model: str = "",
+        api_key: str | None = None,
+        top_k: int | None = None,
+        batch: BatchLimits | None = None,
+        connection: Connection | None = None,
+    ) -> None:
+        if not isinstance(model, str) or (model and not model.isprintable()):
+            raise ValidationError(f"the model is a name such as 'splade-v3', not {model!r:.60}")
+        if top_k is not None and (
+            isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1
+        ):
+            raise ValidationError(f"top_k is a whole number from 1 up, not {top_k!r:.60}")
+        key = checked_key(api_key, advice="give api_key", required=False)
+        self._client = HttpClient(
+            base_url=base_url,
+            headers={"authorization": f"Bearer {key}"} if key else {},
+            key=key,
+            profile=ProviderErrorRules(
+                name="text-embeddings-inference",
+                model=model or "its model",
+                key_advice="give api_key",
+                model_advice="start the server with a SPLADE model and --pooling splade",
+                start_advice="start the server, or check its address",
+            ),
+            connection=connection or Connection(),
+        )
+        self._base_url = base_url.rstrip("/")
+        self._model = model
+        self._top_k = top_k
+        self._batch = batch or BatchLimits(texts=32, tokens=16_384)
+
+    def __repr__(self) -> str:
+        return f"TEISparseEncoder({self._base_url!r})"
+
+    @property
+    def signature(self) -> str:
+        """The server's address, or the model's name where it was given, and the terms kept."""
+        kept = "" if self._top_k is None else f"/top-{self._top_k}"
+        return f"tei-sparse/{self._model or self._base_url}{kept}"
+
+    @property
+    def vocabulary_size(self) -> int | None:
+        """None: the server does not say."""
+        return None
+
+    def encode(self, texts: Sequence[str], *, kind: EmbedKind) -> list[SparseVector]:
+        """One vector for each text, in order.
+
+        Raises:
+            ValidationError: an argument is not what `SparseEncoder.encode` takes.
+            RateLimitedError: the server refused for now, also after the retries.
+            ProviderTimeoutError: it did not answer in time.
+            ProviderError: it refused, broke off, or gave an invalid answer.
+            CancelledError: the deadline around the call passed.
+        """
+        checked = checked_texts(texts, kind)
+        found: list[SparseVector] = []
+        for span in batches(checked, self._batch):
+            deadlines.check(self._client.profile.doing)
+            found += self._asked(checked[span.start : span.stop])
+        return found
+
+    def close(self) -> None:
+        """Close the connections; later calls raise `ProviderError`. Idempotent."""
+        self._client.close()
+
+    def _asked(self, texts: Sequence[str]) -> list[SparseVector]:
+        sent = [text if text.strip() else _BLANK for text in texts]
+        answer = self._client.post_for_list("/embed_sparse", {"inputs": sent, "truncate": True})
+        try:
+            if len(answer) != len(texts):
+                raise MalformedAnswerError(f"has {len(answer)} vectors for {len(texts)} texts")
+            return [self._vector(answer, place) for place in range(len(texts))]
+        except MalformedAnswerError as error:
+            raise self._unusable(error) from error
+
+    def _vector(self, answer: list[Any], place: int) -> SparseVector:
+        items = at(answer, place, of=list)
+        terms = [at(item, "index", of=int) for item in items]
+        weights = [at(item, "value", of=object) for item in items]
+        if any(not 0 <= term <= _MOST for term in terms) or len(set(terms)) < len(terms):
+            raise MalformedAnswerError(f"has terms out of range or twice, in vector {place}")
+        if not all(type(weight) in (int, float) for weight in weights):
+            raise MalformedAnswerError(f"has weights that are no numbers, in vector {place}")
+        try:
+            with np.errstate(all="ignore"):
+                values = np.array(weights, dtype=np.float64).astype(np.float32)
+            return SparseVector.of(np.array(terms, np.int64), values, most=self._top_k)
+        except (ValidationError, OverflowError) as error:
+            raise MalformedAnswerError(
+                f"has weights that are not finite, in vector {place}"
+            ) from error
+
+    def _unusable(self, error: MalformedAnswerError) -> ProviderError:
+        return self._client.failed(
+            f"was answered with what cannot be used: the answer {error}: check base_url, and that "
+            "the server runs a SPLADE model"
+        )

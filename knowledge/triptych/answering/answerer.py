@@ -1,0 +1,322 @@
+"""From a question to an answer: search, context, model, citations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from typing import Any
+
+import attrs
+
+from triptych import deadlines
+from triptych.answering.citations import CitationFilter, sentences_of
+from triptych.answering.conversation import check_turns, newest_turns
+from triptych.answering.metering import MeteredLLM, check_llm
+from triptych.answering.prompt import NO_ANSWER, AnswerPrompt, answer_messages
+from triptych.answering.records import Abstention, Answer, CitedSource
+from triptych.answering.streaming import AnswerStream
+from triptych.context.builder import ContextBuilder, ContextSettings
+from triptych.context.pack import ContextPack
+from triptych.context.retrieval import Retrieved
+from triptych.contracts import LLM, AnswerabilityJudge
+from triptych.errors import ProviderError, UnusableAnswerError, ValidationError
+from triptych.records import (
+    Answerability,
+    Layer,
+    Message,
+    ModelUsage,
+    Prices,
+    Query,
+    check_whole,
+)
+from triptych.search.rewriters.follow_up import make_standalone
+from triptych.text.tokens import TokenCounter
+
+__all__ = ["Answerer", "AskRequest"]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class AskRequest:
+    """The arguments of `Service.ask`, checked."""
+
+    query: Query
+    settings: ContextSettings
+    max_tokens: int
+    conversation: tuple[Message, ...]
+    llm: LLM
+    prompt: AnswerPrompt
+    prices: Prices | None
+    answerability: AnswerabilityJudge | None
+    abstain_if_weak: bool
+
+    @classmethod
+    def of(
+        cls,
+        query: Query,
+        *,
+        token_budget: int,
+        max_tokens: int,
+        llm: object,
+        prompt: AnswerPrompt | None,
+        prices: Prices | None,
+        answerability: AnswerabilityJudge | None,
+        abstain_if_weak: bool,
+        layers: Iterable[Layer | str],
+        max_pieces: int | None,
+        counter: TokenCounter | Callable[[str], int] | None,
+    ) -> AskRequest:
+        """The request.
+
+        Raises:
+            ValidationError: one of the arguments is invalid.
+            NotAvailableError: there is no language model.
+        """
+        if prompt is not None and not isinstance(prompt, AnswerPrompt):
+            raise ValidationError(
+                f"prompt is an AnswerPrompt, not {prompt!r:.60}: give AnswerPrompt(instructions=…)"
+            )
+        if prices is not None and not isinstance(prices, Prices):
+            raise ValidationError(f"prices are Prices(input=…, output=…), not {prices!r:.60}")
+        if answerability is not None and not callable(answerability):
+            raise ValidationError(
+                "answerability is a function from a Result to 'enough', 'weak' or 'nothing', not "
+                f"{answerability!r:.60}"
+            )
+        return cls(
+            query=query,
+            settings=ContextSettings.of(
+                token_budget,
+                format="text",
+                layers=layers,
+                max_pieces=max_pieces,
+                counter=counter,
+                fence=True,
+            ),
+            max_tokens=check_whole(max_tokens, "max_tokens", least=1),
+            conversation=check_turns(query.conversation),
+            llm=check_llm(llm),
+            prompt=prompt or AnswerPrompt(),
+            prices=prices,
+            answerability=answerability,
+            abstain_if_weak=abstain_if_weak,
+        )
+
+
+class Answerer:
+    """What `Service.ask` and `Service.ask_stream` do."""
+
+    def __init__(self, contexts: ContextBuilder) -> None:
+        self._contexts = contexts
+
+    def ask(self, request: AskRequest) -> Answer:
+        """Search, and answer in one piece."""
+        return _drained(self._prepared(request)._written(streamed=False))
+
+    def stream(self, request: AskRequest) -> AnswerStream:
+        """Search, and answer piece by piece."""
+        asked = self._prepared(request)
+        return AnswerStream(asked.pack, asked._written(streamed=True))
+
+    def _prepared(self, request: AskRequest) -> _Asked:
+        deadlines.check("the answer")
+        meter = MeteredLLM(request.llm, request.prices)
+        warnings: list[str] = []
+        standalone = _standalone(request, meter, warnings)
+        # The question is whole: no rewriter needs the conversation any more.
+        query = attrs.evolve(request.query, text=standalone, conversation=())
+        found, pack = self._contexts.find_and_pack(query, request.settings)
+        verdict = _verdict(request, found, pack)
+        reason: Abstention = ""
+        if verdict == "nothing" or (verdict == "weak" and request.abstain_if_weak):
+            reason = verdict
+        if verdict == "weak":
+            warnings.append("what was found hardly answers the question")
+        return _Asked(request, meter, standalone, pack, found.usage, reason, warnings)
+
+
+def _standalone(request: AskRequest, meter: MeteredLLM, warnings: list[str]) -> str:
+    """The question in words that need no conversation; as it came where the model fails."""
+    question = request.query.text
+    if not request.conversation:
+        return question
+    try:
+        return make_standalone(meter, request.conversation, question)
+    except ProviderError as error:
+        warnings.append(f"the question is searched for as it came: {error}")
+        return question
+
+
+def _verdict(request: AskRequest, found: Retrieved, pack: ContextPack) -> Answerability:
+    if not pack.pieces:
+        return "nothing"
+    if request.answerability is None or found.result is None:
+        return "enough"
+    verdict: Any = request.answerability(found.result)
+    if verdict not in ("enough", "weak", "nothing"):
+        raise ValidationError(
+            f"answerability answered {verdict!r:.60}: it must be 'enough', 'weak' or 'nothing'"
+        )
+    checked: Answerability = verdict
+    return checked
+
+
+@attrs.define
+class _Asked:
+    """A question with its context, about to be answered."""
+
+    request: AskRequest
+    meter: MeteredLLM
+    standalone: str
+    pack: ContextPack
+    search_usage: tuple[ModelUsage, ...]
+    reason: Abstention
+    warnings: list[str]
+
+    def _written(self, *, streamed: bool) -> Generator[str, None, Answer]:
+        """The pieces of the answer; returns the whole."""
+        request, pack = self.request, self.pack
+        if self.reason:
+            yield request.prompt.abstention
+            return self._answer(request.prompt.abstention, self.reason)
+        turns, dropped = newest_turns(request.conversation, request.settings.counter.count)
+        if dropped:
+            self.warnings.append(
+                f"the conversation is long: its first {dropped} messages were not sent"
+            )
+        messages = answer_messages(
+            request.prompt, turns, pack.render(), pack.mark, request.query.text
+        )
+        reading = CitationFilter({piece.number for piece in pack.pieces})
+        opening = _Opening()
+        pieces = self._pieces(messages, streamed)
+        try:
+            for piece in pieces:
+                if text := opening.feed(reading.feed(piece)):
+                    yield text
+                if opening.declined:
+                    break
+        finally:
+            pieces.close()
+        if text := opening.end(reading.end()):
+            yield text
+        if opening.declined:
+            yield request.prompt.abstention
+            return self._answer(
+                request.prompt.abstention, "model", reading=None, turns=turns, sent=messages
+            )
+        if not reading.text:
+            raise UnusableAnswerError(
+                f"{self.meter.signature!r} answered with an empty text: ask in other words, or "
+                "use another model",
+                reason="empty",
+            )
+        return self._answer(reading.text, "", reading=reading, turns=turns, sent=messages)
+
+    def _pieces(self, messages: Sequence[Message], streamed: bool) -> Generator[str, None, None]:
+        if streamed:
+            yield from self.meter.stream(messages, max_tokens=self.request.max_tokens)
+        else:
+            yield self.meter.generate(messages, max_tokens=self.request.max_tokens).text
+
+    def _answer(
+        self,
+        text: str,
+        reason: Abstention,
+        *,
+        reading: CitationFilter | None = None,
+        turns: Sequence[Message] = (),
+        sent: Sequence[Message] = (),
+    ) -> Answer:
+        request, meter, pack = self.request, self.meter, self.pack
+        by_number = {piece.number: piece for piece in pack.pieces}
+        marks = () if reading is None else tuple(reading.marks)
+        cited = dict.fromkeys(number for mark in marks for number in mark.numbers)
+        removed = () if reading is None else tuple(reading.removed)
+        return Answer(
+            question=request.query.text,
+            standalone=self.standalone,
+            text=text,
+            sentences=() if reading is None else sentences_of(text, marks, reading.code),
+            citations=tuple(CitedSource(number=n, piece=by_number[n]) for n in cited),
+            reason=reason,
+            pack=pack,
+            usage=meter.usage,
+            usage_estimated=meter.estimated,
+            search_usage=self.search_usage,
+            cost=meter.cost,
+            truncated=bool(sent) and meter.truncated,
+            removed=removed,
+            warnings=tuple(
+                dict.fromkeys((*pack.warnings, *self.warnings, *self._remarks(removed, sent)))
+            ),
+            conversation=(
+                *request.conversation,
+                Message("user", request.query.text),
+                Message("assistant", text),
+            ),
+            sent=tuple(sent),
+            prompt=request.prompt,
+            turns=tuple(turns),
+            max_tokens=request.max_tokens,
+        )
+
+    def _remarks(self, removed: Sequence[int], sent: Sequence[Message]) -> Iterator[str]:
+        if removed:
+            listed = ", ".join(f"[{number}]" for number in removed)
+            yield (
+                f"the model cited {listed}, and its sources are [1] to "
+                f"[{max(piece.number for piece in self.pack.pieces)}]: removed"
+            )
+        if sent and self.meter.truncated:
+            yield (
+                f"the answer stopped at max_tokens={self.request.max_tokens}, and is not whole: "
+                "allow more"
+            )
+        if sent:
+            for piece in self.pack.pieces:
+                if kinds := dict.fromkeys(sign.kind for sign in piece.signs):
+                    yield (
+                        f"source [{piece.number}], {piece.citation.doc_name or 'a layer'}, shows "
+                        f"signs of text that is written for models ({', '.join(kinds)}): read it "
+                        "before you trust the answer"
+                    )
+
+
+class _Opening:
+    """Holds the beginning of an answer back while it may be `NO_ANSWER`."""
+
+    def __init__(self) -> None:
+        self.declined = False
+        self._held: str | None = ""
+
+    def feed(self, text: str) -> str:
+        """What can be shown now."""
+        if self.declined:
+            return ""
+        if self._held is None:
+            return text
+        self._held += text
+        bare = self._held.lstrip("*_`\"'")
+        if bare.startswith(NO_ANSWER):
+            self.declined = True
+            return ""
+        if NO_ANSWER.startswith(bare):
+            return ""
+        shown, self._held = self._held, None
+        return shown
+
+    def end(self, text: str) -> str:
+        """What is left."""
+        shown = self.feed(text)
+        if self._held is not None and not self.declined:
+            shown, self._held = self._held, None
+        return shown
+
+
+def _drained(pieces: Generator[str, None, Answer]) -> Answer:
+    while True:
+        try:
+            next(pieces)
+        except StopIteration as end:
+            answer: Any = end.value
+            whole: Answer = answer
+            return whole

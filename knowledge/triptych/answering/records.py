@@ -1,0 +1,167 @@
+"""What an answer is: its text, what it cites, what it cost, and how it came about."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import attrs
+
+from triptych.answering.prompt import AnswerPrompt
+from triptych.context.pack import ContextPack
+from triptych.context.receipt import ContextReceipt
+from triptych.context.records import Citation, Piece
+from triptych.records import Message, ModelUsage
+from triptych.signatures import content_sha256
+
+__all__ = ["Abstention", "Answer", "AnswerReceipt", "AnswerSentence", "CitedSource"]
+
+Abstention = Literal["", "nothing", "weak", "model"]
+"""Why there is no answer: nothing was found, or nothing that answers; what was found is too weak;
+the model says that its sources do not answer. "" where there is one."""
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class AnswerSentence:
+    """A sentence of an answer: ``answer.text[start:end]``, and the numbers it cites."""
+
+    text: str
+    start: int
+    end: int
+    numbers: tuple[int, ...] = ()
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class CitedSource:
+    """A number that an answer cites, and the piece of the context that it stands for."""
+
+    number: int
+    piece: Piece
+
+    @property
+    def citation(self) -> Citation:
+        """Where the piece is from; `Service.verify` says whether it still stands there."""
+        return self.piece.citation
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class AnswerReceipt:
+    """How an answer came about. `Service.replay` makes what the model was sent again.
+
+    `triptych.records.serialization` turns it into JSON and back.
+
+    Attributes:
+        question: as it was asked.
+        standalone: as it was searched for.
+        context: what was found and taken.
+        model: the signature of the model that answered.
+        prompt: what the model was told.
+        conversation: the turns before the question, as they were sent.
+        max_tokens: the limit of the answer.
+        sent: the SHA-256 of the messages; "" where the model was not asked.
+        text: the SHA-256 of the answer's text.
+        abstained: why there is no answer, "" where there is one.
+        cited: the numbers that the answer cites, in their order.
+        removed: numbers that the model cited and no piece has.
+        usage: what was used.
+        warnings: those of the answer.
+    """
+
+    question: str
+    standalone: str
+    context: ContextReceipt
+    model: str
+    prompt: AnswerPrompt
+    conversation: tuple[Message, ...] = ()
+    max_tokens: int
+    sent: str
+    text: str
+    abstained: Abstention = ""
+    cited: tuple[int, ...] = ()
+    removed: tuple[int, ...] = ()
+    usage: ModelUsage
+    warnings: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Answer:
+    """What `Service.ask` answers.
+
+    Attributes:
+        question: as it was asked.
+        standalone: as it was searched for: with a conversation, the question made whole.
+        text: the answer, with citations ``[n]``; where it ``abstained``, a sentence that says so.
+        sentences: its sentences, each with the numbers it cites; none where it abstained.
+        citations: the pieces that it cites, each once, in the order of the text.
+        reason: why it abstained, "" where it did not.
+        pack: the context that the model was shown; without pieces where nothing was found.
+        usage: calls of the model, tokens and cost, with that of making the question whole;
+            ``usage_estimated`` where the model did not count its tokens.
+        search_usage: what models took to word the search, an entry each.
+        cost: of ``usage``, in the currency of the prices; None without prices.
+        truncated: the model stopped at ``max_tokens``.
+        removed: numbers that the model cited and no piece has; they are not in ``text``.
+        warnings: of the searches, the context, the citations and the model.
+        conversation: the turns that were given, the question and the answer: what to give with
+            the next question.
+        sent: what the model was sent; nothing where it was not asked.
+    """
+
+    question: str
+    standalone: str
+    text: str
+    sentences: tuple[AnswerSentence, ...] = ()
+    citations: tuple[CitedSource, ...] = ()
+    reason: Abstention = ""
+    pack: ContextPack
+    usage: ModelUsage
+    usage_estimated: bool = False
+    search_usage: tuple[ModelUsage, ...] = ()
+    cost: float | None = None
+    truncated: bool = False
+    removed: tuple[int, ...] = ()
+    warnings: tuple[str, ...] = ()
+    conversation: tuple[Message, ...] = attrs.field(default=(), repr=False)
+    sent: tuple[Message, ...] = attrs.field(default=(), repr=False)
+    prompt: AnswerPrompt = attrs.field(factory=AnswerPrompt, repr=False)
+    turns: tuple[Message, ...] = attrs.field(default=(), repr=False)
+    max_tokens: int = 0
+
+    @property
+    def abstained(self) -> bool:
+        """Whether there is no answer."""
+        return bool(self.reason)
+
+    @property
+    def uncited(self) -> tuple[AnswerSentence, ...]:
+        """The sentences that cite nothing."""
+        return tuple(each for each in self.sentences if not each.numbers)
+
+    @property
+    def receipt(self) -> AnswerReceipt:
+        """What was considered, taken and left out, and all that makes the prompt again.
+
+        It is made when it is asked for. `Service.replay` reads it.
+        """
+        return AnswerReceipt(
+            question=self.question,
+            standalone=self.standalone,
+            context=self.pack.receipt,
+            model=self.usage.model,
+            prompt=self.prompt,
+            conversation=self.turns,
+            max_tokens=self.max_tokens,
+            sent=messages_sha256(self.sent),
+            text=content_sha256(self.text),
+            abstained=self.reason,
+            cited=tuple(each.number for each in self.citations),
+            removed=self.removed,
+            usage=self.usage,
+            warnings=self.warnings,
+        )
+
+
+def messages_sha256(messages: tuple[Message, ...]) -> str:
+    """The SHA-256 of messages, "" of none."""
+    if not messages:
+        return ""
+    return content_sha256("".join(f"{m.role}:{len(m.content)}:{m.content}" for m in messages))

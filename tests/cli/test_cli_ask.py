@@ -1,0 +1,188 @@
+"""``triptych ask``: an answer on stdout with its footnotes, everything else on stderr."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.chat_server import chat, streamed
+from support.cli_run import Shell, fresh_shell
+from support.provider_server import ProviderServer, Reply
+from support.terminal import Terminal, seen
+from triptych.answering import AnswerReceipt
+from triptych.records.serialization import from_dict
+from triptych_adapters.wire.errors import Exit
+
+GUIDE = "# Guide\n\nRetries back off.\n\n## Limits\n\nTen requests per second.\n"
+SAID = ["Retries back ", "off [", "1]. ", "Wait [9]", "."]
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    shell = fresh_shell(tmp_path, monkeypatch)
+    shell.write("docs/guide.md", GUIDE)
+    shell.write("docs/other.md", "# Other\n\nNothing of the kind.\n")
+    assert shell("add", "docs").code == 0
+    assert shell("sync").code == 0
+    return shell
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProviderServer]:
+    with chat(SAID) as server:
+        model(monkeypatch, server)
+        yield server
+
+
+def model(monkeypatch: pytest.MonkeyPatch, server: ProviderServer) -> None:
+    monkeypatch.setenv("TRIPTYCH_LLM", "openai:m")
+    monkeypatch.setenv("TRIPTYCH_LLM_BASE_URL", f"{server.url}/v1")
+
+
+def test_the_answer_and_its_footnotes_are_on_stdout(shell: Shell, server: ProviderServer) -> None:
+    ran = shell("ask", "what", "do", "retries", "do?", "--mode", "bm25")
+    assert ran.code == 0, ran.both
+    assert ran.text == ("Retries back off [1]. Wait.\n\n[1] docs/guide.md:1-7  Guide\n")
+    assert "[9]" in ran.err
+    assert "1 sentence without a source" in ran.err
+    assert "openai/m: 11 tokens in, 7 out" in ran.err
+    assert len(server.asked) == 1
+    assert "what do retries do?" in server.asked[0].body["messages"][1]["content"]
+    quiet = shell("ask", "retries", "--mode", "bm25", "--quiet")
+    assert "tokens in" not in quiet.err
+
+
+def test_json_is_the_answer_with_paths_and_its_receipt(
+    shell: Shell, server: ProviderServer, tmp_path: Path
+) -> None:
+    prices = ("--price-input", "1000000", "--price-output", "1")
+    ran = shell("ask", "retries", "--json", *prices)
+    assert ran.code == 0, ran.both
+    answer = ran.json
+    assert answer["text"] == "Retries back off [1]. Wait."
+    assert answer["citations"][0]["path"] == str(tmp_path / "docs" / "guide.md")
+    assert answer["citations"][0]["citation"]["lines"] == [1, 7]
+    assert answer["uncited"] == ["Wait."]
+    assert answer["removed"] == [9]
+    assert answer["cost"] == pytest.approx(11.000007)
+    assert from_dict(AnswerReceipt, answer["receipt"]).cited == (1,)
+    assert [each["role"] for each in answer["conversation"]] == ["user", "assistant"]
+    assert server.asked[0].body["stream"] is False
+
+
+def test_without_a_model_the_command_says_how_to_name_one(shell: Shell) -> None:
+    ran = shell("ask", "retries")
+    assert ran.code == Exit.NOT_AVAILABLE
+    assert ran.out == b""
+    assert "TRIPTYCH_LLM" in ran.err
+    assert "triptych context" in ran.err
+    assert shell("ask", "retries", "--json").json["error"]["type"] == "NotAvailableError"
+
+
+def test_what_is_not_found_is_no_failure(shell: Shell, server: ProviderServer) -> None:
+    ran = shell("ask", "quagga", "--mode", "bm25")
+    assert ran.code == 0
+    assert ran.text == "The documents do not answer this question.\n"
+    assert "the model was not asked" in ran.err
+    assert server.asked == []
+
+
+@pytest.mark.parametrize(
+    ("reply", "out"),
+    [
+        (streamed(["Retries back off [1]. And"], ends=False), "Retries back off [1]. And\n"),
+        (Reply(body=b"down", status=400), ""),
+        (streamed([]), ""),
+    ],
+)
+def test_a_model_that_fails_ends_the_command(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, reply: Reply, out: str
+) -> None:
+    with chat(reply) as server:
+        model(monkeypatch, server)
+        ran = shell("ask", "retries")
+        assert ran.code == Exit.MODEL
+        assert ran.text == out
+        assert "error: " in ran.err
+
+
+def test_a_conversation_is_kept_in_a_file(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "chat.json"
+    with chat(["Ten [1]."], ["What are the limits of retries?"], ["Ten [1]."]) as server:
+        model(monkeypatch, server)
+        assert shell("ask", "retries", "--conversation", "chat.json").code == 0
+        assert len(json.loads(file.read_text())) == 2
+        ran = shell("ask", "and its limits?", "--conversation", "chat.json")
+        assert ran.code == 0, ran.both
+    kept = json.loads(file.read_text())
+    assert [each["content"] for each in kept] == [
+        "retries",
+        "Ten [1].",
+        "and its limits?",
+        "Ten [1].",
+    ]
+    # The question was made whole, and then answered.
+    assert len(server.asked) == 3
+    assert server.asked[2].body["messages"][1]["content"] == "retries"
+    for wrong in ("{}", "no JSON", '[{"role": "tool", "content": ""}]', "\ud800"):
+        file.write_bytes(wrong.encode("utf-8", "surrogatepass"))
+        ran = shell("ask", "retries", "--conversation", "chat.json")
+        assert ran.code == Exit.USAGE, wrong
+        assert "chat.json" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--budget", "-1"], Exit.USAGE),
+        (["--max-tokens", "0"], Exit.USAGE),
+        (["--price-input", "3"], Exit.USAGE),
+        (["--dataset", "none"], Exit.NOT_FOUND),
+        (["--llm", "nobody:m"], Exit.USAGE),
+        (["--timeout", "0"], Exit.FAILED),
+    ],
+)
+def test_what_cannot_be_asked_ends_with_its_code(
+    shell: Shell, server: ProviderServer, arguments: list[str], code: Exit
+) -> None:
+    assert shell("ask", "retries", *arguments).code == code
+    assert server.asked == []
+
+
+def test_a_minus_is_a_word_of_the_question(shell: Shell, server: ProviderServer) -> None:
+    assert shell("ask", "what is", "-draft", "--mode", "bm25", "retries").code == 0
+    assert "what is retries -draft" in server.asked[0].body["messages"][1]["content"]
+
+
+def test_nothing_that_a_model_writes_steers_the_terminal(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with chat(["\x1b[31mRetries\x07 [1].\u202e"]) as server:
+        model(monkeypatch, server)
+        ran = shell("ask", "retries")
+    assert "\x1b" not in ran.text
+    assert "\u202e" not in ran.text
+
+
+@pytest.mark.process
+def test_on_a_terminal_the_answer_comes_as_it_is_written(
+    shell: Shell, server: ProviderServer, tmp_path: Path
+) -> None:
+    env = {
+        "TRIPTYCH_LLM": "openai:m",
+        "TRIPTYCH_LLM_BASE_URL": f"{server.url}/v1",
+        "TRIPTYCH_EMBEDDER": "hash",
+        "XDG_DATA_HOME": str(tmp_path / ".data"),
+        "XDG_CONFIG_HOME": str(tmp_path / ".config"),
+    }
+    with Terminal(columns=60, cwd=tmp_path, env=env) as terminal:
+        code, written = terminal.run("ask", "retries", "--mode", "bm25")
+    assert code == 0
+    screen = seen(written)
+    assert "Retries back off [1]. Wait." in screen
+    assert "[1] docs/guide.md:1-7  Guide" in screen

@@ -1,0 +1,34 @@
+"""The reference page for nadir: each row names a test that exists."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/reference/nadir.md"
+_CHECKED = re.compile(r"`([\w/]+\.py)::(test_\w+)`")
+ROWS = [
+    line
+    for line in PAGE.read_text(encoding="utf-8").splitlines()
+    if line.startswith("| ") and not line.endswith("| checked by |")
+]
+
+
+@cache
+def named_tests(file: str) -> frozenset[str]:
+    tree = ast.parse((ROOT / "tests" / file).read_text(encoding="utf-8"))
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return frozenset(each.name for each in ast.walk(tree) if isinstance(each, kinds))
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_every_row_names_a_test_that_exists(row: str) -> None:
+    found = _CHECKED.findall(row.strip("|").split("|")[-1])
+    assert found, row
+    for file, name in found:
+        assert name in named_tests(file), f"{file}::{name}"
