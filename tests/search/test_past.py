@@ -476,6 +476,6 @@ def test_an_answer_is_from_the_past_too() -> None:
         (cited,) = answer.citations
         assert (answer.pack.as_of, cited.citation.version) == (moment, 1)
         assert "The ferry is late." in cited.citation.text
-        receipt = answer.receipt()
+        receipt = answer.receipt
         assert receipt.context.query.as_of == moment.isoformat()
         assert kb.replay(receipt).identical

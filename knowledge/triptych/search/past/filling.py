@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
 import attrs
 
@@ -129,7 +129,7 @@ class DatasetFiller:
         floor = self._versions.deleted_version(dataset_id)
         self.deleted = floor > 0
         infos = self._store.documents.list(dataset_id)
-        now = datetime.now().astimezone()
+        now = datetime.now(UTC)
         there = {info.name for info in infos}
         for name in [name for name in self._seen if name not in there]:
             self._drop(name)
