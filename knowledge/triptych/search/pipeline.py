@@ -27,7 +27,7 @@ from triptych.search.engine import SearchEngine
 from triptych.search.hit_reader import StoreHitReader
 from triptych.search.hydration import Hydrator
 from triptych.search.listing import FilterListing
-from triptych.search.past.moments import Moment, by_moment, of_the_present
+from triptych.search.past.moments import Moment, by_moment
 from triptych.search.past.stores import PastStores, Wants
 from triptych.search.postprocessing import KeywordBoost, at_most
 from triptych.search.probe import SearchProbe
@@ -196,7 +196,7 @@ class SearchPipeline:
             yield PastSearch(
                 searches=self._over(store.store, engine, moment),
                 store=store.store,
-                query=of_the_present(query),
+                query=attrs.evolve(query, as_of=None),
                 as_of=moment,
                 warnings=tuple(warnings),
             )
@@ -226,7 +226,7 @@ class SearchPipeline:
                 results = self.search_many(asked)
             else:
                 with self.past(asked[0]) as past:
-                    same = list(map(of_the_present, asked))
+                    same = [attrs.evolve(each, as_of=None) for each in asked]
                     results = [past.dated(each) for each in past.searches.search_many(same)]
             found |= zip(several, results, strict=True)
         return [found[at] for at in range(len(queries))]

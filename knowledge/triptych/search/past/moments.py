@@ -12,7 +12,7 @@ from triptych.errors import ValidationError
 from triptych.records import DocumentInfo, Query
 from triptych.records.expiry import has_expired
 
-__all__ = ["Moment", "VersionThen", "by_moment", "of_the_present", "to_moment", "version_then"]
+__all__ = ["Moment", "VersionThen", "by_moment", "to_moment", "version_then"]
 
 Moment = int | datetime
 """A time in UTC, or the greatest version that a document may have."""
@@ -102,11 +102,6 @@ def version_then(
     if oldest > deleted_version + 1:
         return VersionThen(lost=True)
     return VersionThen(unknown=oldest > 1)
-
-
-def of_the_present(query: Query) -> Query:
-    """The query for a store of its moment, where all that there is is fresh."""
-    return attrs.evolve(query, as_of=None, fresh_only=False)
 
 
 def by_moment(queries: Sequence[Query]) -> Collection[Sequence[int]]:
