@@ -160,7 +160,7 @@ def context(
     output = session.output
     for warning in pack.warnings:
         output.warn(warning)
-    if note := moment_note(pack):
+    if not output.as_json and (note := moment_note(pack)):
         output.note(note)
     if output.as_json:
         output.emit(to_json(pack))

@@ -161,7 +161,7 @@ def search(
             views, about = explained(service, asked, views, documents=documents, ranker=own)
     for warning in result.warnings:
         session.output.warn(warning)
-    if note := moment_note(result):
+    if not session.output.as_json and (note := moment_note(result)):
         session.output.note(note)
     if session.output.as_json:
         from triptych_adapters.wire.schema import to_json
