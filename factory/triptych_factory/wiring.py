@@ -199,6 +199,7 @@ def wire(
         embed_concurrency=settings.embed_concurrency,
         outliner=_outline,
         own_paths=store_paths(location),
+        scratch=_scratch,
     )
     store = open_store(location, settings, create=create)
     if by_store:
@@ -231,6 +232,13 @@ def wire(
             _close(made)
 
     return Service(store, options=options, on_close=close_models)
+
+
+def _scratch() -> Store:
+    """An empty store in memory, which keeps no versions."""
+    from triptych_backends.memory import MemoryStore
+
+    return MemoryStore(history=0)
 
 
 _WITHOUT_OUTLINE = frozenset(("", "md", "markdown", "txt"))

@@ -125,6 +125,7 @@ __all__ = [
     "SparseEncoder",
     "SparseRepo",
     "Store",
+    "StoreRetriever",
     "VersionReader",
     "WeightsVerifier",
 ]
@@ -576,6 +577,13 @@ class VersionReader(Protocol):
 
     def get_version(self, dataset_id: str, name: str, version: int) -> SourceDocument | None:
         """The document as it was, or is, at ``version``; None if that is not kept."""
+        ...
+
+    def deleted_version(self, dataset_id: str) -> int:
+        """The greatest version that was ever deleted in the dataset, 0 if none ever was.
+
+        The first version of a document is at most one above it.
+        """
         ...
 
 
@@ -1080,6 +1088,18 @@ class LocalRetriever(Retriever, Protocol):
         The engine calls it in another thread, beside the other lanes, and gives its answer to
         `recall`. It raises as `recall` does. None when there is nothing of the kind.
         """
+        ...
+
+
+@runtime_checkable
+class StoreRetriever(Retriever, Protocol):
+    """A lane over what a store holds, which can search another store in its place.
+
+    A search of the past (`Query.as_of`) runs these lanes only, over a store of that moment.
+    """
+
+    def over(self, store: Store) -> Retriever:
+        """Return the same lane over ``store``."""
         ...
 
 

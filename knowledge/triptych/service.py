@@ -93,6 +93,7 @@ from triptych.search.cache_options import SemanticCache, check_lanes, own_lanes,
 from triptych.search.engine import SearchEngine
 from triptych.search.hydration import Hydrator
 from triptych.search.listing import FilterListing
+from triptych.search.past.stores import PastStores
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.postprocessing import KeywordBoost
 from triptych.search.query import check_queries
@@ -144,6 +145,8 @@ class ServiceOptions:
             time, 1 to 64.
         own_paths: the files and folders that the store is made of: `ingest_directory` skips them
             in a folder that it reads. `triptych.open` fills it in.
+        scratch: makes an empty store in memory, such as `MemoryStore`, for searches of the past
+            (`Query.as_of`); None: there are none. `triptych.open` fills it in.
         locate: is called once for each search that has hits, and gives a function that finds the
             file of a document on this machine (None: not known), for `Hit.path`.
     """
@@ -163,6 +166,7 @@ class ServiceOptions:
     outliner: Outliner | None = None
     embed_concurrency: int = 4
     own_paths: Sequence[Path] = ()
+    scratch: Callable[[], Store] | None = None
     locate: Callable[[], Callable[[DocumentInfo], Path | None]] | None = None
 
     def __attrs_post_init__(self) -> None:
@@ -244,6 +248,9 @@ class Service(CloseOnExit):
         self._engine = engine or build_engine(store, self.capabilities, self.options)
         self._hydrator = Hydrator(
             store, self._deriver, self.capabilities.document_search, self.options.locate
+        )
+        self._past = PastStores(
+            store, self.capabilities.versions, self._deriver, self.options.scratch
         )
         self._searches = self._pipeline(
             self._engine, self.options.rewriter, self.options.postprocessors
@@ -1237,6 +1244,7 @@ class Service(CloseOnExit):
         for cached in (self._cached, *self._caches.values()):
             if cached is not None:
                 cached.close()
+        self._past.close()
         try:
             self.store.close()
         finally:
@@ -1319,6 +1327,7 @@ class Service(CloseOnExit):
             self._deriver,
             one_rewriter(rewriter),
             (KeywordBoost(), *postprocessors),
+            self._past,
         )
 
     def _resolver(self, engine: SearchEngine) -> RequestResolver:

@@ -111,6 +111,10 @@ def races_for_versions(put: Any, store: Any, dataset_id: str, document: Any) -> 
     return stored
 
 
+def forgets_what_was_deleted(deleted_version: Any, store: Any, *given: Any) -> Any:
+    return 0
+
+
 def keeps_nothing(versions: Any, store: Any, dataset_id: str, name: str) -> Any:
     return versions(dataset_id, name)[:1]
 
@@ -507,6 +511,12 @@ CASES: list[tuple[str, Around, Any, dict[str, Any]]] = [
         "documents.put",
         races_for_versions,
         ConcurrencyTests.test_versions_are_unique_under_threads,
+        {},
+    ),
+    (
+        "documents.deleted_version",
+        forgets_what_was_deleted,
+        HistoryTests.test_the_greatest_deleted_version_is_known,
         {},
     ),
     (

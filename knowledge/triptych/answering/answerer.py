@@ -124,8 +124,7 @@ class Answerer:
         standalone = _standalone(request, meter, warnings)
         # The question is whole: no rewriter needs the conversation any more.
         query = attrs.evolve(request.query, text=standalone, conversation=())
-        found = self._contexts.find(query, request.settings)
-        pack = self._contexts.pack(query, request.settings, found)
+        found, pack = self._contexts.find_and_pack(query, request.settings)
         verdict = _verdict(request, found, pack)
         reason: Abstention = ""
         if verdict == "nothing" or (verdict == "weak" and request.abstain_if_weak):

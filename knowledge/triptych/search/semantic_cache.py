@@ -69,7 +69,7 @@ class _Asked:
 class CachedSearches:
     """A `SearchPipeline` with a cache before it.
 
-    A search by keyword, one in other lanes only and one without words pass it by. So do all while
+    A search by keyword, one in other lanes only, one of the past and one without words pass it by. So do all while
     a dataset holds a document that has expired: only its removal changes the dataset's revision.
     An answer with a warning is not kept. Answers are kept by another thread: a search neither waits
     for that nor fails by it.
@@ -168,6 +168,8 @@ class CachedSearches:
 
     def _look(self, query: Query, *, documents: bool) -> tuple[_Asked | None, Result | None, str]:
         """What is asked (None: nothing that is cached), its answer, and a warning."""
+        if query.as_of is not None:
+            return None, None, ""
         request = self._resolver.resolve(query, documents=documents)
         with self._lock:
             warning, self._failure = self._failure, ""
