@@ -106,6 +106,16 @@ def test_the_best_source_is_first_and_the_second_best_last(kb: Service) -> None:
     )
 
 
+def test_the_budget_of_an_answer(kb: Service) -> None:
+    text = "\n\n".join(f"The kettle has a part {n} made of steel." for n in range(900))
+    kb.put_document("d", "long.md", text)
+    answer = ask(kb, "Yes [1].")
+    assert answer.pack.budget == 2800
+    assert 2000 < ESTIMATE.count(answer.pack.render()) <= 2800
+    assert ask(kb, "Yes [1].", token_budget=150).pack.tokens <= 150
+    assert len(ask(kb, "Yes [1].", max_pieces=1).pack.pieces) == 1
+
+
 def test_what_the_model_is_sent(kb: Service) -> None:
     answer = ask(kb, "Pull [1].")
     system, user = answer.sent

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.cli_run import Shell, fresh_shell
+from support.provider_server import Asked, Reply, as_json, serving
 from triptych.errors import ValidationError
 from triptych_adapters.cli.source_files import editor_command
 
@@ -173,6 +174,35 @@ def test_explain_shows_how_a_query_was_read_and_why_a_hit_has_its_rank(shell: Sh
     about = shell("search", query, "--explain", "--json").json["explain"]
     assert about["phrases"] == ["per second"]
     assert about["ranks"] == [{"bm25": 1, "vector": 1}]
+
+
+def test_a_reranker_orders_the_hits_or_the_search_fails(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def answer(question: Asked) -> Reply:
+        texts = question.body["texts"]
+        asked.extend(texts)
+        return as_json([{"index": at, "score": float(len(text))} for at, text in enumerate(texts)])
+
+    with serving(answer) as server:
+        name = f"tei:{server.url}"
+        ran = shell("search", "retries", "--reranker", name, "--json")
+        scores = [hit["scores"]["rerank"] for hit in ran.json["hits"]]
+        assert scores == sorted(map(float, map(len, asked)), reverse=True)
+        server.answer = lambda question: as_json({"error": "gone"}, 400)
+        ran = shell("search", "retries", "--reranker", name)
+        assert (ran.code, ran.out) == (6, b"")
+        assert "text-embeddings-inference" in ran.err
+    for named, said in (("onnx:none", "there is no folder"), ("llm", "set llm too")):
+        ran = shell("search", "retries", "--reranker", named)
+        assert ran.code == 2
+        assert said in ran.err
+    # A command that does not search asks no model.
+    monkeypatch.setenv("TRIPTYCH_RERANKER", "llm")
+    monkeypatch.setenv("TRIPTYCH_LLM", "ollama:llama3.2")
+    assert shell("get", "guide.md").code == 0
 
 
 def test_a_synced_hit_has_its_file(shell: Shell) -> None:

@@ -119,8 +119,8 @@ NADIR = ROOT / "docs/reference/nadir.md"
 NADIR_LINES = NADIR.read_text(encoding="utf-8").splitlines()
 NADIR_ROWS = [
     [cell.strip() for cell in line.strip("|").split(" | ")]
-    for line in NADIR_LINES
-    if line.startswith("| ") and not line.startswith("| nadir |")
+    for line, after in pairwise([*NADIR_LINES, ""])
+    if line.startswith("| ") and not after.startswith("|---")
 ]
 
 

@@ -81,6 +81,7 @@ def test_every_mode_is_scored_with_intervals_and_times(
     assert str(configuration["embedder"]).startswith("hash")
     assert configuration["depth"] == 5
     assert "ZScoreRanker" in configuration["ranker"]
+    assert configuration["postprocessors"] == []
 
 
 def test_the_scores_are_those_of_the_rankings(

@@ -143,6 +143,18 @@ def test_a_key_does_not_go_to_an_address_that_a_file_names(
         assert ["authorization" in asked.headers for asked in server.asked] == [False, True]
 
 
+def test_a_key_of_the_environment_goes_to_an_address_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with serving(ranks) as server:
+        monkeypatch.setenv("TEI_API_KEY", "key-of-the-user")
+        monkeypatch.setenv("TRIPTYCH_RERANKER", f"tei:{server.url}")
+        with triptych.open("memory://", embedder=None) as kb:
+            kb.put_document("d", "a.txt", "tea")
+            kb.search("tea", dataset_id="d")
+        assert server.asked[0].headers["authorization"] == "Bearer key-of-the-user"
+
+
 def test_a_password_in_an_address_is_not_shown() -> None:
     settings = Settings(reranker="tei:https://user:secret@host")
     shown = {each.name: each.value for each in settings.explain()}

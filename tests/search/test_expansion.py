@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
+import attrs
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -26,6 +27,8 @@ from triptych import (
     ValidationError,
     default_chunkers,
 )
+from triptych.records import DerivedChunk, DerivedSig, Layer, Mode, Vector
+from triptych.search.hit_reader import StoreHitReader
 
 GUIDE = """\
 # Guide
@@ -160,6 +163,93 @@ def test_hits_of_layers_stay_as_they_are() -> None:
         assert hit.content == "A guide to kettles."
 
 
+@attrs.frozen
+class Letters:
+    """A reader of one document whose chunks are single letters."""
+
+    text: str = "abcdefghij"
+
+    def chunk(self, at: int) -> DerivedChunk:
+        place = {"start": at, "end": at + 1, "offset": at, "start_line": 1}
+        sig = DerivedSig(source_version=1)
+        return DerivedChunk(
+            dataset_id="d", doc_name="a", index=at, content=self.text[at], sig=sig, **place
+        )
+
+    def hit(self, at: int, score: float) -> Hit:
+        chunk = attrs.asdict(self.chunk(at), recurse=False)
+        fields = ("dataset_id", "doc_name", "content", "sig", "start", "end", "offset")
+        named = {name: chunk[name] for name in fields}
+        return Hit(layer=Layer.DETAIL, score=score, chunk_index=at, **named)
+
+    def source(self, hit: Hit) -> str:
+        return self.text
+
+    def neighbours(self, hit: Hit, before: int, after: int) -> Sequence[DerivedChunk]:
+        first = max(hit.chunk_index - before, 0)
+        last = min(hit.chunk_index + after, len(self.text) - 1)
+        return [self.chunk(at) for at in range(first, last + 1)]
+
+    def section(self, hit: Hit) -> Sequence[DerivedChunk]:
+        raise AssertionError
+
+    def vectors(self, hits: Sequence[Hit]) -> Sequence[Vector | None]:
+        raise AssertionError
+
+    def windows(self, hits: Sequence[Hit]) -> Sequence[str | None]:
+        raise AssertionError
+
+    def warn(self, message: str) -> None:
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("step", "places", "expected"),
+    [
+        # Texts that touch stay apart.
+        (Neighbours(0, 1), [2, 4], [(2, "cd"), (4, "ef")]),
+        # What overlaps takes the place of the best.
+        (Neighbours(1, 1), [0, 8, 2], [(0, "abcd"), (8, "hij")]),
+        # One hit may join two others.
+        (Neighbours(1, 1), [8, 0, 4, 2], [(8, "hij"), (0, "abcdef")]),
+        (Neighbours(1, 1), [4, 8, 0, 2], [(4, "abcdef"), (8, "hij")]),
+        (Neighbours(9, 9), [5, 1, 9], [(5, "abcdefghij")]),
+    ],
+)
+def test_how_texts_that_overlap_become_one(
+    step: Neighbours, places: Sequence[int], expected: Sequence[tuple[int, str]]
+) -> None:
+    reader = Letters()
+    hits = [reader.hit(place, 1 / (rank + 1)) for rank, place in enumerate(places)]
+    query = ResolvedQuery(
+        text="q", dataset_ids=("d",), mode=Mode.BM25, layer=Layer.DETAIL, top_k=9, limit=30
+    )
+    found = step(query, hits, reader)
+    assert [(hit.chunk_index, hit.content) for hit in found] == expected
+    assert all(reader.text[hit.start : hit.end] == hit.content for hit in found)
+    assert all(hit.score == 1 / (places.index(hit.chunk_index) + 1) for hit in found)
+
+
+def test_of_a_document_that_has_changed_nothing_is_read(url: str) -> None:
+    with opened(url) as kb:
+        (hit,) = kb.search("whistle loud", dataset_id="d", top_k=1).hits
+        reader = StoreHitReader(kb.store, {("d", "guide.md"): hit.version})
+        assert len(reader.neighbours(hit, 1, 1)) == 3
+        assert reader.section(hit)
+        assert reader.source(hit) == GUIDE
+        assert not reader.missed
+        # The chunk of the hit is the same, in the same place.
+        kb.put_document("d", "guide.md", GUIDE + "\n## More\n\nAnd more.\n")
+        for ask in (
+            lambda reader: reader.neighbours(hit, 1, 1),
+            lambda reader: reader.section(hit),
+            lambda reader: reader.source(hit),
+        ):
+            later = StoreHitReader(kb.store, {("d", "guide.md"): hit.version})
+            assert not ask(later)
+            assert later.missed
+
+
 class Rewrites:
     """A step that lets somebody else change a document before the steps after it."""
 
@@ -188,8 +278,9 @@ def test_what_changed_meanwhile_is_not_mixed(url: str, step: Postprocessor) -> N
         found = kb.search("whistle loud", dataset_id="d", top_k=3).hits
         assert found
         for hit in found:
-            text = GUIDE if hit.version == 1 else change.text
-            assert text[hit.start : hit.end] == hit.content
+            # The search began again, of what there is now.
+            assert hit.version == kb.get_document("d", "guide.md").version
+            assert change.text[hit.start : hit.end] == hit.content
 
 
 @settings(max_examples=examples(60), deadline=None)

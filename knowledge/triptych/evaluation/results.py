@@ -73,7 +73,8 @@ class Evaluation:
         granularity: what was ranked.
         query_ids: the judged queries, in order.
         modes: the result of each mode, "bm25", "vector" or "hybrid".
-        configuration: what it ran under: versions, embedder, chunker, language, ranker, depth.
+        configuration: what it ran under: versions, embedder, chunker, language, ranker,
+            postprocessors, depth.
         warnings: what concerns every mode.
     """
 

@@ -265,6 +265,7 @@ def _configuration(desk: _EvaluationRun, stats: triptych.DatasetStats) -> dict[s
         "chunker": None if config is None else config.chunker_sig,
         "language": None if config is None else config.language,
         "ranker": repr(desk.service.ranker),
+        "postprocessors": list(map(repr, desk.service.options.postprocessors)),
         "depth": desk.depth,
         "cutoffs": list(desk.cutoffs),
         "budgets": list(desk.budgets),

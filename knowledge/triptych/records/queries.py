@@ -290,8 +290,9 @@ class Hit:
     """One ranked result.
 
     ``score`` is the fused score, ``scores`` the score in each lane that found it (bm25, vector).
-    ``content`` is the stored text of document version ``sig.source_version``, which it spans
-    from ``start`` to ``end`` (code points). ``terms`` are the query's, as the dataset's
+    A step after fusion adds its own to ``scores`` (rerank, mmr, filter), and the score from before
+    as fused. ``content`` is the stored text of document version ``sig.source_version``, which it
+    spans from ``start`` to ``end`` (code points). ``terms`` are the query's, as the dataset's
     analyzer sees them. ``stale`` is None, or why the text may no longer be true.
     ``chunk_index`` is `NO_CHUNK` for layers and documents; ``layer`` is None for documents.
     ``occurrence`` is the chunk's (see `DerivedChunk`).

@@ -200,8 +200,9 @@ class SearchPipeline:
                 hits = step(query, hits, reader)
             kept = at_most(hits, query.per_document)
             shown = self._hydrator.with_windows(kept, reader, query.top_k)
-            if spare > 1 or not reader.missed or len(shown) >= min(query.top_k, len(above)):
+            if spare > 1 or not reader.missed:
                 break
+            # A document has changed since its hits were read: once more, of its new state.
             spare = _SPARE
         hidden = self._not_indexed(request) if len(shown) < min(query.top_k, _FEW) else ()
         unmatched = () if shown or not request.fields else (_no_such_fields(request.fields),)
