@@ -286,7 +286,12 @@ def _embedder(settings: Settings) -> Embedder | None:
 
 
 def _sparse_encoder(settings: Settings) -> SparseEncoder | None:
-    return build_sparse_encoder(settings.sparse_encoder, concurrency=settings.embed_concurrency)
+    return build_sparse_encoder(
+        settings.sparse_encoder,
+        origin=settings.origin("sparse_encoder"),
+        source=f"sparse_encoder ({settings.sources.get('sparse_encoder', 'argument')})",
+        concurrency=settings.embed_concurrency,
+    )
 
 
 def _llm(settings: Settings, name: str) -> LLM | None:

@@ -159,7 +159,7 @@ class ResolvedQuery:
 
     ``lanes`` are those that a hybrid search runs, None for all of them. ``sparse_dataset_ids`` are
     the datasets whose sparse vectors are of ``sparse_sig``, the sparse encoder's signature, and
-    ``sparse`` is what it made of ``embed_text``.
+    ``sparse`` is what it made of ``text``.
     """
 
     text: str

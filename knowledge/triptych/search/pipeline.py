@@ -97,6 +97,7 @@ class SearchPipeline:
         return {
             "chunker": self._derivation.chunker_sig,
             "embedder": self._derivation.embed_sig,
+            "sparse encoder": self._derivation.sparse_sig,
             "ranker": type(self._engine.ranker).__name__,
             "lanes": " ".join(self._engine.lanes),
             "rewriter": "" if self._rewriter is None else type(self._rewriter).__name__,
@@ -132,13 +133,16 @@ class SearchPipeline:
         requests = self._prepare(queries, vectors=vectors)
         for request in requests:
             self._warn_of_layers(request)
+        return self._run_all(requests)
+
+    def _run_all(self, requests: Sequence[SearchRequest]) -> list[Result]:
         self._embed(requests)
         return [self._run(request) for request in requests]
 
     def _warn_of_layers(self, request: SearchRequest) -> None:
         """Say that the sparse lane is not there for layers; a context always takes them without."""
         is_hybrid = request.target == "layer" and request.query.mode == Mode.HYBRID
-        if is_hybrid and self._derivation.sparse is not None:
+        if is_hybrid and self._derivation.sparse is not None and SPARSE in self._engine.lanes:
             request.warnings += ("layers have no sparse vectors: the sparse lane did not run",)
 
     def search_layers_and_documents(
@@ -157,10 +161,8 @@ class SearchPipeline:
                     "per_document"
                 )
         if not self._hydrator.reads_documents:
-            return self.search_many(queries), None
-        requests = self._prepare(queries, whole=whole)
-        self._embed(requests)
-        *results, last = map(self._run, requests)
+            return self._run_all(self._prepare(queries)), None
+        *results, last = self._run_all(self._prepare(queries, whole=whole))
         return results, last
 
     @contextmanager

@@ -69,10 +69,10 @@ class _Asked:
 class CachedSearches:
     """A `SearchPipeline` with a cache before it.
 
-    A search by keyword, one in other lanes only, one of the past and one without words pass it by. So do all while
-    a dataset holds a document that has expired: only its removal changes the dataset's revision.
-    An answer with a warning is not kept. Answers are kept by another thread: a search neither waits
-    for that nor fails by it.
+    A search by keyword, one in other lanes only, one of the past and one without words pass it by.
+    So do all while a dataset holds a document that has expired: only its removal changes the
+    dataset's revision. An answer with a warning is not kept. Answers are kept by another thread: a
+    search neither waits for that nor fails by it.
     """
 
     def __init__(
