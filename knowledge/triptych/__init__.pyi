@@ -36,6 +36,7 @@ from triptych.context import (
 from triptych.contracts import (
     LLM as LLM,
     AnswerabilityJudge as AnswerabilityJudge,
+    AnswerCache as AnswerCache,
     Capabilities as Capabilities,
     Chunker as Chunker,
     ChunkRepo as ChunkRepo,
@@ -115,6 +116,7 @@ from triptych.layers.prompts import (
 )
 from triptych.pipelines import Pipeline as Pipeline, PipelineView as PipelineView
 from triptych.records import (
+    CacheStats as CacheStats,
     Candidate as Candidate,
     Candidates as Candidates,
     ChangeEvent as ChangeEvent,
@@ -159,6 +161,9 @@ from triptych.records import (
     Scope as Scope,
     SearchOptions as SearchOptions,
     SourceDocument as SourceDocument,
+    SparseQuery as SparseQuery,
+    SparseSpace as SparseSpace,
+    SparseVector as SparseVector,
     StoredUnit as StoredUnit,
     Usage as Usage,
     is_valid_layer as is_valid_layer,
@@ -166,6 +171,7 @@ from triptych.records import (
 )
 from triptych.records.vectors import cosine_similarity as cosine_similarity
 from triptych.repositories import Repositories as Repositories
+from triptych.search.cache_options import SemanticCache as SemanticCache
 from triptych.search.diversity import MMR as MMR, NearDuplicates as NearDuplicates
 from triptych.search.engine import SearchEngine as SearchEngine
 from triptych.search.expansion import Neighbours as Neighbours, Parents as Parents
@@ -203,6 +209,7 @@ from triptych.search.rewriters.follow_up import (
 from triptych.search.rewriters.fragments import FragmentRewriter as FragmentRewriter
 from triptych.search.rewriters.hyde import HyDE as HyDE
 from triptych.search.rewriters.paraphrase import ParaphraseRewriter as ParaphraseRewriter
+from triptych.search.sparse_retrievers import SparseRetriever as SparseRetriever
 from triptych.service import Service as Service, ServiceOptions as ServiceOptions
 from triptych.shortcuts import (
     IngestReport as IngestReport,

@@ -15,6 +15,7 @@ from typing import TypeVar, cast
 import attrs
 
 from triptych.contracts import (
+    AnswerCache,
     Capabilities,
     ChunkRepo,
     CorpusStatsReader,
@@ -319,4 +320,5 @@ def capabilities_of(store: Store) -> Capabilities:
         diagnostics=first(Diagnostics),
         settings=first(SettingsStore),
         sparse=first(SparseRepo),
+        answers=first(AnswerCache),
     )

@@ -274,6 +274,7 @@ def _configuration(desk: _EvaluationRun, stats: triptych.DatasetStats) -> dict[s
         "documents": stats.documents,
         "chunks": stats.chunks,
         "embedder": None if config is None else config.embed_sig or None,
+        "sparse_encoder": None if config is None else config.sparse_sig or None,
         "chunker": None if config is None else config.chunker_sig,
         "language": None if config is None else config.language,
         "ranker": repr(desk.service.ranker),
