@@ -88,6 +88,7 @@ from triptych.records import (
     StoredUnit,
     Vector,
 )
+from triptych.text.scoring import CorpusStats
 
 __all__ = [
     "LLM",
@@ -100,6 +101,7 @@ __all__ = [
     "ChunkSigReader",
     "Chunker",
     "Closeable",
+    "CorpusStatsReader",
     "CoverageEmbedder",
     "DepthRanker",
     "Diagnostics",
@@ -633,6 +635,18 @@ class DocVectorSearcher(Protocol):
 
 
 @runtime_checkable
+class CorpusStatsReader(Protocol):
+    """Capability: a `ChunkRepo` that knows in how many chunks a term is."""
+
+    def corpus_stats(self, dataset_ids: Sequence[str], terms: Sequence[str]) -> CorpusStats:
+        """What BM25 is made of: all chunks of these datasets, and those that hold each term.
+
+        ``terms`` are the analyzer's; a term that no chunk holds has no entry.
+        """
+        ...
+
+
+@runtime_checkable
 class SparseRepo(Protocol):
     """Capability: a `ChunkRepo` that keeps sparse vectors of its chunks' texts, and finds by them.
 
@@ -876,6 +890,7 @@ class Capabilities:
     versions: VersionReader | None = None
     document_search: DocLevelSearcher | None = None
     document_vector_search: DocVectorSearcher | None = None
+    corpus_stats: CorpusStatsReader | None = None
     eraser: SecureEraser | None = None
     journal: LayerJournal | None = None
     diagnostics: Diagnostics | None = None

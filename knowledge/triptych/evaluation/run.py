@@ -29,6 +29,7 @@ from triptych.evaluation.targets import (
     document_places,
 )
 from triptych.records import Mode, Query, check_whole, is_valid_mode, to_mode
+from triptych.search.question_log import unlogged
 from triptych.search.sparse_retrievers import SPARSE
 from triptych.text.tokens import estimate_tokens
 
@@ -41,6 +42,7 @@ _STEP = 20  # queries between two calls of the progress callback
 _SHOWN = 5
 
 
+@unlogged()
 def evaluate(
     service: Service,
     collection: Collection,

@@ -24,6 +24,7 @@ from triptych.records.sparse import SparseVector
 from triptych.records.values import (
     NO_CHUNK,
     SNIPPET_LENGTH,
+    Answerability,
     EmbedKind,
     Layer,
     Mode,
@@ -430,6 +431,9 @@ class Result(Sequence[Hit]):
     is None, or where another search's answer was served (`SemanticCache`) the cosine of its
     question and this one.
     ``as_of`` is the moment or version that was searched, None for what is stored now.
+    ``answerability`` is whether the hits answer the question, where the dataset has a calibration
+    (`triptych.evaluation.calibrate`) that holds: "enough", "weak" or "nothing". Without one it is
+    None; without a hit it is "nothing" either way.
     A result is the sequence of its hits: it has their number, is falsy without any, and gives
     them by index and in order.
     """
@@ -440,6 +444,7 @@ class Result(Sequence[Hit]):
     usage: tuple[ModelUsage, ...] = ()
     cache_similarity: float | None = None
     as_of: int | datetime | None = None
+    answerability: Answerability | None = None
 
     def __len__(self) -> int:
         return len(self.hits)

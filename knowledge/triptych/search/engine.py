@@ -32,11 +32,15 @@ _DEEPER = 4  # each further look into a lane goes this many times as deep
 
 @attrs.frozen(kw_only=True)
 class FusedRanking:
-    """The fused candidates, best first; what the lanes had to say; whether none is missing."""
+    """The fused candidates, best first; what the lanes had to say; whether none is missing.
+
+    ``lists`` are those of the lanes that ran, each with the variant that it was found for.
+    """
 
     candidates: Sequence[Candidate]
     warnings: tuple[str, ...] = ()
     exhausted: bool = False
+    lists: Sequence[tuple[ResolvedQuery, RankedList]] = ()
 
     def above(self, threshold: float | None) -> Sequence[Candidate]:
         """Return the candidates whose score is ``threshold`` or more; None: all."""
@@ -167,6 +171,7 @@ class SearchEngine:
                 return FusedRanking(
                     candidates=in_order(lane, retrievers[0].name),
                     exhausted=len(lane) < query.limit,
+                    lists=[(query, RankedList(lane=retrievers[0].name, candidates=lane))],
                 )
         elif query.lanes is not None:
             retrievers = [each for each in retrievers if each.name in query.lanes]
@@ -191,6 +196,11 @@ class SearchEngine:
             candidates=rankings[0] if len(rankings) == 1 else best_of(rankings),
             warnings=tuple(warnings),
             exhausted=all(len(each.candidates) < query.limit for each in came),
+            lists=[
+                (variant, ranked)
+                for (_, variant), ranked in zip(calls, lists, strict=True)
+                if ranked is not None
+            ],
         )
 
     def best_score(self, target: Target, lane: str, query: ResolvedQuery) -> float | None:

@@ -14,17 +14,21 @@ from triptych.errors import NotAvailableError, ProviderError, ValidationError
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.embedding import embed_each, mean_vector
 from triptych.records import (
+    Answerability,
     EmbedKind,
     Hit,
     Layer,
     Mode,
     Query,
+    RankedList,
+    ResolvedQuery,
     Result,
     Rewriting,
     Vector,
     check_text,
 )
 from triptych.repositories import capabilities_of
+from triptych.search.answerability import ResultJudge
 from triptych.search.engine import SearchEngine
 from triptych.search.hit_reader import StoreHitReader
 from triptych.search.hydration import Hydrator
@@ -34,6 +38,7 @@ from triptych.search.past.stores import PastStores, Wants
 from triptych.search.postprocessing import KeywordBoost, at_most
 from triptych.search.probe import SearchProbe
 from triptych.search.query import MAX_TOP_K, has_words, validate
+from triptych.search.question_log import QuestionLog
 from triptych.search.request import RequestResolver, SearchRequest
 from triptych.search.rewriting import rewrite, variants_of
 from triptych.search.sparse_retrievers import SPARSE
@@ -79,6 +84,8 @@ class SearchPipeline:
         rewriter: QueryRewriter | None = None,
         postprocessors: Sequence[Postprocessor] = (),
         past: PastStores | None = None,
+        judge: ResultJudge | None = None,
+        log: QuestionLog | None = None,
     ) -> None:
         """``past`` makes the stores that queries with ``as_of`` search."""
         self._store = store
@@ -90,6 +97,8 @@ class SearchPipeline:
         self._rewriter = rewriter
         self._postprocessors = tuple(postprocessors)
         self._past = past
+        self._judge = judge
+        self._log = log
 
     @property
     def configuration(self) -> Mapping[str, str]:
@@ -115,6 +124,16 @@ class SearchPipeline:
         (request,) = self._prepare([query], vectors=vectors)
         self._warn_of_layers(request)
         return self._run(request)
+
+    def search_with_signals(self, query: Query) -> tuple[Result, Mapping[str, float]]:
+        """Run `search`; also what the lanes say of how well it answers.
+
+        See `triptych.search.signals`.
+        """
+        (request,) = self._prepare([query])
+        request.signals = {}
+        result = self._run(request)
+        return result, request.signals
 
     def search_documents(self, query: Query, *, vectors: KnownVectors | None = None) -> Result:
         """Search whole documents; ``vectors`` as in `search`."""
@@ -336,15 +355,48 @@ class SearchPipeline:
                 break
             # A document has changed since its hits were read: once more, of its new state.
             spare = _SPARE
+        answerability, judged = self._answerability(request, ranking.lists, shown)
         hidden = self._not_indexed(request) if len(shown) < min(query.top_k, _FEW) else ()
         unmatched = () if shown or not request.fields else (_no_such_fields(request.fields),)
         seen = query.top_k if query.per_document is None else depth * spare
         return Result(
             hits=tuple(shown[query.offset :]),
-            warnings=(*request.warnings, *ranking.warnings, *reader.warnings, *unmatched, *hidden),
+            warnings=(
+                *request.warnings,
+                *ranking.warnings,
+                *reader.warnings,
+                *unmatched,
+                *hidden,
+                *judged,
+            ),
             exhausted=ranking.exhausted and len(above) <= seen and len(kept) <= query.top_k,
             usage=request.usage,
+            answerability=answerability,
         )
+
+    def _answerability(
+        self,
+        request: SearchRequest,
+        lists: Sequence[tuple[ResolvedQuery, RankedList]],
+        hits: Sequence[Hit],
+    ) -> tuple[Answerability | None, tuple[str, ...]]:
+        """Whether the hits answer, None where that was not judged; and a warning."""
+        if self._judge is None or request.target != "chunk":
+            return None, ()
+        if request.signals is not None and len(set(request.query.dataset_ids)) == 1:
+            request.signals = self._judge.signals(request, lists)
+        verdict: Answerability | None = "nothing"
+        warnings: tuple[str, ...] = ()
+        if hits:
+            calibration, warnings = self._judge.calibration(request)
+            verdict = None
+            if calibration is not None:
+                verdict = self._judge.verdict(calibration, request, lists)
+        if self._log is not None and verdict in ("nothing", "weak") and not request.query.offset:
+            query = request.query
+            failed = self._log.note(query.text, query.dataset_ids, verdict, hits)
+            warnings += (failed,) if failed else ()
+        return verdict, warnings
 
     def _not_indexed(self, request: SearchRequest) -> tuple[str, ...]:
         """The warning that documents have no chunks yet, as a process leaves them that was killed.

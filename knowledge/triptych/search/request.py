@@ -54,6 +54,7 @@ class SearchRequest:
         fields: the fields that the query's text named, as conditions of ``where``.
         vectors: the vectors of texts that were embedded for it, by kind and text.
         usage: what language models took to word the query.
+        signals: what the lanes say of how well it is answered; None where nobody asks for it.
     """
 
     target: Target
@@ -67,6 +68,7 @@ class SearchRequest:
     fields: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     vectors: dict[tuple[EmbedKind, str], Vector] = attrs.field(factory=dict)
     usage: tuple[ModelUsage, ...] = ()
+    signals: Mapping[str, float] | None = None
 
     def terms_in(self, dataset_id: str) -> tuple[str, ...]:
         """Return the query's terms in the language of a dataset."""
