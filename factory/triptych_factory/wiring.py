@@ -25,6 +25,7 @@ from triptych.contracts import (
 from triptych.errors import ValidationError
 from triptych.pipelines import Pipeline
 from triptych.repositories import capabilities_of
+from triptych.search.cache_options import SemanticCache, to_cache
 from triptych.search.file_location import file_locator
 from triptych.search.reranking import Rerank
 from triptych.service import Service, ServiceOptions
@@ -77,6 +78,7 @@ def open_service(
     reranker: Reranker | str | None = None,
     pipelines: Sequence[Pipeline] = (),
     sparse_encoder: SparseEncoder | str | None = None,
+    semantic_cache: SemanticCache | bool | None = None,
     create: bool = True,
     **settings: str | float | bool | None,
 ) -> Service:
@@ -95,6 +97,7 @@ def open_service(
             "embedder": _name_of(embedder),
             "llm": _name_of(llm),
             "ranker": ranker if isinstance(ranker, str) else None,
+            "semantic_cache": semantic_cache if isinstance(semantic_cache, bool) else None,
             "reranker": reranker if isinstance(reranker, str) else None,
             "sparse_encoder": sparse_encoder if isinstance(sparse_encoder, str) else None,
         }
@@ -112,6 +115,7 @@ def open_service(
         pipelines=pipelines,
         named=None,
         sparse_encoder=None if isinstance(sparse_encoder, str) else sparse_encoder,
+        semantic_cache=None if isinstance(semantic_cache, bool) else semantic_cache,
         create=create,
     )
 
@@ -140,6 +144,7 @@ def wire(
     pipelines: Sequence[Pipeline] = (),
     named: Collection[str] | None = (),
     sparse_encoder: SparseEncoder | None = None,
+    semantic_cache: SemanticCache | None = None,
     create: bool = True,
     preload: bool = False,
     dataset_id: str = "",
@@ -152,7 +157,8 @@ def wire(
     "local" where it is installed, and so does one without vectors if ``fill`` asks for them.
 
     ``embedder``, ``llm``, ``chunkers``, ``ranker``, ``reranker`` and ``sparse_encoder`` take the
-    place of those they name. ``pipelines`` come beside those of the settings that ``named`` names,
+    place of those they name, and so does ``semantic_cache``. A store that is opened ``read_only``
+    keeps no answers. ``pipelines`` come beside those of the settings that ``named`` names,
     none by default, None for all. ``create`` says whether a store that does not exist yet is made.
     ``preload`` loads a local model while the store is being opened, for a caller that is about to
     embed. The Service closes the store, and the models that were made here.
@@ -188,10 +194,12 @@ def wire(
             *build_pipelines(described, models, source=source, names=named),
             *pipelines,
         ),
+        semantic_cache=_answers(settings, semantic_cache),
         llm=writer,
         embed_concurrency=settings.embed_concurrency,
         outliner=_outline,
         own_paths=store_paths(location),
+        scratch=_scratch,
     )
     store = open_store(location, settings, create=create)
     if by_store:
@@ -226,6 +234,13 @@ def wire(
     return Service(store, options=options, on_close=close_models)
 
 
+def _scratch() -> Store:
+    """An empty store in memory, which keeps no versions."""
+    from triptych_backends.memory import MemoryStore
+
+    return MemoryStore(history=0)
+
+
 _WITHOUT_OUTLINE = frozenset(("", "md", "markdown", "txt"))
 
 
@@ -257,6 +272,13 @@ def _of_store(store: Store, settings: Settings, dataset_id: str, fill: bool) -> 
     if not signature:
         return None
     return recall_embedder(signature, concurrency=settings.embed_concurrency)
+
+
+def _answers(settings: Settings, given: SemanticCache | None) -> SemanticCache | None:
+    """How answers are kept: those of a store that is only read are not."""
+    if settings.read_only:
+        return None
+    return to_cache(settings.semantic_cache) if given is None else given
 
 
 def _embedder(settings: Settings) -> Embedder | None:

@@ -36,6 +36,7 @@ from triptych.context import (
 from triptych.contracts import (
     LLM as LLM,
     AnswerabilityJudge as AnswerabilityJudge,
+    AnswerCache as AnswerCache,
     Capabilities as Capabilities,
     Chunker as Chunker,
     ChunkRepo as ChunkRepo,
@@ -115,6 +116,7 @@ from triptych.layers.prompts import (
 )
 from triptych.pipelines import Pipeline as Pipeline, PipelineView as PipelineView
 from triptych.records import (
+    CacheStats as CacheStats,
     Candidate as Candidate,
     Candidates as Candidates,
     ChangeEvent as ChangeEvent,
@@ -169,6 +171,7 @@ from triptych.records import (
 )
 from triptych.records.vectors import cosine_similarity as cosine_similarity
 from triptych.repositories import Repositories as Repositories
+from triptych.search.cache_options import SemanticCache as SemanticCache
 from triptych.search.diversity import MMR as MMR, NearDuplicates as NearDuplicates
 from triptych.search.engine import SearchEngine as SearchEngine
 from triptych.search.expansion import Neighbours as Neighbours, Parents as Parents

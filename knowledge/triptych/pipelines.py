@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from triptych.answering.streaming import AnswerStream
     from triptych.context.pack import ContextPack
     from triptych.search.pipeline import SearchPipeline
+    from triptych.search.semantic_cache import CachedSearches
     from triptych.service import Service
 
 __all__ = ["Pipeline", "PipelineView", "find_pipeline"]
@@ -152,24 +153,26 @@ class PipelineView:
     service: Service
     pipeline: Pipeline
     searches: SearchPipeline
+    cached: CachedSearches | None = None
 
     def __repr__(self) -> str:
         return f"<PipelineView {self.pipeline.name!r} of {self.service!r}>"
 
     def search(self, query: Query | str, **options: Unpack[SearchOptions]) -> Result:
         """`Service.search`, by the pipeline: ``options`` take the place of its own."""
-        return self.searches.search(self.pipeline.query(query, options))
+        return (self.cached or self.searches).search(self.pipeline.query(query, options))
 
     def search_documents(self, query: Query | str, **options: Unpack[SearchOptions]) -> Result:
         """`Service.search_documents`, by the pipeline, but without its postprocessors."""
-        return self.searches.search_documents(self.pipeline.query(query, options))
+        return (self.cached or self.searches).search_documents(self.pipeline.query(query, options))
 
     def search_many(
         self, queries: Iterable[Query | str], **options: Unpack[SearchOptions]
     ) -> Sequence[Result]:
         """`Service.search_many`, by the pipeline."""
         several = check_queries(queries)
-        return self.searches.search_many([self.pipeline.query(query, options) for query in several])
+        searches = self.cached or self.searches
+        return searches.search_many([self.pipeline.query(query, options) for query in several])
 
     def context(
         self,
@@ -195,7 +198,7 @@ class PipelineView:
             counter=counter,
             fence=fence,
         )
-        return contexts.build(self.pipeline.query(query, options), settings)
+        return contexts.build(self._for_context(query, options), settings)
 
     def ask(
         self,
@@ -265,6 +268,13 @@ class PipelineView:
             )
         )
 
+    def _for_context(self, query: Query | str, options: SearchOptions) -> Query:
+        """The query, without what the pipeline says of lists of hits: a context has none."""
+        asked = self.pipeline.query(query, options)
+        lists: dict[str, Any] = {"offset": 0, "per_document": None}
+        own = set(self.pipeline.search) - set(options) if isinstance(query, str) else set()
+        return attrs.evolve(asked, **{key: lists[key] for key in lists if key in own})
+
     def _answerer(self) -> Answerer:
         from triptych.answering.answerer import Answerer
         from triptych.context.builder import ContextBuilder
@@ -288,7 +298,7 @@ class PipelineView:
         if prompt is None and pipeline.prompt is not None:
             prompt = AnswerPrompt(instructions=pipeline.prompt)
         return AskRequest.of(
-            pipeline.query(question, options),
+            self._for_context(question, options),
             token_budget=pipeline.token_budget if token_budget is None else token_budget,
             llm=llm or pipeline.llm or wired.llm,
             prompt=prompt,

@@ -15,6 +15,7 @@ from typing import TypeVar, cast
 import attrs
 
 from triptych.contracts import (
+    AnswerCache,
     Capabilities,
     ChunkRepo,
     Diagnostics,
@@ -317,4 +318,5 @@ def capabilities_of(store: Store) -> Capabilities:
         diagnostics=first(Diagnostics),
         settings=first(SettingsStore),
         sparse=first(SparseRepo),
+        answers=first(AnswerCache),
     )

@@ -55,6 +55,7 @@ from triptych.ingestion.versions import VersionHistory, restored, unified_diff
 from triptych.ingestion.writer import Writer
 from triptych.pipelines import Pipeline, PipelineView, find_pipeline
 from triptych.records import (
+    CacheStats,
     DatasetConfig,
     DatasetStats,
     DeleteReport,
@@ -88,9 +89,11 @@ from triptych.records.expiry import has_expired
 from triptych.records.search_options import SearchOptions, check_option_names
 from triptych.repositories import capabilities_of
 from triptych.rules import missing_dataset
+from triptych.search.cache_options import SemanticCache, check_lanes, own_lanes, to_cache
 from triptych.search.engine import SearchEngine
 from triptych.search.hydration import Hydrator
 from triptych.search.listing import FilterListing
+from triptych.search.past.stores import PastStores
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.postprocessing import KeywordBoost
 from triptych.search.query import check_queries
@@ -109,6 +112,7 @@ from triptych.text.tokens import TokenCounter
 
 if TYPE_CHECKING:
     from triptych.answering.answerer import Answerer, AskRequest
+    from triptych.search.semantic_cache import CachedSearches
 
 __all__ = ["Service", "ServiceOptions"]
 
@@ -129,6 +133,9 @@ class ServiceOptions:
             in a list rewrite one after another. None leaves it as it is.
         postprocessors: steps on the hits of a search, such as a `Rerank`, in their order.
         pipelines: named ways to search, for `Service.pipeline`; each has a name of its own.
+        semantic_cache: keeps the answers of searches in the store, for questions that ask the
+            same; True is `SemanticCache()`, None and False keep none. Lanes of your own then need
+            a text ``signature`` that changes whenever their answers may.
         llm: the language model that `Service.ask` asks, and that writes layers.
         answerability: judges for `Service.ask` whether what a search found answers its question.
         outliner: finds the structure of a text that is put by itself, by its name: then its chunks
@@ -138,6 +145,8 @@ class ServiceOptions:
             time, 1 to 64.
         own_paths: the files and folders that the store is made of: `ingest_directory` skips them
             in a folder that it reads. `triptych.open` fills it in.
+        scratch: makes an empty store in memory, such as `MemoryStore`, for searches of the past
+            (`Query.as_of`); None: there are none. `triptych.open` fills it in.
         locate: is called once for each search that has hits, and gives a function that finds the
             file of a document on this machine (None: not known), for `Hit.path`.
     """
@@ -151,11 +160,13 @@ class ServiceOptions:
     rewriter: QueryRewriter | Sequence[QueryRewriter] | None = None
     postprocessors: Sequence[Postprocessor] = ()
     pipelines: Sequence[Pipeline] = ()
+    semantic_cache: SemanticCache | None = attrs.field(default=None, converter=to_cache)
     llm: LLM | None = None
     answerability: AnswerabilityJudge | None = None
     outliner: Outliner | None = None
     embed_concurrency: int = 4
     own_paths: Sequence[Path] = ()
+    scratch: Callable[[], Store] | None = None
     locate: Callable[[], Callable[[DocumentInfo], Path | None]] | None = None
 
     def __attrs_post_init__(self) -> None:
@@ -238,11 +249,18 @@ class Service(CloseOnExit):
         self._hydrator = Hydrator(
             store, self._deriver, self.capabilities.document_search, self.options.locate
         )
+        self._past = PastStores(
+            store, self.capabilities.versions, self._deriver, self.options.scratch
+        )
         self._searches = self._pipeline(
             self._engine, self.options.rewriter, self.options.postprocessors
         )
+        self._cached = self._cache(
+            self._searches, self._engine, self.options.rewriter, self.options.postprocessors
+        )
         self.pipelines: Mapping[str, Pipeline] = _by_name(self.options.pipelines, self.lanes)
         self._engines: dict[str, SearchEngine] = {}
+        self._caches: dict[str, CachedSearches] = {}
         self._writer = Writer(
             documents, chunks, self._deriver, self.options.language, self.options.outliner
         )
@@ -294,7 +312,11 @@ class Service(CloseOnExit):
             made = self._engine.derive(lanes=pipeline.lanes, ranker=pipeline.ranker)
             engine = self._engines.setdefault(name, made)
         searches = self._pipeline(engine, pipeline.rewriter, pipeline.postprocessors)
-        return PipelineView(self, pipeline, searches)
+        cached = self._caches.get(name)
+        if cached is None:
+            own = self._cache(searches, engine, pipeline.rewriter, pipeline.postprocessors)
+            cached = None if own is None else self._caches.setdefault(name, own)
+        return PipelineView(self, pipeline, searches, cached)
 
     # Documents in
 
@@ -731,7 +753,7 @@ class Service(CloseOnExit):
     def purge(self, dataset_id: str, name: str | None = None) -> bool:
         """Delete a document, or a whole dataset, and erase what the store's files still hold.
 
-        Old versions go with their document.
+        Old versions go with their document, and so do all answers that a semantic cache keeps.
 
         Deleting leaves bytes in free pages, logs and index files until they are overwritten;
         purging overwrites them, which takes time in proportion to the store. Whether there
@@ -745,6 +767,8 @@ class Service(CloseOnExit):
             if name is None
             else self.delete_document(dataset_id, name)
         )
+        if self.capabilities.answers is not None:
+            self.capabilities.answers.drop_answers()
         if self.capabilities.eraser is not None:
             self.capabilities.eraser.scrub()
         return existed
@@ -766,7 +790,7 @@ class Service(CloseOnExit):
             ModelMismatchError: vector mode over vectors of another model.
         """
         self._open()
-        return self._searches.search(_query(query, options))
+        return (self._cached or self._searches).search(_query(query, options))
 
     def search_documents(self, query: Query | str, **options: Unpack[SearchOptions]) -> Result:
         """Find whole documents: scored over their full text, and by the nearest of their chunks.
@@ -775,7 +799,7 @@ class Service(CloseOnExit):
         is the document's opening.
         """
         self._open()
-        return self._searches.search_documents(_query(query, options))
+        return (self._cached or self._searches).search_documents(_query(query, options))
 
     def search_many(
         self, queries: Iterable[Query | str], **options: Unpack[SearchOptions]
@@ -787,7 +811,8 @@ class Service(CloseOnExit):
         """
         self._open()
         several = check_queries(queries)
-        return self._searches.search_many([_query(query, options) for query in several])
+        searches = self._cached or self._searches
+        return searches.search_many([_query(query, options) for query in several])
 
     # Context
 
@@ -1136,6 +1161,21 @@ class Service(CloseOnExit):
             raise self._missing(dataset_id)
         return stats
 
+    def cache_stats(self) -> CacheStats:
+        """How many answers the semantic cache keeps, how many searches found one or found none.
+
+        The numbers are the store's: of every process that ever used it.
+
+        Raises:
+            NotAvailableError: the store keeps no answers.
+        """
+        self._open()
+        if self._cached is not None:
+            return self._cached.stats()
+        if self.capabilities.answers is None:
+            raise NotAvailableError("this store keeps no answers of searches")
+        return self.capabilities.answers.cache_stats()
+
     def health(self, *, probe: bool = True) -> Health:
         """Look at store, index, models and datasets, and say what is wrong.
 
@@ -1201,6 +1241,10 @@ class Service(CloseOnExit):
             self._closed = True
         for engine in (self._engine, *self._engines.values()):
             engine.close()
+        for cached in (self._cached, *self._caches.values()):
+            if cached is not None:
+                cached.close()
+        self._past.close()
         try:
             self.store.close()
         finally:
@@ -1232,6 +1276,38 @@ class Service(CloseOnExit):
             **given,
         )
 
+    def _cache(
+        self,
+        searches: SearchPipeline,
+        engine: SearchEngine,
+        rewriter: QueryRewriter | Sequence[QueryRewriter] | None,
+        postprocessors: Sequence[Postprocessor],
+    ) -> CachedSearches | None:
+        """The cache before these searches, None without one."""
+        chosen, answers = self.options.semantic_cache, self.capabilities.answers
+        if chosen is None:
+            return None
+        if answers is None:
+            raise NotAvailableError(
+                "this store keeps no answers of searches: leave semantic_cache out"
+            )
+        # Here, for most programs have no cache, and a command starts sooner.
+        from triptych.search.semantic_cache import CachedSearches
+
+        check_lanes(engine.retrievers)
+        parts = (
+            self.options.embedder,
+            engine.ranker,
+            engine.lanes,
+            own_lanes(engine.retrievers),
+            rewriters_of(rewriter),
+            tuple(postprocessors),
+        )
+        resolver, locate = self._resolver(engine), self.options.locate
+        return CachedSearches(
+            searches, self.store, answers, resolver, self._deriver, chosen, parts, locate
+        )
+
     def _open(self) -> None:
         if self._closed:
             raise StoreError("this knowledge base is closed: open it again")
@@ -1244,14 +1320,18 @@ class Service(CloseOnExit):
     ) -> SearchPipeline:
         return SearchPipeline(
             self.store,
-            RequestResolver(self.documents, self.chunks, self._deriver, engine.lanes),
+            self._resolver(engine),
             engine,
             self._hydrator,
             FilterListing(self.store, self._hydrator),
             self._deriver,
             one_rewriter(rewriter),
             (KeywordBoost(), *postprocessors),
+            self._past,
         )
+
+    def _resolver(self, engine: SearchEngine) -> RequestResolver:
+        return RequestResolver(self.documents, self.chunks, self._deriver, engine.lanes)
 
     def _living(self, dataset_id: str, tree: FilterTree | None) -> FilterTree | None:
         return without_expired(self.documents, [dataset_id], tree)

@@ -22,6 +22,7 @@ from triptych.records import NO_CHUNK, Candidate, Condition, Filter, Finding, Re
 from triptych.records.filters import HEADING, conditions_of
 from triptych.service import Service
 from triptych.testing import Child, Harness, run_stateful
+from triptych.testing.answers import AnswerTests
 from triptych.testing.chunks import ChunkTests
 from triptych.testing.concurrency import ConcurrencyTests
 from triptych.testing.corpus import DATASETS
@@ -141,6 +142,10 @@ def races_for_versions(put: Any, store: Any, dataset_id: str, document: Any) -> 
     stored = attrs.evolve(stored, version=version + 1)
     store._truth.store_document(stored)
     return stored
+
+
+def forgets_what_was_deleted(deleted_version: Any, store: Any, *given: Any) -> Any:
+    return 0
 
 
 def keeps_nothing(versions: Any, store: Any, dataset_id: str, name: str) -> Any:
@@ -459,12 +464,56 @@ def iterates_lazily(iter_chunks: Any, store: Any, *given: Any, **named: Any) -> 
     yield from iter_chunks(*given, **named)
 
 
+def keeps_answers_of_before(keep: Any, store: Any, answer: Any, *, most: int) -> bool:
+    now = store.revisions(answer.revisions)
+    return bool(keep(attrs.evolve(answer, revisions=now), most=most))
+
+
+def keeps_answers_beyond(keep: Any, store: Any, answer: Any, *, most: int) -> bool:
+    return bool(keep(answer, most=most + 1))
+
+
+def keeps_answers_over_writes(put: Any, store: Any, *given: Any) -> Any:
+    kept, revisions = dict(store._truth.answers), dict(store._truth.revisions)
+    outcomes = put(*given)
+    store._truth.answers, store._truth.revisions = kept, {**store._truth.revisions, **revisions}
+    return outcomes
+
+
+def forgets_revisions(revisions: Any, store: Any, dataset_ids: Any) -> Any:
+    return dict.fromkeys(revisions(dataset_ids), "always the same")
+
+
 CASES: list[tuple[str, Around, Any, dict[str, Any]]] = [
     (
         "chunks.doc_names",
         names_only_what_has_chunks,
         ChunkTests.test_names_with_a_set_are_told_in_order,
         {},
+    ),
+    (
+        ".keep_answer",
+        keeps_answers_of_before,
+        AnswerTests.test_a_write_drops_the_answers_of_its_dataset,
+        {"write": "new content"},
+    ),
+    (
+        ".keep_answer",
+        keeps_answers_beyond,
+        AnswerTests.test_the_oldest_answers_go_first,
+        {},
+    ),
+    (
+        "documents.put_many",
+        keeps_answers_over_writes,
+        AnswerTests.test_a_write_drops_the_answers_of_its_dataset,
+        {"write": "new metadata"},
+    ),
+    (
+        ".revisions",
+        forgets_revisions,
+        AnswerTests.test_a_write_drops_the_answers_of_its_dataset,
+        {"write": "a layer"},
     ),
     (
         "documents.put",
@@ -495,6 +544,12 @@ CASES: list[tuple[str, Around, Any, dict[str, Any]]] = [
         "documents.put",
         races_for_versions,
         ConcurrencyTests.test_versions_are_unique_under_threads,
+        {},
+    ),
+    (
+        "documents.deleted_version",
+        forgets_what_was_deleted,
+        HistoryTests.test_the_greatest_deleted_version_is_known,
         {},
     ),
     (
@@ -780,7 +835,7 @@ def broken(place: str, around: Around) -> MemoryStore:
     """A store in which ``around`` stands in front of one method."""
     store = MemoryStore()
     part, _, method = place.partition(".")
-    repository = getattr(store, part)
+    repository = getattr(store, part) if part else store
     original = getattr(repository, method)
     setattr(repository, method, lambda *given, **named: around(original, store, *given, **named))
     return store

@@ -147,6 +147,7 @@ def test_json() -> None:
         "version": 3,
         "path": None,
         "metadata": {"category": 'say "help"', "lang": "en"},
+        "signs": [],
         "snippet": CHUNK.content,
         "content": CHUNK.content,
         "section": "Guide > Limits",

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from triptych._internal.plurals import counted
 from triptych_adapters.cli.exits import Exit, exit_for
 from triptych_adapters.cli.session import Session, command, examples
 
 if TYPE_CHECKING:
     from triptych.errors import TriptychError
-    from triptych.records import DatasetStats, Health
+    from triptych.records import CacheStats, DatasetStats, Health
     from triptych.service import Service
     from triptych_factory import Settings
 
@@ -106,11 +107,18 @@ def _report(
     assert service is not None  # or a failure says why not
     datasets: list[DatasetStats] = []
     health = service.health()
+    cache: CacheStats | None = None
     with suppress(StoreError):  # told by the health check
         datasets = service.stats()
+        cache = _cache(service)
     problems = [str(check) for check in health.problems]
     if output.as_json:
-        found = {"datasets": datasets, "health": health.checks, "problems": problems}
+        found = {
+            "datasets": datasets,
+            "cache": cache,
+            "health": health.checks,
+            "problems": problems,
+        }
         output.emit(about | to_json(found))
         return ended(health)
     has_sparse = any(each.sparse_spaces or each.sparse_pending for each in datasets)
@@ -147,6 +155,11 @@ def _report(
         ],
         title="datasets",
     )
+    if cache is not None:
+        output.note(
+            f"semantic cache: {counted(cache.entries, 'answer')} kept, "
+            f"{counted(cache.hits, 'hit')}, {counted(cache.misses, 'miss', 'misses')}"
+        )
     for problem in problems:
         output.warn(problem)
     if not problems:
@@ -160,6 +173,19 @@ def _sparse(stats: DatasetStats) -> str:
     if stats.sparse_pending:
         said.append(f"{stats.sparse_pending} pending")
     return "; ".join(said)
+
+
+def _cache(service: Service) -> CacheStats | None:
+    """What the semantic cache did; None where there is none and never was."""
+    from triptych.errors import NotAvailableError
+    from triptych.records import CacheStats
+
+    try:
+        found = service.cache_stats()
+    except NotAvailableError:
+        return None
+    unused = found == CacheStats() and service.options.semantic_cache is None
+    return None if unused else found
 
 
 def ended(health: Health) -> Exit:

@@ -19,6 +19,7 @@ from triptych.errors import (
 )
 from triptych.records import DatasetStats, check_whole
 from triptych_backends.filesystem import change_detection, stat_cache
+from triptych_backends.filesystem.answers import FilesAnswers
 from triptych_backends.filesystem.chunks import FilesChunks
 from triptych_backends.filesystem.diagnostics import list_problems
 from triptych_backends.filesystem.disk import Disk, disk_errors
@@ -47,7 +48,7 @@ _IGNORED = (
 _DATABASE = "kb.db"
 
 
-class FilesStore(CloseOnExit, FilesSettings):
+class FilesStore(CloseOnExit, FilesSettings, FilesAnswers):
     """Documents and layers as files in a folder; thread-safe, and fork-safe.
 
     ``documents``, ``chunks`` and ``layers`` are the repositories. What is derived lies in

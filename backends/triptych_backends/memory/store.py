@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.records import DatasetStats, check_whole
 from triptych_backends.index import LocalIndex, LocalSearcher
+from triptych_backends.memory.answers import MemoryAnswers
 from triptych_backends.memory.change_log import MemoryChangeLog
 from triptych_backends.memory.chunks import MemoryChunks
 from triptych_backends.memory.documents import MemoryDocuments
@@ -19,7 +20,7 @@ from triptych_backends.memory.truth import Save, Truth
 __all__ = ["MemoryStore"]
 
 
-class MemoryStore(CloseOnExit):
+class MemoryStore(CloseOnExit, MemoryAnswers):
     """Keeps everything in this process's memory, until it is closed.
 
     Thread-safe. A `Store` with every capability. To keep the datasets elsewhere too, give

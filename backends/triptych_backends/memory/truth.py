@@ -24,6 +24,7 @@ from triptych import rules
 from triptych.errors import StoreError
 from triptych.records import (
     NO_CHUNK,
+    CachedAnswer,
     ChunkVector,
     CompleteSet,
     DatasetConfig,
@@ -186,6 +187,10 @@ class Truth:
         self.places: dict[Hashable, Place] = {}
         self.datasets: dict[str, Dataset] = {}
         self.settings: dict[str, str] = {}
+        self.revisions: dict[str, int] = {}
+        self.answers: dict[int, CachedAnswer] = {}
+        self.hits = 0
+        self.misses = 0
         self._lock = threading.RLock()
         self._numbers = itertools.count(1)
         self._closed = False
@@ -252,14 +257,29 @@ class Truth:
             self._closed = True
             self.datasets = {}
             self.places = {}
+            self.answers = {}
 
     def read(self, dataset_id: str) -> Dataset:
         """The dataset; an empty one, kept nowhere, when it is unknown."""
         return self.datasets.get(dataset_id) or Dataset()
 
     def write(self, dataset_id: str) -> Dataset:
+        """The dataset, to be changed: what was answered from it holds no longer."""
         self._written = True
+        self.revisions[dataset_id] = next(self._numbers)
+        if self.answers:
+            self.answers = {
+                key: answer
+                for key, answer in self.answers.items()
+                if dataset_id not in answer.revisions
+            }
         return self.datasets.setdefault(dataset_id, Dataset())
+
+    def keep_answer(self, answer: CachedAnswer, most: int) -> None:
+        """Keep an answer, and drop the oldest beyond ``most``."""
+        self.answers[next(self._numbers)] = answer
+        for key in list(self.answers)[: max(len(self.answers) - most, 0)]:
+            del self.answers[key]
 
     def set_setting(self, key: str, value: str | None) -> None:
         """Set a setting; None removes it."""
@@ -324,7 +344,7 @@ class Truth:
             ModelMismatchError: one is not; nothing has changed.
         """
         widths = rules.check_widths(self.read(dataset_id).widths, vectors)
-        if widths:
+        if widths != self.read(dataset_id).widths:
             self.write(dataset_id).widths = widths
 
     # Chunk sets

@@ -163,7 +163,10 @@ def update_source_version(tx: Transaction, dataset: Dataset, name: str, sig: Der
         input=sig.input_sig,
         stamp=sig.source_version,
     )
-    return touched == 1
+    if touched != 1:
+        return False
+    tx.revise(dataset.id)
+    return True
 
 
 def configure(
@@ -185,6 +188,7 @@ def configure(
         )
         if config.sparse_sig != (dataset.sparse_sig or ""):
             bind_all_sparse(tx, attrs.evolve(dataset, sparse_sig=config.sparse_sig))
+        tx.revise(dataset.id)
         # The index is made for one language, one space and one sparse encoder: it starts again
         # with another.
         if expected is None or attrs.evolve(config, chunker_sig=expected.chunker_sig) != expected:

@@ -218,6 +218,7 @@ def write_rows(tx: Transaction, dataset: int, rows: Iterable[DocumentRow]) -> No
     for row in rows:
         if not row.changed:
             continue
+        tx.revise(dataset)
         if row.stored_metadata is None:
             added.append((row.id, dataset, row.name, *row.values(), row.content))
         elif row.content is not None:

@@ -114,6 +114,7 @@ def add_vectors(
         space = sig.embed_sig if sig.embed_sig == embed_sig else ""
         if more[name] or space != sig.embed_sig:
             tx.run(_WAIT, document=document, more=more[name], space=space)
+            tx.revise(dataset.id)
     delete_unreferenced_vectors(tx, before)
 
 

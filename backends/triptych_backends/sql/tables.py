@@ -28,6 +28,8 @@ __all__ = [
     "ALEMBIC_REVISION",
     "METADATA",
     "alembic_version",
+    "answer",
+    "answer_count",
     "change",
     "chunk",
     "clock",
@@ -100,9 +102,12 @@ dataset = Table(
     Column("embed_sig", Text),
     Column("language", Text),
     Column("sparse_sig", Text),
+    Column("revision", Text),
 )
 """Rows are never removed: `deleted_version` outlives the dataset. Without a configuration its
-four columns are NULL; `sparse_sig` also where there never were sparse vectors."""
+four columns are NULL; `sparse_sig` also where there never were sparse vectors. `revision` is
+random, and another after each write that may change what a search returns; NULL before the
+first."""
 
 document = Table(
     "document",
@@ -332,6 +337,32 @@ layer_note = Table(
     sqlite_with_rowid=False,
 )
 """What a model noted of the parts of an input too long to read at once."""
+
+answer = Table(
+    "answer",
+    METADATA,
+    Column("id", _ID, primary_key=True, autoincrement=False),
+    Column("dataset_id", BigInteger, nullable=False),
+    Column("request", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("revisions", Text, nullable=False),
+    Column("width", Integer, nullable=False),
+    Column("vector", LargeBinary, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Index("answer_dataset", "dataset_id"),
+    Index("answer_request", "request"),
+    Index("answer_time", "created_at"),
+)
+"""Answers of searches. `dataset_id` is 0 where an answer depends on several datasets; `revisions`
+is a JSON object of the revision of each, by its name."""
+
+answer_count = Table(
+    "answer_count",
+    METADATA,
+    Column("name", Text, primary_key=True),
+    Column("count", BigInteger, nullable=False),
+)
+"""How many searches found an answer ("hits"), and how many found none ("misses")."""
 
 change = Table(
     "change",

@@ -40,6 +40,7 @@ FIELD_OF_LAYER: dict[Layer, Field] = {Layer.ABSTRACT: "abstract", Layer.OVERVIEW
 LAYER_OF_FIELD: dict[Field, Layer] = {field: layer for layer, field in FIELD_OF_LAYER.items()}
 
 _ALL = ""
+_SEVERAL = 0  # the dataset of an answer that depends on several
 # Whoever reads it draws ticks, in the order of the commits: others wait until this one is.
 _CLOCK = select(t.clock.c.tick).with_for_update()
 _EPOCH = select(t.epoch.c.first, t.epoch.c.mark).order_by(t.epoch.c.first.desc()).limit(1)
@@ -49,6 +50,10 @@ _KEPT_EPOCHS = 10_000
 """An index of an older epoch is built again."""
 _FORGET_EVERY = 1_024
 """Epochs are counted, and old ones forgotten, once in so many ticks: it reads all that are kept."""
+_REVISE = (
+    update(t.dataset).where(in_list(t.dataset.c.id, "datasets")).values(revision=bindparam("fresh"))
+)
+_DROP_ANSWERS = delete(t.answer).where(in_list(t.answer.c.dataset_id, "datasets"))
 _FORGET_EPOCHS = delete(t.epoch).where(
     t.epoch.c.first
     <= select(t.epoch.c.first)
@@ -149,6 +154,7 @@ class Transaction(Session):
         self._tick = -1
         self._started = -1
         self._changes: dict[tuple[int, str, int], int] = {}
+        self._revised: set[int] = set()
 
     def ticks(self, count: int) -> int:
         """The first of ``count`` numbers in a row that were never used before."""
@@ -165,7 +171,15 @@ class Transaction(Session):
         """Note that ``owner``'s units of ``field`` changed; the change's sequence number."""
         seq = self.ticks(1)
         self._changes[dataset, field, owner] = seq
+        self._revised.add(dataset)
         return seq
+
+    def revise(self, dataset: int) -> None:
+        """Note that a search of the dataset may return something else: see `AnswerCache`.
+
+        `log` does so too.
+        """
+        self._revised.add(dataset)
 
     def reset_log(self, dataset: int) -> None:
         """Note that everything the dataset had is void, and name all that lives again.
@@ -194,11 +208,16 @@ class Transaction(Session):
             assert found is not None
         if live and not found.live:
             self.run(_SET_LIVE, pk=found.id)
+            self.revise(found.id)
             found = attrs.evolve(found, live=True)
         return found
 
     def finish(self) -> None:
-        """Write the change log, the clock and, where one begins, the epoch."""
+        """Write revisions, the change log, the clock and, where one begins, the epoch."""
+        if self._revised:
+            datasets = sorted(self._revised)
+            self.run(_REVISE, datasets=datasets, fresh=secrets.token_hex(12))
+            self.run(_DROP_ANSWERS, datasets=[_SEVERAL, *datasets])
         self.run_many(_LOG, [(seq, *key) for key, seq in self._changes.items()])
         if self._tick == self._started:
             return

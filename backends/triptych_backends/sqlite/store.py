@@ -9,6 +9,7 @@ from triptych._internal.close_on_exit import CloseOnExit
 from triptych.records import DatasetStats, check_whole
 from triptych_backends.index import IndexHelper, LocalIndex, LocalSearcher, available_cores
 from triptych_backends.sql import SqlChangeLog, SqlDocuments, SqlLayers
+from triptych_backends.sql.answers import SqlAnswers
 from triptych_backends.sql.filters import SqlFilters
 from triptych_backends.sql.settings import SqlSettings
 from triptych_backends.sql.stats import read_stats
@@ -21,7 +22,7 @@ __all__ = ["SqliteStore"]
 _HELPER = "triptych_backends.sqlite.index_process"
 
 
-class SqliteStore(CloseOnExit, SqlSettings):
+class SqliteStore(CloseOnExit, SqlSettings, SqlAnswers):
     """Documents, chunks, vectors and layers in one SQLite file; thread-safe, and fork-safe.
 
     ``documents``, ``chunks`` and ``layers`` are the repositories; `index` lies in the folder

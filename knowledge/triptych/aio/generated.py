@@ -22,6 +22,7 @@ from triptych.contracts import (
 from triptych.dataset import Dataset
 from triptych.pipelines import PipelineView
 from triptych.records import (
+    CacheStats,
     DatasetConfig,
     DatasetStats,
     DeleteReport,
@@ -431,6 +432,10 @@ class AsyncServiceMethods:
     async def stats(self, dataset_id: str | None = None) -> list[DatasetStats]:
         """`Service.stats`, awaited."""
         return await self._call(self.service.stats, dataset_id)
+
+    async def cache_stats(self) -> CacheStats:
+        """`Service.cache_stats`, awaited."""
+        return await self._call(self.service.cache_stats)
 
     async def health(self, *, probe: bool = True) -> Health:
         """`Service.health`, awaited."""

@@ -29,6 +29,7 @@ from triptych.records import (
     check_whole,
 )
 from triptych.search.rewriters.follow_up import make_standalone
+from triptych.text.injection import suspicious
 from triptych.text.tokens import TokenCounter
 
 __all__ = ["Answerer", "AskRequest"]
@@ -123,8 +124,7 @@ class Answerer:
         standalone = _standalone(request, meter, warnings)
         # The question is whole: no rewriter needs the conversation any more.
         query = attrs.evolve(request.query, text=standalone, conversation=())
-        found = self._contexts.find(query, request.settings)
-        pack = self._contexts.pack(query, request.settings, found)
+        found, pack = self._contexts.find_and_pack(query, request.settings)
         verdict = _verdict(request, found, pack)
         reason: Abstention = ""
         if verdict == "nothing" or (verdict == "weak" and request.abstain_if_weak):
@@ -274,7 +274,10 @@ class _Asked:
             )
         if sent:
             for piece in self.pack.pieces:
-                if kinds := dict.fromkeys(sign.kind for sign in piece.signs):
+                # Headings and names are shown to the model, too.
+                shown = "\n".join((piece.citation.doc_name, *piece.citation.heading_path))
+                signs = (*piece.signs, *suspicious(shown))
+                if kinds := dict.fromkeys(sign.kind for sign in signs):
                     yield (
                         f"source [{piece.number}], {piece.citation.doc_name or 'a layer'}, shows "
                         f"signs of text that is written for models ({', '.join(kinds)}): read it "

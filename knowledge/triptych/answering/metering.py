@@ -56,8 +56,8 @@ class MeteredLLM:
 
     def __init__(self, llm: LLM, prices: Prices | None = None) -> None:
         self.usage: ModelUsage = ModelUsage(model=llm.signature)
-        self.estimated = False
-        self.truncated = False
+        self.estimated: bool = False
+        self.truncated: bool = False
         self._llm = llm
         self._prices = prices
 

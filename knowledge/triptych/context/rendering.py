@@ -107,14 +107,18 @@ def whole(pieces: Sequence[Piece], format: str, mark: str = "") -> str:
     return form.opening + form.joint.join(form.piece(each, mark) for each in pieces) + form.closing
 
 
-def _between(mark: str, body: str) -> str:
-    return f"<{mark}>\n{body}\n</{mark}>" if mark else body
+def _between(mark: str, section: str, body: str) -> str:
+    """Between marks stands all that a document says: its headings, too."""
+    if not mark:
+        return body
+    named = f"Section: {section}\n\n" if section else ""
+    return f"<{mark}>\n{named}{body}\n</{mark}>"
 
 
 def _text(piece: Piece, mark: str) -> str:
     if mark:
         body = _line_ends(_STEERING.sub(_REPLACEMENT, piece.text.strip("\r\n")))
-        return f"{_header(piece)}\n{_between(mark, body)}\n"
+        return f"{_header(piece, fenced=True)}\n{_between(mark, _section(piece), body)}\n"
     body = _LINE_END.sub(_indented, _STEERING.sub(_REPLACEMENT, piece.text.strip("\r\n")))
     return f"{_header(piece)}\n {body}\n"
 
@@ -130,11 +134,16 @@ def _markdown(piece: Piece, mark: str) -> str:
     body = _line_ends(_STEERING.sub(_REPLACEMENT, piece.text.strip("\r\n")))
     longest = max((len(run) for run in re.findall("`+", body)), default=0)
     fence = "`" * max(3, longest + 1)
-    return f"**{_header(piece, marked=True)}\n{fence}\n{_between(mark, body)}\n{fence}\n"
+    header = _header(piece, marked=True, fenced=bool(mark))
+    return f"**{header}\n{fence}\n{_between(mark, _section(piece), body)}\n{fence}\n"
 
 
-def _header(piece: Piece, *, marked: bool = False) -> str:
-    """The one line that names a source; what a document may say comes last."""
+def _section(piece: Piece) -> str:
+    return _one_line(" > ".join(piece.citation.heading_path))
+
+
+def _header(piece: Piece, *, marked: bool = False, fenced: bool = False) -> str:
+    """The one line that names a source; what a document may say comes last, if not in a fence."""
     cited = piece.citation
     place = _place(cited)
     if marked and place.startswith('"'):
@@ -149,8 +158,8 @@ def _header(piece: Piece, *, marked: bool = False) -> str:
     if piece.cut:
         parts.append("(cut)")
     line = " ".join(parts)
-    if cited.heading_path:
-        section = _one_line(" > ".join(cited.heading_path))
+    if cited.heading_path and not fenced:
+        section = _section(piece)
         line += f" | {_escaped(section) if marked else section}"
     return line
 
@@ -191,7 +200,7 @@ def _xml(piece: Piece, mark: str) -> str:
         "layer": "" if cited.layer is Layer.DETAIL else str(cited.layer),
         "lines": "" if cited.lines is None else _lines(cited.lines),
         "locator": cited.locator or "",
-        "section": _one_line(" > ".join(cited.heading_path)),
+        "section": "" if mark else _section(piece),
         "stale": cited.stale or "",
         "cut": "yes" if piece.cut else "",
     }
@@ -200,7 +209,8 @@ def _xml(piece: Piece, mark: str) -> str:
         for key, value in about.items()
         if value or key in ("id", "source")
     )
-    body = _between(mark, element_text(piece.text.strip("\r\n")))
+    body = element_text(piece.text.strip("\r\n"))
+    body = _between(mark, element_text(_section(piece)), body)
     return f"<document {attributes}>\n{body}\n</document>\n"
 
 

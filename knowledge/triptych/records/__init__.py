@@ -6,6 +6,7 @@ the exception: it carries whatever the caller wrote, and `Service.search` valida
 
 from __future__ import annotations
 
+from triptych.records.answers import CachedAnswer, CachedQuestion, CacheStats
 from triptych.records.candidates import IN_ORDER, CandidateRow, Candidates
 from triptych.records.checks import (
     check_document_name,
@@ -112,6 +113,9 @@ __all__ = [
     "SNIPPET_LENGTH",
     "And",
     "Answerability",
+    "CacheStats",
+    "CachedAnswer",
+    "CachedQuestion",
     "Candidate",
     "CandidateRow",
     "Candidates",

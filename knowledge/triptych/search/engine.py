@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 import attrs
 
 from triptych import deadlines
-from triptych.contracts import LocalRetriever, Ranker, Retriever
+from triptych.contracts import LocalRetriever, Ranker, Retriever, Store, StoreRetriever
 from triptych.errors import CancelledError, NotAvailableError, ValidationError
 from triptych.records import Candidate, Candidates, ChunkPlace, Mode, RankedList, ResolvedQuery
 from triptych.search.fusion import ZScoreRanker, best_of, depth_of, in_order
@@ -112,6 +112,28 @@ class SearchEngine:
         return SearchEngine(
             chosen["chunk"], chosen["layer"], chosen["document"], ranker or self.ranker
         )
+
+    @property
+    def retrievers(self) -> tuple[Retriever, ...]:
+        """All lanes, those of each target in their order."""
+        return tuple(each for several in self._targets.values() for each in several)
+
+    def over(self, store: Store) -> tuple[SearchEngine, Sequence[str]]:
+        """Return this engine over another store, and the names of the lanes that it lacks.
+
+        Those are the lanes that are no `StoreRetriever`. It is closed by itself.
+        """
+        moved: dict[Target, list[Retriever]] = {}
+        left_out: dict[str, None] = {}
+        for target, retrievers in self._targets.items():
+            moved[target] = []
+            for each in retrievers:
+                if isinstance(each, StoreRetriever):
+                    moved[target].append(each.over(store))
+                else:
+                    left_out[each.name] = None
+        engine = SearchEngine(moved["chunk"], moved["layer"], moved["document"], self.ranker)
+        return engine, tuple(left_out)
 
     def retrieve(
         self,

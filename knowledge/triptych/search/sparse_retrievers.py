@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
+from triptych.contracts import Store
 from triptych.errors import NotAvailableError
 from triptych.ingestion.sparse_encoding import SparseLane, encode_sparse
 from triptych.records import Candidate, Layer, ResolvedQuery, SparseQuery, SparseVector
+from triptych.repositories import capabilities_of
 
 __all__ = ["SPARSE", "DocumentSparseRetriever", "SparseRetriever"]
 
@@ -25,6 +27,17 @@ class SparseRetriever:
     def __init__(self, lane: SparseLane) -> None:
         self._lane = lane
         self._last: tuple[str, SparseVector] | None = None
+
+    def over(self, store: Store) -> SparseRetriever:
+        """See `StoreRetriever`.
+
+        Raises:
+            NotAvailableError: the store keeps no sparse vectors.
+        """
+        repo = capabilities_of(store).sparse
+        if repo is None:
+            raise NotAvailableError("the other store keeps no sparse vectors: give one that does")
+        return type(self)(attrs.evolve(self._lane, repo=repo))
 
     @property
     def in_process(self) -> bool:

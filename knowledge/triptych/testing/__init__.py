@@ -53,6 +53,7 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 _ASSERTING = (
+    "answers",
     "chunks",
     "concurrency",
     "crash",

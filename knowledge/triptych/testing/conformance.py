@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from triptych.testing.answers import AnswerTests
 from triptych.testing.chunks import ChunkTests
 from triptych.testing.concurrency import ConcurrencyTests
 from triptych.testing.crash import CrashTests
@@ -38,6 +39,7 @@ class BackendConformance(
     LayerTests,
     JournalTests,
     SettingsTests,
+    AnswerTests,
     DeleteTests,
     ConcurrencyTests,
     RaceTests,

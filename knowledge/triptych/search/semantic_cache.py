@@ -1,0 +1,336 @@
+"""A semantic cache: a search that asks what another asked gets its answer, while it holds.
+
+An answer is kept with the revision of each dataset that was searched (`AnswerCache`). It is served
+only to a request of the same options, filters and configuration, whose question's vector is near
+enough, while all of these revisions are those of now.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from contextvars import Context
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import attrs
+import numpy as np
+
+from triptych import deadlines
+from triptych.contracts import AnswerCache, Store
+from triptych.errors import CancelledError, ProviderError, TriptychError
+from triptych.ingestion.derivation import DerivationPipeline
+from triptych.ingestion.embedding import embed_each
+from triptych.records import (
+    CachedAnswer,
+    CacheStats,
+    DocumentInfo,
+    EmbedKind,
+    Hit,
+    Mode,
+    Query,
+    Result,
+    Vector,
+)
+from triptych.records.serialization import from_dict, to_dict
+from triptych.search.cache_key import describe, request_digest
+from triptych.search.cache_options import SemanticCache
+from triptych.search.pipeline import SearchPipeline
+from triptych.search.query import has_words
+from triptych.search.request import RequestResolver, SearchRequest
+
+__all__ = ["CachedSearches"]
+
+_EMBEDDED = (Mode.HYBRID, Mode.VECTOR)
+_TRIED = 3  # answers that are read for one question: one may have gone since it was listed
+_WAITING = 64  # answers that wait to be kept; more are not kept
+_COUNTED = 32  # lookups that are counted together
+_PRUNED_EVERY = timedelta(hours=1)
+
+_Locate = Callable[[], Callable[[DocumentInfo], Path | None]]
+
+
+@attrs.frozen(kw_only=True)
+class _Asked:
+    """A search that may be answered from the cache."""
+
+    request: SearchRequest
+    digest: str
+    vector: Vector
+    revisions: dict[str, str]
+    began: datetime
+
+
+class CachedSearches:
+    """A `SearchPipeline` with a cache before it.
+
+    A search by keyword, one in other lanes only, one of the past and one without words pass it by.
+    So do all while a dataset holds a document that has expired: only its removal changes the
+    dataset's revision. An answer with a warning is not kept. Answers are kept by another thread: a
+    search neither waits for that nor fails by it.
+    """
+
+    def __init__(
+        self,
+        pipeline: SearchPipeline,
+        store: Store,
+        answers: AnswerCache,
+        resolver: RequestResolver,
+        derivation: DerivationPipeline,
+        options: SemanticCache,
+        parts: Sequence[object],
+        locate: _Locate | None = None,
+    ) -> None:
+        """Wrap ``pipeline``; ``parts`` are the objects whose configuration decides its answers."""
+        self._pipeline = pipeline
+        self._store = store
+        self._answers = answers
+        self._resolver = resolver
+        self._derivation = derivation
+        self._options = options
+        self._parts = tuple(parts)
+        self._locate = locate
+        self._own = secrets.token_hex(8)
+        self._lock = threading.Lock()
+        self._hits = self._misses = 0
+        self._waiting = 0
+        self._failure = ""
+        self._closed = False
+        self._pruned = datetime.now(UTC)
+        self._worker: ThreadPoolExecutor | None = None
+        self._worker_pid = 0
+
+    def search(self, query: Query) -> Result:
+        """`SearchPipeline.search`, from the cache where it can be."""
+        return self._run(query, documents=False)
+
+    def search_documents(self, query: Query) -> Result:
+        """`SearchPipeline.search_documents`, from the cache where it can be."""
+        return self._run(query, documents=True)
+
+    def search_many(self, queries: Sequence[Query]) -> list[Result]:
+        """`SearchPipeline.search_many`: those that the cache does not answer are run together."""
+        looked = [self._look(query, documents=False) for query in queries]
+        missed = [at for at, (_, found, _) in enumerate(looked) if found is None]
+        vectors: dict[tuple[EmbedKind, str], Vector] = {}
+        for at in missed:
+            asked = looked[at][0]
+            if asked is not None:
+                vectors["query", asked.request.query.text] = asked.vector
+        made = self._pipeline.search_many([queries[at] for at in missed], vectors=vectors)
+        results: dict[int, Result] = dict(zip(missed, made, strict=True))
+        for at, (asked, found, warning) in enumerate(looked):
+            if found is None:
+                self._keep(asked, results[at])
+                results[at] = _warned(results[at], warning)
+            else:
+                results[at] = found
+        return [results[at] for at in range(len(queries))]
+
+    def stats(self) -> CacheStats:
+        """How many answers are kept, and how many lookups found one, those of now included."""
+        self.flush()
+        return self._answers.cache_stats()
+
+    def flush(self) -> None:
+        """Wait until what was answered so far is kept and counted."""
+        worker = self._worker
+        if worker is not None and self._worker_pid == os.getpid():
+            with suppress(RuntimeError):  # closed meanwhile
+                worker.submit(lambda: None).result()
+        self._count(0, 0, least=1)
+
+    def close(self) -> None:
+        """Keep what waits to be kept, and end the thread."""
+        with self._lock:
+            self._closed = True
+            worker, self._worker = self._worker, None
+        if worker is not None and self._worker_pid == os.getpid():
+            worker.shutdown(wait=True)
+        with suppress(Exception):  # counts only
+            self._count(0, 0, least=1)
+
+    def _run(self, query: Query, *, documents: bool) -> Result:
+        asked, found, warning = self._look(query, documents=documents)
+        if found is not None:
+            return found
+        search = self._pipeline.search_documents if documents else self._pipeline.search
+        if asked is None:
+            return _warned(search(query), warning)
+        result = search(query, vectors={("query", asked.request.query.text): asked.vector})
+        self._keep(asked, result)
+        return _warned(result, warning)
+
+    def _look(self, query: Query, *, documents: bool) -> tuple[_Asked | None, Result | None, str]:
+        """What is asked (None: nothing that is cached), its answer, and a warning."""
+        if query.as_of is not None:
+            return None, None, ""
+        request = self._resolver.resolve(query, documents=documents)
+        with self._lock:
+            warning, self._failure = self._failure, ""
+        try:
+            asked = self._asked(query, request)
+            if asked is None:
+                return None, None, warning
+            found = self._found(asked)
+            self._count(found is not None, found is None)
+        except (CancelledError, ProviderError) as error:
+            if isinstance(error, CancelledError):
+                raise
+            return None, None, warning  # the search itself says what became of the embedder
+        except Exception as error:  # noqa: BLE001 - a cache may fail in any way; it is reported
+            return None, None, f"the semantic cache was not asked ({_shown(error)})"
+        return asked, found, warning
+
+    def _asked(self, query: Query, request: SearchRequest) -> _Asked | None:
+        resolved = request.query
+        embedder = self._derivation.embedder
+        if (
+            embedder is None
+            or resolved.mode not in _EMBEDDED
+            or not resolved.vector_dataset_ids
+            or not has_words(resolved.text)
+            or not self._derivation.coverage.admits(resolved.text)
+        ):
+            return None
+        deadlines.check("the search")
+        began = datetime.now(UTC)
+        datasets = resolved.dataset_ids
+        revisions = dict(self._answers.revisions(datasets))
+        if len(revisions) < len(set(datasets)):
+            return None
+        if self._store.documents.with_expired(datasets, began):
+            return None
+        key: tuple[EmbedKind, str] = ("query", resolved.text)
+        configuration = describe([self._parts, self._derivation.chunker_sig], self._own)
+        return _Asked(
+            request=request,
+            digest=request_digest(request, tuple(query.conversation), configuration),
+            vector=embed_each(embedder, [key])[key],
+            revisions=revisions,
+            began=began,
+        )
+
+    def _found(self, asked: _Asked) -> Result | None:
+        questions = self._answers.cached_questions(asked.digest)
+        if not questions:
+            return None
+        cosines = np.array([float(each.vector @ asked.vector) for each in questions])
+        for at in np.argsort(-cosines, kind="stable")[:_TRIED].tolist():
+            if cosines[at] < self._options.threshold:
+                return None
+            answer = self._answers.cached_answer(questions[at].key)
+            if answer is None or answer.request != asked.digest or self._is_old(answer):
+                continue
+            # Read after the answer: where they are its own, it holds at this moment.
+            now = self._answers.revisions(asked.request.query.dataset_ids)
+            if dict(answer.revisions) != dict(now):
+                return None
+            return self._shown(asked, answer, min(float(cosines[at]), 1.0))
+        return None
+
+    def _is_old(self, answer: CachedAnswer) -> bool:
+        """Whether its time is over; also where the clock was set back since."""
+        age = datetime.now(UTC) - answer.created_at
+        hours = self._options.hours
+        return age < timedelta(0) or bool(hours and age > timedelta(hours=hours))
+
+    def _shown(self, asked: _Asked, answer: CachedAnswer, similarity: float) -> Result:
+        kept = from_dict(Result, json.loads(answer.body))
+        hits = [
+            attrs.evolve(hit, terms=asked.request.terms_in(hit.dataset_id)) for hit in kept.hits
+        ]
+        if self._locate is not None and any(hit.file for hit in hits):
+            path_of = self._locate()
+            hits = [self._located(hit, path_of) for hit in hits]
+        return attrs.evolve(kept, hits=tuple(hits), cache_similarity=similarity)
+
+    def _located(self, hit: Hit, path_of: Callable[[DocumentInfo], Path | None]) -> Hit:
+        """The hit with its file as of now: files move without a write to the store."""
+        if hit.file is None:
+            return hit
+        info = self._store.documents.get_info(hit.dataset_id, hit.doc_name)
+        path = None if info is None else path_of(info)
+        return attrs.evolve(hit, file=None if path is None else str(path))
+
+    def _keep(self, asked: _Asked | None, result: Result) -> None:
+        """Have the result kept, if it may be."""
+        if asked is None or result.warnings:
+            return
+        with self._lock:
+            if self._waiting >= _WAITING:
+                return
+            self._waiting += 1
+        try:
+            # Without the caller's context, whose deadline is not this one's.
+            self._thread().submit(Context().run, self._store_answer, asked, result)
+        except RuntimeError:  # closed meanwhile
+            with self._lock:
+                self._waiting -= 1
+
+    def _store_answer(self, asked: _Asked, result: Result) -> None:
+        try:
+            bare = [attrs.evolve(hit, terms=()) for hit in result.hits]
+            body = to_dict(attrs.evolve(result, hits=tuple(bare), usage=()))
+            answer = CachedAnswer(
+                request=asked.digest,
+                vector=asked.vector,
+                revisions=asked.revisions,
+                created_at=asked.began,
+                body=json.dumps(body, ensure_ascii=False),
+            )
+            self._answers.keep_answer(answer, most=self._options.entries)
+            hours = self._options.hours
+            if hours and asked.began - self._pruned > _PRUNED_EVERY:
+                self._pruned = asked.began
+                self._answers.drop_answers(before=asked.began - timedelta(hours=hours))
+        except Exception as error:  # noqa: BLE001 - a cache may fail in any way; it is reported
+            with self._lock:
+                self._failure = f"the semantic cache could not keep an answer ({_shown(error)})"
+        finally:
+            with self._lock:
+                self._waiting -= 1
+
+    def _count(self, hits: int, misses: int, *, least: int = _COUNTED) -> None:
+        with self._lock:
+            self._hits += hits
+            self._misses += misses
+            if self._hits + self._misses < least:
+                return
+            hits, self._hits = self._hits, 0
+            misses, self._misses = self._misses, 0
+        if least == _COUNTED:
+            with suppress(RuntimeError):
+                self._thread().submit(Context().run, self._store_counts, hits, misses)
+        else:
+            self._store_counts(hits, misses)
+
+    def _store_counts(self, hits: int, misses: int) -> None:
+        with suppress(TriptychError):  # such as of a store that is only read
+            self._answers.count_lookups(hits=hits, misses=misses)
+
+    def _thread(self) -> ThreadPoolExecutor:
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("the cache is closed")
+            if self._worker is None or self._worker_pid != os.getpid():
+                # Threads do not survive a fork: a child makes its own.
+                self._worker = ThreadPoolExecutor(1, thread_name_prefix="triptych-cache")
+                self._worker_pid = os.getpid()
+                self._waiting = min(self._waiting, 1)
+            return self._worker
+
+
+def _warned(result: Result, warning: str) -> Result:
+    if not warning:
+        return result
+    return attrs.evolve(result, warnings=(*result.warnings, warning))
+
+
+def _shown(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
