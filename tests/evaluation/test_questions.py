@@ -152,7 +152,7 @@ def test_a_real_model_answers_judges_and_proposes(kb: Service, llama_chat: str) 
         ]
         for row in judged.values.values():
             assert all(value is None or -1 <= value <= 1 for value in row)
-    found = propose_questions(kb, "manual", llm, count=1, unanswerable=1)
+    found = propose_questions(kb, "manual", llm, count=1, unanswerable=1, max_tokens=48)
     assert found.calls == 2
     for query in found.queries:
         assert query.unanswerable or query.passages[0].text in LIMITS

@@ -33,7 +33,6 @@ _PAGE = 1_000
 _EXCERPT = 6_000  # code points of a document that the model reads
 _LEAST_EVIDENCE = 12  # code points: fewer stand anywhere
 _LONGEST = 500  # code points of a question
-_MAX_TOKENS = 2_048
 
 _RULES = (
     "You write questions to test a search engine with. The TEXT stands between the lines <{mark}> "
@@ -78,6 +77,7 @@ def propose_questions(
     count: int = 50,
     unanswerable: int = 10,
     per_document: int = 2,
+    max_tokens: int = 2_048,
     progress: ProgressCallback | None = None,
 ) -> Proposals:
     """Ask a model for ``count`` questions with an answer, and for ``unanswerable`` ones without.
@@ -85,6 +85,8 @@ def propose_questions(
     Documents are taken in the order of a digest of their names: any part of a dataset is a sample
     of it, and the same dataset gives the same documents. Each is asked for once, until there are
     enough questions or no documents left.
+
+    ``max_tokens`` is the limit of one answer.
 
     Raises:
         ValidationError: a number is below its least.
@@ -97,7 +99,7 @@ def propose_questions(
     names = sorted(_names(service, dataset_id), key=_digest)
     if not names:
         raise NotFoundError(f"the dataset {dataset_id!r} has no documents to ask about")
-    run = _Run(llm=llm)
+    run = _Run(llm=llm, max_tokens=check_whole(max_tokens, "max_tokens", least=1))
     for wanted, task in ((count, _ANSWERED), (unanswerable, _UNANSWERED)):
         run.begin()
         for name in names:
@@ -123,6 +125,7 @@ def propose_questions(
 @attrs.define(kw_only=True)
 class _Run:
     llm: LLM
+    max_tokens: int
     queries: list[JudgedQuery] = attrs.field(factory=list)
     asked: set[str] = attrs.field(factory=set)
     dropped: Counter[str] = attrs.field(factory=Counter)
@@ -146,7 +149,7 @@ class _Run:
         ]
         self.calls += 1
         try:
-            said = self.llm.generate(messages, max_tokens=_MAX_TOKENS)
+            said = self.llm.generate(messages, max_tokens=self.max_tokens)
         except ProviderError as error:
             self.errors.append(error)
             self.failures.append(f"{document.name}: {error}")

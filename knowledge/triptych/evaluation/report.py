@@ -178,6 +178,10 @@ def _means(evaluation: Evaluation) -> str:
     for metric in evaluation.metrics:
         estimates = [result.estimates[metric] for result in evaluation.modes.values()]
         rows.append((metric, *(f"{e.mean:.4f} [{e.low:.4f}, {e.high:.4f}]" for e in estimates)))
+    several = list(evaluation.modes.values())
+    for name in dict.fromkeys(name for result in several for name in result.checks):
+        checks = [result.checks.get(name) for result in several]
+        rows.append((name, *("N/A" if e is None else f"{e.mean:.4f}" for e in checks)))
     return _table(("metric", *evaluation.modes), rows)
 
 
