@@ -1334,6 +1334,7 @@ class Service(CloseOnExit):
         check_lanes(engine.retrievers)
         parts = (
             self.options.embedder,
+            self.options.sparse_encoder,
             engine.ranker,
             engine.lanes,
             own_lanes(engine.retrievers),
