@@ -13,6 +13,7 @@ from triptych.errors import ProviderError, ValidationError
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.embedding import embed_each, mean_vector
 from triptych.records import (
+    Candidate,
     EmbedKind,
     Hit,
     Mode,
@@ -109,9 +110,10 @@ class SearchPipeline:
 
     def search_layers_and_documents(
         self, queries: Sequence[Query], whole: Query
-    ) -> tuple[list[Result], Result | None]:
+    ) -> tuple[list[Result], Result | None, Sequence[Candidate]]:
         """Run `search` for each of ``queries`` and `search_documents` for ``whole``, with one
-        call to the embedder; None for the latter where the backend cannot search documents."""
+        call to the embedder; None for the latter where the backend cannot search documents. The
+        chunks that the threshold left out come last."""
         for query in (*queries, whole):
             if not has_words(check_text(query.text, "the query")):
                 raise ValidationError("the query is empty: give it at least one word")
@@ -120,12 +122,15 @@ class SearchPipeline:
                     "a context chooses how much of each document it holds: leave out offset and "
                     "per_document"
                 )
-        if not self._hydrator.reads_documents:
-            return self.search_many(queries), None
-        requests = self._prepare(queries, whole=whole)
+        reads = self._hydrator.reads_documents
+        requests = self._prepare(queries, whole=whole if reads else None)
         self._embed(requests)
-        *results, last = map(self._run, requests)
-        return results, last
+        results = [self._run(request) for request in requests]
+        last = results.pop() if reads else None
+        below = [
+            each for request in requests if request.target == "chunk" for each in request.below
+        ]
+        return results, last, below
 
     def _prepare(
         self,
@@ -192,6 +197,7 @@ class SearchPipeline:
             deadlines.check("the search")
             ranking = self._engine.retrieve(request.target, request.variants, depth, keep)
             above = ranking.above(query.threshold)
+            request.below = ranking.below(query.threshold)
             hydrated = self._hydrator.hits(request, above[: depth * spare])
             # Steps may ask models: they run when there is enough to choose from.
             found = at_most(hydrated.hits, query.per_document)

@@ -14,6 +14,7 @@ from triptych.ingestion.layers import Inputs
 from triptych.ingestion.pending_expiry import count_pending, count_sparse_pending
 from triptych.ingestion.sparse_encoding import SparseLane
 from triptych.records import (
+    Candidate,
     DatasetConfig,
     DerivedSig,
     EmbedKind,
@@ -53,6 +54,7 @@ class SearchRequest:
         fields: the fields that the query's text named, as conditions of ``where``.
         vectors: the vectors of texts that were embedded for it, by kind and text.
         usage: what language models took to word the query.
+        below: what was found and is below the threshold.
     """
 
     target: Target
@@ -66,6 +68,7 @@ class SearchRequest:
     fields: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     vectors: dict[tuple[EmbedKind, str], Vector] = attrs.field(factory=dict)
     usage: tuple[ModelUsage, ...] = ()
+    below: Sequence[Candidate] = ()
 
     def terms_in(self, dataset_id: str) -> tuple[str, ...]:
         """Return the query's terms in the language of a dataset."""
