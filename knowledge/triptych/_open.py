@@ -57,6 +57,7 @@ def open(
     read_only: bool | None = None,
     history: int | None = None,
     background_index: bool | None = None,
+    question_log: bool | None = None,
     create: bool = True,
 ) -> Service:
     """Open the knowledge base at ``url``; use it in a ``with`` block, or call its ``close``.
@@ -108,6 +109,8 @@ def open(
         read_only: refuse every write. Default False.
         history: how many old versions of each document are kept beside the current one; 0 keeps
             none. Default 10.
+        question_log: keep questions without an answer in the store, for ``triptych eval log``.
+            They may be private: off unless it is asked for.
         background_index: let a second process index what is written in bulk, where there is more
             than one core. Default True.
         create: whether a store that does not exist yet is made.
@@ -143,5 +146,6 @@ def open(
         read_only=read_only,
         history=history,
         background_index=background_index,
+        question_log=question_log,
         create=create,
     )

@@ -88,6 +88,7 @@ from triptych.records import (
     StoredUnit,
     Vector,
 )
+from triptych.text.scoring import CorpusStats
 
 __all__ = [
     "LLM",
@@ -100,6 +101,7 @@ __all__ = [
     "ChunkSigReader",
     "Chunker",
     "Closeable",
+    "CorpusStatsReader",
     "CoverageEmbedder",
     "DepthRanker",
     "Diagnostics",
@@ -125,6 +127,7 @@ __all__ = [
     "SparseEncoder",
     "SparseRepo",
     "Store",
+    "StoreRetriever",
     "VersionReader",
     "WeightsVerifier",
 ]
@@ -578,6 +581,13 @@ class VersionReader(Protocol):
         """The document as it was, or is, at ``version``; None if that is not kept."""
         ...
 
+    def deleted_version(self, dataset_id: str) -> int:
+        """The greatest version that was ever deleted in the dataset, 0 if none ever was.
+
+        The first version of a document is at most one above it.
+        """
+        ...
+
 
 @runtime_checkable
 class DocLevelSearcher(Protocol):
@@ -621,6 +631,18 @@ class DocVectorSearcher(Protocol):
     @property
     def in_process(self) -> bool:
         """Whether `search_docs_by_vector` runs in this process."""
+        ...
+
+
+@runtime_checkable
+class CorpusStatsReader(Protocol):
+    """Capability: a `ChunkRepo` that knows in how many chunks a term is."""
+
+    def corpus_stats(self, dataset_ids: Sequence[str], terms: Sequence[str]) -> CorpusStats:
+        """What BM25 is made of: all chunks of these datasets, and those that hold each term.
+
+        ``terms`` are the analyzer's; a term that no chunk holds has no entry.
+        """
         ...
 
 
@@ -868,6 +890,7 @@ class Capabilities:
     versions: VersionReader | None = None
     document_search: DocLevelSearcher | None = None
     document_vector_search: DocVectorSearcher | None = None
+    corpus_stats: CorpusStatsReader | None = None
     eraser: SecureEraser | None = None
     journal: LayerJournal | None = None
     diagnostics: Diagnostics | None = None
@@ -1080,6 +1103,18 @@ class LocalRetriever(Retriever, Protocol):
         The engine calls it in another thread, beside the other lanes, and gives its answer to
         `recall`. It raises as `recall` does. None when there is nothing of the kind.
         """
+        ...
+
+
+@runtime_checkable
+class StoreRetriever(Retriever, Protocol):
+    """A lane over what a store holds, which can search another store in its place.
+
+    A search of the past (`Query.as_of`) runs these lanes only, over a store of that moment.
+    """
+
+    def over(self, store: Store) -> Retriever:
+        """Return the same lane over ``store``."""
         ...
 
 

@@ -89,13 +89,17 @@ from triptych.records.expiry import has_expired
 from triptych.records.search_options import SearchOptions, check_option_names
 from triptych.repositories import capabilities_of
 from triptych.rules import missing_dataset
+from triptych.search.answerability import ResultJudge
 from triptych.search.cache_options import SemanticCache, check_lanes, own_lanes, to_cache
+from triptych.search.calibration import forget_calibration
 from triptych.search.engine import SearchEngine
 from triptych.search.hydration import Hydrator
 from triptych.search.listing import FilterListing
+from triptych.search.past.stores import PastStores
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.postprocessing import KeywordBoost
 from triptych.search.query import check_queries
+from triptych.search.question_log import QuestionLog
 from triptych.search.request import RequestResolver
 from triptych.search.retrievers import (
     BM25Retriever,
@@ -136,7 +140,8 @@ class ServiceOptions:
             same; True is `SemanticCache()`, None and False keep none. Lanes of your own then need
             a text ``signature`` that changes whenever their answers may.
         llm: the language model that `Service.ask` asks, and that writes layers.
-        answerability: judges for `Service.ask` whether what a search found answers its question.
+        answerability: judges for `Service.ask` whether what a search found answers its question;
+            None goes by the dataset's calibration (`triptych.evaluation.calibrate`), if it has one.
         outliner: finds the structure of a text that is put by itself, by its name: then its chunks
             are cut as those of a file. None cuts it as plain text. `triptych.open` finds the
             definitions of source code (extra ``code``) and the keys of JSON and YAML.
@@ -144,6 +149,10 @@ class ServiceOptions:
             time, 1 to 64.
         own_paths: the files and folders that the store is made of: `ingest_directory` skips them
             in a folder that it reads. `triptych.open` fills it in.
+        scratch: makes an empty store in memory, such as `MemoryStore`, for searches of the past
+            (`Query.as_of`); None: there are none. `triptych.open` fills it in.
+        question_log: whether questions without an answer are kept in the store, for
+            ``triptych eval log``: see `triptych.search.question_log`.
         locate: is called once for each search that has hits, and gives a function that finds the
             file of a document on this machine (None: not known), for `Hit.path`.
     """
@@ -163,6 +172,8 @@ class ServiceOptions:
     outliner: Outliner | None = None
     embed_concurrency: int = 4
     own_paths: Sequence[Path] = ()
+    scratch: Callable[[], Store] | None = None
+    question_log: bool = False
     locate: Callable[[], Callable[[DocumentInfo], Path | None]] | None = None
 
     def __attrs_post_init__(self) -> None:
@@ -245,6 +256,13 @@ class Service(CloseOnExit):
         self._hydrator = Hydrator(
             store, self._deriver, self.capabilities.document_search, self.options.locate
         )
+        self._past = PastStores(
+            store, self.capabilities.versions, self._deriver, self.options.scratch
+        )
+        self.question_log = QuestionLog(self.capabilities.settings)
+        self._judge = ResultJudge(
+            chunks, self.capabilities.settings, self.capabilities.corpus_stats
+        )
         self._searches = self._pipeline(
             self._engine, self.options.rewriter, self.options.postprocessors
         )
@@ -252,7 +270,7 @@ class Service(CloseOnExit):
             self._searches, self._engine, self.options.rewriter, self.options.postprocessors
         )
         self.pipelines: Mapping[str, Pipeline] = _by_name(self.options.pipelines, self.lanes)
-        self._engines: dict[str, SearchEngine] = {}
+        self._engines: dict[object, tuple[SearchEngine, Ranker | None]] = {}
         self._caches: dict[str, CachedSearches] = {}
         self._writer = Writer(
             documents, chunks, self._deriver, self.options.language, self.options.outliner
@@ -283,6 +301,11 @@ class Service(CloseOnExit):
         return self.options.llm
 
     @property
+    def searches(self) -> SearchPipeline:
+        """What every search of this Service goes through."""
+        return self._searches
+
+    @property
     def ranker(self) -> Ranker:
         """What fuses the lanes of hybrid search."""
         return self._engine.ranker
@@ -299,14 +322,27 @@ class Service(CloseOnExit):
             NotFoundError: there is no pipeline of this name.
         """
         self._open()
-        pipeline = find_pipeline(self.pipelines, name)
-        engine = self._engines.get(name)
-        if engine is None:
+        return self.view(find_pipeline(self.pipelines, name))
+
+    def view(self, pipeline: Pipeline) -> PipelineView:
+        """This Service, searching and answering by ``pipeline``, which it need not know by name.
+
+        Raises:
+            ValidationError: the pipeline asks for what this Service does not have.
+        """
+        self._open()
+        key = (pipeline.lanes, id(pipeline.ranker))
+        known = self._engines.get(key)
+        if known is None:
+            pipeline.check(self.lanes)
             made = self._engine.derive(lanes=pipeline.lanes, ranker=pipeline.ranker)
-            engine = self._engines.setdefault(name, made)
+            # The ranker is kept, so that no other gets its id.
+            known = self._engines.setdefault(key, (made, pipeline.ranker))
+        engine = known[0]
         searches = self._pipeline(engine, pipeline.rewriter, pipeline.postprocessors)
-        cached = self._caches.get(name)
-        if cached is None:
+        name = pipeline.name
+        cached = self._caches.get(name) if self.pipelines.get(name) is pipeline else None
+        if cached is None and self.pipelines.get(name) is pipeline:
             own = self._cache(searches, engine, pipeline.rewriter, pipeline.postprocessors)
             cached = None if own is None else self._caches.setdefault(name, own)
         return PipelineView(self, pipeline, searches, cached)
@@ -721,7 +757,10 @@ class Service(CloseOnExit):
         """
         self._open()
         _check_names(dataset_id)
-        return self.documents.delete_dataset(dataset_id)
+        existed = self.documents.delete_dataset(dataset_id)
+        forget_calibration(self.capabilities.settings, dataset_id)
+        self.question_log.erase(dataset_id)
+        return existed
 
     def recreate(self, dataset_id: str) -> bool:
         """Empty a dataset and take this Service's configuration on; whether there was one.
@@ -747,6 +786,8 @@ class Service(CloseOnExit):
         """Delete a document, or a whole dataset, and erase what the store's files still hold.
 
         Old versions go with their document, and so do all answers that a semantic cache keeps.
+        Logged questions go with their dataset; a document that is purged is no longer named in the
+        log.
 
         Deleting leaves bytes in free pages, logs and index files until they are overwritten;
         purging overwrites them, which takes time in proportion to the store. Whether there
@@ -762,6 +803,8 @@ class Service(CloseOnExit):
         )
         if self.capabilities.answers is not None:
             self.capabilities.answers.drop_answers()
+        if name is not None:
+            self.question_log.erase(dataset_id, name)
         if self.capabilities.eraser is not None:
             self.capabilities.eraser.scrub()
         return existed
@@ -905,7 +948,8 @@ class Service(CloseOnExit):
             prompt: what the model is told; None is `AnswerPrompt()`.
             prices: of a million tokens, for ``Answer.cost``.
             answerability: judges the chunks that were found: "nothing" abstains, "weak" warns;
-                None is ``options.answerability`` of the Service.
+                None is ``options.answerability`` of the Service, else what the dataset's
+                calibration says (`Result.answerability`).
             abstain_if_weak: whether "weak" abstains, too.
             layers, max_pieces, counter: as in `context`.
 
@@ -1232,11 +1276,12 @@ class Service(CloseOnExit):
             if self._closed:
                 return
             self._closed = True
-        for engine in (self._engine, *self._engines.values()):
+        for engine in (self._engine, *(engine for engine, _ in self._engines.values())):
             engine.close()
         for cached in (self._cached, *self._caches.values()):
             if cached is not None:
                 cached.close()
+        self._past.close()
         try:
             self.store.close()
         finally:
@@ -1319,6 +1364,9 @@ class Service(CloseOnExit):
             self._deriver,
             one_rewriter(rewriter),
             (KeywordBoost(), *postprocessors),
+            self._past,
+            self._judge,
+            self.question_log if self.options.question_log else None,
         )
 
     def _resolver(self, engine: SearchEngine) -> RequestResolver:

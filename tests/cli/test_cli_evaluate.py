@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from html.parser import HTMLParser
@@ -230,3 +231,126 @@ def test_what_cannot_be_done_is_refused(
     assert said in ran.err
     assert ran.out == b""
     assert not (tmp_path / "kb.db").exists()
+
+
+def calibration_golden() -> str:
+    there = "".join(
+        f"  - {{question: what is the {word}{at}, expected_files: [{word}{at}.md]}}\n"
+        for word in WORDS
+        for at in range(3)
+    )
+    absent = "".join(
+        f"  - {{question: why does chapter {at} quote nobody{at}, answerable: false}}\n"
+        for at in range(11)
+    )
+    return f"queries:\n{there}{absent}"
+
+
+def test_a_calibration_is_shown_and_kept_when_asked_for(shell: Shell) -> None:
+    for word in WORDS:
+        for at in range(3):
+            shell.write(f"docs/{word}{at}.md", f"# The {word}{at}\n\nIt hangs in a chapter.\n")
+    shell.write("golden.yaml", calibration_golden())
+    assert shell("put", "docs", "--quiet").code == 0
+    ran = shell("eval", "calibrate", "golden.yaml")
+    assert ran.code == 0, ran.err
+    rows = {row[0]: row[1:] for row in ran.rows}
+    assert set(rows) == {"bm25", "vector", "bm25+vector"}
+    assert float(rows["bm25"][0]) > 0.9
+    assert "nothing was kept" in ran.err
+    assert json.loads(shell("search", "violin2", "--json").out)["answerability"] is None
+    ran = shell("eval", "calibrate", "golden.yaml", "--save", "--json")
+    answer = json.loads(ran.out)
+    assert (answer["dataset"], answer["saved"], answer["missed"]) == ("default", True, 0)
+    assert answer["calibration"]["answered"] == 12
+    found = json.loads(shell("search", "what is the violin2", "--json").out)
+    assert found["answerability"] == "enough"
+    lost = json.loads(shell("search", "why does a chapter quote", "--json").out)
+    assert lost["hits"]
+    assert lost["answerability"] == "nothing"
+
+
+def test_a_golden_set_without_unanswerable_questions_does_not_calibrate(shell: Shell) -> None:
+    shell.write("docs/guide.md", GUIDE)
+    shell.write("golden.yaml", "- {question: ten requests, expected_files: [guide.md]}\n")
+    assert shell("put", "docs", "--quiet").code == 0
+    ran = shell("eval", "calibrate", "golden.yaml")
+    assert ran.code == 2
+    assert "a calibration needs 10 or more" in ran.err
+
+
+def test_questions_without_an_answer_are_listed_written_and_cleared(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shell.write("docs/guide.md", GUIDE)
+    assert shell("put", "docs", "--quiet").code == 0
+    assert shell("search", "zebra", "--mode", "bm25").code == 0
+    ran = shell("eval", "log")
+    assert (ran.code, ran.out) == (0, b"")
+    assert "question_log = true" in ran.err
+    monkeypatch.setenv("TRIPTYCH_QUESTION_LOG", "true")
+    shell("search", "zebra crossing", "--mode", "bm25", "--quiet")
+    ((_, *row),) = shell("eval", "log").rows
+    assert row == ["1", "nothing", "default", "zebra crossing", ""]
+    (logged,) = json.loads(shell("eval", "log", "--json").out)["questions"]
+    assert logged["text"] == "zebra crossing"
+    assert shell("eval", "log", "--golden", "unanswered.yaml", "--clear").code == 0
+    assert 'question: "zebra crossing"' in (tmp_path / "unanswered.yaml").read_text()
+    assert json.loads(shell("eval", "log", "--json").out)["questions"] == []
+
+
+def shore(shell: Shell) -> None:
+    for word in WORDS:
+        shell.write(f"docs/{word}.md", f"# About\n\nThe {word} is in the house.\n")
+    rows = "".join(
+        f"- {{question: is the {word} at home {at}, expected_files: [{word}.md]}}\n"
+        for word in WORDS
+        for at in range(3)
+    )
+    shell.write("golden.yaml", rows)
+    assert shell("put", "docs", "--quiet").code == 0
+
+
+def test_a_pipeline_is_run_stage_by_stage(shell: Shell, tmp_path: Path) -> None:
+    shore(shell)
+    shell.write(
+        "triptych.toml",
+        '[pipelines.p]\nrewriters = ["fragments"]\npostprocessors = ["mmr", "near-duplicates"]\n',
+    )
+    ran = shell("eval", "ablate", "golden.yaml", "--pipeline", "p", "--html", "stages.html")
+    assert ran.code == 0, ran.err
+    stages = ["bm25", "vector", "hybrid", "+ FragmentRewriter", "+ MMR", "+ NearDuplicates"]
+    assert [row[0] for row in ran.rows[:6]] == stages
+    assert [row[:2] for row in ran.rows[6:]] == [
+        *([["bm25", "hybrid"], ["vector", "hybrid"]]),
+        *(list(pair) for pair in itertools.pairwise(stages[2:])),
+    ]
+    assert "+ MMR" in (tmp_path / "stages.html").read_text()
+    answer = json.loads(shell("eval", "ablate", "golden.yaml", "--json").out)
+    assert list(answer["modes"]) == stages[:3]
+    assert [each["to"] for each in answer["steps"]] == ["hybrid", "hybrid"]
+    assert answer["configuration"]["model_calls"]["hybrid"] == 0
+
+
+def test_a_grid_is_tuned_on_half_of_the_questions(shell: Shell) -> None:
+    shore(shell)
+    shell.write("grid.toml", "top_k = [3, 5]\n[weights]\nbm25 = [1.0, 2]\n")
+    ran = shell("eval", "tune", "golden.yaml", "--grid", "grid.toml", "--grid", "mode=bm25,hybrid")
+    assert ran.code == 0, ran.err
+    assert "gained" in ran.err
+    assert {row[0] for row in ran.rows} == {"tuned", "held out"}
+    answer = json.loads(shell("eval", "tune", "golden.yaml", "--grid", "top_k=3,5", "--json").out)
+    assert [each["choice"] for each in answer["choices"]] == [{}, {"top_k": 3}, {"top_k": 5}]
+    assert answer["gained"] is False
+    ran = shell("eval", "tune", "golden.yaml", "--grid", "colour=1")
+    assert (ran.code, "no key 'colour'" in ran.err) == (2, True)
+
+
+def test_questions_that_nobody_reviewed_are_pointed_out(shell: Shell) -> None:
+    shore(shell)
+    shell.write(
+        "golden.yaml",
+        "reviewed: false\nqueries:\n- {question: the kettle, expected_files: [kettle.md]}\n",
+    )
+    ran = shell("eval", "retrieval", "--golden", "golden.yaml", "--modes", "bm25")
+    assert "1 of 1 questions are not reviewed" in ran.err

@@ -360,3 +360,20 @@ def test_a_layer_tells_that_its_document_has_changed(shell: Shell) -> None:
 )
 def test_layers_show_needs_one_thing_to_show(shell: Shell, arguments: tuple[str, ...]) -> None:
     assert shell("layers", "show", *arguments).code == 2
+
+
+def test_the_past_is_searched_and_named(shell: Shell) -> None:
+    shell.write("docs/guide.md", GUIDE.replace("Ten", "Twenty"))
+    assert shell("put", "docs", "-m", "lang=en").code == 0
+    query = ("requests", "--mode", "bm25", "--dataset", "default", "--as-of")
+    ran = shell("search", *query, "1", "--json")
+    assert (ran.json["as_of"], [hit["version"] for hit in ran.json["hits"]]) == (1, [1])
+    ran = shell("search", *query, "1")
+    assert "Ten requests per second." in ran.text
+    assert "as of version 1" in ran.err
+    ran = shell("context", *query, "1")
+    assert "v1" in ran.text
+    assert "Ten requests per second." in ran.text
+    ran = shell("search", *query, "tomorrow")
+    assert ran.code == 2
+    assert "as_of is no moment: 'tomorrow'" in ran.err

@@ -78,6 +78,7 @@ def test_embed_adds_the_vectors_that_are_pending(shell: Shell) -> None:
         "failed": 0,
         "embedded": 1,
         "reused": 0,
+        "encoded": 0,
         "pending": 0,
     }
     assert shell("search", "leaves", "--json").json["warnings"] == []

@@ -54,6 +54,12 @@ COMMANDS = (
     "eval",
     "eval retrieval",
     "eval compare",
+    "eval calibrate",
+    "eval log",
+    "eval rag",
+    "eval questions",
+    "eval ablate",
+    "eval tune",
 )
 
 

@@ -22,6 +22,7 @@ from triptych.records import NO_CHUNK, Candidate, Condition, Filter, Finding, Re
 from triptych.records.filters import HEADING, conditions_of
 from triptych.service import Service
 from triptych.testing import Child, Harness, run_stateful
+from triptych.testing.answers import AnswerTests
 from triptych.testing.chunks import ChunkTests
 from triptych.testing.concurrency import ConcurrencyTests
 from triptych.testing.corpus import DATASETS
@@ -36,6 +37,7 @@ from triptych.testing.history import HistoryTests
 from triptych.testing.layers import LayerTests
 from triptych.testing.races import DELETES, PUTS, REBUILDS, RaceTests
 from triptych.testing.search import SearchTests
+from triptych.testing.sparse import SparseTests
 from triptych.testing.vectors import VectorTests
 from triptych_backends.memory import MemoryStore
 from triptych_backends.memory.truth import Truth
@@ -51,6 +53,38 @@ def finds_itself_wrong(check_integrity: Any, store: Any, dataset_ids: Any) -> An
 
 def loses_crlf(put: Any, store: Any, dataset_id: str, document: Any) -> Any:
     return put(dataset_id, attrs.evolve(document, content=document.content.replace("\r\n", "\n")))
+
+
+def ends_every_sparse_wait(add: Any, store: Any, dataset: str, sig: str, *more: Any) -> Any:
+    names, _ = more
+    add(dataset, sig, *more)
+    return sorted(set(names))
+
+
+def takes_any_encoder(add: Any, store: Any, dataset: str, sig: str, *more: Any) -> Any:
+    config = store.chunks.config(dataset)
+    return add(dataset, sig if config is None else config.sparse_sig, *more)
+
+
+def counts_no_sparse_wait(count: Any, store: Any, datasets: Any, sig: str) -> int:
+    return 0
+
+
+def filters_sparse_after_the_cut(search: Any, store: Any, query: Any) -> Any:
+    if query.filter.is_trivial:
+        return search(query)
+    passing = {each.key for each in search(attrs.evolve(query, top_k=10_000))}
+    return [each for each in search(attrs.evolve(query, filter=Filter())) if each.key in passing]
+
+
+def rounds_sparse_scores(search: Any, store: Any, query: Any) -> Any:
+    return [attrs.evolve(each, score=round(each.score, 2)) for each in search(query)]
+
+
+def finds_sparse_in_any_encoder(search: Any, store: Any, query: Any) -> Any:
+    configs = store.chunks.configs(query.dataset_ids)
+    sig = next((config.sparse_sig for config in configs.values()), query.sparse_sig)
+    return search(attrs.evolve(query, sparse_sig=sig))
 
 
 def gives_vectors_by_place(add: Any, store: Any, dataset: str, sig: str, *more: Any) -> Any:
@@ -108,6 +142,10 @@ def races_for_versions(put: Any, store: Any, dataset_id: str, document: Any) -> 
     stored = attrs.evolve(stored, version=version + 1)
     store._truth.store_document(stored)
     return stored
+
+
+def forgets_what_was_deleted(deleted_version: Any, store: Any, *given: Any) -> Any:
+    return 0
 
 
 def keeps_nothing(versions: Any, store: Any, dataset_id: str, name: str) -> Any:
@@ -426,12 +464,56 @@ def iterates_lazily(iter_chunks: Any, store: Any, *given: Any, **named: Any) -> 
     yield from iter_chunks(*given, **named)
 
 
+def keeps_answers_of_before(keep: Any, store: Any, answer: Any, *, most: int) -> bool:
+    now = store.revisions(answer.revisions)
+    return bool(keep(attrs.evolve(answer, revisions=now), most=most))
+
+
+def keeps_answers_beyond(keep: Any, store: Any, answer: Any, *, most: int) -> bool:
+    return bool(keep(answer, most=most + 1))
+
+
+def keeps_answers_over_writes(put: Any, store: Any, *given: Any) -> Any:
+    kept, revisions = dict(store._truth.answers), dict(store._truth.revisions)
+    outcomes = put(*given)
+    store._truth.answers, store._truth.revisions = kept, {**store._truth.revisions, **revisions}
+    return outcomes
+
+
+def forgets_revisions(revisions: Any, store: Any, dataset_ids: Any) -> Any:
+    return dict.fromkeys(revisions(dataset_ids), "always the same")
+
+
 CASES: list[tuple[str, Around, Any, dict[str, Any]]] = [
     (
         "chunks.doc_names",
         names_only_what_has_chunks,
         ChunkTests.test_names_with_a_set_are_told_in_order,
         {},
+    ),
+    (
+        ".keep_answer",
+        keeps_answers_of_before,
+        AnswerTests.test_a_write_drops_the_answers_of_its_dataset,
+        {"write": "new content"},
+    ),
+    (
+        ".keep_answer",
+        keeps_answers_beyond,
+        AnswerTests.test_the_oldest_answers_go_first,
+        {},
+    ),
+    (
+        "documents.put_many",
+        keeps_answers_over_writes,
+        AnswerTests.test_a_write_drops_the_answers_of_its_dataset,
+        {"write": "new metadata"},
+    ),
+    (
+        ".revisions",
+        forgets_revisions,
+        AnswerTests.test_a_write_drops_the_answers_of_its_dataset,
+        {"write": "a layer"},
     ),
     (
         "documents.put",
@@ -462,6 +544,12 @@ CASES: list[tuple[str, Around, Any, dict[str, Any]]] = [
         "documents.put",
         races_for_versions,
         ConcurrencyTests.test_versions_are_unique_under_threads,
+        {},
+    ),
+    (
+        "documents.deleted_version",
+        forgets_what_was_deleted,
+        HistoryTests.test_the_greatest_deleted_version_is_known,
         {},
     ),
     (
@@ -537,6 +625,42 @@ CASES: list[tuple[str, Around, Any, dict[str, Any]]] = [
         "chunks.pending",
         forgets_what_waits,
         VectorTests.test_pending_names_what_lacks_vectors,
+        {},
+    ),
+    (
+        "chunks.add_sparse_vectors",
+        ends_every_sparse_wait,
+        SparseTests.test_set_is_found_when_all_its_texts_have_their_vectors,
+        {},
+    ),
+    (
+        "chunks.add_sparse_vectors",
+        takes_any_encoder,
+        SparseTests.test_vectors_of_other_texts_encoders_or_documents_are_not_kept,
+        {},
+    ),
+    (
+        "chunks.count_sparse_pending",
+        counts_no_sparse_wait,
+        SparseTests.test_another_encoder_makes_all_sets_wait_and_takes_over_one_by_one,
+        {},
+    ),
+    (
+        "chunks.search_sparse",
+        filters_sparse_after_the_cut,
+        SparseTests.test_filter_acts_before_the_cut,
+        {},
+    ),
+    (
+        "chunks.search_sparse",
+        rounds_sparse_scores,
+        SparseTests.test_lane_is_brute_force_over_any_edits,
+        {},
+    ),
+    (
+        "chunks.search_sparse",
+        finds_sparse_in_any_encoder,
+        SparseTests.test_another_encoder_makes_all_sets_wait_and_takes_over_one_by_one,
         {},
     ),
     ("chunks.replace", drops_empty_sets, ChunkTests.test_set_of_no_chunks_is_a_set, {}),
@@ -711,7 +835,7 @@ def broken(place: str, around: Around) -> MemoryStore:
     """A store in which ``around`` stands in front of one method."""
     store = MemoryStore()
     part, _, method = place.partition(".")
-    repository = getattr(store, part)
+    repository = getattr(store, part) if part else store
     original = getattr(repository, method)
     setattr(repository, method, lambda *given, **named: around(original, store, *given, **named))
     return store
@@ -719,7 +843,12 @@ def broken(place: str, around: Around) -> MemoryStore:
 
 def run(test: Any, store: MemoryStore, parameters: dict[str, Any]) -> None:
     """One test of the kit on this store."""
-    given = {"store": store, "harness": Harness(open=lambda: store), **parameters}
+    given = {
+        "store": store,
+        "harness": Harness(open=lambda: store),
+        "repo": store.chunks,
+        **parameters,
+    }
     taken = inspect.signature(test).parameters
     test(HarnessTests(), **{name: value for name, value in given.items() if name in taken})
 

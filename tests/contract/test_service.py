@@ -16,18 +16,25 @@ from triptych_backends.sqlite import SqliteStore
 class TestMemory(ServiceTests):
     @pytest.fixture
     def harness(self) -> Harness:
-        return Harness(open=MemoryStore, raw=memory_raw)
+        return Harness(open=MemoryStore, raw=memory_raw, scratch=MemoryStore)
 
 
 class TestSqlite(ServiceTests):
     @pytest.fixture
     def harness(self, tmp_path: Path) -> Harness:
-        return Harness(open=lambda: SqliteStore.open(tmp_path / "kb.db"), persistent=True)
+        return Harness(
+            open=lambda: SqliteStore.open(tmp_path / "kb.db"),
+            persistent=True,
+            scratch=MemoryStore,
+        )
 
 
 class TestFilesystem(ServiceTests):
     @pytest.fixture
     def harness(self, tmp_path: Path) -> Harness:
         return Harness(
-            open=lambda: FilesStore.open(tmp_path / "kb"), persistent=True, raw=files_raw
+            open=lambda: FilesStore.open(tmp_path / "kb"),
+            persistent=True,
+            raw=files_raw,
+            scratch=MemoryStore,
         )

@@ -80,6 +80,16 @@ def test_a_proxy_of_the_environment_is_used_except_for_this_machine() -> None:
     near.close()
 
 
+def test_a_key_goes_where_the_user_sends_it_and_nowhere_else() -> None:
+    environ = {"TEI_API_KEY": "key-0123456789"}
+    with pytest.raises(ValidationError, match="TEI_API_KEY is not sent"):
+        build_sparse_encoder("tei:http://far.example", origin="file", environ=environ)
+    near = build_sparse_encoder("tei:http://localhost:9090", origin="file", environ=environ)
+    assert isinstance(near, TEISparseEncoder)
+    assert "authorization" not in near._client._exchange.headers
+    near.close()
+
+
 def test_a_misspelt_encoder_leaves_no_empty_store_behind(tmp_path: Path) -> None:
     with pytest.raises(ValidationError, match="no sparse encoder"):
         triptych.open(tmp_path / "kb.db", embedder=None, sparse_encoder="nano")

@@ -40,6 +40,9 @@ def without_system_data(driver: sqlite3.Connection) -> None:
     for table in ("sparse_pending", "sparse_use", "sparse_vector", "sparse_space"):
         driver.execute(f"DROP TABLE {table}")
     driver.execute("ALTER TABLE dataset DROP COLUMN sparse_sig")
+    driver.execute("DROP TABLE answer")
+    driver.execute("DROP TABLE answer_count")
+    driver.execute("ALTER TABLE dataset DROP COLUMN revision")
     driver.execute("DROP INDEX derivation_space")
     driver.execute("ALTER TABLE derivation DROP COLUMN dataset_id")
     driver.execute("DELETE FROM document_meta")

@@ -184,6 +184,7 @@ CALLS: list[tuple[str, dict[str, Any], Callable[[Any], bool]]] = [
     ("dataset_layer", {"dataset_id": "d", "layer": "L0"}, lambda it: it["content"][:2] == "Of"),
     ("layers", {"dataset_id": "d"}, lambda it: len(it) == 3),
     ("rebuild", {"dataset_id": "d", "doc_name": "b.md"}, lambda it: it["counts"]["fresh"] == 1),
+    ("cache_stats", {}, lambda it: it == {"entries": 0, "hits": 0, "misses": 0}),
     ("stats", {"dataset_id": "d"}, lambda it: it[0]["documents"] == 2),
     ("health", {"probe": False}, lambda it: it["ok"]),
     ("doctor", {"repair": True}, lambda it: it["clean"]),

@@ -10,6 +10,7 @@ import typer
 
 from triptych_adapters.cli.exits import Exit
 from triptych_adapters.cli.query_options import (
+    AsOf,
     Dataset,
     FreshOnly,
     LayerChoice,
@@ -18,6 +19,7 @@ from triptych_adapters.cli.query_options import (
     PipelineOption,
     Where,
     make_query,
+    moment_note,
 )
 from triptych_adapters.cli.session import Session, command, conditions, examples
 
@@ -83,6 +85,7 @@ def context(
     ] = None,
     where: Where = None,
     fresh_only: FreshOnly = False,
+    as_of: AsOf = None,
     pipeline: PipelineOption = None,
     fence: Annotated[
         bool,
@@ -147,6 +150,7 @@ def context(
             mode=mode,
             where=where,
             fresh_only=fresh_only,
+            as_of=as_of,
             pipeline=None if view is None else view.pipeline,
         )
         if view is None:
@@ -156,6 +160,8 @@ def context(
     output = session.output
     for warning in pack.warnings:
         output.warn(warning)
+    if not output.as_json and (note := moment_note(pack)):
+        output.note(note)
     if output.as_json:
         output.emit(to_json(pack))
         return None

@@ -65,8 +65,8 @@ def show_evaluation(session: Session, found: Evaluation, metrics: Sequence[str])
             [
                 (mode, name, *(f"{value:.6f}" for value in (e.mean, e.low, e.high)))
                 for mode, result in found.modes.items()
-                for name, e in result.estimates.items()
-                if name in metrics
+                for name, e in (*result.estimates.items(), *result.checks.items())
+                if name in metrics or name in result.checks
             ],
         )
         return
@@ -74,6 +74,12 @@ def show_evaluation(session: Session, found: Evaluation, metrics: Sequence[str])
     for name in metrics:
         estimates = [result.estimates[name] for result in found.modes.values()]
         rows.append((name, *(f"{e.mean:.4f} [{e.low:.4f}, {e.high:.4f}]" for e in estimates)))
+    for name in dict.fromkeys(name for result in found.modes.values() for name in result.checks):
+        checks = [result.checks.get(name) for result in found.modes.values()]
+        shown = (
+            "N/A" if e is None else f"{e.mean:.4f} [{e.low:.4f}, {e.high:.4f}]" for e in checks
+        )
+        rows.append((name, *shown))
     latencies = [result.latency for result in found.modes.values()]
     rows.append(("ms a search, p50 / p99", *(f"{e.p50:.1f} / {e.p99:.1f}" for e in latencies)))
     queries = counted(len(found.query_ids), "query", "queries")

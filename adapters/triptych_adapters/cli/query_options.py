@@ -11,10 +11,12 @@ import typer
 from triptych_adapters.cli.session import conditions
 
 if TYPE_CHECKING:
+    from triptych.context import ContextPack
     from triptych.pipelines import Pipeline
-    from triptych.records import Query
+    from triptych.records import Query, Result
 
 __all__ = [
+    "AsOf",
     "Dataset",
     "FreshOnly",
     "LayerChoice",
@@ -25,6 +27,7 @@ __all__ = [
     "QueryArgument",
     "Where",
     "make_query",
+    "moment_note",
 ]
 
 
@@ -90,6 +93,16 @@ PipelineOption = Annotated[
         show_default=False,
     ),
 ]
+AsOf = Annotated[
+    str | None,
+    typer.Option(
+        "--as-of",
+        metavar="MOMENT",
+        help="Search what was stored at a moment, such as 2026-11-01 or 2026-11-01T12:00+01:00, "
+        "in UTC unless it says; or a version number. Slower.",
+        show_default=False,
+    ),
+]
 FreshOnly = Annotated[bool, typer.Option("--fresh-only", help="Leave out stale hits.")]
 
 
@@ -121,3 +134,10 @@ def make_query(
     if pipeline is not None:
         return pipeline.query(text, fields)
     return Query(text=text, scope=Scope.ALL if dataset is None else Scope.SINGLE, **fields)
+
+
+def moment_note(answer: Result | ContextPack) -> str:
+    """What to say of the moment that was searched."""
+    if isinstance(answer.as_of, int):
+        return f"as of version {answer.as_of}"
+    return "" if answer.as_of is None else f"as of {answer.as_of.isoformat()}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from triptych_adapters.cli.query_options import (
+    AsOf,
     Dataset,
     FreshOnly,
     LayerChoice,
@@ -18,6 +19,7 @@ from triptych_adapters.cli.query_options import (
     PipelineOption,
     Where,
     make_query,
+    moment_note,
 )
 from triptych_adapters.cli.session import Session, command, examples
 
@@ -81,6 +83,7 @@ def search(
         int, typer.Option("--offset", min=0, help="Skip so many of the best: the pages before.")
     ] = 0,
     fresh_only: FreshOnly = False,
+    as_of: AsOf = None,
     files: Annotated[
         bool, typer.Option("--files", help="Print the files only, or names of documents.")
     ] = False,
@@ -137,6 +140,7 @@ def search(
             mode=mode,
             where=where,
             fresh_only=fresh_only,
+            as_of=as_of,
             pipeline=None if chosen is None else chosen.pipeline,
             layer=None if layer is None else str(layer),
             top_k=top_k,
@@ -157,10 +161,14 @@ def search(
             views, about = explained(service, asked, views, documents=documents, ranker=own)
     for warning in result.warnings:
         session.output.warn(warning)
+    if not session.output.as_json and (note := moment_note(result)):
+        session.output.note(note)
     if session.output.as_json:
         from triptych_adapters.wire.schema import to_json
 
         answer = {"query": asked.text, **to_json(result)}
+        if result.cache_similarity is not None:
+            answer["cache_similarity"] = result.cache_similarity
         for hit, view in zip(answer["hits"], views, strict=True):
             hit["path"] = None if view.path is None else str(view.path)
         session.output.emit({**answer, "explain": about} if about else answer)
@@ -168,6 +176,9 @@ def search(
         _print_files(session, views)
     else:
         _print_hits(session, views, about, show_dataset=several)
+    if result.cache_similarity is not None:
+        near = f"{result.cache_similarity:.2f}"
+        session.output.note(f"from the semantic cache: a question asked before is {near} near")
     if not views:
         session.output.note(_no_hits(asked))
     elif open_first:

@@ -186,6 +186,14 @@ QUERY: Final[Mapping[str, _Schema]] = {
             "understood. Only where the knowledge base rewrites such questions."
         ),
     },
+    "as_of": {
+        "anyOf": [{"type": "integer", "minimum": 1}, {"type": "string"}],
+        "description": (
+            "Search what was stored at a moment, over the kept versions: ISO 8601 such as "
+            "'2026-11-01T12:00' (in UTC unless it says), or a version number: each document at "
+            "its greatest version up to it. Slower. Leave it out for what is stored now."
+        ),
+    },
     "fresh_only": {"type": "boolean", "description": "Whether to leave out what is stale."},
     "keyword_boost": {
         "type": "number",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         MetadataReport,
         PutReport,
         RebuildReport,
+        Result,
         SourceDocument,
     )
     from triptych.sync import HeldDeletions, SyncPlan, SyncReport
@@ -88,6 +89,20 @@ def _about(document: SourceDocument | DocumentInfo) -> _Fields:
 # Answers
 
 
+def _result(result: Result) -> _Fields:
+    return {
+        "hits": result.hits,
+        "warnings": result.warnings,
+        "exhausted": result.exhausted,
+        "answerability": result.answerability,
+        **_as_of(result),
+    }
+
+
+def _as_of(answer: Result | ContextPack) -> _Fields:
+    return {} if answer.as_of is None else {"as_of": answer.as_of}
+
+
 def _pack(pack: ContextPack) -> _Fields:
     return {
         "query": pack.query,
@@ -99,6 +114,7 @@ def _pack(pack: ContextPack) -> _Fields:
         "pieces": pack.pieces,
         "text": pack.render(),
         "warnings": pack.warnings,
+        **_as_of(pack),
     }
 
 
@@ -346,7 +362,7 @@ VIEWS: Final[Mapping[str, Callable[[Any], _Fields]]] = {
         "dataset=dataset_id", "name=doc_name", "layer", "reason", "message", "quarantined_at"
     ),
     "triptych.records.queries.Hit": hit_json,
-    "triptych.records.queries.Result": _fields("hits", "warnings", "exhausted"),
+    "triptych.records.queries.Result": _result,
     "triptych.records.reports.DatasetStats": _stats,
     "triptych.records.reports.EmbedReport": _embed_report,
     "triptych.records.reports.EmbeddingSpace": _fields(

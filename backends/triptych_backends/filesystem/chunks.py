@@ -88,6 +88,7 @@ class FilesChunks:
     update_source_version = mirrored(SqliteChunks.update_source_version)
     delete_by_doc = mirrored(SqliteChunks.delete_by_doc)
     known_vectors = mirrored(SqliteChunks.known_vectors)
+    corpus_stats = mirrored(SqliteChunks.corpus_stats)
     add_sparse_vectors = mirrored(SqliteChunks.add_sparse_vectors)
     known_sparse_vectors = mirrored(SqliteChunks.known_sparse_vectors)
     sparse_pending = mirrored(SqliteChunks.sparse_pending)

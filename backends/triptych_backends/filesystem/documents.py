@@ -245,6 +245,11 @@ class FilesDocuments:
             return current if current is not None and version == current.version else None
         return self._kept(dataset_id, name, version)
 
+    def deleted_version(self, dataset_id: str) -> int:
+        """See `VersionReader.deleted_version`."""
+        change_detection.refresh_dataset(self.writer, dataset_id)
+        return self.mirror.deleted_version(dataset_id)
+
     def _kept(self, dataset_id: str, name: str, version: int) -> SourceDocument | None:
         workspace = self.workspace
         with disk_errors(workspace.where):

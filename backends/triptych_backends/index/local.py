@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.records import HealthCheck, SparseVector
-from triptych.text import get_analyzer
+from triptych.text import CorpusStats, get_analyzer
 from triptych_backends.index import bm25
 from triptych_backends.index.change_log import ChangeLog, Field, Scored, TextAnalyzer
 from triptych_backends.index.compact import Effort
@@ -121,6 +121,20 @@ class LocalIndex(CloseOnExit):
                     found.append(RankedUnits(part, units, scores))
                     bar.add(scores)
             return rank(found, limit)
+
+    def corpus_stats(
+        self, datasets: Sequence[str], field: Field, terms: Sequence[str]
+    ) -> CorpusStats:
+        """The statistics that `bm25` scores these terms by."""
+        views = [
+            view for snapshot in self._fresh(datasets).values() for view in snapshot.views(field)
+        ]
+        found = bm25.statistics(views, bm25.find(views, list(dict.fromkeys(terms))))
+        return CorpusStats(
+            document_count=found.count,
+            total_length=found.length,
+            document_frequencies={term: held for term, held in found.frequencies.items() if held},
+        )
 
     def vector(
         self,

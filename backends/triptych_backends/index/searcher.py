@@ -17,6 +17,7 @@ from triptych.records import (
     Not,
     SparseQuery,
 )
+from triptych.text import CorpusStats
 from triptych_backends.index.change_log import Field, Scored
 from triptych_backends.index.local import LocalIndex
 from triptych_backends.index.selection import (
@@ -127,6 +128,12 @@ class LocalSearcher:
             selection=selection,
             space=query.embed_sig,
         )
+
+    def corpus_stats(
+        self, unit: Field, dataset_ids: Sequence[str], terms: Sequence[str]
+    ) -> CorpusStats:
+        """See `CorpusStatsReader.corpus_stats`."""
+        return self.index.corpus_stats(dataset_ids, unit, terms)
 
     def renew(self) -> None:
         """Drop the index, which may still hold what was deleted; it is replayed when asked."""

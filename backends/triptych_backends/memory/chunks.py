@@ -26,6 +26,7 @@ from triptych.records import (
     Vector,
 )
 from triptych.repositories import ChunkRepoBase
+from triptych.text import CorpusStats
 from triptych_backends.index import LocalSearcher
 from triptych_backends.index.checks import examine_index
 from triptych_backends.memory.truth import Dataset, Truth
@@ -228,6 +229,11 @@ class MemoryChunks(ChunkRepoBase):
 
     def search(self, query: ChunkQuery) -> Sequence[Candidate]:
         return self._searcher.search("chunk", query)
+
+    def corpus_stats(self, dataset_ids: Sequence[str], terms: Sequence[str]) -> CorpusStats:
+        with self._truth:
+            pass  # a store that is closed says so
+        return self._searcher.corpus_stats("chunk", dataset_ids, terms)
 
     def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
         with self._truth as truth:

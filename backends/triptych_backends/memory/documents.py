@@ -103,6 +103,10 @@ class MemoryDocuments:
                     return rules.copy_document(stored.document)
             return None
 
+    def deleted_version(self, dataset_id: str) -> int:
+        with self._truth as truth:
+            return truth.read(dataset_id).floor
+
     def create_dataset(self, dataset_id: str) -> bool:
         with self._truth.writing() as truth:
             dataset = truth.write(dataset_id)

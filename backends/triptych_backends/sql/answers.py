@@ -91,7 +91,7 @@ class SqlAnswers:
             data = np.ascontiguousarray(answer.vector, dtype="<f4")
             row = (
                 tx.ticks(1),
-                ids[0] if len(ids) == 1 else None,
+                ids[0] if len(ids) == 1 else 0,
                 answer.request,
                 _micros(answer.created_at),
                 json.dumps(dict(answer.revisions), sort_keys=True),

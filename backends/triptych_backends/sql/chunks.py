@@ -18,6 +18,7 @@ from triptych.records import (
     StoredUnit,
     Vector,
 )
+from triptych.text import CorpusStats
 from triptych_backends.sql.chunk_rows import SIG_COLUMNS, sig_of
 from triptych_backends.sql.chunk_sets import configure, replace_sets, update_source_version
 from triptych_backends.sql.deferred import bindparam, func, select, tables as t
@@ -238,6 +239,11 @@ class SqlChunks(Repository):
     def search_docs_by_vector(self, query: ChunkQuery) -> Sequence[Candidate]:
         """See `DocVectorSearcher.search_docs_by_vector`."""
         return self.find("document", query)
+
+    def corpus_stats(self, dataset_ids: Sequence[str], terms: Sequence[str]) -> CorpusStats:
+        """See `CorpusStatsReader.corpus_stats`."""
+        self.database.require_open()
+        return self.searcher.corpus_stats("chunk", dataset_ids, terms)
 
     def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
         """See `ChunkRepo.fetch`."""

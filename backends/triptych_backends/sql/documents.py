@@ -311,6 +311,12 @@ class SqlDocuments(Repository):
             current = None if old else self._get(session, dataset_id, name)
         return current if current is not None and current.version == version else old
 
+    def deleted_version(self, dataset_id: str) -> int:
+        """See `VersionReader.deleted_version`."""
+        with self.database.reading() as session:
+            dataset = find_dataset(session, dataset_id)
+        return 0 if dataset is None else dataset.deleted_version
+
     def create_dataset(self, dataset_id: str) -> bool:
         """See `DocumentRepo.create_dataset`."""
         with self.database.writing() as tx:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from triptych.records import Candidate, ChunkQuery, SparseQuery
+from triptych.text import CorpusStats
 from triptych_backends.index import Field
 
 __all__ = ["Searcher"]
@@ -21,6 +22,12 @@ class Searcher(Protocol):
 
     def search(self, unit: Field, query: ChunkQuery) -> Sequence[Candidate]:
         """See `ChunkRepo.search`, `DocLevelSearcher`, `DocVectorSearcher`, `LayerRepo.search`."""
+        ...
+
+    def corpus_stats(
+        self, unit: Field, dataset_ids: Sequence[str], terms: Sequence[str]
+    ) -> CorpusStats:
+        """See `CorpusStatsReader.corpus_stats`, for the units of any kind."""
         ...
 
     def search_sparse(self, unit: Field, query: SparseQuery) -> Sequence[Candidate]:

@@ -342,17 +342,19 @@ answer = Table(
     "answer",
     METADATA,
     Column("id", _ID, primary_key=True, autoincrement=False),
-    Column("dataset_id", BigInteger),
+    Column("dataset_id", BigInteger, nullable=False),
     Column("request", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("revisions", Text, nullable=False),
     Column("width", Integer, nullable=False),
     Column("vector", LargeBinary, nullable=False),
     Column("body", LargeBinary, nullable=False),
+    Index("answer_dataset", "dataset_id"),
     Index("answer_request", "request"),
+    Index("answer_time", "created_at"),
 )
-"""Answers of searches. `dataset_id` is NULL where an answer depends on several datasets;
-`revisions` is a JSON object of the revision of each, by its name."""
+"""Answers of searches. `dataset_id` is 0 where an answer depends on several datasets; `revisions`
+is a JSON object of the revision of each, by its name."""
 
 answer_count = Table(
     "answer_count",

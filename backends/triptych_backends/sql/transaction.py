@@ -15,7 +15,6 @@ from triptych_backends.sql.deferred import (
     delete,
     insert,
     literal,
-    or_,
     select,
     tables as t,
     union_all,
@@ -41,6 +40,7 @@ FIELD_OF_LAYER: dict[Layer, Field] = {Layer.ABSTRACT: "abstract", Layer.OVERVIEW
 LAYER_OF_FIELD: dict[Field, Layer] = {field: layer for layer, field in FIELD_OF_LAYER.items()}
 
 _ALL = ""
+_SEVERAL = 0  # the dataset of an answer that depends on several
 # Whoever reads it draws ticks, in the order of the commits: others wait until this one is.
 _CLOCK = select(t.clock.c.tick).with_for_update()
 _EPOCH = select(t.epoch.c.first, t.epoch.c.mark).order_by(t.epoch.c.first.desc()).limit(1)
@@ -53,9 +53,7 @@ _FORGET_EVERY = 1_024
 _REVISE = (
     update(t.dataset).where(in_list(t.dataset.c.id, "datasets")).values(revision=bindparam("fresh"))
 )
-_DROP_ANSWERS = delete(t.answer).where(
-    or_(t.answer.c.dataset_id.is_(None), in_list(t.answer.c.dataset_id, "datasets"))
-)
+_DROP_ANSWERS = delete(t.answer).where(in_list(t.answer.c.dataset_id, "datasets"))
 _FORGET_EPOCHS = delete(t.epoch).where(
     t.epoch.c.first
     <= select(t.epoch.c.first)
@@ -219,7 +217,7 @@ class Transaction(Session):
         if self._revised:
             datasets = sorted(self._revised)
             self.run(_REVISE, datasets=datasets, fresh=secrets.token_hex(12))
-            self.run(_DROP_ANSWERS, datasets=datasets)
+            self.run(_DROP_ANSWERS, datasets=[_SEVERAL, *datasets])
         self.run_many(_LOG, [(seq, *key) for key, seq in self._changes.items()])
         if self._tick == self._started:
             return

@@ -93,6 +93,11 @@ def repair(
             for (dataset,) in tx.driver.execute("SELECT id FROM dataset").fetchall():
                 tx.reset_log(dataset)
         touched = True
+    if touched or checks:
+        with database.writing() as tx:
+            # What was answered from the damaged store holds no longer.
+            for (dataset,) in tx.driver.execute("SELECT id FROM dataset").fetchall():
+                tx.revise(dataset)
     if touched or any(name.startswith("index.") for name in checks):
         done += _drop_index(index, dataset_ids)
     return done

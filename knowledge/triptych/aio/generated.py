@@ -20,7 +20,7 @@ from triptych.contracts import (
     AnswerabilityJudge,
 )
 from triptych.dataset import Dataset
-from triptych.pipelines import PipelineView
+from triptych.pipelines import Pipeline, PipelineView
 from triptych.records import (
     CacheStats,
     DatasetConfig,
@@ -68,6 +68,10 @@ class AsyncServiceMethods:
     @abstractmethod
     def _call(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[R]:
         """Run a method in a worker thread."""
+
+    async def view(self, pipeline: Pipeline) -> PipelineView:
+        """`Service.view`, awaited."""
+        return await self._call(self.service.view, pipeline)
 
     async def put_document(
         self,

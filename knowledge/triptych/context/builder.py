@@ -84,14 +84,25 @@ class ContextBuilder:
 
     def build(self, query: Query, settings: ContextSettings) -> ContextPack:
         """The best mixture under the budget."""
-        return self.pack(query, settings, self.find(query, settings))
+        return self.find_and_pack(query, settings)[1]
 
-    def find(self, query: Query, settings: ContextSettings) -> Retrieved:
-        """Everything that a context of ``query`` can be made of."""
-        return retrieve(self._searches, query, settings.layers, self._recipe)
+    def find_and_pack(
+        self, query: Query, settings: ContextSettings
+    ) -> tuple[Retrieved, ContextPack]:
+        """Everything that a context of ``query`` can be made of, and the best mixture of it."""
+        if query.as_of is None:
+            found = retrieve(self._searches, query, settings.layers, self._recipe)
+            return found, self._pack(query, settings, found)
+        wants_layers = settings.layers != {Layer.DETAIL}
+        with self._searches.past(query, layers=wants_layers) as past:
+            store = past.store
+            builder = ContextBuilder(past.searches, store.documents, store.chunks, self._recipe)
+            found = retrieve(past.searches, past.query, settings.layers, self._recipe)
+            pack = builder._pack(attrs.evolve(query, as_of=past.as_of), settings, found)
+            warnings = (*past.warnings, *pack.warnings)
+            return found, attrs.evolve(pack, as_of=past.as_of, warnings=warnings)
 
-    def pack(self, query: Query, settings: ContextSettings, found: Retrieved) -> ContextPack:
-        """The best mixture of what was found, under the budget."""
+    def _pack(self, query: Query, settings: ContextSettings, found: Retrieved) -> ContextPack:
         budget, format, counting = settings.token_budget, settings.format, settings.counter
         sources = Sources(self._documents, self._chunks)
         widest = WIDEST if settings.fence else ""

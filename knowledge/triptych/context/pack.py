@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 
 import attrs
 
@@ -30,6 +31,7 @@ class ContextPack:
         format: the format that the pieces were chosen for.
         counter: what counted the tokens; ``exact`` is False where it is an estimate.
         warnings: of the searches, and of what the budget left no room for.
+        as_of: the moment or version that was searched, None for what is stored now.
         mark: the name of the delimiters around each text, which no document holds; "" where no
             fence was asked for. It is drawn at random for each call, and differs between equal
             packs.
@@ -43,6 +45,7 @@ class ContextPack:
     counter: str
     exact: bool
     warnings: tuple[str, ...] = ()
+    as_of: int | datetime | None = None
     count: Callable[[str], int] = attrs.field(repr=False, eq=False)
     mark: str = attrs.field(default="", eq=False)
     trace: Callable[[ContextReceipt], ContextReceipt] | None = attrs.field(

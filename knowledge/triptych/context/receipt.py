@@ -131,7 +131,7 @@ class ReceiptPiece:
 
 @attrs.frozen(kw_only=True, slots=True)
 class ReceiptQuery:
-    """The query as it was asked; ``where`` as JSON."""
+    """The query as it was asked; ``where`` as JSON, ``as_of`` as text."""
 
     text: str
     dataset_id: str = ""
@@ -144,6 +144,7 @@ class ReceiptQuery:
     fresh_only: bool = False
     keyword_boost: float = 0.0
     syntax: bool = False
+    as_of: str | None = None
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -195,7 +196,15 @@ def receipt_query(query: Query) -> ReceiptQuery:
         fresh_only=query.fresh_only,
         keyword_boost=query.keyword_boost,
         syntax=query.syntax,
+        as_of=_moment(query),
     )
+
+
+def _moment(query: Query) -> str | None:
+    as_of = query.as_of
+    if isinstance(as_of, datetime):
+        return as_of.isoformat()
+    return None if as_of is None else str(as_of)
 
 
 def _plain(value: Any) -> Any:

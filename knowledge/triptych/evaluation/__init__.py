@@ -7,6 +7,7 @@ on rankings from anywhere: metrics, intervals, tests.
 
 from triptych.evaluation.beir import read_beir
 from triptych.evaluation.budget import DEFAULT_BUDGETS, evidence_within
+from triptych.evaluation.calibration import CalibrationReport, calibrate
 from triptych.evaluation.collections import (
     Collection,
     JudgedPassage,
@@ -64,6 +65,7 @@ __all__ = [
     "DEFAULT_BUDGETS",
     "DEFAULT_CUTOFFS",
     "RAG_METRICS",
+    "CalibrationReport",
     "Collection",
     "Comparison",
     "Difference",
@@ -84,6 +86,7 @@ __all__ = [
     "answers_json",
     "average_precision",
     "bootstrap",
+    "calibrate",
     "collect_samples",
     "compare",
     "compare_modes",

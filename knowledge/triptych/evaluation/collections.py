@@ -69,6 +69,9 @@ class JudgedQuery:
         passages: the passages that answer it, where they are known.
         answer: a correct answer, for metrics that compare with one; "" without.
         excluded: documents that are taken out of its ranking, such as the one it was taken from.
+        keywords: words and phrases that a text which answers it holds.
+        unanswerable: no document answers it, and a search should say so.
+        reviewed: a person looked at it; what a model proposed is not reviewed.
     """
 
     query_id: str
@@ -77,6 +80,15 @@ class JudgedQuery:
     passages: tuple[JudgedPassage, ...] = ()
     answer: str = ""
     excluded: tuple[str, ...] = ()
+    keywords: tuple[str, ...] = ()
+    unanswerable: bool = False
+    reviewed: bool = True
+
+    def __attrs_post_init__(self) -> None:
+        if self.unanswerable and any(grade > 0 for grade in self.grades.values()):
+            raise ValidationError(
+                f"the query {self.query_id!r} is said to have no answer, and has relevant documents"
+            )
 
 
 @attrs.frozen(kw_only=True, slots=True)

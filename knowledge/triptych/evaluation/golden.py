@@ -9,10 +9,16 @@
         passages:
           - {file: guide/rollback.md, text: "Run deploy --to and the old version.", grade: 3}
         expected_answer: With deploy --to and the version.
+        expected_keywords: [deploy, --to]
+      - id: refunds
+        question: How do I get a refund?
+        answerable: false
 
 ``question`` is needed, and one of ``expected_files`` (grade 1), ``relevance`` (grades, which
-win over it) and ``passages`` (their files have their grade, unless one is given). A file
-is named by the end of its path.
+win over it) and ``passages`` (their files have their grade, unless one is given), or ``answerable:
+false``: no document answers it. A file is named by the end of its path. ``expected_keywords`` are
+words and phrases that the text which answers holds. ``reviewed: false``, of a query or of the whole
+set, says that no person has looked at it yet.
 """
 
 from __future__ import annotations
@@ -36,8 +42,11 @@ if TYPE_CHECKING:
 
 __all__ = ["read_golden"]
 
-_TOP = ("name", "queries")
-_QUERY = ("id", "question", "expected_files", "relevance", "passages", "expected_answer")
+_TOP = ("name", "reviewed", "queries")
+_QUERY = (
+    *("id", "question", "expected_files", "relevance", "passages", "expected_answer"),
+    *("expected_keywords", "answerable", "reviewed"),
+)
 _PASSAGE = ("file", "text", "grade")
 
 
@@ -59,6 +68,7 @@ def read_golden(path: str | os.PathLike[str]) -> Collection:
 
     reader = NodeReader(str(file))
     root = reader.parse(text)
+    reviewed = True
     if reader.is_list(root):
         name, queries = file.stem, root
     else:
@@ -66,10 +76,12 @@ def read_golden(path: str | os.PathLike[str]) -> Collection:
         name = reader.text(top["name"], "name") if "name" in top else file.stem
         if "queries" not in top:
             raise reader.wrong("the field 'queries' is missing", root)
+        if "reviewed" in top:
+            reviewed = reader.truth(top["reviewed"], "reviewed")
         queries = top["queries"]
     judged: dict[str, JudgedQuery] = {}
     for number, node in enumerate(reader.items(queries, "queries"), start=1):
-        query = _query(reader, node, number)
+        query = _query(reader, node, number, reviewed)
         if query.query_id in judged:
             raise reader.wrong(f"the id {query.query_id!r} comes twice", node)
         judged[query.query_id] = query
@@ -78,7 +90,7 @@ def read_golden(path: str | os.PathLike[str]) -> Collection:
     return Collection(name=name, queries=tuple(judged.values()), by_suffix=True)
 
 
-def _query(reader: NodeReader, node: Node, number: int) -> JudgedQuery:
+def _query(reader: NodeReader, node: Node, number: int, reviewed: bool) -> JudgedQuery:
     fields = reader.mapping(node, _QUERY, "a query")
     if "question" not in fields:
         raise reader.wrong("a query needs the field 'question'", node)
@@ -100,9 +112,14 @@ def _query(reader: NodeReader, node: Node, number: int) -> JudgedQuery:
     )
     for passage in passages:
         grades.setdefault(passage.document, passage.grade)
-    if not grades:
+    unanswerable = "answerable" in fields and not reader.truth(fields["answerable"], "answerable")
+    if unanswerable and any(grade > 0 for grade in grades.values()):
+        raise reader.wrong("answerable is false, and the query names files that answer it", node)
+    if not grades and not unanswerable:
         raise reader.wrong(
-            "a query needs expected_files, relevance or passages: say which files answer it", node
+            "a query needs expected_files, relevance or passages: say which files answer it, or "
+            "answerable: false where none does",
+            node,
         )
     return JudgedQuery(
         query_id=reader.text(fields["id"], "id") if "id" in fields else str(number),
@@ -112,6 +129,14 @@ def _query(reader: NodeReader, node: Node, number: int) -> JudgedQuery:
         answer=reader.text(fields["expected_answer"], "expected_answer")
         if "expected_answer" in fields
         else "",
+        keywords=tuple(
+            reader.text(each, "a keyword")
+            for each in reader.items(fields["expected_keywords"], "expected_keywords")
+        )
+        if "expected_keywords" in fields
+        else (),
+        unanswerable=unanswerable,
+        reviewed=reader.truth(fields["reviewed"], "reviewed") if "reviewed" in fields else reviewed,
     )
 
 

@@ -11,11 +11,13 @@ from html import escape
 from typing import Any
 
 from triptych._internal.plurals import counted
+from triptych.evaluation.answers import CollectedAnswers
 from triptych.evaluation.charts import bars, differences, legend, lines
 from triptych.evaluation.comparison import Comparison, compare_modes
+from triptych.evaluation.rag import RagEvaluation
 from triptych.evaluation.results import Evaluation
 
-__all__ = ["comparison_html", "evaluation_html", "headline"]
+__all__ = ["answer_rows", "answers_html", "comparison_html", "evaluation_html", "headline"]
 
 _WANTED = ("ndcg@10", "ndcg_exp@10", "recall@10", "precision@10", "success@10", "mrr", "map")
 _BASELINE = "bm25"
@@ -111,11 +113,75 @@ def comparison_html(comparison: Comparison, *, name_a: str, name_b: str) -> str:
     return _page(f"{name_b} compared with {name_a}", parts)
 
 
+def answers_html(
+    title: str, judged: RagEvaluation | None, collected: CollectedAnswers, warnings: Sequence[str]
+) -> str:
+    """The page of judged answers: metrics, abstentions, every answer, and what went wrong."""
+    parts = [_warnings(warnings)]
+    if judged is not None:
+        parts += [
+            "<h2>Metrics, with 95% intervals</h2>",
+            _table(("metric", "mean", "low", "high", "scored"), answer_rows(judged)),
+            f"<p>Judged by {escape(judged.judge)}, in {judged.calls} calls.</p>",
+        ]
+    if collected.score is not None:
+        score = collected.score
+        rows = [
+            ("left unanswered", score.abstained),
+            ("without an answer", score.unanswerable),
+            ("precision", _number(score.precision)),
+            ("recall", _number(score.recall)),
+        ]
+        parts += ["<h2>Abstention</h2>", _table(("", ""), rows)]
+    by_query = [
+        (
+            sample.query_id,
+            sample.question,
+            sample.answer,
+            *(
+                _number(judged.values[metric][at])
+                for metric in ([] if judged is None else judged.values)
+                if judged is not None
+            ),
+        )
+        for at, sample in enumerate(collected.samples)
+    ]
+    metrics = [] if judged is None else list(judged.values)
+    parts += ["<h2>Answers</h2>", _table(("query", "question", "answer", *metrics), by_query)]
+    if judged is not None and judged.problems:
+        rows_of_problems = [
+            (each.query_id, each.metric, each.reason, each.answer) for each in judged.problems
+        ]
+        parts += [
+            "<h2>Judgements that were not made</h2>",
+            _table(("query", "metric", "reason", "the judge said"), rows_of_problems),
+        ]
+    return _page(title, parts)
+
+
+def answer_rows(judged: RagEvaluation) -> list[tuple[str, str, str, str, str]]:
+    """By metric: mean, low and high of its interval, how many answers were scored."""
+    rows = []
+    for metric, estimate in judged.estimates.items():
+        numbers = (None,) * 3 if estimate is None else (estimate.mean, estimate.low, estimate.high)
+        mean, low, high = map(_number, numbers)
+        rows.append((metric, mean, low, high, str(judged.scored[metric])))
+    return rows
+
+
+def _number(value: float | None) -> str:
+    return "N/A" if value is None else f"{value:.4f}"
+
+
 def _means(evaluation: Evaluation) -> str:
     rows = []
     for metric in evaluation.metrics:
         estimates = [result.estimates[metric] for result in evaluation.modes.values()]
         rows.append((metric, *(f"{e.mean:.4f} [{e.low:.4f}, {e.high:.4f}]" for e in estimates)))
+    several = list(evaluation.modes.values())
+    for name in dict.fromkeys(name for result in several for name in result.checks):
+        checks = [result.checks.get(name) for result in several]
+        rows.append((name, *("N/A" if e is None else f"{e.mean:.4f}" for e in checks)))
     return _table(("metric", *evaluation.modes), rows)
 
 

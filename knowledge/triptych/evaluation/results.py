@@ -46,6 +46,7 @@ class ModeResult:
         latencies: milliseconds a search, in the same order; 0 where it could not be served.
         recall_at_depth: the mean recall at depth 1, 2, … down to the depth searched.
         warnings: what went wrong on the way.
+        checks: expected keywords and abstention, where the questions have some: `check_answers`.
         rankings: by query, the names that were ranked with their scores; not kept in JSON.
     """
 
@@ -54,6 +55,7 @@ class ModeResult:
     latencies: Sequence[float]
     recall_at_depth: Sequence[float]
     warnings: tuple[str, ...] = ()
+    checks: Mapping[str, Estimate] = attrs.field(factory=dict)
     rankings: Mapping[str, Sequence[tuple[str, float]]] = attrs.field(
         factory=dict, eq=False, repr=False
     )

@@ -17,6 +17,7 @@ from triptych._internal.plurals import counted
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.errors import NotAvailableError, ValidationError
 from triptych.evaluation.budget import DEFAULT_BUDGETS, evidence_within
+from triptych.evaluation.checks import check_answers
 from triptych.evaluation.collections import Collection, JudgedQuery
 from triptych.evaluation.metrics import DEFAULT_CUTOFFS, recall_at, score_ranking
 from triptych.evaluation.resolution import find_targets
@@ -29,6 +30,7 @@ from triptych.evaluation.targets import (
     document_places,
 )
 from triptych.records import Mode, Query, check_whole, is_valid_mode, to_mode
+from triptych.search.question_log import unlogged
 from triptych.search.sparse_retrievers import SPARSE
 from triptych.text.tokens import estimate_tokens
 
@@ -41,6 +43,7 @@ _STEP = 20  # queries between two calls of the progress callback
 _SHOWN = 5
 
 
+@unlogged()
 def evaluate(
     service: Service,
     collection: Collection,
@@ -59,6 +62,9 @@ def evaluate(
     Each search asks for as many hits as the greatest of ``cutoffs``; MRR and MAP are taken over
     these. At chunk granularity chunks are ranked, and the share of evidence within ``budgets``
     of tokens is measured too (metrics ``evidence@500`` and so on, in tokens).
+
+    Questions without an answer are in no metric of the ranking; with them, and with expected
+    keywords, `ModeResult.checks` says how rightly a search abstains and what its hits hold.
 
     A query that a mode cannot serve scores 0 in it, and so does what the dataset does not hold:
     both are in the warnings. Latency is that of one search at a time, the first one left out.
@@ -81,6 +87,10 @@ def evaluate(
     """
     granularity = _granularity(granularity)
     chosen = _modes(service, modes)
+    every = collection.queries
+    collection = attrs.evolve(
+        collection, queries=tuple(query for query in every if not query.unanswerable)
+    )
     if not cutoffs or not collection.queries:
         raise ValidationError("an evaluation needs at least one query and one cutoff")
     for what, numbers in (("a cutoff", cutoffs), ("a budget", budgets)):
@@ -104,7 +114,9 @@ def evaluate(
     warnings = list(_warnings(collection, targets, stats.stale, desk.least_grade))
     for mode in chosen:
         try:
-            results[str(mode)] = desk.run(mode, collection.queries, targets, progress)
+            ran = desk.run(mode, collection.queries, targets, progress)
+            checks = check_answers(service, every, dataset_id=dataset_id, mode=str(mode))
+            results[str(mode)] = attrs.evolve(ran, checks=checks)
         except NotAvailableError as error:
             if modes is not None or mode is Mode.BM25:
                 raise
@@ -262,6 +274,7 @@ def _configuration(desk: _EvaluationRun, stats: triptych.DatasetStats) -> dict[s
         "documents": stats.documents,
         "chunks": stats.chunks,
         "embedder": None if config is None else config.embed_sig or None,
+        "sparse_encoder": None if config is None else config.sparse_sig or None,
         "chunker": None if config is None else config.chunker_sig,
         "language": None if config is None else config.language,
         "ranker": repr(desk.service.ranker),

@@ -40,6 +40,7 @@ def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
         "modes": {
             mode: {
                 "metrics": to_dict(result.estimates),
+                "checks": to_dict(result.checks),
                 "latency_ms": to_dict(result.latency),
                 "recall_at_depth": list(result.recall_at_depth),
                 "warnings": list(result.warnings),
@@ -140,4 +141,5 @@ def _mode(entry: Mapping[str, Any], queries: int) -> ModeResult:
         latencies=latencies,
         recall_at_depth=tuple(map(float, entry["recall_at_depth"])),
         warnings=tuple(map(str, entry["warnings"])),
+        checks={str(n): from_dict(Estimate, e) for n, e in entry.get("checks", {}).items()},
     )

@@ -85,6 +85,12 @@ class NodeReader:
             raise self.wrong(f"{what} is empty", node)
         return text
 
+    def truth(self, node: Node, what: str) -> bool:
+        """True or false."""
+        if isinstance(node, ScalarNode) and node.value in ("true", "false"):
+            return bool(node.value == "true")
+        raise self.wrong(f"{what} is true or false", node)
+
     def file(self, node: Node) -> str:
         """The end of a file's path."""
         name = self.text(node, "a file").removeprefix("./").strip("/")

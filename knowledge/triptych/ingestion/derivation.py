@@ -8,6 +8,7 @@ vector for is not embedded again.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import attrs
 
@@ -18,7 +19,7 @@ from triptych.chunking import (
     embedding_text,
     start_lines,
 )
-from triptych.contracts import ChunkRepo, Embedder, SettingsStore
+from triptych.contracts import Embedder, SettingsStore, SparseRepo
 from triptych.ingestion.claims import Pace, TextClaims
 from triptych.ingestion.embedding import CoverageGate, embed
 from triptych.ingestion.embedding_run import EmbeddingRun
@@ -34,7 +35,7 @@ from triptych.records import (
 from triptych.records.metadata import text_of
 from triptych.signatures import content_sha256, document_input_sig, embedding_input_sig
 
-__all__ = ["Derivation", "DerivationPipeline"]
+__all__ = ["Derivation", "DerivationPipeline", "KnownVectors"]
 
 
 EmbedAtOnce = Callable[[Mapping[str, Mapping[str, str]]], Mapping[str, Vector]]
@@ -56,12 +57,22 @@ class Derivation:
     reused: int = 0
 
 
+class KnownVectors(Protocol):
+    """Where vectors are looked up: see `ChunkRepo.known_vectors`."""
+
+    def known_vectors(
+        self, dataset_id: str, embed_sig: str, input_sigs: Sequence[str]
+    ) -> Mapping[str, Vector]:
+        """See `ChunkRepo.known_vectors`."""
+        ...
+
+
 class DerivationPipeline:
     """Makes chunk sets under one configuration."""
 
     def __init__(
         self,
-        chunks: ChunkRepo,
+        chunks: KnownVectors,
         chunkers: ChunkerSet,
         embedder: Embedder | None,
         concurrency: int = 1,
@@ -81,6 +92,19 @@ class DerivationPipeline:
         self._chunks = chunks
         self.embed_sig: str = "" if embedder is None else embedder.signature
         self.chunker_sig: str = chunkers.signature
+
+    def over(
+        self, chunks: KnownVectors, sparse: SparseRepo | None = None, *, embeds: bool = True
+    ) -> DerivationPipeline:
+        """Return the same pipeline, which looks vectors up elsewhere, or makes none.
+
+        ``sparse`` keeps its sparse vectors; None: it has none.
+        """
+        embedder = self.embedder if embeds else None
+        lane = None
+        if self.sparse is not None and sparse is not None and embeds:
+            lane = attrs.evolve(self.sparse, repo=sparse)
+        return DerivationPipeline(chunks, self._chunkers, embedder, self._concurrency, sparse=lane)
 
     def expected_signature(
         self, document: SourceDocument | DocumentInfo, input_sig: str = ""
@@ -118,7 +142,7 @@ class DerivationPipeline:
         those vectors that it has at once. A set that lacks a vector then waits for it.
         """
         drafts = [self._draft(document, sig) for document, sig in documents]
-        known = self._known(dataset_id, [sig for draft in drafts for sig in draft.texts])
+        known = self.known_vectors(dataset_id, [sig for draft in drafts for sig in draft.texts])
         fresh: Mapping[str, Vector] = {}
         if embed is not None and self.embedder is not None:
             missing = {
@@ -160,7 +184,8 @@ class DerivationPipeline:
             texts=texts,
         )
 
-    def _known(self, dataset_id: str, digests: Sequence[str]) -> Mapping[str, Vector]:
+    def known_vectors(self, dataset_id: str, digests: Sequence[str]) -> Mapping[str, Vector]:
+        """Those vectors of this space that are there, by the digests of their texts."""
         wanted = list(dict.fromkeys(digests))
         if not wanted:
             return {}
@@ -174,7 +199,7 @@ class DerivationPipeline:
         return EmbeddingRun(
             lambda texts: list(embed(embedder, texts, kind="document")),
             self._concurrency,
-            lambda digests: self._known(dataset_id, digests),
+            lambda digests: self.known_vectors(dataset_id, digests),
             None if settings is None else TextClaims(settings, dataset_id, self.embed_sig),
             self._pace,
         )

@@ -17,10 +17,14 @@ _PAGE = 256
 
 
 def without_expired(
-    documents: DocumentRepo, dataset_ids: Sequence[str], tree: FilterTree | None
+    documents: DocumentRepo,
+    dataset_ids: Sequence[str],
+    tree: FilterTree | None,
+    moment: datetime | None = None,
 ) -> FilterTree | None:
-    """``tree`` for what has not expired by now; ``tree`` itself where nothing has."""
-    now = datetime.now(UTC)
+    """``tree`` for what has not expired by ``moment``, None for now; ``tree`` itself where nothing
+    has."""
+    now = moment or datetime.now(UTC)
     if not documents.with_expired(dataset_ids, now):
         return tree
     return all_of(tree, not_expired_by(now))

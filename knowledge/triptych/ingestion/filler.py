@@ -80,7 +80,7 @@ class Filler(CloseOnExit, ABC, Generic[V]):
         dataset_id: str,
         meter: EmbeddingProgress | None = None,
     ) -> None:
-        self.run = run
+        self.run: EmbeddingRun[V] | None = run
         self._documents = documents
         self._chunks = chunks
         self._dataset_id = dataset_id

@@ -16,20 +16,36 @@ __all__ = ["count_pending", "count_sparse_pending", "without_expired_pending"]
 
 
 def count_pending(
-    documents: DocumentRepo, chunks: ChunkRepo, dataset_ids: Sequence[str], embed_sig: str
+    documents: DocumentRepo,
+    chunks: ChunkRepo,
+    dataset_ids: Sequence[str],
+    embed_sig: str,
+    moment: datetime | None = None,
 ) -> int:
-    """`ChunkRepo.count_pending` without the documents that have expired by now."""
+    """`ChunkRepo.count_pending` without the documents that have expired by ``moment``, None for
+    now."""
     pending = chunks.count_pending(dataset_ids, embed_sig)
-    return _living(documents, dataset_ids, pending, lambda each: chunks.pending(each, embed_sig))
+    return _living(
+        documents, dataset_ids, pending, lambda each: chunks.pending(each, embed_sig), moment
+    )
 
 
 def count_sparse_pending(
-    documents: DocumentRepo, sparse: SparseRepo, dataset_ids: Sequence[str], sparse_sig: str
+    documents: DocumentRepo,
+    sparse: SparseRepo,
+    dataset_ids: Sequence[str],
+    sparse_sig: str,
+    moment: datetime | None = None,
 ) -> int:
-    """`SparseRepo.count_sparse_pending` without the documents that have expired by now."""
+    """`SparseRepo.count_sparse_pending` without the documents that have expired by ``moment``, None
+    for now."""
     pending = sparse.count_sparse_pending(dataset_ids, sparse_sig)
     return _living(
-        documents, dataset_ids, pending, lambda each: sparse.sparse_pending(each, sparse_sig)
+        documents,
+        dataset_ids,
+        pending,
+        lambda each: sparse.sparse_pending(each, sparse_sig),
+        moment,
     )
 
 
@@ -38,10 +54,11 @@ def _living(
     dataset_ids: Sequence[str],
     pending: int,
     names_of: Callable[[str], Sequence[str]],
+    moment: datetime | None,
 ) -> int:
     if not pending:
         return 0
-    now = datetime.now(UTC)
+    now = moment or datetime.now(UTC)
     for dataset_id in documents.with_expired(list(dict.fromkeys(dataset_ids)), now):
         names = names_of(dataset_id)
         if names:

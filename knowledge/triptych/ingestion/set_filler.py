@@ -35,7 +35,7 @@ class SetFiller(CloseOnExit):
         dataset_id: str,
         meter: EmbeddingProgress | None = None,
     ) -> None:
-        self.vectors = VectorFiller(documents, chunks, deriver, dataset_id, meter)
+        self.vectors: VectorFiller = VectorFiller(documents, chunks, deriver, dataset_id, meter)
         self.touched: set[str] = set()
         self._sparse: SparseFiller | None = None
         if deriver.sparse is not None:

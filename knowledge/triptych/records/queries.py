@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -23,6 +24,7 @@ from triptych.records.sparse import SparseVector
 from triptych.records.values import (
     NO_CHUNK,
     SNIPPET_LENGTH,
+    Answerability,
     EmbedKind,
     Layer,
     Mode,
@@ -93,6 +95,9 @@ class Query:
         per_document: the most hits of one document, its best; None for any number.
         conversation: what was said before ``text``, oldest first: for a rewriter that makes a
             follow-up question whole (`FollowUpRewriter`). Nothing else reads it.
+        as_of: search what was stored at a moment, over the versions that are kept: a datetime (in
+            UTC if it has no offset) or its ISO 8601 text; or a version: each document at its
+            greatest version up to this one. None searches what is stored now.
     """
 
     text: str
@@ -111,6 +116,7 @@ class Query:
     offset: int = 0
     per_document: int | None = None
     conversation: Sequence[Message] = ()
+    as_of: int | datetime | str | None = None
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -142,6 +148,8 @@ class ResolvedQuery:
     ``dataset_ids`` exist; ``vector_dataset_ids`` are those whose vectors live in
     ``embed_sig``, the embedder's space. ``top_k`` counts the hits that ``offset`` skips, too.
     ``limit`` is how deep each lane should reach (lanes over-fetch: it is ``top_k`` or more).
+    ``as_of`` is the moment that is asked for; lanes need not look at it, for they search a store of
+    that moment.
 
     A `QueryRewriter` makes several of one query: ``text`` is what keyword lanes look for,
     ``embed_text`` ("" for ``text``) what vector lanes embed, as ``embed_kind``, and ``weight``
@@ -152,7 +160,7 @@ class ResolvedQuery:
 
     ``lanes`` are those that a hybrid search runs, None for all of them. ``sparse_dataset_ids`` are
     the datasets whose sparse vectors are of ``sparse_sig``, the sparse encoder's signature, and
-    ``sparse`` is what it made of ``embed_text``.
+    ``sparse`` is what it made of ``text``.
     """
 
     text: str
@@ -169,6 +177,7 @@ class ResolvedQuery:
     min_scores: Mapping[str, float] = attrs.field(factory=dict)
     filter: Filter = attrs.field(factory=Filter)
     keyword_boost: float = 0.0
+    as_of: int | datetime | None = None
     embed_text: str = ""
     embed_kind: EmbedKind = "query"
     embed_texts: tuple[str, ...] = ()
@@ -421,6 +430,10 @@ class Result(Sequence[Hit]):
     ``usage`` is what language models took to word the query, an entry each. ``cache_similarity``
     is None, or where another search's answer was served (`SemanticCache`) the cosine of its
     question and this one.
+    ``as_of`` is the moment or version that was searched, None for what is stored now.
+    ``answerability`` is whether the hits answer the question, where the dataset has a calibration
+    (`triptych.evaluation.calibrate`) that holds: "enough", "weak" or "nothing". Without one it is
+    None; without a hit it is "nothing" either way.
     A result is the sequence of its hits: it has their number, is falsy without any, and gives
     them by index and in order.
     """
@@ -430,6 +443,8 @@ class Result(Sequence[Hit]):
     exhausted: bool = False
     usage: tuple[ModelUsage, ...] = ()
     cache_similarity: float | None = None
+    as_of: int | datetime | None = None
+    answerability: Answerability | None = None
 
     def __len__(self) -> int:
         return len(self.hits)

@@ -7,6 +7,7 @@ nowhere else; a test compares the two.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, TypedDict
 
 from triptych.errors import ValidationError
@@ -41,6 +42,7 @@ class DatasetSearchOptions(TypedDict, total=False):
         offset: how many of the best hits to skip.
         per_document: the maximum number of hits of one document; None for any number.
         conversation: what was said before the query, for a rewriter of follow-up questions.
+        as_of: the moment, or the version, to search what was stored at; None for now.
     """
 
     mode: Mode | str | None
@@ -55,6 +57,7 @@ class DatasetSearchOptions(TypedDict, total=False):
     offset: int
     per_document: int | None
     conversation: Sequence[Message]
+    as_of: int | datetime | str | None
 
 
 class SearchOptions(DatasetSearchOptions, total=False):

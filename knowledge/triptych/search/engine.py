@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 import attrs
 
 from triptych import deadlines
-from triptych.contracts import LocalRetriever, Ranker, Retriever
+from triptych.contracts import LocalRetriever, Ranker, Retriever, Store, StoreRetriever
 from triptych.errors import CancelledError, NotAvailableError, ValidationError
 from triptych.records import Candidate, Candidates, ChunkPlace, Mode, RankedList, ResolvedQuery
 from triptych.search.fusion import ZScoreRanker, best_of, depth_of, in_order
@@ -32,11 +32,15 @@ _DEEPER = 4  # each further look into a lane goes this many times as deep
 
 @attrs.frozen(kw_only=True)
 class FusedRanking:
-    """The fused candidates, best first; what the lanes had to say; whether none is missing."""
+    """The fused candidates, best first; what the lanes had to say; whether none is missing.
+
+    ``lists`` are those of the lanes that ran, each with the variant that it was found for.
+    """
 
     candidates: Sequence[Candidate]
     warnings: tuple[str, ...] = ()
     exhausted: bool = False
+    lists: Sequence[tuple[ResolvedQuery, RankedList]] = ()
 
     def above(self, threshold: float | None) -> Sequence[Candidate]:
         """Return the candidates whose score is ``threshold`` or more; None: all."""
@@ -124,6 +128,23 @@ class SearchEngine:
         """All lanes, those of each target in their order."""
         return tuple(each for several in self._targets.values() for each in several)
 
+    def over(self, store: Store) -> tuple[SearchEngine, Sequence[str]]:
+        """Return this engine over another store, and the names of the lanes that it lacks.
+
+        Those are the lanes that are no `StoreRetriever`. It is closed by itself.
+        """
+        moved: dict[Target, list[Retriever]] = {}
+        left_out: dict[str, None] = {}
+        for target, retrievers in self._targets.items():
+            moved[target] = []
+            for each in retrievers:
+                if isinstance(each, StoreRetriever):
+                    moved[target].append(each.over(store))
+                else:
+                    left_out[each.name] = None
+        engine = SearchEngine(moved["chunk"], moved["layer"], moved["document"], self.ranker)
+        return engine, tuple(left_out)
+
     def retrieve(
         self,
         target: Target,
@@ -156,6 +177,7 @@ class SearchEngine:
                 return FusedRanking(
                     candidates=in_order(lane, retrievers[0].name),
                     exhausted=len(lane) < query.limit,
+                    lists=[(query, RankedList(lane=retrievers[0].name, candidates=lane))],
                 )
         elif query.lanes is not None:
             retrievers = [each for each in retrievers if each.name in query.lanes]
@@ -180,6 +202,11 @@ class SearchEngine:
             candidates=rankings[0] if len(rankings) == 1 else best_of(rankings),
             warnings=tuple(warnings),
             exhausted=all(len(each.candidates) < query.limit for each in came),
+            lists=[
+                (variant, ranked)
+                for (_, variant), ranked in zip(calls, lists, strict=True)
+                if ranked is not None
+            ],
         )
 
     def best_score(self, target: Target, lane: str, query: ResolvedQuery) -> float | None:

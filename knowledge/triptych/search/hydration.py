@@ -53,13 +53,23 @@ class Hydrator:
         derivation: DerivationPipeline,
         document_search: DocLevelSearcher | None,
         locate: Callable[[], Callable[[DocumentInfo], Path | None]] | None = None,
+        moment: datetime | None = None,
     ) -> None:
+        """``moment`` says what has expired; None: what has by now."""
         self._documents = store.documents
         self._chunks = store.chunks
         self._whole = document_search
         self._layers = store.layers
         self._derivation = derivation
         self._locate = locate
+        self._moment = moment
+
+    def over(
+        self, store: Store, document_search: DocLevelSearcher | None, moment: datetime
+    ) -> Hydrator:
+        """Return the same hydrator over another store, for a moment."""
+        whole = document_search if self.reads_documents else None
+        return Hydrator(store, self._derivation, whole, self._locate, moment)
 
     @property
     def reads_documents(self) -> bool:
@@ -79,7 +89,7 @@ class Hydrator:
         hits: list[Hit] = []
         versions: dict[tuple[str, str], int] = {}
         path_of = None if self._locate is None or not candidates else self._locate()
-        now = datetime.now(UTC)
+        now = self._moment or datetime.now(UTC)
         for each in candidates:
             key = each.key
             unit = self._chunk_at(key) if isinstance(key, ChunkPlace) else found.get(key)

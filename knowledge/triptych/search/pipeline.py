@@ -2,39 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 
 import attrs
 
 from triptych import deadlines
 from triptych.contracts import Postprocessor, QueryRewriter, Store
-from triptych.errors import ProviderError, ValidationError
+from triptych.errors import NotAvailableError, ProviderError, ValidationError
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.embedding import embed_each, mean_vector
 from triptych.records import (
+    Answerability,
     Candidate,
     EmbedKind,
     Hit,
+    Layer,
     Mode,
     Query,
+    RankedList,
+    ResolvedQuery,
     Result,
     Rewriting,
     Vector,
     check_text,
 )
+from triptych.repositories import capabilities_of
+from triptych.search.answerability import ResultJudge
 from triptych.search.engine import SearchEngine
 from triptych.search.hit_reader import StoreHitReader
 from triptych.search.hydration import Hydrator
 from triptych.search.listing import FilterListing
-from triptych.search.postprocessing import at_most
+from triptych.search.past.moments import Moment, by_moment
+from triptych.search.past.stores import PastStores, Wants
+from triptych.search.postprocessing import KeywordBoost, at_most
 from triptych.search.probe import SearchProbe
-from triptych.search.query import MAX_TOP_K, has_words
+from triptych.search.query import MAX_TOP_K, has_words, validate
+from triptych.search.question_log import QuestionLog
 from triptych.search.request import RequestResolver, SearchRequest
 from triptych.search.rewriting import rewrite, variants_of
+from triptych.search.sparse_retrievers import SPARSE
 from triptych.search.verification import TextVerifier, expand_prefixes
 
-__all__ = ["SearchPipeline"]
+__all__ = ["PastSearch", "SearchPipeline"]
 
 KnownVectors = Mapping[tuple[EmbedKind, str], Vector]
 
@@ -42,6 +53,22 @@ _EMBEDDED = (Mode.HYBRID, Mode.VECTOR)
 _DEEPER = 4  # where hits of one document are many, the lanes reach so many times deeper
 _SPARE = 3  # the second attempt reads this many times as deep, to fill up what has vanished
 _FEW = 10  # with fewer hits than so many, a search looks for documents that are not indexed
+
+
+@attrs.frozen(kw_only=True)
+class PastSearch:
+    """A search of the past: what searches a store of the moment, and what its results say."""
+
+    searches: SearchPipeline
+    store: Store
+    query: Query
+    as_of: Moment
+    warnings: tuple[str, ...]
+
+    def dated(self, result: Result) -> Result:
+        """Return ``result`` with the moment and the warnings."""
+        warnings = (*self.warnings, *result.warnings)
+        return attrs.evolve(result, as_of=self.as_of, warnings=warnings)
 
 
 class SearchPipeline:
@@ -57,7 +84,11 @@ class SearchPipeline:
         derivation: DerivationPipeline,
         rewriter: QueryRewriter | None = None,
         postprocessors: Sequence[Postprocessor] = (),
+        past: PastStores | None = None,
+        judge: ResultJudge | None = None,
+        log: QuestionLog | None = None,
     ) -> None:
+        """``past`` makes the stores that queries with ``as_of`` search."""
         self._store = store
         self._resolver = resolver
         self._engine = engine
@@ -66,6 +97,9 @@ class SearchPipeline:
         self._derivation = derivation
         self._rewriter = rewriter
         self._postprocessors = tuple(postprocessors)
+        self._past = past
+        self._judge = judge
+        self._log = log
 
     @property
     def configuration(self) -> Mapping[str, str]:
@@ -73,6 +107,7 @@ class SearchPipeline:
         return {
             "chunker": self._derivation.chunker_sig,
             "embedder": self._derivation.embed_sig,
+            "sparse encoder": self._derivation.sparse_sig,
             "ranker": type(self._engine.ranker).__name__,
             "lanes": " ".join(self._engine.lanes),
             "rewriter": "" if self._rewriter is None else type(self._rewriter).__name__,
@@ -84,28 +119,50 @@ class SearchPipeline:
 
         ``vectors`` are those of texts that the caller has embedded, by kind and text.
         """
+        if query.as_of is not None:
+            with self.past(query) as past:
+                return past.dated(past.searches.search(past.query, vectors=vectors))
         (request,) = self._prepare([query], vectors=vectors)
         self._warn_of_layers(request)
         return self._run(request)
 
+    def search_with_signals(self, query: Query) -> tuple[Result, Mapping[str, float]]:
+        """Run `search`; also what the lanes say of how well it answers.
+
+        See `triptych.search.signals`.
+        """
+        (request,) = self._prepare([query])
+        request.signals = {}
+        result = self._run(request)
+        return result, request.signals
+
     def search_documents(self, query: Query, *, vectors: KnownVectors | None = None) -> Result:
         """Search whole documents; ``vectors`` as in `search`."""
+        if query.as_of is not None:
+            with self.past(attrs.evolve(query, layer=Layer.DETAIL)) as past:
+                return past.dated(past.searches.search_documents(past.query, vectors=vectors))
         return self._run(*self._prepare([], whole=query, vectors=vectors))
 
     def search_many(
         self, queries: Sequence[Query], *, vectors: KnownVectors | None = None
     ) -> list[Result]:
-        """Run `search` for each query, with one call to the embedder."""
+        """Run `search` for each query, with one call to the embedder for each moment of those
+        that ask for the past, and one for all others."""
+        if any(query.as_of is not None for query in queries):
+            return self._search_moments(queries, vectors)
         requests = self._prepare(queries, vectors=vectors)
         for request in requests:
             self._warn_of_layers(request)
+        return self._run_all(requests)
+
+    def _run_all(self, requests: Sequence[SearchRequest]) -> list[Result]:
         self._embed(requests)
         return [self._run(request) for request in requests]
 
     def _warn_of_layers(self, request: SearchRequest) -> None:
         """Say that the sparse lane is not there for layers; a context always takes them without."""
         is_hybrid = request.target == "layer" and request.query.mode == Mode.HYBRID
-        if is_hybrid and self._derivation.sparse is not None:
+        if is_hybrid and self._derivation.sparse is not None and SPARSE in self._engine.lanes:
             request.warnings += ("layers have no sparse vectors: the sparse lane did not run",)
 
     def search_layers_and_documents(
@@ -115,6 +172,8 @@ class SearchPipeline:
         call to the embedder; None for the latter where the backend cannot search documents. The
         chunks that the threshold left out come last."""
         for query in (*queries, whole):
+            if query.as_of is not None:
+                raise ValidationError("leave as_of out: ask what `past` gives instead")
             if not has_words(check_text(query.text, "the query")):
                 raise ValidationError("the query is empty: give it at least one word")
             if query.offset or query.per_document is not None:
@@ -124,13 +183,94 @@ class SearchPipeline:
                 )
         reads = self._hydrator.reads_documents
         requests = self._prepare(queries, whole=whole if reads else None)
-        self._embed(requests)
-        results = [self._run(request) for request in requests]
+        results = self._run_all(requests)
         last = results.pop() if reads else None
         below = [
             each for request in requests if request.target == "chunk" for each in request.below
         ]
         return results, last, below
+
+    @contextmanager
+    def past(self, query: Query, *, layers: bool | None = None) -> Iterator[PastSearch]:
+        """What searches the moment that ``query.as_of`` names, for the length of the block.
+
+        ``layers`` says whether layers are searched; None: as the query says.
+
+        Raises:
+            ValidationError: the query is invalid.
+            NotFoundError: there is no dataset of its name now.
+            NotAvailableError: the past cannot be searched, or not by the lane that is asked for.
+            CancelledError: the deadline passed while the store of the moment was filled.
+        """
+        checked, _ = validate(query, self._resolver.lanes)
+        dataset_ids = self._resolver.existing_datasets(checked)
+        moment = checked.as_of
+        assert isinstance(moment, int | datetime)  # validated
+        if self._past is None:
+            raise NotAvailableError("this pipeline searches what is stored now only")
+        wanted = checked.layer is not Layer.DETAIL if layers is None else layers
+        # Steps may compare vectors whatever the mode is.
+        steps = any(not isinstance(step, KeywordBoost) for step in self._postprocessors)
+        wants = Wants(
+            dense=steps or checked.mode not in (Mode.BM25, SPARSE),
+            sparse=checked.mode in (None, Mode.HYBRID, SPARSE),
+            layers=wanted,
+        )
+        with self._past.at(moment, dataset_ids, wants) as store:
+            engine, left_out = store.lanes(self._engine)
+            if checked.mode in left_out:
+                raise NotAvailableError(
+                    f"the lane {checked.mode!r} searches what is stored now only: leave as_of "
+                    "out, or give its retriever a method over (see StoreRetriever)"
+                )
+            warnings = list(store.warnings)
+            if left_out and checked.mode in (None, Mode.HYBRID):
+                warnings.append(
+                    f"searched without {', '.join(map(repr, left_out))}: a lane that cannot "
+                    "search the past"
+                )
+            yield PastSearch(
+                searches=self._over(store.store, engine, moment),
+                store=store.store,
+                query=attrs.evolve(query, as_of=None),
+                as_of=moment,
+                warnings=tuple(warnings),
+            )
+
+    def _over(self, store: Store, engine: SearchEngine, moment: Moment) -> SearchPipeline:
+        """Return this pipeline over another store. What had expired then is not in it."""
+        now = moment if isinstance(moment, datetime) else datetime.min.replace(tzinfo=UTC)
+        capabilities = capabilities_of(store)
+        hydrator = self._hydrator.over(store, capabilities.document_search, now)
+        derivation = self._derivation.over(store.chunks, capabilities.sparse)
+        return SearchPipeline(
+            store,
+            self._resolver.over(store, derivation, now),
+            engine,
+            hydrator,
+            FilterListing(store, hydrator),
+            derivation,
+            self._rewriter,
+            self._postprocessors,
+        )
+
+    def _search_moments(
+        self, queries: Sequence[Query], vectors: KnownVectors | None
+    ) -> list[Result]:
+        found: dict[int, Result] = {}
+        for several in by_moment(queries):
+            asked = [queries[at] for at in several]
+            if asked[0].as_of is None:
+                results = self.search_many(asked, vectors=vectors)
+            else:
+                with self.past(asked[0]) as past:
+                    same = [attrs.evolve(each, as_of=None) for each in asked]
+                    results = [
+                        past.dated(each)
+                        for each in past.searches.search_many(same, vectors=vectors)
+                    ]
+            found |= zip(several, results, strict=True)
+        return [found[at] for at in range(len(queries))]
 
     def _prepare(
         self,
@@ -222,15 +362,48 @@ class SearchPipeline:
                 break
             # A document has changed since its hits were read: once more, of its new state.
             spare = _SPARE
+        answerability, judged = self._answerability(request, ranking.lists, shown)
         hidden = self._not_indexed(request) if len(shown) < min(query.top_k, _FEW) else ()
         unmatched = () if shown or not request.fields else (_no_such_fields(request.fields),)
         seen = query.top_k if query.per_document is None else depth * spare
         return Result(
             hits=tuple(shown[query.offset :]),
-            warnings=(*request.warnings, *ranking.warnings, *reader.warnings, *unmatched, *hidden),
+            warnings=(
+                *request.warnings,
+                *ranking.warnings,
+                *reader.warnings,
+                *unmatched,
+                *hidden,
+                *judged,
+            ),
             exhausted=ranking.exhausted and len(above) <= seen and len(kept) <= query.top_k,
             usage=request.usage,
+            answerability=answerability,
         )
+
+    def _answerability(
+        self,
+        request: SearchRequest,
+        lists: Sequence[tuple[ResolvedQuery, RankedList]],
+        hits: Sequence[Hit],
+    ) -> tuple[Answerability | None, tuple[str, ...]]:
+        """Whether the hits answer, None where that was not judged; and a warning."""
+        if self._judge is None or request.target != "chunk":
+            return None, ()
+        if request.signals is not None and len(set(request.query.dataset_ids)) == 1:
+            request.signals = self._judge.signals(request, lists)
+        verdict: Answerability | None = "nothing"
+        warnings: tuple[str, ...] = ()
+        if hits:
+            calibration, warnings = self._judge.calibration(request)
+            verdict = None
+            if calibration is not None:
+                verdict = self._judge.verdict(calibration, request, lists)
+        if self._log is not None and verdict in ("nothing", "weak") and not request.query.offset:
+            query = request.query
+            failed = self._log.note(query.text, query.dataset_ids, verdict, hits)
+            warnings += (failed,) if failed else ()
+        return verdict, warnings
 
     def _not_indexed(self, request: SearchRequest) -> tuple[str, ...]:
         """The warning that documents have no chunks yet, as a process leaves them that was killed.

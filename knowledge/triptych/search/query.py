@@ -24,6 +24,7 @@ from triptych.records import (
     to_mode,
     to_scope,
 )
+from triptych.search.past.moments import to_moment
 
 __all__ = [
     "DEFAULT_THRESHOLD",
@@ -91,6 +92,7 @@ def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query,
         offset=_offset(query.offset, query.top_k),
         per_document=_most_each(query.per_document),
         conversation=check_conversation(query.conversation),
+        as_of=None if query.as_of is None else to_moment(query.as_of),
     )
     named = judged.dataset_ids or judged.dataset_id
     if judged.dataset_ids and judged.dataset_id:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 import attrs
 
-from triptych.contracts import ChunkRepo, DocumentRepo
+from triptych.contracts import ChunkRepo, DocumentRepo, Store
 from triptych.errors import ModelMismatchError, NotAvailableError, ValidationError
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.expiration import without_expired
@@ -54,6 +55,7 @@ class SearchRequest:
         fields: the fields that the query's text named, as conditions of ``where``.
         vectors: the vectors of texts that were embedded for it, by kind and text.
         usage: what language models took to word the query.
+        signals: what the lanes say of how well it is answered; None where nobody asks for it.
         below: what was found and is below the threshold.
     """
 
@@ -68,6 +70,7 @@ class SearchRequest:
     fields: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     vectors: dict[tuple[EmbedKind, str], Vector] = attrs.field(factory=dict)
     usage: tuple[ModelUsage, ...] = ()
+    signals: Mapping[str, float] | None = None
     below: Sequence[Candidate] = ()
 
     def terms_in(self, dataset_id: str) -> tuple[str, ...]:
@@ -87,11 +90,14 @@ class RequestResolver:
         chunks: ChunkRepo,
         derivation: DerivationPipeline,
         lanes: Sequence[str],
+        moment: datetime | None = None,
     ) -> None:
+        """``moment`` says what has expired; None: what has by now."""
         self._documents = documents
         self._chunks = chunks
         self._derivation = derivation
-        self._lanes = lanes
+        self.lanes = lanes
+        self._moment = moment
 
     def resolve(self, query: Query, *, documents: bool = False) -> SearchRequest:
         """Return the request that ``query`` means, with one variant: the query itself.
@@ -112,8 +118,9 @@ class RequestResolver:
             conditions, fields = parsed.conditions, dict(parsed.where)
             where = merge_where(query.where, fields) if fields else query.where
             query = attrs.evolve(query, text=parsed.text, where=where)
-        query, filter_ = validate(query, self._lanes)
+        query, filter_ = validate(query, self.lanes)
         assert isinstance(query.layer, Layer)  # validated
+        assert not isinstance(query.as_of, str)
         if documents and query.keyword_boost:
             raise ValidationError(
                 "keyword_boost looks into the texts of hits, and a document's hit holds no more "
@@ -121,11 +128,11 @@ class RequestResolver:
             )
         embedder, embed_sig = self._derivation.embedder, self._derivation.embed_sig
         searched = documents or query.layer is Layer.DETAIL
-        sparse = self._derivation.sparse if SPARSE in self._lanes else None
+        sparse = self._derivation.sparse if SPARSE in self.lanes else None
         has_models = embedder is not None or (sparse is not None and searched)
-        mode = resolve_mode(query.mode, has_embedder=has_models, lanes=self._lanes)
+        mode = resolve_mode(query.mode, has_embedder=has_models, lanes=self.lanes)
         dataset_ids = self._dataset_ids(query)
-        tree = without_expired(self._documents, dataset_ids, filter_.tree)
+        tree = without_expired(self._documents, dataset_ids, filter_.tree, self._moment)
         filter_ = attrs.evolve(filter_, tree=tree)
         configs = self._configs(dataset_ids)
         if query.scope is Scope.SINGLE:
@@ -166,7 +173,9 @@ class RequestResolver:
             mode = Mode.BM25
         dense = mode in (Mode.HYBRID, Mode.VECTOR) and VECTOR not in without_lanes
         if searched and in_space and embedder is not None and dense:
-            pending = count_pending(self._documents, self._chunks, in_space, embed_sig)
+            pending = count_pending(
+                self._documents, self._chunks, in_space, embed_sig, self._moment
+            )
             warnings += (_pending(mode, pending),) if pending else ()
         if query.fresh_only:
             filter_ = attrs.evolve(filter_, fresh=self._fresh(query.layer))
@@ -182,12 +191,13 @@ class RequestResolver:
             limit=over_fetch(reach) if mode == Mode.HYBRID else reach,
             offset=query.offset,
             per_document=query.per_document,
+            as_of=query.as_of,
             threshold=query.threshold,
             min_scores=query.min_scores,
             keyword_boost=query.keyword_boost,
             filter=filter_,
             lanes=(
-                tuple(lane for lane in self._lanes if lane not in without_lanes)
+                tuple(lane for lane in self.lanes if lane not in without_lanes)
                 if without_lanes and mode == Mode.HYBRID
                 else None
             ),
@@ -208,6 +218,24 @@ class RequestResolver:
             fields=fields,
         )
 
+    def over(
+        self, store: Store, derivation: DerivationPipeline, moment: datetime
+    ) -> RequestResolver:
+        """Return the same resolver over another store, for a moment."""
+        return RequestResolver(store.documents, store.chunks, derivation, self.lanes, moment)
+
+    def existing_datasets(self, query: Query) -> tuple[str, ...]:
+        """Return the datasets that a validated query names.
+
+        Raises:
+            NotFoundError: one does not exist.
+        """
+        dataset_ids = self._dataset_ids(query)
+        if query.scope is Scope.SINGLE:
+            for dataset_id in dataset_ids:
+                self._require(dataset_id)
+        return dataset_ids
+
     def _sparse(
         self, mode: Mode | str, lane: SparseLane, configs: Mapping[str, DatasetConfig | None]
     ) -> tuple[list[str], tuple[str, ...]]:
@@ -227,7 +255,9 @@ class RequestResolver:
         if without:
             warnings += (_no_sparse_vectors(mode, without),)
         if ours:
-            pending = count_sparse_pending(self._documents, lane.repo, ours, lane.signature)
+            pending = count_sparse_pending(
+                self._documents, lane.repo, ours, lane.signature, self._moment
+            )
             warnings += (_sparse_pending(pending),) if pending else ()
         return ours, warnings
 

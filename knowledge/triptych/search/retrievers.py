@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import attrs
 
@@ -13,10 +14,12 @@ from triptych.contracts import (
     DocVectorSearcher,
     Embedder,
     LayerRepo,
+    Store,
 )
 from triptych.errors import NotAvailableError
 from triptych.ingestion.embedding import CoverageGate, embed_each, mean_vector
 from triptych.records import Candidate, ChunkQuery, Layer, LayerQuery, Mode, ResolvedQuery, Vector
+from triptych.repositories import capabilities_of
 
 __all__ = [
     "BM25Retriever",
@@ -26,6 +29,8 @@ __all__ = [
     "VectorRetriever",
 ]
 
+
+T = TypeVar("T")
 
 _WORTH_A_THREAD = 0.0005  # seconds: having another thread do it costs about half of this
 
@@ -95,6 +100,10 @@ class BM25Retriever:
     chunks: ChunkRepo
     name: str = "bm25"
 
+    def over(self, store: Store) -> BM25Retriever:
+        """See `StoreRetriever`."""
+        return BM25Retriever(store.chunks)
+
     @property
     def in_process(self) -> bool:
         """See `LocalRetriever`."""
@@ -118,7 +127,12 @@ class VectorRetriever:
 
     def __init__(self, chunks: ChunkRepo, embedder: Embedder | None) -> None:
         self._chunks = chunks
+        self._embedder = embedder
         self._queries = QueryEmbedder(embedder)
+
+    def over(self, store: Store) -> VectorRetriever:
+        """See `StoreRetriever`."""
+        return VectorRetriever(store.chunks, self._embedder)
 
     @property
     def in_process(self) -> bool:
@@ -146,7 +160,12 @@ class LayerRetriever:
         self.name = str(mode)
         self._layers = layers
         self._mode = mode
+        self._embedder = embedder
         self._queries = QueryEmbedder(embedder)
+
+    def over(self, store: Store) -> LayerRetriever:
+        """See `StoreRetriever`."""
+        return LayerRetriever(store.layers, self._mode, self._embedder)
 
     @property
     def in_process(self) -> bool:
@@ -176,6 +195,14 @@ class DocumentBM25Retriever:
     def __init__(self, documents: DocLevelSearcher) -> None:
         self._documents = documents
 
+    def over(self, store: Store) -> DocumentBM25Retriever:
+        """See `StoreRetriever`.
+
+        Raises:
+            NotAvailableError: the store cannot search whole documents.
+        """
+        return DocumentBM25Retriever(_required(capabilities_of(store).document_search))
+
     @property
     def in_process(self) -> bool:
         """See `LocalRetriever`."""
@@ -197,7 +224,17 @@ class DocumentVectorRetriever:
 
     def __init__(self, documents: DocVectorSearcher, embedder: Embedder | None) -> None:
         self._documents = documents
+        self._embedder = embedder
         self._queries = QueryEmbedder(embedder)
+
+    def over(self, store: Store) -> DocumentVectorRetriever:
+        """See `StoreRetriever`.
+
+        Raises:
+            NotAvailableError: the store cannot search whole documents.
+        """
+        searcher = _required(capabilities_of(store).document_vector_search)
+        return DocumentVectorRetriever(searcher, self._embedder)
 
     @property
     def in_process(self) -> bool:
@@ -212,3 +249,9 @@ class DocumentVectorRetriever:
         """The best documents by their nearest chunk."""
         vector = self._queries.vector(query)
         return self._documents.search_docs_by_vector(chunk_query(query, Mode.VECTOR, vector))
+
+
+def _required(searcher: T | None) -> T:
+    if searcher is None:
+        raise NotAvailableError("the other store cannot search whole documents: give one that can")
+    return searcher

@@ -31,14 +31,17 @@ from triptych.records import (
     CacheStats,
     DocumentInfo,
     EmbedKind,
+    Hit,
     Mode,
     Query,
     Result,
     Vector,
 )
 from triptych.records.serialization import from_dict, to_dict
+from triptych.repositories import capabilities_of
 from triptych.search.cache_key import describe, request_digest
 from triptych.search.cache_options import SemanticCache
+from triptych.search.calibration import calibration_text
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.query import has_words
 from triptych.search.request import RequestResolver, SearchRequest
@@ -68,10 +71,10 @@ class _Asked:
 class CachedSearches:
     """A `SearchPipeline` with a cache before it.
 
-    A search by keyword, one in other lanes only and one without words pass it by. So do all while
-    a dataset holds a document that has expired: only its removal changes the dataset's revision.
-    An answer with a warning is not kept. Answers are kept by another thread: a search neither waits
-    for that nor fails by it.
+    A search by keyword, one in other lanes only, one of the past and one without words pass it by.
+    So do all while a dataset holds a document that has expired: only its removal changes the
+    dataset's revision. An answer with a warning is not kept. Answers are kept by another thread: a
+    search neither waits for that nor fails by it.
     """
 
     def __init__(
@@ -89,6 +92,7 @@ class CachedSearches:
         self._pipeline = pipeline
         self._store = store
         self._answers = answers
+        self._settings = capabilities_of(store).settings
         self._resolver = resolver
         self._derivation = derivation
         self._options = options
@@ -167,6 +171,8 @@ class CachedSearches:
 
     def _look(self, query: Query, *, documents: bool) -> tuple[_Asked | None, Result | None, str]:
         """What is asked (None: nothing that is cached), its answer, and a warning."""
+        if query.as_of is not None:
+            return None, None, ""
         request = self._resolver.resolve(query, documents=documents)
         with self._lock:
             warning, self._failure = self._failure, ""
@@ -204,7 +210,9 @@ class CachedSearches:
         if self._store.documents.with_expired(datasets, began):
             return None
         key: tuple[EmbedKind, str] = ("query", resolved.text)
-        configuration = describe([self._parts, self._derivation.chunker_sig], self._own)
+        # An answer says how well it answers, by the calibration of its dataset.
+        judged = self._settings and [calibration_text(self._settings, each) for each in datasets]
+        configuration = describe([self._parts, self._derivation.chunker_sig, judged], self._own)
         return _Asked(
             request=request,
             digest=request_digest(request, tuple(query.conversation), configuration),
@@ -239,16 +247,21 @@ class CachedSearches:
 
     def _shown(self, asked: _Asked, answer: CachedAnswer, similarity: float) -> Result:
         kept = from_dict(Result, json.loads(answer.body))
-        path_of = self._locate() if self._locate is not None and kept.hits else None
-        hits = []
-        for hit in kept.hits:
-            info = None
-            if path_of is not None:
-                info = self._store.documents.get_info(hit.dataset_id, hit.doc_name)
-            path = None if path_of is None or info is None else path_of(info)
-            terms = asked.request.terms_in(hit.dataset_id)
-            hits.append(attrs.evolve(hit, terms=terms, file=None if path is None else str(path)))
+        hits = [
+            attrs.evolve(hit, terms=asked.request.terms_in(hit.dataset_id)) for hit in kept.hits
+        ]
+        if self._locate is not None and any(hit.file for hit in hits):
+            path_of = self._locate()
+            hits = [self._located(hit, path_of) for hit in hits]
         return attrs.evolve(kept, hits=tuple(hits), cache_similarity=similarity)
+
+    def _located(self, hit: Hit, path_of: Callable[[DocumentInfo], Path | None]) -> Hit:
+        """The hit with its file as of now: files move without a write to the store."""
+        if hit.file is None:
+            return hit
+        info = self._store.documents.get_info(hit.dataset_id, hit.doc_name)
+        path = None if info is None else path_of(info)
+        return attrs.evolve(hit, file=None if path is None else str(path))
 
     def _keep(self, asked: _Asked | None, result: Result) -> None:
         """Have the result kept, if it may be."""
@@ -267,7 +280,7 @@ class CachedSearches:
 
     def _store_answer(self, asked: _Asked, result: Result) -> None:
         try:
-            bare = [attrs.evolve(hit, terms=(), file=None) for hit in result.hits]
+            bare = [attrs.evolve(hit, terms=()) for hit in result.hits]
             body = to_dict(attrs.evolve(result, hits=tuple(bare), usage=()))
             answer = CachedAnswer(
                 request=asked.digest,

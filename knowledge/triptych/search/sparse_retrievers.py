@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
+from triptych.contracts import Store
 from triptych.errors import NotAvailableError
 from triptych.ingestion.sparse_encoding import SparseLane, encode_sparse
-from triptych.records import Candidate, EmbedKind, Layer, ResolvedQuery, SparseQuery, SparseVector
+from triptych.records import Candidate, Layer, ResolvedQuery, SparseQuery, SparseVector
+from triptych.repositories import capabilities_of
 
 __all__ = ["SPARSE", "DocumentSparseRetriever", "SparseRetriever"]
 
@@ -24,7 +26,18 @@ class SparseRetriever:
 
     def __init__(self, lane: SparseLane) -> None:
         self._lane = lane
-        self._last: tuple[str, EmbedKind, SparseVector] | None = None
+        self._last: tuple[str, SparseVector] | None = None
+
+    def over(self, store: Store) -> SparseRetriever:
+        """See `StoreRetriever`.
+
+        Raises:
+            NotAvailableError: the store keeps no sparse vectors.
+        """
+        repo = capabilities_of(store).sparse
+        if repo is None:
+            raise NotAvailableError("the other store keeps no sparse vectors: give one that does")
+        return type(self)(attrs.evolve(self._lane, repo=repo))
 
     @property
     def in_process(self) -> bool:
@@ -66,12 +79,11 @@ class SparseRetriever:
     def _vector(self, query: ResolvedQuery) -> SparseVector:
         if query.sparse is not None:
             return query.sparse
-        text, kind = query.embed_text or query.text, query.embed_kind
         last = self._last  # a lane that is asked again goes deeper with the same query
-        if last is not None and last[:2] == (text, kind):
-            return last[2]
-        (vector,) = encode_sparse(self._lane.encoder, [text], kind=kind)
-        self._last = (text, kind, vector)
+        if last is not None and last[0] == query.text:
+            return last[1]
+        (vector,) = encode_sparse(self._lane.encoder, [query.text], kind="query")
+        self._last = (query.text, vector)
         return vector
 
 

@@ -62,6 +62,8 @@ class Harness:
         history: how many old versions of a document ``open`` has the store keep, if it keeps any.
         atomic_batches: whether `put_many`, `replace_many` and `delete_many` are one atomic write
             each. False for a store that takes them from the base classes.
+        scratch: makes an empty store in memory, for searches of the past (`ServiceOptions.scratch`)
+            and for what they must equal.
     """
 
     open: Callable[[], Store]
@@ -72,6 +74,7 @@ class Harness:
     failing: Callable[[Any], AbstractContextManager[object]] | None = None
     history: int = 10
     atomic_batches: bool = True
+    scratch: Callable[[], Store] | None = None
 
 
 class HarnessTests:

@@ -124,6 +124,23 @@ class HistoryTests(HarnessTests):
         assert kept(store) == [again]
         assert len(or_skip(capabilities_of(store).versions).versions("e", "a")) == 2
 
+    def test_the_greatest_deleted_version_is_known(self, store: Store) -> None:
+        reader = or_skip(capabilities_of(store).versions)
+        assert reader.deleted_version("d") == 0
+        for name, content in (("a", "one"), ("a", "two"), ("b", "one"), ("c", "one")):
+            put(store, "d", name, content)
+        put(store, "e", "a", "one")
+        assert reader.deleted_version("d") == 0
+        store.documents.delete("d", "a")
+        assert reader.deleted_version("d") == 2
+        store.documents.delete_many("d", {"b": 1})
+        assert reader.deleted_version("d") == 2
+        first = put(store, "d", "new", "one")
+        assert first.version <= reader.deleted_version("d") + 1
+        store.documents.delete_dataset("d")
+        assert reader.deleted_version("d") == first.version
+        assert reader.deleted_version("e") == reader.deleted_version("none") == 0
+
     def test_absence_is_no_error(self, store: Store) -> None:
         reader = or_skip(capabilities_of(store).versions)
         put(store, "d", "a", "one")

@@ -34,6 +34,7 @@ from triptych.testing.corpus import (
 )
 from triptych.testing.harness import HarnessTests, or_skip
 from triptych.testing.oracle import Entry, best_documents, bm25, dot_products, entries
+from triptych.text import corpus_stats, get_analyzer
 
 __all__ = ["SearchTests", "assert_same_ranking"]
 
@@ -86,6 +87,30 @@ class SearchTests(HarnessTests):
         agrees()
         fill(store, "north", {"added": "the lighthouse\n\nthe ferry"})
         agrees()
+
+    @pytest.mark.parametrize("datasets", [("north",), DATASETS, ("south", "unknown", "south")])
+    def test_statistics_of_terms_are_those_of_the_chunks_that_are_there(
+        self, store: Store, datasets: tuple[str, ...]
+    ) -> None:
+        reader = or_skip(capabilities_of(store).corpus_stats)
+        analyzer = get_analyzer("english")
+        fill_corpus(store)
+
+        def agrees() -> None:
+            corpus = chunk_entries(store, *dict.fromkeys(datasets))
+            terms = analyzer.analyze_query(" ".join(QUERIES))
+            whole = corpus_stats([entry.text for entry in corpus], tokenizer=analyzer)
+            holding = {t: n for t, n in whole.document_frequencies.items() if t in terms}
+            assert reader.corpus_stats(datasets, [*terms, terms[0]]) == attrs.evolve(
+                whole, document_frequencies=holding
+            )
+
+        agrees()
+        put(store, "north", "notes.txt", "lighthouse " * 40)
+        assert derive(store, "north", "notes.txt")
+        store.chunks.delete_by_doc("south", "guide/a.md")
+        agrees()
+        assert reader.corpus_stats(["unknown"], ["storm"]).document_count == 0
 
     def test_ties_come_by_name_index_and_dataset(self, store: Store) -> None:
         names = ["b", "a/10", "a/2", "é", "Z"]

@@ -36,6 +36,7 @@ from triptych.service import Service, ServiceOptions
 from triptych.testing.fakes import CoveringEmbedder, Failing, FakeEmbedder, kept_open
 from triptych.testing.fillers import FillerTests
 from triptych.testing.harness import Harness, or_skip
+from triptych.testing.past import PastTests
 from triptych.testing.query_syntax import QuerySyntaxTests
 from triptych.testing.sparse_service import SparseServiceTests
 
@@ -84,7 +85,7 @@ def paragraphs(rng: random.Random, count: int) -> list[str]:
     return made
 
 
-class ServiceTests(QuerySyntaxTests, FillerTests, SparseServiceTests):
+class ServiceTests(QuerySyntaxTests, FillerTests, SparseServiceTests, PastTests):
     """What a Service promises, whatever it stands on."""
 
     @pytest.fixture

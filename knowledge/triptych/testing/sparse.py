@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import attrs
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from triptych.contracts import SparseRepo, Store
 from triptych.records import DerivedChunk, Filter, SparseQuery, SparseVector
@@ -261,6 +261,7 @@ class SparseTests(HarnessTests):
         assert encode(store, "d", "a", second) == ["a"]
         query = sparse_query("fish", "d", space=second)
         assert {name for name, _ in ids(repo.search_sparse(query))} == {"a"}
+        assert rows(repo, attrs.evolve(query, sparse_sig=SPARSE)) == []
         assert [(each.sparse_sig, each.vectors) for each in repo.sparse_spaces("d")] == [
             (SPARSE, 1),
             (second, 3),
@@ -407,38 +408,29 @@ class SparseTests(HarnessTests):
         assert rows(repo, query) == expected(store, query)
         assert examined(store, ["d"]) == []
 
-    def test_lane_is_brute_force_over_any_edits(self, harness: Harness) -> None:
+    def test_lane_is_brute_force_over_any_edits(self, store: Store, repo: SparseRepo) -> None:
         """Scores and order, bit for bit, after every change, in one dataset and over two."""
 
-        @settings(
-            max_examples=20,
-            deadline=None,
-            suppress_health_check=[HealthCheck.function_scoped_fixture],
-        )
+        @settings(max_examples=20, deadline=None)
         @given(_STEPS)
         def run(steps: list[tuple[str, str, str]]) -> None:
-            store = harness.open()
-            try:
-                repo = or_skip(capabilities_of(store).sparse)
-                for dataset_id in "de":
-                    store.documents.delete_dataset(dataset_id)
-                    set_config(store, dataset_id, OURS)
-                fill(store, "e", {"z": "red fish\n\nblue reef"}, OURS)
-                encode(store, "e", "z")
-                for step, name, text in steps:
-                    if step == "put":
-                        put(store, "d", name, text)
-                        derive(store, "d", name, OURS)
-                    elif step == "encode":
-                        encode(store, "d", name)
-                    elif step == "delete":
-                        store.documents.delete("d", name)
-                    else:
-                        _compare(store, repo, text)
-                _compare(store, repo, "one red fish")
-                _check_spaces(store, repo)
-            finally:
-                store.close()
+            for dataset_id in "de":
+                store.documents.delete_dataset(dataset_id)
+                set_config(store, dataset_id, OURS)
+            fill(store, "e", {"z": "red fish\n\nblue reef"}, OURS)
+            encode(store, "e", "z")
+            for step, name, text in steps:
+                if step == "put":
+                    put(store, "d", name, text)
+                    derive(store, "d", name, OURS)
+                elif step == "encode":
+                    encode(store, "d", name)
+                elif step == "delete":
+                    store.documents.delete("d", name)
+                else:
+                    _compare(store, repo, text)
+            _compare(store, repo, "one red fish")
+            _check_spaces(store, repo)
 
         run()
 

@@ -200,11 +200,12 @@ def test_a_document_that_expires_ends_them(opened: Opener) -> None:
     while datetime.now(UTC) <= soon:
         found = kb.search("kettle", dataset_id="d")
         assert "soon.md" in names(found) or datetime.now(UTC) > soon
+    kept = settled(kb)
     for _ in range(2):
         found = kb.search("kettle", dataset_id="d")
         assert "soon.md" not in names(found)
         assert found.cache_similarity is None
-        settled(kb)
+        assert settled(kb) == kept  # it is not even asked
     kb.remove_expired("d")
     kb.search("kettle", dataset_id="d")
     settled(kb)
@@ -538,3 +539,22 @@ def test_purge_erases_the_text_of_answers(tmp_path: Path, opened: Opener) -> Non
     for file in tmp_path.rglob("*"):
         if file.is_file():
             assert secret.encode() not in file.read_bytes(), file
+
+
+def test_a_hit_leads_to_its_file_as_of_now(tmp_path: Path, opened: Opener) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    file = folder / "kettle.md"
+    file.write_text(PAGES["kettle.md"])
+    kb = opened(str(tmp_path / "kb.db"))
+    root = triptych.SyncRoot(path=folder, dataset_id="d")
+    assert triptych.DirectorySync(kb, [root]).sync().added
+    assert kb.search("kettle", dataset_id="d").hits[0].path == file
+    settled(kb)
+    found = kb.search("kettle", dataset_id="d")
+    assert found.cache_similarity is not None
+    assert found.hits[0].path == file
+    file.unlink()
+    found = kb.search("kettle", dataset_id="d")
+    assert found.cache_similarity is not None
+    assert found.hits[0].path is None

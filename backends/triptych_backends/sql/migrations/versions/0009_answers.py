@@ -22,7 +22,7 @@ def upgrade() -> None:
             primary_key=True,
             autoincrement=False,
         ),
-        sa.Column("dataset_id", sa.BigInteger),
+        sa.Column("dataset_id", sa.BigInteger, nullable=False),
         sa.Column("request", sa.Text, nullable=False),
         sa.Column("created_at", sa.BigInteger, nullable=False),
         sa.Column("revisions", sa.Text, nullable=False),
@@ -30,7 +30,9 @@ def upgrade() -> None:
         sa.Column("vector", sa.LargeBinary, nullable=False),
         sa.Column("body", sa.LargeBinary, nullable=False),
     )
+    op.create_index("answer_dataset", "answer", ["dataset_id"])
     op.create_index("answer_request", "answer", ["request"])
+    op.create_index("answer_time", "answer", ["created_at"])
     op.create_table(
         "answer_count",
         sa.Column("name", sa.Text, primary_key=True),

@@ -1,0 +1,101 @@
+"""``triptych eval calibrate``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from triptych_adapters.cli.evaluate_options import Dataset, Golden, Output, warn_unreviewed
+from triptych_adapters.cli.session import Session, command, examples
+
+if TYPE_CHECKING:
+    from triptych.evaluation import CalibrationReport
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    command(
+        app,
+        "calibrate",
+        epilog=examples(
+            "triptych eval calibrate golden.yaml",
+            "triptych eval calibrate golden.yaml --dataset manual --save",
+        ),
+    )(calibrate)
+
+
+def calibrate(
+    session: Session,
+    golden: Golden,
+    dataset: Dataset = None,
+    top_k: Annotated[
+        int, typer.Option("--top-k", "-n", min=1, help="How many hits are looked at.")
+    ] = 10,
+    save: Annotated[
+        bool,
+        typer.Option("--save", help="Keep it in the store: searches of the dataset use it then."),
+    ] = False,
+    written: Output = None,
+) -> None:
+    """Learn from golden questions when a result answers, and when nothing does.
+
+    The golden set needs 10 questions with an answer, and 10 that say answerable: false. With
+    --save each search of the dataset says "enough", "weak" or "nothing". The numbers are those of
+    questions that the model was not fitted on.
+    """
+    from triptych.evaluation import calibrate as fit, read_golden
+    from triptych.records.serialization import to_dict
+    from triptych.search.calibration import save_calibration
+    from triptych_adapters.cli.evaluate_output import check_places, tell_json
+    from triptych_adapters.cli.names import dataset_in_use
+    from triptych_adapters.cli.progress import shown
+
+    check_places(written)
+    collection = read_golden(golden)
+    warn_unreviewed(session, collection)
+    total = len(collection.queries)
+    with session.service() as service:
+        target = dataset_in_use(service, dataset)
+        with shown(session.output, "questions", total=total) as progress:
+            found = fit(service, collection, dataset_id=target, top_k=top_k, progress=progress)
+        if save:
+            save_calibration(service.capabilities.settings, target, found.calibration)
+    for warning in found.warnings:
+        session.output.warn(warning)
+    answer = {
+        "format": "triptych-calibration/1",
+        "dataset": target,
+        "saved": save,
+        "missed": found.missed,
+        "warnings": list(found.warnings),
+        "calibration": to_dict(found.calibration),
+    }
+    if not tell_json(session, written, answer):
+        _show(session, found)
+    if not save:
+        session.output.note("nothing was kept: --save keeps the calibration in the store")
+
+
+def _show(session: Session, found: CalibrationReport) -> None:
+    made = found.calibration
+    rows = [
+        (
+            lanes,
+            *(f"{each:.3f}" for each in (m.held_out.auc, m.held_out.precision, m.held_out.recall)),
+            *(f"{each:.3f}" for each in (m.held_out.f1, m.held_out.nothing_precision)),
+            *(f"{each:.3f}" for each in (m.held_out.nothing_recall, m.held_out.refused)),
+            " ".join(f"{name} {weight:.3g}" for name, weight in m.weights.items()),
+        )
+        for lanes, m in made.models.items()
+    ]
+    session.output.table(
+        (
+            *("lanes", "AUC", "precision", "recall", "F1"),
+            *("nothing: precision", "nothing: recall", "refused", "weights"),
+        ),
+        rows,
+        title=f"{made.answered} questions answered, {made.unanswered} not",
+    )

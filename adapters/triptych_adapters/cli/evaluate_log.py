@@ -1,0 +1,84 @@
+"""``triptych eval log``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from triptych_adapters.cli.session import Session, command, examples
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    command(
+        app,
+        "log",
+        epilog=examples(
+            "triptych eval log",
+            "triptych eval log --golden unanswered.yaml",
+            "triptych eval log --clear",
+        ),
+    )(log)
+
+
+def log(
+    session: Session,
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            "--dataset", "-d", help="Questions asked of this dataset only.", show_default=False
+        ),
+    ] = None,
+    golden: Annotated[
+        Path | None,
+        typer.Option(
+            "--golden",
+            metavar="FILE",
+            help="Write the questions here as golden questions to fill in.",
+            show_default=False,
+        ),
+    ] = None,
+    clear: Annotated[bool, typer.Option("--clear", help="Forget the questions.")] = False,
+) -> None:
+    """List the questions that were not answered, the newest first.
+
+    They are kept where the setting question_log is true, 200 at most: those without hits, and
+    those that a calibration judges "weak" or "nothing".
+    """
+    from triptych.evaluation.golden_writing import logged_yaml
+    from triptych.records.serialization import to_dict
+    from triptych_adapters.cli.evaluate_output import check_places, write_page
+
+    check_places(golden)
+    with session.service() as service:
+        questions = service.question_log.questions(dataset)
+        keeps = service.options.question_log
+        if golden is not None:
+            write_page(golden, logged_yaml(questions))
+        if clear:
+            service.question_log.erase(dataset)
+    if session.output.as_json:
+        session.output.emit({"questions": [to_dict(each) for each in questions]})
+    elif golden is None and not clear:
+        session.output.table(
+            ("asked", "times", "verdict", "datasets", "question", "found"),
+            [
+                (
+                    f"{each.asked_at:%Y-%m-%d %H:%M}",
+                    str(each.times),
+                    each.answerability,
+                    ", ".join(each.dataset_ids),
+                    " ".join(each.text.split()),
+                    ", ".join(each.found),
+                )
+                for each in questions
+            ],
+        )
+    if not questions:
+        session.output.note("no questions are logged")
+    if not keeps:
+        session.output.note("questions are not kept: set question_log = true to keep them")

@@ -1,0 +1,88 @@
+"""Options and arguments that the commands of ``triptych eval`` share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from triptych_adapters.cli.session import Session
+
+if TYPE_CHECKING:
+    from triptych.evaluation import Collection
+
+__all__ = ["Dataset", "Golden", "Html", "Metrics", "Output", "names", "numbers", "warn_unreviewed"]
+
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Write everything here as JSON, for compare.",
+        show_default=False,
+    ),
+]
+Html = Annotated[
+    Path | None,
+    typer.Option(
+        "--html",
+        metavar="FILE",
+        help="Write a page with plots here; it opens without a network.",
+        show_default=False,
+    ),
+]
+Metrics = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics",
+        metavar="NAMES",
+        help="Metrics to show, separated by commas, such as ndcg@10,mrr.",
+        show_default=False,
+    ),
+]
+Golden = Annotated[
+    Path,
+    typer.Argument(metavar="GOLDEN", help="Questions and the files that answer them, in YAML."),
+]
+Dataset = Annotated[
+    str | None,
+    typer.Option(
+        "--dataset",
+        "-d",
+        help="The dataset. Without it: default, or the only one.",
+        show_default=False,
+    ),
+]
+
+
+def names(text: str) -> list[str]:
+    """The parts of a text with commas."""
+    return [each.strip() for each in text.split(",") if each.strip()]
+
+
+def numbers(text: str, option: str) -> list[int]:
+    """The whole numbers in a text with commas.
+
+    Raises:
+        ValidationError: one is not a whole number; it names ``option``.
+    """
+    from triptych.errors import ValidationError
+
+    try:
+        return [int(each) for each in names(text)]
+    except ValueError:
+        raise ValidationError(
+            f"{option} {text!r} is not whole numbers separated by commas"
+        ) from None
+
+
+def warn_unreviewed(session: Session, collection: Collection) -> None:
+    """Warn of questions that a model proposed and no person has looked at."""
+    count = sum(not query.reviewed for query in collection.queries)
+    if count:
+        session.output.warn(
+            f"{count} of {len(collection.queries)} questions are not reviewed: look at each, "
+            "correct it, and remove 'reviewed: false'"
+        )

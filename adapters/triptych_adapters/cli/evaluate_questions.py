@@ -1,0 +1,123 @@
+"""``triptych eval questions``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from triptych_adapters.cli.session import Session, command, examples
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    command(
+        app,
+        "questions",
+        epilog=examples(
+            "triptych eval questions manual --llm ollama:qwen3 --output golden.yaml",
+            "triptych eval questions manual --llm openai:gpt-4o-mini --count 100 -o golden.yaml",
+        ),
+    )(questions)
+
+
+def questions(
+    session: Session,
+    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="The dataset to ask about.")],
+    written: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the golden set here, in YAML."),
+    ],
+    llm: Annotated[
+        str | None,
+        typer.Option(
+            "--llm",
+            metavar="PROVIDER:MODEL",
+            help="The model that proposes. By default the setting llm.",
+            show_default=False,
+        ),
+    ] = None,
+    count: Annotated[
+        int, typer.Option("--count", "-n", min=0, help="How many questions with an answer.")
+    ] = 50,
+    unanswerable: Annotated[
+        int, typer.Option("--unanswerable", min=0, help="How many questions without one.")
+    ] = 10,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write over a file that is there.")
+    ] = False,
+) -> None:
+    """Have a language model propose golden questions, for you to review.
+
+    Each question names its document and the sentence that answers it. What the model did not copy
+    from the document word for word is thrown away and counted. Look at each question, correct it,
+    and remove "reviewed: false": until then the eval commands warn.
+    """
+    from triptych.errors import NotAvailableError, ValidationError
+    from triptych.evaluation.golden_writing import golden_yaml
+    from triptych.evaluation.questions import propose_questions
+    from triptych_adapters.cli.evaluate_output import check_places, write_page
+    from triptych_adapters.cli.progress import shown
+
+    check_places(written)
+    if written.exists() and not force:
+        raise ValidationError(f"{str(written)!r} is there already: --force writes over it")
+    with session.service(settings=session.settings(llm=llm), dataset=dataset) as service:
+        if service.llm is None:
+            raise NotAvailableError(
+                "there is no language model: give --llm PROVIDER:MODEL, or set llm"
+            )
+        total = count + unanswerable
+        with shown(session.output, "questions", total=total) as progress:
+            found = propose_questions(
+                service,
+                dataset,
+                service.llm,
+                count=count,
+                unanswerable=unanswerable,
+                progress=progress,
+            )
+        model = service.llm.signature
+    for failure in found.failures[:3]:
+        session.output.warn(failure)
+    if len(found.failures) > 3:
+        session.output.warn(f"{len(found.failures) - 3} more calls brought nothing")
+    if found.queries:
+        write_page(
+            written,
+            golden_yaml(
+                found.queries,
+                name=dataset,
+                comments=[
+                    f"Proposed by {model} from the dataset {dataset}. Look at each question, and",
+                    "correct it. For answerable: false, check that no document answers it. Then",
+                    "remove 'reviewed: false'.",
+                ],
+            ),
+        )
+    proposed = sum(not query.unanswerable for query in found.queries)
+    if session.output.as_json:
+        session.output.emit(
+            {
+                "file": str(written) if found.queries else None,
+                "questions": proposed,
+                "unanswerable": len(found.queries) - proposed,
+                "dropped": dict(found.dropped),
+                "failures": list(found.failures),
+                "calls": found.calls,
+                "input_tokens": found.usage.input_tokens,
+                "output_tokens": found.usage.output_tokens,
+            }
+        )
+    for reason, number in found.dropped.items():
+        session.output.warn(f"{number} questions were thrown away: {reason}")
+    if not found.queries:
+        session.output.note("no question can be used: nothing was written")
+    else:
+        session.output.note(
+            f"{proposed} questions with an answer and {len(found.queries) - proposed} without are "
+            f"in {written}: review each"
+        )

@@ -1,0 +1,227 @@
+"""``triptych eval retrieval``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from triptych_adapters.cli.evaluate_options import (
+    Html,
+    Metrics,
+    Output,
+    names,
+    numbers,
+    warn_unreviewed,
+)
+from triptych_adapters.cli.exits import Exit, exit_after
+from triptych_adapters.cli.session import Session, command, examples
+
+if TYPE_CHECKING:
+    from triptych.evaluation import Collection
+    from triptych.records import Failure
+    from triptych.service import Service
+
+__all__ = ["register"]
+
+_FAILURES_SHOWN = 5
+
+
+class GranularityChoice(StrEnum):
+    """What is ranked; the domain's own enum would bring NumPy into every ``--help``."""
+
+    DOCUMENT = "document"
+    CHUNK = "chunk"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    command(
+        app,
+        "retrieval",
+        epilog=examples(
+            "triptych eval retrieval --beir scifact.zip --output before.json",
+            "triptych eval retrieval --golden golden.yaml --granularity chunk --html report.html",
+        ),
+    )(retrieval)
+
+
+def retrieval(
+    session: Session,
+    beir: Annotated[
+        Path | None,
+        typer.Option(
+            "--beir",
+            metavar="PATH",
+            help="A collection in BEIR's layout, a folder or a zip file. Without --store its "
+            "documents are put into a store that ends with the command.",
+            show_default=False,
+        ),
+    ] = None,
+    golden: Annotated[
+        Path | None,
+        typer.Option(
+            "--golden",
+            metavar="FILE",
+            help="Questions and the files that answer them, in YAML, for a dataset of the store.",
+            show_default=False,
+        ),
+    ] = None,
+    split: Annotated[
+        str, typer.Option("--split", help="Which judgements of the collection: qrels/SPLIT.tsv.")
+    ] = "test",
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            "--dataset",
+            "-d",
+            help="The dataset. Without it: default, or the name of the BEIR collection.",
+            show_default=False,
+        ),
+    ] = None,
+    modes: Annotated[
+        str | None,
+        typer.Option(
+            "--modes",
+            metavar="MODES",
+            help="bm25, vector, hybrid, separated by commas. Without it: all that can be served.",
+            show_default=False,
+        ),
+    ] = None,
+    granularity: Annotated[
+        GranularityChoice, typer.Option("--granularity", help="What is ranked and judged.")
+    ] = GranularityChoice.DOCUMENT,
+    cutoffs: Annotated[
+        str,
+        typer.Option(
+            "--k", metavar="DEPTHS", help="Depths of the metrics; the greatest is searched."
+        ),
+    ] = "1,5,10,100",
+    budgets: Annotated[
+        str,
+        typer.Option("--budgets", metavar="TOKENS", help="For the share of evidence in chunks."),
+    ] = "500,1000,2000,4000",
+    least_grade: Annotated[
+        int, typer.Option("--least-grade", help="Lowest grade that counts as relevant.")
+    ] = 1,
+    metrics: Metrics = None,
+    written: Output = None,
+    html: Html = None,
+    runs: Annotated[
+        Path | None,
+        typer.Option(
+            "--runs",
+            metavar="DIR",
+            help="Write each mode's ranking here as a TREC run, with the judgements.",
+            show_default=False,
+        ),
+    ] = None,
+) -> Exit:
+    """Ask every judged question in every mode, and score what is found.
+
+    Means come with 95% intervals; every value of every query is in the JSON.
+    """
+    from triptych.errors import ValidationError
+    from triptych.evaluation import (
+        evaluate,
+        evaluation_json,
+        metric_names,
+        read_beir,
+        read_golden,
+    )
+    from triptych_adapters.cli.evaluate_output import (
+        check_places,
+        chosen_metrics,
+        show_evaluation,
+        tell_json,
+        write_page,
+        write_runs,
+    )
+    from triptych_adapters.cli.progress import shown
+
+    if (beir is None) is (golden is None):
+        raise ValidationError("give --beir or --golden: one of the two")
+    depths, tokens = numbers(cutoffs, "--k"), numbers(budgets, "--budgets")
+    known = metric_names(depths)
+    if granularity is GranularityChoice.CHUNK:
+        known += [f"evidence@{each}" for each in tokens]
+    wanted = chosen_metrics(metrics, known)
+    check_places(written, html)
+    if beir is not None:
+        collection = read_beir(beir, split=split)
+    else:
+        assert golden is not None
+        collection = read_golden(golden)
+        warn_unreviewed(session, collection)
+    output = session.output
+    with _service(session, fresh=beir is not None) as service:
+        target = dataset or ("default" if beir is None else collection.name)
+        failed = _put(session, service, target, collection)
+        named = None if modes is None else names(modes)
+        first = named[0] if named else "bm25"
+        with shown(output, first, total=len(collection.queries)) as progress:
+            found = evaluate(
+                service,
+                collection,
+                dataset_id=target,
+                modes=named,
+                granularity=str(granularity),
+                least_grade=least_grade,
+                progress=progress,
+                cutoffs=depths,
+                budgets=tokens,
+            )
+    for warning in found.warnings:
+        output.warn(warning)
+    for mode, result in found.modes.items():
+        for warning in result.warnings:
+            output.warn(f"{mode}: {warning}")
+    if html is not None:
+        from triptych.evaluation.report import evaluation_html
+
+        write_page(html, evaluation_html(found))
+    if runs is not None:
+        write_runs(runs, found, collection)
+    if not tell_json(session, written, evaluation_json(found)):
+        show_evaluation(session, found, wanted)
+    done = len(collection.queries)
+    return exit_after([failure.error for failure in failed], done=done)
+
+
+@contextmanager
+def _service(session: Session, *, fresh: bool) -> Iterator[Service]:
+    """The Service to evaluate; ``fresh``: in memory, unless a store was named."""
+    if not fresh or session.options.store is not None:
+        with session.service(create=fresh) as service:
+            yield service
+        return
+    import attrs
+
+    from triptych_factory import wire
+
+    with wire(
+        attrs.evolve(session.settings().without_llm(), url="memory://", read_only=False)
+    ) as service:
+        yield service
+
+
+def _put(
+    session: Session, service: Service, dataset: str, collection: Collection
+) -> Sequence[Failure]:
+    """Put the collection's documents, where it brings them; those that failed."""
+    from triptych_adapters.cli.progress import shown
+
+    if collection.documents is None:
+        return ()
+    with shown(session.output, "documents") as progress:
+        report = service.put_documents(dataset, collection.documents(), progress=progress)
+    for failure in report.failed[:_FAILURES_SHOWN]:
+        session.output.warn(f"{failure.name}: {failure.error}")
+    if len(report.failed) > _FAILURES_SHOWN:
+        more = len(report.failed) - _FAILURES_SHOWN
+        session.output.warn(f"{more} more documents could not be put")
+    return report.failed

@@ -1,0 +1,134 @@
+"""The answers of `ask` to golden questions, to be judged; and when it abstains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from triptych import deadlines
+from triptych._internal.progress import Progress, ProgressCallback
+from triptych.contracts import LLM
+from triptych.errors import ProviderError
+from triptych.evaluation.collections import Collection
+from triptych.evaluation.rag import RagSample
+from triptych.search.question_log import unlogged
+
+if TYPE_CHECKING:
+    from triptych.pipelines import PipelineView
+    from triptych.service import Service
+
+__all__ = ["AbstentionScore", "CollectedAnswers", "collect_answers"]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class AbstentionScore:
+    """How rightly questions were left unanswered.
+
+    Attributes:
+        abstained: how many questions were.
+        unanswerable: how many have no answer.
+        precision: of those left unanswered, the share that has no answer; None without any.
+        recall: of those without an answer, the share that was left unanswered; None without any.
+    """
+
+    abstained: int
+    unanswerable: int
+    precision: float | None
+    recall: float | None
+
+    @classmethod
+    def of(cls, collection: Collection, abstained: Mapping[str, str]) -> AbstentionScore:
+        """The score of these abstentions, by query id."""
+        without = {query.query_id for query in collection.queries if query.unanswerable}
+        right = len(without & abstained.keys())
+        return cls(
+            abstained=len(abstained),
+            unanswerable=len(without),
+            precision=right / len(abstained) if abstained else None,
+            recall=right / len(without) if without else None,
+        )
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class CollectedAnswers:
+    """What `ask` said.
+
+    Attributes:
+        samples: the answers, with what the model was shown, to be judged.
+        abstained: by query id, why there is no answer: "nothing", "weak", "model".
+        failures: by query id, why a model could not answer.
+        score: the abstentions beside the questions that have no answer; None without such.
+        warnings: what `ask` warned of, each once.
+    """
+
+    samples: tuple[RagSample, ...]
+    abstained: Mapping[str, str]
+    failures: Mapping[str, str]
+    score: AbstentionScore | None
+    warnings: tuple[str, ...] = ()
+
+
+@unlogged()
+def collect_answers(
+    answering: Service | PipelineView,
+    collection: Collection,
+    *,
+    dataset_id: str,
+    llm: LLM | None = None,
+    token_budget: int | None = None,
+    max_tokens: int = 1_024,
+    progress: ProgressCallback | None = None,
+) -> CollectedAnswers:
+    """Ask every question, one after the other. A model that fails is counted, and the next asked.
+
+    Raises:
+        NotAvailableError: there is no language model.
+        ProviderError: it failed for every question.
+    """
+    options: dict[str, Any] = {} if token_budget is None else {"token_budget": token_budget}
+    samples: list[RagSample] = []
+    abstained: dict[str, str] = {}
+    failures: dict[str, str] = {}
+    warned: list[str] = []
+    last: ProviderError | None = None
+    for number, query in enumerate(collection.queries, start=1):
+        deadlines.check("answering questions")
+        try:
+            answer = answering.ask(
+                query.text, dataset_id=dataset_id, llm=llm, max_tokens=max_tokens, **options
+            )
+        except ProviderError as error:
+            failures[query.query_id], last = str(error), error
+        else:
+            warned += answer.warnings
+            if answer.abstained:
+                abstained[query.query_id] = answer.reason
+            else:
+                samples.append(
+                    RagSample(
+                        query_id=query.query_id,
+                        question=query.text,
+                        answer=answer.text,
+                        contexts=_contexts(answer.pack.pieces),
+                        reference=query.answer,
+                    )
+                )
+        if progress is not None:
+            progress(Progress(phase="answering", done=number, total=len(collection.queries)))
+    if last is not None and len(failures) == len(collection.queries):
+        raise last
+    some = any(query.unanswerable for query in collection.queries)
+    return CollectedAnswers(
+        samples=tuple(samples),
+        abstained=abstained,
+        failures=failures,
+        score=AbstentionScore.of(collection, abstained) if some else None,
+        warnings=tuple(dict.fromkeys(warned)),
+    )
+
+
+def _contexts(pieces: Sequence[Any]) -> tuple[str, ...]:
+    """The texts that the model was shown, best first."""
+    return tuple(piece.text for piece in sorted(pieces, key=lambda piece: piece.number))

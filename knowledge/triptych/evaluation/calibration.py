@@ -1,0 +1,293 @@
+"""Fitting a calibration: from golden questions to whether a result answers.
+
+Each question is searched once. A result answers if a relevant document is among its hits; that of a
+question without an answer never does. The lanes' signals (`triptych.search.signals`) of all results
+are fitted by logistic regression, the two classes with equal weight, and no weight below 0.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from triptych import deadlines
+from triptych._internal.progress import Progress, ProgressCallback
+from triptych.errors import NotAvailableError, ValidationError
+from triptych.evaluation.collections import Collection
+from triptych.evaluation.resolution import find_targets
+from triptych.evaluation.significance import few_queries_warning
+from triptych.records import Mode, Query, check_whole
+from triptych.search.calibration import Calibration, HeldOut, LaneModel, lanes_key
+from triptych.search.question_log import unlogged
+from triptych.search.signals import SIGNALS
+from triptych.text import get_analyzer
+
+if TYPE_CHECKING:
+    from triptych.search.pipeline import SearchPipeline
+    from triptych.service import Service
+
+__all__ = ["CalibrationReport", "JudgedSignals", "calibrate", "collect_signals", "fit_model"]
+
+FOLDS = 5
+LEAST = 10
+"""So many questions of each kind are needed."""
+REFUSED = 0.05
+"""Of the results that answer, at most this share is judged "nothing" where the model is fitted."""
+PRECISION = 0.9
+"""What share of the results judged "enough" should answer."""
+
+_PENALTY = 1.0  # of the squared weights, over signals of deviation 1
+_ROUNDS = 50
+_LEAST_RECALL = 0.1
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class JudgedSignals:
+    """One question's signals, and whether its result answers it."""
+
+    question: str
+    signals: Mapping[str, float]
+    answered: bool
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class CalibrationReport:
+    """A calibration; how many questions have an answer that was not found; warnings."""
+
+    calibration: Calibration
+    missed: int
+    warnings: tuple[str, ...] = ()
+
+
+def calibrate(
+    service: Service,
+    collection: Collection,
+    *,
+    dataset_id: str,
+    top_k: int = 10,
+    searches: SearchPipeline | None = None,
+    progress: ProgressCallback | None = None,
+) -> CalibrationReport:
+    """Fit how a dataset's results are judged. Nothing is kept: see `save_calibration`.
+
+    ``searches`` runs the questions; None is the Service's own.
+
+    Raises:
+        ValidationError: there are fewer than 10 questions whose answer was found, or fewer than 10
+            without an answer.
+        NotFoundError: there is no such dataset.
+        NotAvailableError: the store has no statistics of terms.
+    """
+    config = service.chunks.config(dataset_id)
+    samples, missed = collect_signals(
+        service,
+        collection,
+        dataset_id=dataset_id,
+        top_k=top_k,
+        searches=searches,
+        progress=progress,
+    )
+    answered = sum(sample.answered for sample in samples)
+    unanswered = len(samples) - answered
+    for count, what, remedy in (
+        (answered, "whose answer was found", "add questions with expected_files"),
+        (unanswered, "without an answer", "add questions with answerable: false"),
+    ):
+        if count < LEAST:
+            raise ValidationError(
+                f"the golden set has {count} questions {what}: a calibration needs {LEAST} or "
+                f"more, {remedy}"
+            )
+    models = {}
+    for lanes in ({"bm25"}, {"vector"}, {"bm25", "vector"}):
+        names = [name for name, lane in SIGNALS.items() if lane in lanes]
+        usable = [sample for sample in samples if all(name in sample.signals for name in names)]
+        of_each = [sum(s.answered is kind for s in usable) for kind in (True, False)]
+        if min(of_each) >= LEAST:
+            models[lanes_key(lanes)] = fit_model(usable, names)
+    if not models:
+        raise NotAvailableError(
+            "no lane gives signals for enough questions: the store has no statistics of terms, and "
+            "there are no vectors"
+        )
+    assert config is not None  # the dataset was searched
+    warnings = []
+    if few := few_queries_warning(len(samples)):
+        warnings.append(few)
+    if missed:
+        warnings.append(
+            f"the answers of {missed} questions were not among the {top_k} hits: these count as "
+            "not answered"
+        )
+    return CalibrationReport(
+        calibration=Calibration(
+            models=models,
+            embed_sig=config.embed_sig,
+            analyzer_sig=get_analyzer(config.language).signature,
+            chunker_sig=config.chunker_sig,
+            answered=answered,
+            unanswered=unanswered,
+            top_k=top_k,
+        ),
+        missed=missed,
+        warnings=tuple(warnings),
+    )
+
+
+@unlogged()
+def collect_signals(
+    service: Service,
+    collection: Collection,
+    *,
+    dataset_id: str,
+    top_k: int = 10,
+    searches: SearchPipeline | None = None,
+    progress: ProgressCallback | None = None,
+) -> tuple[list[JudgedSignals], int]:
+    """Search every question; its signals, and how many have an answer that was not found."""
+    check_whole(top_k, "top_k", least=1)
+    targets = find_targets(service, dataset_id, collection, passages=False)
+    searches = service.searches if searches is None else searches
+    mode = Mode.BM25 if service.options.embedder is None else Mode.HYBRID
+    samples = []
+    missed = 0
+    for number, query in enumerate(collection.queries, start=1):
+        deadlines.check("the calibration")
+        asked = Query(text=query.text, dataset_id=dataset_id, mode=mode, top_k=top_k)
+        result, signals = searches.search_with_signals(asked)
+        grades = targets[query.query_id].grades
+        answered = any(grades.get(hit.doc_name, 0) > 0 for hit in result)
+        missed += not answered and not query.unanswerable
+        samples.append(JudgedSignals(question=query.text, signals=signals, answered=answered))
+        if progress is not None:
+            progress(Progress(phase="questions", done=number, total=len(collection.queries)))
+    return samples, missed
+
+
+def fit_model(samples: Sequence[JudgedSignals], names: Sequence[str]) -> LaneModel:
+    """Fit one model on these signals; its numbers are of questions that it was not fitted on.
+
+    For those, the questions are put into five parts by a digest of their text, and each part is
+    judged by a model that was fitted on the others, thresholds included.
+    """
+    signals = np.array([[sample.signals[name] for name in names] for sample in samples])
+    answered = np.array([sample.answered for sample in samples])
+    folds = np.array([_fold(sample.question) for sample in samples])
+    scores = np.full(len(samples), 0.5)
+    verdicts = np.full(len(samples), "weak", dtype=object)
+    for fold in range(FOLDS):
+        inside, outside = folds == fold, folds != fold
+        if len(set(answered[outside].tolist())) < 2:
+            continue
+        weights, bias = _fitted(signals[outside], answered[outside])
+        nothing, enough = _thresholds(
+            _logistic(signals[outside] @ weights + bias), answered[outside]
+        )
+        scores[inside] = _logistic(signals[inside] @ weights + bias)
+        verdicts[inside & (scores < nothing)] = "nothing"
+        verdicts[inside & (scores >= enough)] = "enough"
+    weights, bias = _fitted(signals, answered)
+    nothing, enough = _thresholds(_logistic(signals @ weights + bias), answered)
+    return LaneModel(
+        weights=dict(zip(names, weights.tolist(), strict=True)),
+        bias=bias,
+        nothing=nothing,
+        enough=enough,
+        held_out=_held_out(scores, verdicts, answered),
+    )
+
+
+def _fold(question: str) -> int:
+    return int.from_bytes(hashlib.sha256(question.encode("utf-8")).digest()[:4]) % FOLDS
+
+
+def _logistic(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    result: NDArray[np.float64] = 1 / (1 + np.exp(-np.clip(values, -500, 500)))
+    return result
+
+
+def _fitted(
+    signals: NDArray[np.float64], answered: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], float]:
+    """Weights and bias; a signal whose weight would be below 0 is left out, the lowest first."""
+    mean, deviation = signals.mean(axis=0), signals.std(axis=0)
+    kept = [at for at in range(signals.shape[1]) if deviation[at] > 0]
+    weights = np.zeros(signals.shape[1])
+    while True:
+        scaled = (signals[:, kept] - mean[kept]) / deviation[kept]
+        found = _newton(scaled, answered)
+        if not kept or found[1:].min() >= 0:
+            break
+        kept.pop(int(found[1:].argmin()))
+    weights[kept] = found[1:] / deviation[kept]
+    return weights, float(found[0] - weights @ mean)
+
+
+def _newton(signals: NDArray[np.float64], answered: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Penalised logistic regression by Newton's method, both classes of equal weight."""
+    table = np.column_stack([np.ones(len(signals)), signals])
+    share = answered.mean()
+    importance = np.where(answered, 0.5 / share, 0.5 / (1 - share))
+    penalty = np.r_[0.0, np.full(signals.shape[1], _PENALTY)]
+    found = np.zeros(table.shape[1])
+    for _ in range(_ROUNDS):
+        chance = _logistic(table @ found)
+        gradient = table.T @ (importance * (chance - answered)) + penalty * found
+        curvature = (table * (importance * chance * (1 - chance))[:, None]).T @ table
+        step = np.linalg.solve(curvature + np.diag(penalty + 1e-9), gradient)
+        found -= step
+        if np.abs(step).max() < 1e-9:
+            break
+    return found
+
+
+def _thresholds(scores: NDArray[np.float64], answered: NDArray[np.bool_]) -> tuple[float, float]:
+    """Below which probability a result is "nothing", and from which "enough"."""
+    good = np.sort(scores[answered])
+    nothing = float(good[int(REFUSED * len(good))])
+    steps = [float(step) for step in np.unique(scores) if step >= nothing]
+    rows = []
+    for step in steps:
+        taken = scores >= step
+        right = int((taken & answered).sum())
+        rows.append((right / taken.sum(), right / len(good), step))
+    precise = [row for row in rows if row[0] >= PRECISION and row[1] >= _LEAST_RECALL]
+    if precise:
+        return nothing, min(step for _, _, step in precise)
+    # What was asked for is not to be had: the best there is for half of the answers.
+    half = [row for row in rows if row[1] >= 0.5] or rows
+    return nothing, max(half)[2]
+
+
+def _held_out(
+    scores: NDArray[np.float64], verdicts: NDArray[np.object_], answered: NDArray[np.bool_]
+) -> HeldOut:
+    enough, nothing = verdicts == "enough", verdicts == "nothing"
+    precision = _share(enough & answered, enough)
+    recall = _share(enough & answered, answered)
+    return HeldOut(
+        auc=area_under_curve(scores[answered], scores[~answered]),
+        precision=precision,
+        recall=recall,
+        f1=2 * precision * recall / (precision + recall) if precision + recall else 0.0,
+        nothing_precision=_share(nothing & ~answered, nothing),
+        nothing_recall=_share(nothing & ~answered, ~answered),
+        refused=_share(nothing & answered, answered),
+    )
+
+
+def area_under_curve(high: NDArray[np.float64], low: NDArray[np.float64]) -> float:
+    """How often a value of ``high`` is above one of ``low``; ties count half."""
+    if not len(high) or not len(low):
+        return 0.5
+    return float((high[:, None] > low).mean() + 0.5 * (high[:, None] == low).mean())
+
+
+def _share(part: NDArray[np.bool_], whole: NDArray[np.bool_]) -> float:
+    """0 where there is nothing to have a share of."""
+    return float(part.sum() / whole.sum()) if whole.any() else 0.0

@@ -1,0 +1,258 @@
+"""Pipelines beside each other on the same questions: each is a mode of the evaluation."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from triptych import deadlines
+from triptych._internal.progress import Progress, ProgressCallback
+from triptych.contracts import Postprocessor
+from triptych.errors import ValidationError
+from triptych.evaluation.collections import Collection, JudgedQuery
+from triptych.evaluation.metrics import recall_at, score_ranking
+from triptych.evaluation.resolution import find_targets
+from triptych.evaluation.results import Evaluation, Granularity, ModeResult
+from triptych.evaluation.significance import bootstrap, few_queries_warning
+from triptych.evaluation.targets import Targets
+from triptych.pipelines import Pipeline, PipelineView
+from triptych.records import Mode
+from triptych.search.question_log import unlogged
+from triptych.search.rewriters.chain import rewriters_of
+
+if TYPE_CHECKING:
+    from triptych.service import Service
+
+__all__ = ["ablation_stages", "evaluate_pipelines", "service_pipeline"]
+
+_STEP = 10  # queries between two calls of the progress callback
+
+
+def service_pipeline(service: Service) -> Pipeline:
+    """What a search of the Service does that names no pipeline."""
+    options = service.options
+    return Pipeline(
+        name="default",
+        rewriter=options.rewriter,
+        postprocessors=options.postprocessors,
+        llm=options.llm,
+    )
+
+
+def ablation_stages(service: Service, pipeline: Pipeline) -> Mapping[str, Pipeline]:
+    """The pipeline stage by stage: each lane alone, all of them, then one step after the other.
+
+    Names are those of the lanes, "hybrid", and "+ " with the class of each rewriter and
+    postprocessor that joins there.
+    """
+    lanes = tuple(pipeline.lanes or service.lanes)
+    if service.options.embedder is None:
+        lanes = tuple(lane for lane in lanes if lane != Mode.VECTOR)
+    bare = attrs.evolve(pipeline, rewriter=None, postprocessors=())
+    search = {key: value for key, value in pipeline.search.items() if key != "mode"}
+    stages = {lane: attrs.evolve(bare, search={**search, "mode": lane}) for lane in lanes}
+    whole = str(pipeline.search.get("mode") or "hybrid")
+    if whole not in stages:
+        if len(lanes) > 1:
+            stages["hybrid"] = attrs.evolve(bare, search=search)
+    else:
+        stages = {whole: stages[whole]}
+    last = attrs.evolve(bare, search=next(reversed(stages.values())).search)
+    rewriters: list[Any] = []
+    for rewriter in rewriters_of(pipeline.rewriter):
+        rewriters.append(rewriter)
+        last = attrs.evolve(last, rewriter=tuple(rewriters))
+        stages[_named(stages, rewriter)] = last
+    steps: list[Postprocessor] = []
+    for step in pipeline.postprocessors:
+        steps.append(step)
+        last = attrs.evolve(last, postprocessors=tuple(steps))
+        stages[_named(stages, step)] = last
+    return stages
+
+
+def _named(stages: Mapping[str, Pipeline], step: object) -> str:
+    name = f"+ {type(step).__name__}"
+    same = sum(each == name or each.startswith(f"{name} ") for each in stages)
+    return f"{name} {same + 1}" if same else name
+
+
+@unlogged()
+def evaluate_pipelines(
+    service: Service,
+    collection: Collection,
+    pipelines: Mapping[str, Pipeline],
+    *,
+    dataset_id: str,
+    cutoffs: Sequence[int] = (1, 5, 10),
+    least_grade: int = 1,
+    progress: ProgressCallback | None = None,
+) -> Evaluation:
+    """Ask every question of every pipeline, one search at a time: a mode of the result for each.
+
+    A document is ranked by its best chunk among the hits, of which there are as many as the
+    pipeline's ``top_k`` says. Questions without an answer are left out. ``configuration`` has
+    ``model_calls``: how many calls of models each pipeline took for a question, on average.
+
+    Raises:
+        ValidationError: there are no pipelines, or no questions with an answer.
+        NotFoundError: there is no such dataset.
+        NotAvailableError: a pipeline cannot be served.
+    """
+    queries = [query for query in collection.queries if not query.unanswerable]
+    if not pipelines or not queries:
+        raise ValidationError("give at least one pipeline, and a question that has an answer")
+    targets = find_targets(service, dataset_id, collection, passages=False)
+    modes: dict[str, ModeResult] = {}
+    calls: dict[str, float] = {}
+    for name, pipeline in pipelines.items():
+        counter = _Counter()
+        steps = [counted(step, counter) for step in pipeline.postprocessors]
+        view = service.view(attrs.evolve(pipeline, postprocessors=steps))
+        run = _PipelineRun(view, dataset_id, tuple(cutoffs), least_grade, counter)
+        modes[name] = run.run(name, queries, targets, progress)
+        calls[name] = counter.calls / len(queries)
+    few = few_queries_warning(len(queries))
+    missing = [f"{key}: {name}" for key, wanted in targets.items() for name in wanted.missing]
+    lacks = f"the dataset lacks {len(missing)} relevant documents, the first {missing[:1]}"
+    return Evaluation(
+        collection=collection.name,
+        granularity=Granularity.DOCUMENT,
+        query_ids=tuple(query.query_id for query in queries),
+        modes=modes,
+        configuration={
+            "dataset": dataset_id,
+            "depth": max(cutoffs),
+            "cutoffs": list(cutoffs),
+            "least_grade": least_grade,
+            "ranker": repr(service.ranker),
+            "pipelines": {name: _described(each) for name, each in pipelines.items()},
+            "model_calls": calls,
+        },
+        warnings=(*([few] if few else []), *([lacks] if missing else [])),
+    )
+
+
+@attrs.frozen
+class _PipelineRun:
+    view: PipelineView
+    dataset_id: str
+    cutoffs: tuple[int, ...]
+    least_grade: int
+    counter: _Counter
+
+    def run(
+        self,
+        name: str,
+        queries: Sequence[JudgedQuery],
+        targets: Mapping[str, Targets],
+        progress: ProgressCallback | None,
+    ) -> ModeResult:
+        rows: list[dict[str, float]] = []
+        latencies: list[float] = []
+        rankings: dict[str, list[tuple[str, float]]] = {}
+        warned: list[str] = []
+        depth = max(self.cutoffs)
+        curve = [0.0] * depth
+        # The index and the models may have to be loaded first.
+        self.view.search(queries[0].text, dataset_id=self.dataset_id)
+        self.counter.calls = 0
+        for number, query in enumerate(queries, start=1):
+            deadlines.check("the evaluation")
+            wanted = targets[query.query_id]
+            began = time.perf_counter()
+            result = self.view.search(query.text, dataset_id=self.dataset_id)
+            latencies.append((time.perf_counter() - began) * 1_000)
+            self.counter.add(sum(usage.calls for usage in result.usage))
+            warned += result.warnings[:1]
+            best = {hit.doc_name: hit.score for hit in reversed(result.hits)}
+            names = [
+                name
+                for name in dict.fromkeys(hit.doc_name for hit in result)
+                if name not in wanted.excluded
+            ]
+            rankings[query.query_id] = [(name, best[name]) for name in names]
+            rows.append(
+                score_ranking(
+                    names, wanted.grades, cutoffs=self.cutoffs, least_grade=self.least_grade
+                )
+            )
+            for at in range(depth):
+                curve[at] += recall_at(
+                    at + 1, names, wanted.grades, least_grade=self.least_grade
+                ) / len(queries)
+            if progress is not None and (number % _STEP == 0 or number == len(queries)):
+                progress(Progress(phase=name, done=number, total=len(queries)))
+        values = {metric: tuple(row[metric] for row in rows) for metric in rows[0]}
+        return ModeResult(
+            values=values,
+            estimates=bootstrap(values),
+            latencies=tuple(latencies),
+            recall_at_depth=tuple(curve),
+            warnings=(f"{len(warned)} searches warned; the first: {warned[0]}",) if warned else (),
+            rankings=rankings,
+        )
+
+
+class _Counter:
+    """How often models were called, by any thread."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self._lock = threading.Lock()
+
+    def add(self, calls: int) -> None:
+        with self._lock:
+            self.calls += calls
+
+
+class _CountedModel:
+    """A model whose calls are counted; all else is its own."""
+
+    def __init__(self, model: Any, counter: _Counter) -> None:
+        self._model = model
+        self._counter = counter
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._model, name)
+        if name not in ("generate", "stream", "scores"):
+            return found
+
+        def called(*arguments: Any, **options: Any) -> Any:
+            self._counter.add(1)
+            return found(*arguments, **options)
+
+        return called
+
+
+def counted(step: Any, counter: _Counter) -> Any:
+    """A step like ``step`` whose models' calls are counted, where it names them as its fields."""
+    if not attrs.has(type(step)):
+        return step
+    changed: dict[str, Any] = {}
+    for field in attrs.fields(type(step)):
+        value = getattr(step, field.name)
+        if not field.init or isinstance(value, type):
+            continue
+        if attrs.has(type(value)) and field.name == "reranker":
+            inner = counted(value, counter)
+            if inner is not value:
+                changed[field.alias] = inner
+                continue
+        if field.name in ("llm", "reranker"):
+            changed[field.alias] = _CountedModel(value, counter)
+    return attrs.evolve(step, **changed) if changed else step
+
+
+def _described(pipeline: Pipeline) -> dict[str, Any]:
+    return {
+        "search": {key: str(value) for key, value in pipeline.search.items()},
+        "rewriters": [type(each).__name__ for each in rewriters_of(pipeline.rewriter)],
+        "lanes": list(pipeline.lanes),
+        "ranker": None if pipeline.ranker is None else repr(pipeline.ranker),
+        "postprocessors": [type(each).__name__ for each in pipeline.postprocessors],
+    }

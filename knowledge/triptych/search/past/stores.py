@@ -1,0 +1,294 @@
+"""The scratch stores of the last moments that were asked for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import attrs
+
+from triptych import deadlines
+from triptych._internal.plurals import counted
+from triptych.contracts import Store, VersionReader
+from triptych.errors import NotAvailableError, ProviderError, StoreError
+from triptych.ingestion.derivation import DerivationPipeline
+from triptych.search.engine import SearchEngine
+from triptych.search.past.filling import DatasetFiller, OutdatedError
+from triptych.search.past.moments import Moment
+
+__all__ = ["PastStore", "PastStores", "Wants"]
+
+_KEPT = 2
+"""Moments whose stores are kept for the next query."""
+_TRIES = 3
+_NAP = 0.05  # seconds: how often a thread that waits looks at its deadline
+
+
+@attrs.frozen(kw_only=True)
+class Wants:
+    """What a search needs beside the chunks: their vectors of two kinds, and layers."""
+
+    dense: bool
+    sparse: bool
+    layers: bool
+
+
+@attrs.frozen
+class PastStore:
+    """A store as of a moment, and what its searches should say.
+
+    ``lanes`` makes, of an engine, the one over this store, and names the lanes that it lacks.
+    """
+
+    store: Store
+    warnings: tuple[str, ...]
+    lanes: Callable[[SearchEngine], tuple[SearchEngine, Sequence[str]]]
+
+
+class _Scratch:
+    """The store of one moment. It is closed when it is retired and nobody uses it any more."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.filling = threading.Lock()
+        self.fillers: dict[str, DatasetFiller] = {}
+        self.users = 0
+        self.retired = False
+        self._engines: dict[int, tuple[SearchEngine, SearchEngine, Sequence[str]]] = {}
+        self._lock = threading.Lock()
+
+    def lanes(self, engine: SearchEngine) -> tuple[SearchEngine, Sequence[str]]:
+        """The engine over this store, made once."""
+        with self._lock:
+            if id(engine) not in self._engines:
+                made, left_out = engine.over(self.store)
+                # The key stays good while its engine is held.
+                self._engines[id(engine)] = engine, made, left_out
+            _, made, left_out = self._engines[id(engine)]
+            return made, left_out
+
+    def close(self) -> None:
+        for _, made, _ in self._engines.values():
+            made.close()
+        self.store.close()
+
+
+class PastStores:
+    """Makes stores as of a moment, and keeps the last two for the next query.
+
+    A store is filled when a moment is first asked for, which takes time in proportion to the
+    datasets. Later queries of the moment take over what was written since, as far as it concerns
+    the moment: what was deleted goes, and a put that was under way is found. Thread-safe.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        versions: VersionReader | None,
+        derivation: DerivationPipeline,
+        scratch: Callable[[], Store] | None,
+    ) -> None:
+        self._store = store
+        self._versions = versions
+        self._derivation = derivation
+        self._scratch = scratch
+        self._kept: dict[Moment, _Scratch] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+
+    @contextmanager
+    def at(
+        self,
+        moment: Moment,
+        dataset_ids: Sequence[str],
+        wants: Wants,
+    ) -> Iterator[PastStore]:
+        """A store that holds these datasets as of ``moment``, for the length of the block.
+
+        Each document is at one version, that of the moment. What another writer commits while the
+        store is filled is seen as by a search that begins then: by the one list of documents that
+        each dataset is filled from.
+
+        Args:
+            moment: when.
+            dataset_ids: the datasets that are searched; they exist.
+            wants: what the search needs; texts without a vector that it needs are embedded.
+
+        Raises:
+            NotAvailableError: the store keeps no versions, or there is no scratch store.
+            CancelledError: the deadline passed. The next call goes on from here.
+        """
+        scratch, warnings = self._filled(moment, dataset_ids, wants)
+        try:
+            yield PastStore(scratch.store, tuple(warnings), scratch.lanes)
+        finally:
+            self._release(scratch)
+
+    def close(self) -> None:
+        """Close every store. Idempotent."""
+        with self._lock:
+            self._closed = True
+            kept, self._kept = list(self._kept.values()), {}
+        for scratch in kept:
+            scratch.close()
+
+    def _filled(
+        self, moment: Moment, dataset_ids: Sequence[str], wants: Wants
+    ) -> tuple[_Scratch, Sequence[str]]:
+        for left in reversed(range(_TRIES)):
+            scratch = self._taken(moment)
+            try:
+                with _waiting_for(scratch.filling):
+                    return scratch, self._fill(scratch, moment, dataset_ids, wants)
+            except OutdatedError as error:
+                self._retire(moment, scratch)
+                self._release(scratch)
+                if not left:
+                    raise StoreError(
+                        "the documents changed again and again while those of the past were "
+                        "read: search again"
+                    ) from error
+            except BaseException:
+                self._release(scratch)
+                raise
+        raise AssertionError("unreachable")
+
+    def _fill(
+        self,
+        scratch: _Scratch,
+        moment: Moment,
+        dataset_ids: Sequence[str],
+        wants: Wants,
+    ) -> Sequence[str]:
+        """Bring the datasets up to date; what their searches should say."""
+        assert self._versions is not None
+        embedded = 0
+        errors: list[Exception] = []
+        fillers: dict[str, DatasetFiller] = {}
+        for dataset_id in dict.fromkeys(dataset_ids):
+            filler = scratch.fillers.get(dataset_id)
+            if filler is None:
+                filler = scratch.fillers[dataset_id] = DatasetFiller(
+                    dataset_id,
+                    moment,
+                    self._store,
+                    self._versions,
+                    scratch.store,
+                    self._derivation,
+                )
+            filler.fill()
+            for wanted, embed in ((wants.dense, filler.embed), (wants.sparse, filler.encode)):
+                count, failed = embed() if wanted else (0, ())
+                embedded += count
+                errors += failed
+            if wants.layers:
+                try:
+                    embedded += filler.fill_layers(vectors=wants.dense)
+                except ProviderError as error:
+                    errors.append(error)
+            fillers[dataset_id] = filler
+        return [*_warnings(fillers, wants.layers), *_of_embedding(embedded, errors)]
+
+    def _taken(self, moment: Moment) -> _Scratch:
+        """The store of the moment, in use; others may be retired for it."""
+        if self._versions is None:
+            raise NotAvailableError(
+                "this store keeps no old versions to search: use one that does (./kb.db, "
+                "files:///… or memory://), or leave as_of out"
+            )
+        if self._scratch is None:
+            raise NotAvailableError(
+                "a search of the past fills a store in memory, and there is none: give "
+                "ServiceOptions(scratch=…), such as triptych_backends.memory.MemoryStore; "
+                "triptych.open does so by itself"
+            )
+        retired = []
+        with self._lock:
+            if self._closed:
+                raise StoreError("this knowledge base is closed: open it again")
+            scratch = self._kept.pop(moment, None)
+            if scratch is None:
+                scratch = _Scratch(self._scratch())
+            self._kept[moment] = scratch  # the last that was asked for comes last
+            scratch.users += 1
+            while len(self._kept) > _KEPT:
+                retired.append(self._kept.pop(next(iter(self._kept))))
+        for each in retired:
+            self._end(each)
+        return scratch
+
+    def _retire(self, moment: Moment, scratch: _Scratch) -> None:
+        with self._lock:
+            if self._kept.get(moment) is scratch:
+                del self._kept[moment]
+        self._end(scratch)
+
+    def _end(self, scratch: _Scratch) -> None:
+        """Close the store as soon as nobody uses it."""
+        with self._lock:
+            scratch.retired = True
+            unused = scratch.users == 0
+        if unused:
+            scratch.close()
+
+    def _release(self, scratch: _Scratch) -> None:
+        with self._lock:
+            scratch.users -= 1
+            unused = scratch.retired and scratch.users == 0
+        if unused:
+            scratch.close()
+
+
+@contextmanager
+def _waiting_for(lock: threading.Lock) -> Iterator[None]:
+    while not lock.acquire(timeout=_NAP):
+        deadlines.check("the search of the past")
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _warnings(fillers: Mapping[str, DatasetFiller], layers: bool) -> Iterator[str]:
+    lost = [name for each in fillers.values() for name in each.lost]
+    if lost:
+        yield (
+            f"{counted(len(lost), 'document')} of then left out, such as {lost[0]!r}: the version "
+            "is no longer kept (the setting history says how many are)"
+        )
+    unknown = [name for each in fillers.values() for name in each.unknown]
+    if unknown:
+        yield (
+            f"{counted(len(unknown), 'document')} left out, such as {unknown[0]!r}, that came "
+            "later, or whose version of then is no longer kept"
+        )
+    deleted = [name for name, each in fillers.items() if each.deleted]
+    if deleted:
+        yield (
+            f"documents of {', '.join(map(repr, deleted))} were deleted at some time: those that "
+            "were there then are not found, for their versions went with them"
+        )
+    failed = {name: error for each in fillers.values() for name, error in each.failed.items()}
+    if failed:
+        name, error = next(iter(failed.items()))
+        yield (
+            f"{counted(len(failed), 'document')} of then could not be chunked, such as {name!r}: "
+            f"{type(error).__name__}: {error}"
+        )
+    empty = [name for name, each in fillers.items() if each.is_empty]
+    if empty:
+        yield f"no document of {', '.join(map(repr, empty))} of then is kept"
+    left_out = sum(each.left_out for each in fillers.values()) if layers else 0
+    if left_out:
+        yield f"{counted(left_out, 'layer')} left out: made from other text than that of then"
+
+
+def _of_embedding(embedded: int, errors: Sequence[Exception]) -> Iterator[str]:
+    if embedded:
+        yield (
+            f"embedded {counted(embedded, 'text')} of then without a vector by now; the next "
+            "search of this moment has what was embedded"
+        )
+    if errors:
+        yield f"texts of then could not be embedded, and are found by keyword only: {errors[0]}"

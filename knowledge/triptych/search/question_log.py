@@ -1,0 +1,176 @@
+"""The questions that were not answered, kept in the store's settings. Off by default.
+
+`ServiceOptions.question_log` turns it on. What people ask may be private: the log is kept in the
+store and nowhere else, holds `MOST_QUESTIONS` at most, and goes with its dataset; `Service.purge`
+erases it from the store's files too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+
+import attrs
+
+from triptych.contracts import SettingsStore
+from triptych.errors import NotAvailableError, TriptychError, ValidationError
+from triptych.records import Answerability, Hit
+from triptych.records.serialization import from_dict, to_dict
+
+__all__ = ["MOST_QUESTIONS", "LoggedQuestion", "QuestionLog", "unlogged"]
+
+MOST_QUESTIONS = 200
+"""How many questions are kept: of more, those that were asked last."""
+
+_SETTING = "questions"
+_LONGEST = 1_000  # code points of a question
+_SHOWN = 3  # names of documents that were found
+_TRIES = 5
+
+_paused: ContextVar[bool] = ContextVar("triptych_unlogged", default=False)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class LoggedQuestion:
+    """A question without an answer.
+
+    Attributes:
+        text: the question, its first 1,000 code points.
+        dataset_ids: where it was asked.
+        answerability: "nothing" or "weak".
+        hits: how many hits there were.
+        found: the names of the first documents among them.
+        asked_at: when it was asked last.
+        times: how often it was asked.
+    """
+
+    text: str
+    dataset_ids: tuple[str, ...]
+    answerability: Answerability
+    hits: int
+    found: tuple[str, ...]
+    asked_at: datetime
+    times: int = 1
+
+
+@contextmanager
+def unlogged() -> Iterator[None]:
+    """Within it, this thread's searches are not logged: those of an evaluation."""
+    token = _paused.set(True)
+    try:
+        yield
+    finally:
+        _paused.reset(token)
+
+
+class QuestionLog:
+    """Reads and writes the log of one store."""
+
+    def __init__(self, settings: SettingsStore | None) -> None:
+        self._settings = settings
+
+    def note(
+        self,
+        text: str,
+        dataset_ids: Sequence[str],
+        answerability: Answerability,
+        hits: Sequence[Hit],
+    ) -> str | None:
+        """Log a question; why that could not be done, None where it was. Never raises.
+
+        A question that is there is counted, and is the newest again.
+        """
+        if _paused.get():
+            return None
+        asked = LoggedQuestion(
+            text=text[:_LONGEST],
+            dataset_ids=tuple(dataset_ids),
+            answerability=answerability,
+            hits=len(hits),
+            found=tuple(dict.fromkeys(hit.doc_name for hit in hits))[:_SHOWN],
+            asked_at=datetime.now(UTC),
+        )
+
+        def added(kept: list[LoggedQuestion]) -> list[LoggedQuestion]:
+            same = [each for each in kept if _key(each) == _key(asked)]
+            others = [each for each in kept if _key(each) != _key(asked)]
+            times = 1 + sum(each.times for each in same)
+            return [*others, attrs.evolve(asked, times=times)][-MOST_QUESTIONS:]
+
+        try:
+            self._change(added)
+        except Exception as error:  # noqa: BLE001 - a log that fails must not fail a search
+            return f"the question was not logged: {error}"
+        return None
+
+    def questions(self, dataset_id: str | None = None) -> list[LoggedQuestion]:
+        """The questions that were asked of a dataset, or of any, the newest first.
+
+        Raises:
+            NotAvailableError: the store keeps no settings.
+            ValidationError: what is kept is not a log.
+        """
+        kept = _parsed(self._store().get_setting(_SETTING))
+        return [
+            each for each in reversed(kept) if dataset_id is None or dataset_id in each.dataset_ids
+        ]
+
+    def erase(self, dataset_id: str | None = None, name: str | None = None) -> None:
+        """Forget the questions of a dataset, or all; with ``name``, only that it was found."""
+        if self._settings is None:
+            return
+
+        def left(kept: list[LoggedQuestion]) -> list[LoggedQuestion]:
+            if dataset_id is None:
+                return []
+            if name is None:
+                return [each for each in kept if dataset_id not in each.dataset_ids]
+            return [
+                attrs.evolve(each, found=tuple(one for one in each.found if one != name))
+                if dataset_id in each.dataset_ids
+                else each
+                for each in kept
+            ]
+
+        self._change(left, damaged_is_empty=True)
+
+    def _store(self) -> SettingsStore:
+        if self._settings is None:
+            raise NotAvailableError("the store keeps no settings, and so no log of questions")
+        return self._settings
+
+    def _change(
+        self,
+        changed: Callable[[list[LoggedQuestion]], list[LoggedQuestion]],
+        *,
+        damaged_is_empty: bool = False,
+    ) -> None:
+        settings = self._store()
+        for _ in range(_TRIES):
+            before = settings.get_setting(_SETTING)
+            try:
+                kept = _parsed(before)
+            except ValidationError:
+                if not damaged_is_empty:
+                    raise
+                kept = []
+            after = changed(kept)
+            text = json.dumps([to_dict(each) for each in after], ensure_ascii=False)
+            wanted = text if after else None
+            if wanted == before or settings.set_setting(_SETTING, wanted, expected=before):
+                return
+        raise TriptychError("others wrote the log at the same time: try again")
+
+
+def _key(question: LoggedQuestion) -> tuple[str, tuple[str, ...]]:
+    return " ".join(question.text.casefold().split()), question.dataset_ids
+
+
+def _parsed(text: str | None) -> list[LoggedQuestion]:
+    try:
+        return [from_dict(LoggedQuestion, each) for each in json.loads(text or "[]")]
+    except (ValueError, TypeError, ValidationError) as error:
+        raise ValidationError(f"the log of questions cannot be read: {error}") from error

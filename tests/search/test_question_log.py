@@ -1,0 +1,138 @@
+"""The log of questions without an answer: what is kept, for how long, and what it never does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, strategies as st
+
+import triptych
+from support.bare_store import BareStore
+from triptych import Service, ServiceOptions
+from triptych.errors import NotAvailableError, StoreError, ValidationError
+from triptych.evaluation import evaluate, read_golden
+from triptych.evaluation.collections import Collection, JudgedQuery
+from triptych.evaluation.golden_writing import golden_yaml, logged_yaml
+from triptych.search.question_log import MOST_QUESTIONS, unlogged
+from triptych_backends.memory import MemoryStore
+
+
+def filled(service: Service) -> Service:
+    service.put_document("manual", "guide.md", "# Guide\n\nTen requests per second.")
+    service.put_document("notes", "a.md", "The harbour at night.")
+    return service
+
+
+@pytest.fixture
+def kb() -> Service:
+    return filled(Service(MemoryStore(), options=ServiceOptions(question_log=True)))
+
+
+def test_it_is_off_by_default() -> None:
+    for service in (Service(MemoryStore()), triptych.open("memory://", embedder="none")):
+        filled(service).search("zebra", dataset_id="manual")
+        assert service.question_log.questions() == []
+        assert service.capabilities.settings is not None
+        assert "questions" not in service.capabilities.settings.list_settings()
+
+
+def test_questions_without_hits_are_kept_once_with_their_number(kb: Service) -> None:
+    kb.search("zebra  crossing", dataset_id="manual")
+    kb.search("harbour", dataset_id="notes")
+    kb.search("Zebra crossing", dataset_id="manual")
+    kb.search("zebra", scope="all")
+    kb.search("zebra", dataset_id="manual", offset=3)
+    newest, older = kb.question_log.questions()
+    assert (newest.text, newest.dataset_ids) == ("zebra", ("manual", "notes"))
+    assert (older.text, older.times, older.answerability) == ("Zebra crossing", 2, "nothing")
+    assert (older.hits, older.found) == (0, ())
+    assert [each.text for each in kb.question_log.questions("notes")] == ["zebra"]
+
+
+def test_it_is_bounded_and_long_questions_are_cut(kb: Service) -> None:
+    for at in range(MOST_QUESTIONS + 5):
+        kb.search(f"zebra{at}", dataset_id="manual")
+    kb.search("zebra " * 1000, dataset_id="manual")
+    kept = kb.question_log.questions()
+    assert len(kept) == MOST_QUESTIONS
+    assert len(kept[0].text) == 1000
+    assert kept[1].text == f"zebra{MOST_QUESTIONS + 4}"
+
+
+def test_it_goes_with_its_dataset_and_a_purged_document_is_not_named(tmp_path: Path) -> None:
+    with triptych.open(tmp_path / "kb.db", embedder="none", question_log=True) as kb:
+        filled(kb)
+        kb.search("zebra", dataset_id="manual")
+        kb.search("secretquestion", dataset_id="notes")
+        hits = kb.search("harbour", dataset_id="notes").hits
+        assert kb.question_log.note("weak one", ["notes"], "weak", hits) is None
+        assert kb.question_log.questions("notes")[0].found == ("a.md",)
+        kb.purge("notes", "a.md")
+        assert kb.question_log.questions("notes")[0].found == ()
+        kb.purge("notes")
+        assert [each.text for each in kb.question_log.questions()] == ["zebra"]
+    held = b"".join(path.read_bytes() for path in tmp_path.glob("kb.db*") if path.is_file())
+    assert b"secretquestion" not in held
+
+
+class Failing(MemoryStore):
+    def set_setting(self, key: str, value: str | None, *, expected: str | None) -> bool:
+        raise StoreError("the disk is full")
+
+
+def test_a_failing_log_never_fails_a_search() -> None:
+    kb = filled(Service(Failing(), options=ServiceOptions(question_log=True)))
+    found = kb.search("zebra", dataset_id="manual")
+    assert found.warnings == ("the question was not logged: the disk is full",)
+    bare = filled(Service(BareStore(MemoryStore()), options=ServiceOptions(question_log=True)))
+    (warning,) = bare.search("zebra", dataset_id="manual").warnings
+    assert "keeps no settings" in warning
+    with pytest.raises(NotAvailableError, match="keeps no settings"):
+        bare.question_log.questions()
+
+
+def test_a_damaged_log_is_reported_and_can_be_cleared(kb: Service) -> None:
+    settings = kb.capabilities.settings
+    assert settings is not None
+    assert settings.set_setting("questions", "[{}]", expected=None)
+    (warning,) = kb.search("zebra", dataset_id="manual").warnings
+    assert "cannot be read" in warning
+    with pytest.raises(ValidationError, match="cannot be read"):
+        kb.question_log.questions()
+    kb.question_log.erase()
+    assert kb.question_log.questions() == []
+
+
+def test_evaluations_are_not_logged(kb: Service) -> None:
+    lost = Collection(
+        name="lost", queries=(JudgedQuery(query_id="q", text="zebra", grades={"guide.md": 1}),)
+    )
+    evaluate(kb, lost, dataset_id="manual")
+    with unlogged():
+        kb.search("zebra", dataset_id="manual")
+    assert kb.question_log.questions() == []
+
+
+def test_the_log_is_a_golden_set_to_fill_in(kb: Service, tmp_path: Path) -> None:
+    kb.search('zebra: "{what}"\n# is it?', dataset_id="manual")
+    file = tmp_path / "golden.yaml"
+    text = logged_yaml(kb.question_log.questions())
+    file.write_text(text)
+    with pytest.raises(ValidationError, match="answerable: false where none does"):
+        read_golden(file)
+    file.write_text(text.replace("expected_files: []", "answerable: false"))
+    (query,) = read_golden(file).queries
+    assert query.text == 'zebra: "{what}"\n# is it?'
+    assert (query.unanswerable, query.reviewed) == (True, False)
+
+
+@given(text=st.text(min_size=1).filter(lambda text: text.strip() != ""))
+def test_any_question_is_written_and_read_again(
+    tmp_path_factory: pytest.TempPathFactory, text: str
+) -> None:
+    file = tmp_path_factory.mktemp("golden") / "golden.yaml"
+    query = JudgedQuery(query_id="q", text=text, grades={"a.md": 2}, keywords=(text,), answer=text)
+    file.write_bytes(golden_yaml([query], name="n").encode("utf-8", "surrogatepass"))
+    (read,) = read_golden(file).queries
+    assert read == query
