@@ -15,6 +15,7 @@ from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.embedding import embed_each, mean_vector
 from triptych.records import (
     Answerability,
+    Candidate,
     EmbedKind,
     Hit,
     Layer,
@@ -166,9 +167,10 @@ class SearchPipeline:
 
     def search_layers_and_documents(
         self, queries: Sequence[Query], whole: Query
-    ) -> tuple[list[Result], Result | None]:
+    ) -> tuple[list[Result], Result | None, Sequence[Candidate]]:
         """Run `search` for each of ``queries`` and `search_documents` for ``whole``, with one
-        call to the embedder; None for the latter where the backend cannot search documents."""
+        call to the embedder; None for the latter where the backend cannot search documents. The
+        chunks that the threshold left out come last."""
         for query in (*queries, whole):
             if query.as_of is not None:
                 raise ValidationError("leave as_of out: ask what `past` gives instead")
@@ -179,10 +181,14 @@ class SearchPipeline:
                     "a context chooses how much of each document it holds: leave out offset and "
                     "per_document"
                 )
-        if not self._hydrator.reads_documents:
-            return self._run_all(self._prepare(queries)), None
-        *results, last = self._run_all(self._prepare(queries, whole=whole))
-        return results, last
+        reads = self._hydrator.reads_documents
+        requests = self._prepare(queries, whole=whole if reads else None)
+        results = self._run_all(requests)
+        last = results.pop() if reads else None
+        below = [
+            each for request in requests if request.target == "chunk" for each in request.below
+        ]
+        return results, last, below
 
     @contextmanager
     def past(self, query: Query, *, layers: bool | None = None) -> Iterator[PastSearch]:
@@ -331,6 +337,7 @@ class SearchPipeline:
             deadlines.check("the search")
             ranking = self._engine.retrieve(request.target, request.variants, depth, keep)
             above = ranking.above(query.threshold)
+            request.below = ranking.below(query.threshold)
             hydrated = self._hydrator.hits(request, above[: depth * spare])
             # Steps may ask models: they run when there is enough to choose from.
             found = at_most(hydrated.hits, query.per_document)
