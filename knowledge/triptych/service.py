@@ -149,10 +149,10 @@ class ServiceOptions:
             time, 1 to 64.
         own_paths: the files and folders that the store is made of: `ingest_directory` skips them
             in a folder that it reads. `triptych.open` fills it in.
-        question_log: whether questions without an answer are kept in the store, for
-            ``triptych eval log``: see `triptych.search.question_log`.
         scratch: makes an empty store in memory, such as `MemoryStore`, for searches of the past
             (`Query.as_of`); None: there are none. `triptych.open` fills it in.
+        question_log: whether questions without an answer are kept in the store, for
+            ``triptych eval log``: see `triptych.search.question_log`.
         locate: is called once for each search that has hits, and gives a function that finds the
             file of a document on this machine (None: not known), for `Hit.path`.
     """
@@ -172,8 +172,8 @@ class ServiceOptions:
     outliner: Outliner | None = None
     embed_concurrency: int = 4
     own_paths: Sequence[Path] = ()
-    question_log: bool = False
     scratch: Callable[[], Store] | None = None
+    question_log: bool = False
     locate: Callable[[], Callable[[DocumentInfo], Path | None]] | None = None
 
     def __attrs_post_init__(self) -> None:
@@ -256,12 +256,12 @@ class Service(CloseOnExit):
         self._hydrator = Hydrator(
             store, self._deriver, self.capabilities.document_search, self.options.locate
         )
+        self._past = PastStores(
+            store, self.capabilities.versions, self._deriver, self.options.scratch
+        )
         self.question_log = QuestionLog(self.capabilities.settings)
         self._judge = ResultJudge(
             chunks, self.capabilities.settings, self.capabilities.corpus_stats
-        )
-        self._past = PastStores(
-            store, self.capabilities.versions, self._deriver, self.options.scratch
         )
         self._searches = self._pipeline(
             self._engine, self.options.rewriter, self.options.postprocessors
@@ -270,7 +270,7 @@ class Service(CloseOnExit):
             self._searches, self._engine, self.options.rewriter, self.options.postprocessors
         )
         self.pipelines: Mapping[str, Pipeline] = _by_name(self.options.pipelines, self.lanes)
-        self._engines: dict[object, tuple[SearchEngine, Ranker | None]] = {}
+        self._engines: dict[str, SearchEngine] = {}
         self._caches: dict[str, CachedSearches] = {}
         self._writer = Writer(
             documents, chunks, self._deriver, self.options.language, self.options.outliner
@@ -323,41 +323,16 @@ class Service(CloseOnExit):
         """
         self._open()
         pipeline = find_pipeline(self.pipelines, name)
-        view = self.view(pipeline)
+        engine = self._engines.get(name)
+        if engine is None:
+            made = self._engine.derive(lanes=pipeline.lanes, ranker=pipeline.ranker)
+            engine = self._engines.setdefault(name, made)
+        searches = self._pipeline(engine, pipeline.rewriter, pipeline.postprocessors)
         cached = self._caches.get(name)
         if cached is None:
-            own = self._cache(
-                view.searches,
-                self._engine_of(pipeline),
-                pipeline.rewriter,
-                pipeline.postprocessors,
-            )
+            own = self._cache(searches, engine, pipeline.rewriter, pipeline.postprocessors)
             cached = None if own is None else self._caches.setdefault(name, own)
-        return PipelineView(self, pipeline, view.searches, cached)
-
-    def view(self, pipeline: Pipeline) -> PipelineView:
-        """This Service, searching and answering by ``pipeline``, which it need not know by name.
-
-        No semantic cache keeps its answers.
-
-        Raises:
-            ValidationError: the pipeline asks for what this Service does not have.
-        """
-        self._open()
-        pipeline.check(self.lanes)
-        searches = self._pipeline(
-            self._engine_of(pipeline), pipeline.rewriter, pipeline.postprocessors
-        )
-        return PipelineView(self, pipeline, searches, None)
-
-    def _engine_of(self, pipeline: Pipeline) -> SearchEngine:
-        key = (pipeline.lanes, id(pipeline.ranker))
-        known = self._engines.get(key)
-        if known is None:
-            made = self._engine.derive(lanes=pipeline.lanes, ranker=pipeline.ranker)
-            # The ranker is kept, so that no other gets its id.
-            known = self._engines.setdefault(key, (made, pipeline.ranker))
-        return known[0]
+        return PipelineView(self, pipeline, searches, cached)
 
     # Documents in
 
@@ -813,10 +788,10 @@ class Service(CloseOnExit):
             if name is None
             else self.delete_document(dataset_id, name)
         )
-        if name is not None:
-            self.question_log.erase(dataset_id, name)
         if self.capabilities.answers is not None:
             self.capabilities.answers.drop_answers()
+        if name is not None:
+            self.question_log.erase(dataset_id, name)
         if self.capabilities.eraser is not None:
             self.capabilities.eraser.scrub()
         return existed
@@ -1288,7 +1263,7 @@ class Service(CloseOnExit):
             if self._closed:
                 return
             self._closed = True
-        for engine in (self._engine, *(engine for engine, _ in self._engines.values())):
+        for engine in (self._engine, *self._engines.values()):
             engine.close()
         for cached in (self._cached, *self._caches.values()):
             if cached is not None:
@@ -1346,6 +1321,7 @@ class Service(CloseOnExit):
         check_lanes(engine.retrievers)
         parts = (
             self.options.embedder,
+            self.options.sparse_encoder,
             engine.ranker,
             engine.lanes,
             own_lanes(engine.retrievers),

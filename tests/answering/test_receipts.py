@@ -208,6 +208,22 @@ def test_what_a_receipt_says_of_the_call(kb: Service) -> None:
     assert (receipt.budget, receipt.tokens) == (300, pack.tokens)
 
 
+def test_what_is_below_the_threshold_was_considered(kb: Service) -> None:
+    kb.put_document("d", "far.md", "A kettle, and many other words that are not about it at all.")
+    asked = {"dataset_id": "d", "mode": "bm25", "layers": ["L2"]}
+    scores = [hit.score for hit in kb.search("kettle lid", dataset_id="d", mode="bm25")]
+    threshold = (scores[0] + scores[-1]) / 2
+    pack = kb.context("kettle lid", 500, threshold=threshold, **asked)  # type: ignore[arg-type]
+    assert {piece.citation.doc_name for piece in pack.pieces} == {"kettle.md"}
+    told = again(ContextReceipt, pack.receipt).considered
+    (below,) = [each for each in told if each.fate == "threshold"]
+    assert (below.doc_name, below.chunk, below.number, below.start) == ("far.md", 0, None, None)
+    assert below.score < threshold
+    assert below.scores
+    without = kb.context("kettle lid", 500, **asked)  # type: ignore[arg-type]
+    assert "threshold" not in {each.fate for each in without.receipt.considered}
+
+
 def test_a_pack_made_by_hand_has_a_receipt(kb: Service) -> None:
     pack = attrs.evolve(kb.context("kettle lid", 300, dataset_id="d"), trace=None)
     assert kb.replay(pack.receipt).identical

@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/reference/nadir.md"
+KIT = ROOT / "knowledge/triptych/testing"
 _CHECKED = re.compile(r"`([\w/]+\.py)::(test_\w+)`")
 ROWS = [
     line
@@ -21,7 +22,9 @@ ROWS = [
 
 @cache
 def named_tests(file: str) -> frozenset[str]:
-    tree = ast.parse((ROOT / "tests" / file).read_text(encoding="utf-8"))
+    folder, _, rest = file.partition("/")
+    path = KIT / rest if folder == "kit" else ROOT / "tests" / file
+    tree = ast.parse(path.read_text(encoding="utf-8"))
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
     return frozenset(each.name for each in ast.walk(tree) if isinstance(each, kinds))
 

@@ -19,8 +19,8 @@ from support.cli_run import Shell, fresh_shell
 from triptych.errors import TriptychError, ValidationError
 from triptych.records import Message
 from triptych.service import Service
+from triptych_adapters.context_hook import last_user_text
 from triptych_adapters.tools import context_hook
-from triptych_adapters.tools.hook import last_user_text
 
 GUIDE = "# Guide\n\nRetries back off.\n\n## Limits\n\nTen requests per second.\n"
 

@@ -82,7 +82,7 @@ def _text(
     options: Mapping[str, Any],
     failures: list[TriptychError],
 ) -> str | None:
-    from triptych_adapters.tools.hook import context_hook
+    from triptych_adapters.context_hook import context_hook
 
     with session.service(dataset=dataset or "", preload=True) as service:
         hook = context_hook(

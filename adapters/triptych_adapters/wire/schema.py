@@ -90,13 +90,13 @@ def _about(document: SourceDocument | DocumentInfo) -> _Fields:
 
 
 def _result(result: Result) -> _Fields:
-    about = {
+    return {
         "hits": result.hits,
         "warnings": result.warnings,
         "exhausted": result.exhausted,
         "answerability": result.answerability,
+        **_as_of(result),
     }
-    return about | _as_of(result)
 
 
 def _as_of(answer: Result | ContextPack) -> _Fields:

@@ -52,7 +52,7 @@ __all__ = [
     "vector",
 ]
 
-ALEMBIC_REVISION = "0008"
+ALEMBIC_REVISION = "0009"
 """The revision of the migrations that makes exactly these tables."""
 
 METADATA = MetaData()

@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import attrs
 
 from triptych.context.records import Citation, Piece
-from triptych.records import NO_CHUNK, DerivedSig, Hit, Layer, Query, StaleReason, to_layer
+from triptych.records import (
+    NO_CHUNK,
+    Candidate,
+    DerivedSig,
+    Hit,
+    Layer,
+    Query,
+    StaleReason,
+    to_layer,
+)
 from triptych.signatures import content_sha256
 
 if TYPE_CHECKING:  # the searches, which whoever shows a receipt need not import
@@ -33,11 +42,11 @@ __all__ = [
     "receipt_query",
 ]
 
-Fate = Literal["taken", "cut", "repeated", "budget", "limit", "gone", "skipped"]
+Fate = Literal["taken", "cut", "repeated", "budget", "limit", "threshold", "gone", "skipped"]
 """What became of a passage: it is in the context; its beginning is; the context says it already;
-there was no room for it; there were better pieces than ``max_pieces``; its text was replaced during
-the call; nobody looked at it, because the budget was spent before, or because the layer is of a
-document that other text speaks for."""
+there was no room for it; there were better pieces than ``max_pieces``; its fused score is below the
+query's threshold; its text was replaced during the call; nobody looked at it, because the budget
+was spent before, or because the layer is of a document that other text speaks for."""
 
 
 class Offer(NamedTuple):
@@ -55,9 +64,10 @@ class ConsideredPassage:
     Attributes:
         dataset_id, doc_name, layer: where it is.
         chunk: its index; -1 for a layer.
-        version: of the document that it is of; 0 for layers of folders and datasets.
+        version: of the document that it is of; 0 for layers of folders and datasets, and below the
+            threshold, where no text is read.
         start, end: its span in code points, None where nobody looked at it.
-        score: what it was ordered by in this context.
+        score: what it was ordered by in this context; below the threshold the fused score.
         scores: its score by lane. A passage that stands beside a hit has the hit's.
         fate: what became of it.
         number: of the piece that it is in, None where it is in none.
@@ -240,12 +250,24 @@ def considered(
             looks[key] = offer
     over: Fate = "limit" if len(pieces) == max_pieces else "budget"
     finds = (*found.passages, *found.abstracts, *found.overviews)
-    return tuple(
+    taken = [
         _considered(find, looks.get(_key(find)), pieces, over)
         for find in finds
         # No search found what stands beside a hit: it counts where somebody looked and it exists.
         if find.index == find.hit.chunk_index
         or ((look := looks.get(_key(find))) is not None and look.hit is not None)
+    ]
+    return (*taken, *map(_below, found.below))
+
+
+def _below(candidate: Candidate) -> ConsideredPassage:
+    return ConsideredPassage(
+        dataset_id=candidate.dataset_id,
+        doc_name=candidate.doc_name,
+        chunk=candidate.index,
+        score=candidate.score,
+        scores=dict(candidate.scores),
+        fate="threshold",
     )
 
 

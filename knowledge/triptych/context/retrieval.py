@@ -8,7 +8,7 @@ import attrs
 
 from triptych.context.parameters import ContextParameters
 from triptych.ingestion.folder_tree import is_folder
-from triptych.records import Hit, Layer, ModelUsage, Query, Result, Scope
+from triptych.records import Candidate, Hit, Layer, ModelUsage, Query, Result, Scope
 from triptych.search.fusion import min_max, reciprocal_ranks
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.postprocessing import STEP_SCORES
@@ -47,7 +47,8 @@ class Retrieved:
     """Everything that was found, each list best first.
 
     ``result`` is that of the search for chunks, before layers say which documents lead; None where
-    chunks are left out. ``usage`` is what models took to word the query.
+    chunks are left out. ``usage`` is what models took to word the query, ``below``
+    the chunks that are below the query's threshold.
     """
 
     passages: Sequence[ScoredPassage] = ()
@@ -55,6 +56,7 @@ class Retrieved:
     overviews: Sequence[ScoredPassage] = ()
     result: Result | None = None
     usage: tuple[ModelUsage, ...] = ()
+    below: Sequence[Candidate] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -78,7 +80,7 @@ def retrieve(
         Layer.DETAIL: recipe.depth,
     }
     asked = [layer for layer in depths if layer in layers]
-    results, whole = searches.search_layers_and_documents(
+    results, whole, below = searches.search_layers_and_documents(
         [attrs.evolve(query, layer=layer, top_k=depths[layer]) for layer in asked],
         attrs.evolve(query, top_k=recipe.layer_depth, keyword_boost=0.0),
     )
@@ -120,6 +122,7 @@ def retrieve(
         passages=_passages(chunks, leading, recipe),
         abstracts=_layers(abstracts, leading),
         overviews=_layers(overviews, leading),
+        below=below,
         usage=tuple(usage for each in every for usage in each.usage),
         result=dict(zip(asked, results, strict=True)).get(Layer.DETAIL),
         warnings=tuple(dict.fromkeys(warnings)),

@@ -22,7 +22,7 @@ from triptych.evaluation.targets import Targets
 from triptych.pipelines import Pipeline, PipelineView
 from triptych.records import Mode
 from triptych.search.question_log import unlogged
-from triptych.search.rewriters.chain import rewriters_of
+from triptych.search.rewriters.chain import one_rewriter, rewriters_of
 
 if TYPE_CHECKING:
     from triptych.service import Service
@@ -112,9 +112,16 @@ def evaluate_pipelines(
     for name, pipeline in pipelines.items():
         counter = _Counter()
         steps = [counted(step, counter) for step in pipeline.postprocessors]
-        view = service.view(attrs.evolve(pipeline, postprocessors=steps))
-        run = _PipelineRun(view, dataset_id, tuple(cutoffs), least_grade, counter)
-        modes[name] = run.run(name, queries, targets, progress)
+        pipeline.check(service.lanes)
+        with service.searches.derived(
+            lanes=pipeline.lanes,
+            ranker=pipeline.ranker,
+            rewriter=one_rewriter(pipeline.rewriter),
+            postprocessors=steps,
+        ) as searches:
+            view = PipelineView(service, pipeline, searches)
+            run = _PipelineRun(view, dataset_id, tuple(cutoffs), least_grade, counter)
+            modes[name] = run.run(name, queries, targets, progress)
         calls[name] = counter.calls / len(queries)
     few = few_queries_warning(len(queries))
     missing = [f"{key}: {name}" for key, wanted in targets.items() for name in wanted.missing]

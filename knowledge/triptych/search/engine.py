@@ -48,6 +48,12 @@ class FusedRanking:
             return self.candidates
         return [each for each in self.candidates if each.score >= threshold]
 
+    def below(self, threshold: float | None) -> Sequence[Candidate]:
+        """Return the other candidates: those that `above` leaves out."""
+        if threshold is None:
+            return ()
+        return [each for each in self.candidates if each.score < threshold]
+
 
 class SearchEngine:
     """Routes a query to the retrievers of its target, then to the ranker.

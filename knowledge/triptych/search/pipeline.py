@@ -9,12 +9,13 @@ from datetime import UTC, datetime
 import attrs
 
 from triptych import deadlines
-from triptych.contracts import Postprocessor, QueryRewriter, Store
+from triptych.contracts import Postprocessor, QueryRewriter, Ranker, Store
 from triptych.errors import NotAvailableError, ProviderError, ValidationError
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.embedding import embed_each, mean_vector
 from triptych.records import (
     Answerability,
+    Candidate,
     EmbedKind,
     Hit,
     Layer,
@@ -96,9 +97,40 @@ class SearchPipeline:
         self._derivation = derivation
         self._rewriter = rewriter
         self._postprocessors = tuple(postprocessors)
+        self._past = past
         self._judge = judge
         self._log = log
-        self._past = past
+
+    @contextmanager
+    def derived(
+        self,
+        *,
+        lanes: Sequence[str] = (),
+        ranker: Ranker | None = None,
+        rewriter: QueryRewriter | None = None,
+        postprocessors: Sequence[Postprocessor] = (),
+    ) -> Iterator[SearchPipeline]:
+        """Give, for the block, a pipeline with these steps over the same store.
+
+        No ``lanes`` are all, and None is this one's ranker.
+        """
+        engine = self._engine.derive(lanes=lanes, ranker=ranker)
+        try:
+            yield SearchPipeline(
+                self._store,
+                self._resolver.with_lanes(engine.lanes),
+                engine,
+                self._hydrator,
+                self._listing,
+                self._derivation,
+                rewriter,
+                (KeywordBoost(), *postprocessors),
+                judge=self._judge,
+                log=self._log,
+                past=self._past,
+            )
+        finally:
+            engine.close()
 
     @property
     def configuration(self) -> Mapping[str, str]:
@@ -112,10 +144,6 @@ class SearchPipeline:
             "rewriter": "" if self._rewriter is None else type(self._rewriter).__name__,
             "steps": " ".join(type(step).__name__ for step in self._postprocessors),
         }
-
-    def judged_by(self, request: SearchRequest) -> str:
-        """The calibration that says whether a request is answered, as it is kept; "" for none."""
-        return "" if self._judge is None else self._judge.kept(request) or ""
 
     def search(self, query: Query, *, vectors: KnownVectors | None = None) -> Result:
         """Search chunks, or layers where ``query.layer`` says so.
@@ -170,9 +198,10 @@ class SearchPipeline:
 
     def search_layers_and_documents(
         self, queries: Sequence[Query], whole: Query
-    ) -> tuple[list[Result], Result | None]:
+    ) -> tuple[list[Result], Result | None, Sequence[Candidate]]:
         """Run `search` for each of ``queries`` and `search_documents` for ``whole``, with one
-        call to the embedder; None for the latter where the backend cannot search documents."""
+        call to the embedder; None for the latter where the backend cannot search documents. The
+        chunks that the threshold left out come last."""
         for query in (*queries, whole):
             if query.as_of is not None:
                 raise ValidationError("leave as_of out: ask what `past` gives instead")
@@ -183,10 +212,14 @@ class SearchPipeline:
                     "a context chooses how much of each document it holds: leave out offset and "
                     "per_document"
                 )
-        if not self._hydrator.reads_documents:
-            return self._run_all(self._prepare(queries)), None
-        *results, last = self._run_all(self._prepare(queries, whole=whole))
-        return results, last
+        reads = self._hydrator.reads_documents
+        requests = self._prepare(queries, whole=whole if reads else None)
+        results = self._run_all(requests)
+        last = results.pop() if reads else None
+        below = [
+            each for request in requests if request.target == "chunk" for each in request.below
+        ]
+        return results, last, below
 
     @contextmanager
     def past(self, query: Query, *, layers: bool | None = None) -> Iterator[PastSearch]:
@@ -335,6 +368,7 @@ class SearchPipeline:
             deadlines.check("the search")
             ranking = self._engine.retrieve(request.target, request.variants, depth, keep)
             above = ranking.above(query.threshold)
+            request.below = ranking.below(query.threshold)
             hydrated = self._hydrator.hits(request, above[: depth * spare])
             # Steps may ask models: they run when there is enough to choose from.
             found = at_most(hydrated.hits, query.per_document)

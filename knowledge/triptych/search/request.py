@@ -15,6 +15,7 @@ from triptych.ingestion.layers import Inputs
 from triptych.ingestion.pending_expiry import count_pending, count_sparse_pending
 from triptych.ingestion.sparse_encoding import SparseLane
 from triptych.records import (
+    Candidate,
     DatasetConfig,
     DerivedSig,
     EmbedKind,
@@ -55,6 +56,7 @@ class SearchRequest:
         vectors: the vectors of texts that were embedded for it, by kind and text.
         usage: what language models took to word the query.
         signals: what the lanes say of how well it is answered; None where nobody asks for it.
+        below: what was found and is below the threshold.
     """
 
     target: Target
@@ -69,6 +71,7 @@ class SearchRequest:
     vectors: dict[tuple[EmbedKind, str], Vector] = attrs.field(factory=dict)
     usage: tuple[ModelUsage, ...] = ()
     signals: Mapping[str, float] | None = None
+    below: Sequence[Candidate] = ()
 
     def terms_in(self, dataset_id: str) -> tuple[str, ...]:
         """Return the query's terms in the language of a dataset."""
@@ -95,6 +98,10 @@ class RequestResolver:
         self._derivation = derivation
         self.lanes = lanes
         self._moment = moment
+
+    def with_lanes(self, lanes: Sequence[str]) -> RequestResolver:
+        """Return a resolver that differs in the lanes."""
+        return RequestResolver(self._documents, self._chunks, self._derivation, lanes)
 
     def resolve(self, query: Query, *, documents: bool = False) -> SearchRequest:
         """Return the request that ``query`` means, with one variant: the query itself.

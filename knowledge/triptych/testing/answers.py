@@ -23,6 +23,7 @@ from triptych.records import (
 from triptych.repositories import capabilities_of
 from triptych.testing.builders import (
     CONFIG,
+    SPARSE,
     chunks_of,
     derive,
     fill,
@@ -33,6 +34,7 @@ from triptych.testing.builders import (
     vector_of,
 )
 from triptych.testing.harness import Harness, HarnessTests, or_skip
+from triptych.testing.sparse import encode
 
 __all__ = ["AnswerTests"]
 
@@ -91,6 +93,11 @@ def _complete(store: Store) -> None:
     assert store.chunks.add_vectors("d", CONFIG.embed_sig, [], [end]) == ["a"]
 
 
+def _with_sparse(store: Store) -> None:
+    or_skip(capabilities_of(store).sparse)
+    set_config(store, "d", attrs.evolve(CONFIG, sparse_sig=SPARSE))
+
+
 def _expire(store: Store) -> None:
     later = datetime(2999, 1, 1, tzinfo=UTC)
     store.documents.put("d", NewDocument(name="a", content=_TEXT, expires_at=later))
@@ -134,6 +141,7 @@ _WRITES: dict[str, tuple[_Step, _Step]] = {
         lambda store: store.chunks.add_vectors("d", CONFIG.embed_sig, _vectors(store)[:1]),
     ),
     "the last vectors of a set": (_with_all_vectors, _complete),
+    "sparse vectors": (_with_sparse, lambda store: encode(store, "d", "a")),
     "a layer": (_nothing, _layered),
     "a layer of a folder": (
         _nothing,

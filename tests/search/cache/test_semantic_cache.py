@@ -27,6 +27,7 @@ from triptych import (
     ServiceOptions,
     ValidationError,
 )
+from triptych.contracts import HitReader
 from triptych.records import CacheStats, EmbedKind, ResolvedQuery
 from triptych.testing import Failing, FakeLLM, ScriptedLLM
 from triptych_backends.memory import MemoryStore
@@ -339,7 +340,9 @@ def test_the_configuration_is_part_of_the_request(tmp_path: Path, opened: Opener
         def depth(self, query: ResolvedQuery) -> int:
             return query.top_k
 
-        def __call__(self, query: ResolvedQuery, hits: Sequence[Hit]) -> Sequence[Hit]:
+        def __call__(
+            self, query: ResolvedQuery, hits: Sequence[Hit], reader: HitReader
+        ) -> Sequence[Hit]:
             return hits
 
     class Signed(Mine):
@@ -418,7 +421,9 @@ def test_what_was_found_before_a_write_is_not_kept_after_it(opened: Opener) -> N
         def depth(self, query: ResolvedQuery) -> int:
             return query.top_k
 
-        def __call__(self, query: ResolvedQuery, hits: Sequence[Hit]) -> Sequence[Hit]:
+        def __call__(
+            self, query: ResolvedQuery, hits: Sequence[Hit], reader: HitReader
+        ) -> Sequence[Hit]:
             if self.once:
                 self.once = False
                 kb.put_document("d", "late.md", "# Late\n\nA kettle, late.\n")

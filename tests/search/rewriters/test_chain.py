@@ -144,3 +144,11 @@ def test_a_list_of_rewriters_is_a_chain() -> None:
     for bad in ([], "ab", [object()], [FragmentRewriter]):
         with pytest.raises(ValidationError):
             ChainRewriter(bad)  # type: ignore[arg-type]
+
+
+def test_no_rewriter_is_wired_by_itself() -> None:
+    llm = FakeLLM()
+    with filled(llm=llm) as kb:
+        assert kb.options.rewriter is None
+        assert kb.search("which pot? which engine", dataset_id="d", conversation=TALK).usage == ()
+    assert llm.requests == []
