@@ -108,7 +108,7 @@ def test_evaluations_are_not_logged(kb: Service) -> None:
     lost = Collection(
         name="lost", queries=(JudgedQuery(query_id="q", text="zebra", grades={"guide.md": 1}),)
     )
-    evaluate(kb, lost, dataset_id="manual")
+    evaluate(kb, lost, dataset_id="manual", granularity="chunk")
     with unlogged():
         kb.search("zebra", dataset_id="manual")
     assert kb.question_log.questions() == []
