@@ -259,7 +259,7 @@ class Service(CloseOnExit):
         self._past = PastStores(
             store, self.capabilities.versions, self._deriver, self.options.scratch
         )
-        self.question_log = QuestionLog(self.capabilities.settings)
+        self.question_log: QuestionLog = QuestionLog(self.capabilities.settings)
         self._judge = ResultJudge(
             chunks, self.capabilities.settings, self.capabilities.corpus_stats
         )
