@@ -322,30 +322,42 @@ class Service(CloseOnExit):
             NotFoundError: there is no pipeline of this name.
         """
         self._open()
-        return self.view(find_pipeline(self.pipelines, name))
+        pipeline = find_pipeline(self.pipelines, name)
+        view = self.view(pipeline)
+        cached = self._caches.get(name)
+        if cached is None:
+            own = self._cache(
+                view.searches,
+                self._engine_of(pipeline),
+                pipeline.rewriter,
+                pipeline.postprocessors,
+            )
+            cached = None if own is None else self._caches.setdefault(name, own)
+        return PipelineView(self, pipeline, view.searches, cached)
 
     def view(self, pipeline: Pipeline) -> PipelineView:
         """This Service, searching and answering by ``pipeline``, which it need not know by name.
+
+        No semantic cache keeps its answers.
 
         Raises:
             ValidationError: the pipeline asks for what this Service does not have.
         """
         self._open()
+        pipeline.check(self.lanes)
+        searches = self._pipeline(
+            self._engine_of(pipeline), pipeline.rewriter, pipeline.postprocessors
+        )
+        return PipelineView(self, pipeline, searches, None)
+
+    def _engine_of(self, pipeline: Pipeline) -> SearchEngine:
         key = (pipeline.lanes, id(pipeline.ranker))
         known = self._engines.get(key)
         if known is None:
-            pipeline.check(self.lanes)
             made = self._engine.derive(lanes=pipeline.lanes, ranker=pipeline.ranker)
             # The ranker is kept, so that no other gets its id.
             known = self._engines.setdefault(key, (made, pipeline.ranker))
-        engine = known[0]
-        searches = self._pipeline(engine, pipeline.rewriter, pipeline.postprocessors)
-        name = pipeline.name
-        cached = self._caches.get(name) if self.pipelines.get(name) is pipeline else None
-        if cached is None and self.pipelines.get(name) is pipeline:
-            own = self._cache(searches, engine, pipeline.rewriter, pipeline.postprocessors)
-            cached = None if own is None else self._caches.setdefault(name, own)
-        return PipelineView(self, pipeline, searches, cached)
+        return known[0]
 
     # Documents in
 

@@ -273,3 +273,13 @@ def test_ask_abstains_by_the_calibration(kb: Service) -> None:
     lost = kb.ask("explain the parliament of the violin", dataset_id="shore", llm=llm)
     assert (lost.abstained, lost.reason, llm.requests) == (True, "nothing", [])
     assert kb.ask("who keeps the ferry", dataset_id="shore", llm=llm).text == "The lantern [1]."
+
+
+def test_a_cached_answer_is_judged_by_the_calibration_of_now() -> None:
+    with triptych.open("memory://", embedder="hash", semantic_cache=True) as kb:
+        kb.put_documents("shore", documents())
+        ask = "who keeps the ferry"
+        assert kb.search(ask, dataset_id="shore").answerability is None
+        made = calibrate(kb, questions(), dataset_id="shore").calibration
+        save_calibration(kb.capabilities.settings, "shore", made)
+        assert kb.search(ask, dataset_id="shore").answerability == "enough"

@@ -42,16 +42,20 @@ class ResultJudge:
         self._stats = stats
         self._parsed: tuple[str, Calibration] | None = None
 
-    def calibration(self, request: SearchRequest) -> tuple[Calibration | None, tuple[str, ...]]:
-        """The calibration that holds for a request, and a warning where one does not hold.
+    def kept(self, request: SearchRequest) -> str | None:
+        """The calibration of the request's dataset as it is kept, None without one.
 
         There is none for layers, whole documents and several datasets at once.
         """
-        datasets = dict.fromkeys(request.query.dataset_ids)
+        datasets = set(request.query.dataset_ids)
         if self._settings is None or request.target != "chunk" or len(datasets) != 1:
-            return None, ()
-        (dataset_id,) = datasets
-        text = calibration_text(self._settings, dataset_id)
+            return None
+        return calibration_text(self._settings, *datasets)
+
+    def calibration(self, request: SearchRequest) -> tuple[Calibration | None, tuple[str, ...]]:
+        """The calibration that holds for a request, and a warning where one does not hold."""
+        text = self.kept(request)
+        dataset_id = request.query.dataset_ids[0] if text else ""
         config = None if text is None else self._chunks.config(dataset_id)
         if text is None or config is None:
             return None, ()
