@@ -209,7 +209,7 @@ class _Counter:
     """How often models were called, by any thread."""
 
     def __init__(self) -> None:
-        self.calls = 0
+        self.calls: int = 0
         self._lock = threading.Lock()
 
     def add(self, calls: int) -> None:

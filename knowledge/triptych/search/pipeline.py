@@ -145,6 +145,10 @@ class SearchPipeline:
             "steps": " ".join(type(step).__name__ for step in self._postprocessors),
         }
 
+    def judged_by(self, request: SearchRequest) -> str:
+        """The calibration that says whether a request is answered, as it is kept; "" for none."""
+        return "" if self._judge is None else self._judge.kept(request) or ""
+
     def search(self, query: Query, *, vectors: KnownVectors | None = None) -> Result:
         """Search chunks, or layers where ``query.layer`` says so.
 

@@ -38,10 +38,8 @@ from triptych.records import (
     Vector,
 )
 from triptych.records.serialization import from_dict, to_dict
-from triptych.repositories import capabilities_of
 from triptych.search.cache_key import describe, request_digest
 from triptych.search.cache_options import SemanticCache
-from triptych.search.calibration import calibration_text
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.query import has_words
 from triptych.search.request import RequestResolver, SearchRequest
@@ -92,7 +90,6 @@ class CachedSearches:
         self._pipeline = pipeline
         self._store = store
         self._answers = answers
-        self._settings = capabilities_of(store).settings
         self._resolver = resolver
         self._derivation = derivation
         self._options = options
@@ -210,9 +207,10 @@ class CachedSearches:
         if self._store.documents.with_expired(datasets, began):
             return None
         key: tuple[EmbedKind, str] = ("query", resolved.text)
-        # An answer says how well it answers, by the calibration of its dataset.
-        judged = self._settings and [calibration_text(self._settings, each) for each in datasets]
-        configuration = describe([self._parts, self._derivation.chunker_sig, judged], self._own)
+        # Another calibration judges an answer otherwise.
+        judged_by = self._pipeline.judged_by(request)
+        parts = [self._parts, self._derivation.chunker_sig, judged_by]
+        configuration = describe(parts, self._own)
         return _Asked(
             request=request,
             digest=request_digest(request, tuple(query.conversation), configuration),
