@@ -28,8 +28,8 @@ def main() -> None:
 def generated() -> str:
     """The module's text, formatted."""
     service = ast.parse((HOME / "service.py").read_text(encoding="utf-8"))
-    dataset = ast.parse((HOME / "dataset.py").read_text(encoding="utf-8"))
-    pipelines = ast.parse((HOME / "pipelines.py").read_text(encoding="utf-8"))
+    dataset = ast.parse((HOME / "views/dataset.py").read_text(encoding="utf-8"))
+    pipelines = ast.parse((HOME / "views/pipeline.py").read_text(encoding="utf-8"))
     parts = [
         HEAD,
         _imports(service, dataset, pipelines),
@@ -51,8 +51,8 @@ def _imports(*modules: ast.Module) -> str:
                 text = ast.unparse(node)
                 if "__future__" not in text and text not in lines:
                     lines.append(text)
-    lines += ["from triptych.dataset import Dataset", "from triptych.service import Service"]
-    lines += ["from triptych.pipelines import PipelineView"]
+    lines += ["from triptych.views.dataset import Dataset", "from triptych.service import Service"]
+    lines += ["from triptych.views.pipeline import PipelineView"]
     lines += ["from triptych.aio.answers import AsyncAnswerStream"]
     return "\n".join(dict.fromkeys(lines)) + '\n\nP = ParamSpec("P")\nR = TypeVar("R")\n'
 

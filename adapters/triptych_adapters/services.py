@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from triptych.aio import AsyncService
-from triptych.dataset import Dataset
 from triptych.errors import ValidationError
+from triptych.views.dataset import Dataset
 
 __all__ = ["check_service"]
 

@@ -23,10 +23,10 @@ from triptych.contracts import (
     Store,
 )
 from triptych.errors import ValidationError
-from triptych.pipelines import Pipeline
 from triptych.repositories import capabilities_of
 from triptych.search.cache_options import SemanticCache, to_cache
 from triptych.search.file_location import file_locator
+from triptych.search.named import Pipeline
 from triptych.search.reranking import Rerank
 from triptych.service import Service, ServiceOptions
 from triptych_factory.access import Access

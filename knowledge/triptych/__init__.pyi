@@ -66,7 +66,6 @@ from triptych.contracts import (
     VersionReader as VersionReader,
     WeightsVerifier as WeightsVerifier,
 )
-from triptych.dataset import Dataset as Dataset
 from triptych.deadlines import CancelScope as CancelScope, deadline as deadline
 from triptych.errors import (
     BudgetExceededError as BudgetExceededError,
@@ -114,7 +113,6 @@ from triptych.layers.prompts import (
     DEFAULT_PROMPT_INPUT_LIMIT as DEFAULT_PROMPT_INPUT_LIMIT,
     OVERVIEW_PROMPT as OVERVIEW_PROMPT,
 )
-from triptych.pipelines import Pipeline as Pipeline, PipelineView as PipelineView
 from triptych.records import (
     CacheStats as CacheStats,
     Candidate as Candidate,
@@ -182,6 +180,7 @@ from triptych.search.fusion import (
     ZScoreRanker as ZScoreRanker,
 )
 from triptych.search.model_steps import ChunkFilter as ChunkFilter, LLMReranker as LLMReranker
+from triptych.search.named import Pipeline as Pipeline
 from triptych.search.postprocessing import (
     KeywordBoost as KeywordBoost,
     PerDocument as PerDocument,
@@ -233,6 +232,8 @@ from triptych.text import (
     extract_keywords as extract_keywords,
     score_text as score_text,
 )
+from triptych.views.dataset import Dataset as Dataset
+from triptych.views.pipeline import PipelineView as PipelineView
 
 __all__ = [
     "LLM",

@@ -20,8 +20,8 @@ from triptych.contracts import (
 if TYPE_CHECKING:
     from triptych.chunking import ChunkerSet
     from triptych.parsing import FileParsers
-    from triptych.pipelines import Pipeline
     from triptych.search.cache_options import SemanticCache
+    from triptych.search.named import Pipeline
     from triptych.service import Service
 
 __all__ = ["every_format", "open"]

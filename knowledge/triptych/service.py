@@ -34,7 +34,6 @@ from triptych.contracts import (
     SparseEncoder,
     Store,
 )
-from triptych.dataset import Dataset
 from triptych.errors import (
     NotAvailableError,
     NotFoundError,
@@ -53,7 +52,6 @@ from triptych.ingestion.rebuild import RebuildRunner
 from triptych.ingestion.sparse_encoding import SparseLane, check_sparse_encoder
 from triptych.ingestion.versions import VersionHistory, restored, unified_diff
 from triptych.ingestion.writer import Writer
-from triptych.pipelines import Pipeline, PipelineView, find_pipeline
 from triptych.records import (
     CacheStats,
     DatasetConfig,
@@ -95,6 +93,7 @@ from triptych.search.calibration import forget_calibration
 from triptych.search.engine import SearchEngine
 from triptych.search.hydration import Hydrator
 from triptych.search.listing import FilterListing
+from triptych.search.named import Pipeline, find_pipeline
 from triptych.search.past.stores import PastStores
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.postprocessing import KeywordBoost
@@ -112,6 +111,8 @@ from triptych.search.rewriters.chain import one_rewriter, rewriters_of
 from triptych.search.sparse_retrievers import DocumentSparseRetriever, SparseRetriever
 from triptych.text import get_analyzer
 from triptych.text.tokens import TokenCounter
+from triptych.views.dataset import Dataset
+from triptych.views.pipeline import PipelineView
 
 if TYPE_CHECKING:
     from triptych.answering.answerer import Answerer, AskRequest

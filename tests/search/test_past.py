@@ -24,8 +24,8 @@ from triptych import (
 )
 from triptych.deadlines import deadline
 from triptych.errors import CancelledError, ProviderError
-from triptych.pipelines import Pipeline
 from triptych.records import Candidate, ResolvedQuery, Result
+from triptych.search.named import Pipeline
 from triptych.search.past.moments import to_moment, version_then
 from triptych.testing import FakeEmbedder, ScriptedLLM
 from triptych.testing.past import tick

@@ -11,7 +11,7 @@ from triptych_adapters.cli.exits import Exit
 from triptych_adapters.cli.session import Session, command, examples
 
 if TYPE_CHECKING:
-    from triptych.pipelines import Pipeline
+    from triptych.search.named import Pipeline
 
 __all__ = ["register"]
 

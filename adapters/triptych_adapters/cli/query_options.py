@@ -12,8 +12,8 @@ from triptych_adapters.cli.session import conditions
 
 if TYPE_CHECKING:
     from triptych.context import ContextPack
-    from triptych.pipelines import Pipeline
     from triptych.records import Query, Result
+    from triptych.search.named import Pipeline
 
 __all__ = [
     "AsOf",

@@ -154,7 +154,7 @@ class Session:
         a local model meanwhile, for a command that will embed. Of the settings' pipelines it has
         ``pipeline``.
         """
-        from triptych.pipelines import find_pipeline
+        from triptych.search.named import find_pipeline
         from triptych_factory import wire
 
         settings = settings or self.settings().without_llm()

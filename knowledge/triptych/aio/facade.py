@@ -33,11 +33,11 @@ from triptych.aio.generated import (
 )
 from triptych.aio.threads import next_item, run
 from triptych.contracts import LLM, AsyncEmbedder, AsyncLLM, Embedder
-from triptych.dataset import Dataset
 from triptych.errors import NotAvailableError, ValidationError
-from triptych.pipelines import PipelineView
 from triptych.records import EmbedKind, Generation, Message
 from triptych.service import Service
+from triptych.views.dataset import Dataset
+from triptych.views.pipeline import PipelineView
 
 __all__ = [
     "AsyncDataset",

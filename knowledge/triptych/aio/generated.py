@@ -19,8 +19,6 @@ from triptych.contracts import (
     LLM,
     AnswerabilityJudge,
 )
-from triptych.dataset import Dataset
-from triptych.pipelines import PipelineView
 from triptych.records import (
     CacheStats,
     DatasetConfig,
@@ -49,6 +47,8 @@ from triptych.records import (
 from triptych.records.search_options import DatasetSearchOptions, SearchOptions
 from triptych.service import Service
 from triptych.text.tokens import TokenCounter
+from triptych.views.dataset import Dataset
+from triptych.views.pipeline import PipelineView
 
 P = ParamSpec("P")
 R = TypeVar("R")

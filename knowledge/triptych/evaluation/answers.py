@@ -16,8 +16,8 @@ from triptych.evaluation.rag import RagSample
 from triptych.search.question_log import unlogged
 
 if TYPE_CHECKING:
-    from triptych.pipelines import PipelineView
     from triptych.service import Service
+    from triptych.views.pipeline import PipelineView
 
 __all__ = ["AbstentionScore", "CollectedAnswers", "collect_answers"]
 

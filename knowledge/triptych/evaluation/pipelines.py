@@ -19,10 +19,11 @@ from triptych.evaluation.resolution import find_targets
 from triptych.evaluation.results import Evaluation, Granularity, ModeResult
 from triptych.evaluation.significance import bootstrap, few_queries_warning
 from triptych.evaluation.targets import Targets
-from triptych.pipelines import Pipeline, PipelineView
 from triptych.records import Mode
+from triptych.search.named import Pipeline
 from triptych.search.question_log import unlogged
 from triptych.search.rewriters.chain import one_rewriter, rewriters_of
+from triptych.views.pipeline import PipelineView
 
 if TYPE_CHECKING:
     from triptych.service import Service

@@ -21,9 +21,9 @@ from triptych.evaluation.collections import Collection, JudgedQuery
 from triptych.evaluation.comparison import Difference, compare
 from triptych.evaluation.pipelines import evaluate_pipelines
 from triptych.evaluation.results import Evaluation
-from triptych.pipelines import Pipeline
 from triptych.records.search_options import SearchOptions
 from triptych.search.fusion import RANKERS
+from triptych.search.named import Pipeline
 
 if TYPE_CHECKING:
     from triptych.service import Service

@@ -1,0 +1,153 @@
+"""Named pipelines: where to look, and how, under a name that a program or a person calls."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import attrs
+
+from triptych.contracts import LLM, Postprocessor, QueryRewriter, Ranker
+from triptych.errors import NotFoundError, ValidationError
+from triptych.records import Query, check_identifier, check_text, check_whole
+from triptych.records.search_options import check_option_names
+from triptych.search.query import validate
+
+if TYPE_CHECKING:
+    pass
+
+__all__ = ["Pipeline", "find_pipeline"]
+
+T = TypeVar("T")
+
+_PLACES = ("dataset_id", "dataset_ids", "scope")
+
+
+def _names(given: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(given, str):
+        raise ValidationError(f"give a list of names, not the text {given!r:.60}")
+    return tuple(given)
+
+
+def _steps(given: Sequence[Postprocessor]) -> tuple[Postprocessor, ...]:
+    return tuple(given)
+
+
+@attrs.frozen(kw_only=True)
+class Pipeline:
+    """How one kind of question is answered: a name for all of a search's choices.
+
+    `Service.pipeline` searches and answers by it. ``triptych.toml`` describes pipelines too
+    (docs/how-to/pipelines.md).
+
+    Attributes:
+        name: what it is called by.
+        description: what it is for, in words.
+        datasets: where it looks; none for everywhere. They need not be there yet.
+        search: its defaults of a search, by the names of `SearchOptions`, such as
+            ``{"top_k": 5, "where": {"lang": "en"}}``. A caller may choose others, but its
+            ``where`` always holds: a caller's is added to it.
+        rewriter: words each query in other ways; several in a list rewrite one after another. None
+            for none, also where the Service has one.
+        lanes: the lanes that hybrid search runs; none for all.
+        ranker: fuses the lanes, with its weights; None for the Service's.
+        postprocessors: steps on the hits, in their order.
+        token_budget: the most tokens of a context.
+        llm: what writes answers; None for the Service's.
+        prompt: what the model is told to do, in place of the prompt that ships.
+    """
+
+    name: str
+    description: str = ""
+    datasets: Sequence[str] = attrs.field(default=(), converter=_names)
+    search: Mapping[str, Any] = attrs.field(factory=dict)
+    rewriter: QueryRewriter | Sequence[QueryRewriter] | None = None
+    lanes: Sequence[str] = attrs.field(default=(), converter=_names)
+    ranker: Ranker | None = None
+    postprocessors: Sequence[Postprocessor] = attrs.field(default=(), converter=_steps)
+    token_budget: int = 2000
+    llm: LLM | None = None
+    prompt: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        check_identifier(self.name, "a pipeline's name")
+        check_text(self.description, "a pipeline's description")
+        if not check_whole(self.token_budget, "token_budget"):
+            raise ValidationError(f"the pipeline {self.name!r} has token_budget 0: give at least 1")
+        for dataset_id in self.datasets:
+            check_identifier(dataset_id, f"a dataset of the pipeline {self.name!r}")
+        for key in _PLACES:
+            if key in self.search:
+                raise ValidationError(
+                    f"the pipeline {self.name!r} has {key} among its search options: name its "
+                    "datasets under datasets"
+                )
+        check_option_names(self.search)
+
+    def check(self, lanes: Sequence[str]) -> None:
+        """Refuse what a Service with these ``lanes`` cannot do.
+
+        Raises:
+            ValidationError: the message names the pipeline and what is wrong with it.
+        """
+        for lane in self.lanes:
+            if lane not in lanes:
+                raise ValidationError(
+                    f"the pipeline {self.name!r} names the lane {lane!r}; the lanes are "
+                    f"{', '.join(lanes)}"
+                )
+        try:
+            validate(Query(text="any", dataset_id="any", **self.search), self.lanes or lanes)
+        except ValidationError as error:
+            raise ValidationError(f"the pipeline {self.name!r}: {error}") from None
+
+    def query(self, query: Query | str, options: Mapping[str, Any]) -> Query:
+        """Return the query that the pipeline makes of a caller's.
+
+        ``options`` are the caller's. A `Query` says everything itself but where to look, and the
+        pipeline's ``where`` is added.
+
+        Raises:
+            ValidationError: an option is unknown, or names a dataset that is not the pipeline's.
+        """
+        check_option_names(options)
+        given = {key: value for key, value in options.items() if key != "where" or value}
+        where = self.search.get("where") or {}
+        if isinstance(query, Query):
+            own: Mapping[str, Any] = {}
+            asked = attrs.evolve(query, **given)
+        else:
+            own = {key: value for key, value in self.search.items() if key != "where"}
+            asked = Query(text=query, **{**own, **given})
+        if where:
+            both = {"$and": [where, asked.where]} if asked.where else where
+            asked = attrs.evolve(asked, where=both)
+        return self._placed(asked)
+
+    def _placed(self, query: Query) -> Query:
+        named = (*query.dataset_ids, *([query.dataset_id] if query.dataset_id else ()))
+        if not self.datasets:
+            return query if named else attrs.evolve(query, scope="all")
+        for dataset_id in named:
+            if dataset_id not in self.datasets:
+                raise ValidationError(
+                    f"the pipeline {self.name!r} looks into {', '.join(self.datasets)}, and the "
+                    f"query names {dataset_id!r}"
+                )
+        return query if named else attrs.evolve(query, scope="single", dataset_ids=self.datasets)
+
+
+def find_pipeline(pipelines: Mapping[str, T], name: str) -> T:
+    """Return the pipeline of this name.
+
+    Raises:
+        NotFoundError: there is none; the message names those that there are.
+    """
+    check_text(name, "a pipeline's name")
+    if name in pipelines:
+        return pipelines[name]
+    nearest = difflib.get_close_matches(name, pipelines, n=1, cutoff=0.5)
+    known = f"there are {', '.join(pipelines)}" if pipelines else "there is none"
+    meant = f"did you mean {nearest[0]!r}?" if nearest else known
+    raise NotFoundError(f"no pipeline is called {name!r}: {meant}")

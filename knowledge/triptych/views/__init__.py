@@ -1,0 +1,1 @@
+"""Views: a Service with something filled in, a dataset or a pipeline."""
