@@ -138,14 +138,10 @@ def test_without_pandas_a_table_is_not_available(
 def test_the_typed_arguments_are_the_fields_of_a_query() -> None:
     fields = {name for name in triptych.Query.__attrs_attrs__ for name in [name.name]} - {"text"}  # type: ignore[attr-defined]
     assert set(SearchOptions.__annotations__) | set(DatasetSearchOptions.__annotations__) == fields
-    assert set(DatasetSearchOptions.__annotations__) == fields - {"dataset_id", "scope"}
-    assert set(QuestionOptions.__annotations__) == fields - {
-        "dataset_id",
-        "scope",
-        "top_k",
-        "offset",
-        "per_document",
-    }
+    places = {"dataset_id", "dataset_ids", "scope"}
+    assert set(DatasetSearchOptions.__annotations__) == fields - places
+    of_results = {"top_k", "offset", "per_document"}
+    assert set(QuestionOptions.__annotations__) == fields - places - of_results
 
 
 def test_where_none_is_no_condition(kb: triptych.Service) -> None:
