@@ -40,8 +40,8 @@ _OLDEST = delete(t.answer).where(_a.id <= _FIRST_BEYOND.scalar_subquery())
 _DROP_ALL = delete(t.answer)
 _DROP_OLD = delete(t.answer).where(_a.created_at < bindparam("moment"))
 _COUNT = select(func.count()).select_from(t.answer)
-_ADD_COUNT = Upsert(t.answer_count, ("name",), add=True)
-_COUNTS = select(t.answer_count.c.name, t.answer_count.c.count)
+_ADD_COUNT = Upsert(t.answer_count, ("kind",), add=True)
+_COUNTS = select(t.answer_count.c.kind, t.answer_count.c.count)
 
 
 class HasDatabase(Protocol):

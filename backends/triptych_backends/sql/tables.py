@@ -359,7 +359,7 @@ is a JSON object of the revision of each, by its name."""
 answer_count = Table(
     "answer_count",
     METADATA,
-    Column("name", Text, primary_key=True),
+    Column("kind", Text, primary_key=True),
     Column("count", BigInteger, nullable=False),
 )
 """How many searches found an answer ("hits"), and how many found none ("misses")."""

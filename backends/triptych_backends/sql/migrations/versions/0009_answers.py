@@ -35,6 +35,6 @@ def upgrade() -> None:
     op.create_index("answer_time", "answer", ["created_at"])
     op.create_table(
         "answer_count",
-        sa.Column("name", sa.Text, primary_key=True),
+        sa.Column("kind", sa.Text, primary_key=True),
         sa.Column("count", sa.BigInteger, nullable=False),
     )
