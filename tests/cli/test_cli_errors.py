@@ -116,6 +116,10 @@ NOT_IN_A_SHELL = {
     "hydration.py": "all stores of this version search whole documents",
     "layers.py": "the command makes its own summaries",
     "generation.py": "the command makes its own summaries",
+    "answerer.py": "the command passes neither prompt nor prices",
+    "conversation.py": "the command asks one question",
+    "cache_options.py": "the file has a switch or a table",
+    "stores.py": "the command opens stores that can search the past",
     "chat.py": "what a model sends, and its own limits",
 }
 """Advice that no command leads to, by file, and why."""

@@ -40,6 +40,7 @@ from triptych.parsing.builder import drop_contents_lines, fit, markdown_safe
 from triptych.parsing.decoder import decode_text
 from triptych.parsing.limits import ParseLimits
 from triptych.records import Query
+from triptych.search.rewriters.fragments import fragments
 from triptych.search.syntax import TextConditions, parse_query
 from triptych.testing.fakes import fenced_text
 from triptych.text.analyzer import get_analyzer
@@ -159,6 +160,7 @@ def _code(name: str, text: str) -> object:
 
 CALLS: Mapping[str, Callable[[str], object]] = {
     "answering.citations": _cited,
+    "search.fragments": fragments,
     "redaction.without_secrets": lambda text: without_secrets(text, [KEY]),
     "redaction.shown_url": lambda text: [shown_url(text), shown_url(f"http://h/?{text}")],
     "providers.faults": _refusal,

@@ -27,8 +27,8 @@ def check_llm(llm: object) -> LLM:
     """
     if llm is None:
         raise NotAvailableError(
-            "there is no language model to answer with: open the knowledge base with one "
-            '(triptych.open(…, llm="ollama:…")), or give ask an llm'
+            "there is no language model to answer with: open the knowledge base with an llm, or "
+            "give one for the question"
         ).hinted(
             "set TRIPTYCH_LLM, or llm in triptych.toml, to anthropic:…, openai:… or ollama:…; "
             "`triptych context` prints what a model would be shown"

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 import attrs
 
 from triptych.contracts import SettingsStore
-from triptych.errors import NotAvailableError, TriptychError, ValidationError
+from triptych.errors import NotAvailableError, StoreError, ValidationError
 from triptych.records import Answerability, Hit
 from triptych.records.serialization import from_dict, to_dict
 
@@ -162,7 +162,7 @@ class QuestionLog:
             wanted = text if after else None
             if wanted == before or settings.set_setting(_SETTING, wanted, expected=before):
                 return
-        raise TriptychError("others wrote the log at the same time: try again")
+        raise StoreError("others wrote the log at the same time: try again")
 
 
 def _key(question: LoggedQuestion) -> tuple[str, tuple[str, ...]]:
