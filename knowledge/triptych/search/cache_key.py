@@ -20,7 +20,8 @@ from triptych.text import get_analyzer
 __all__ = ["describe", "request_digest"]
 
 _FORM = "1"  # of the answers as they are kept
-_CODE = re.compile(r"\w*\d[\w.:/-]*")
+_WORD = re.compile(r"[\w.:/-]++")
+_DIGIT = re.compile(r"\d")
 _PLAIN = (str, bytes, int, float, bool, type(None), Enum)
 _DEEPEST = 8
 
@@ -73,7 +74,8 @@ def request_digest(
     by one of them are near to each other, and ask for different things.
     """
     query = attrs.evolve(request.query, text="", vector=None)
-    codes = sorted(_CODE.findall(request.query.text.casefold()))
+    words = _WORD.findall(request.query.text.casefold())
+    codes = sorted(word.strip(".:/-") for word in words if _DIGIT.search(word))
     return digest(
         _FORM,
         get_analyzer("english").signature,
