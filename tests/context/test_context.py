@@ -709,3 +709,23 @@ def test_repetition_is_containment_in_all_that_was_seen() -> None:
     assert seen.repeats("ONE, two; three four five six")
     assert not seen.repeats("one two three and four five six")
     assert not seen.repeats("something else altogether, of five words")
+
+
+@pytest.mark.parametrize("asked", [{"where": {"heading": "Open"}}, {"syntax": True}])
+def test_a_context_keeps_to_the_headings_that_are_asked_for(
+    kb: Service, asked: dict[str, Any]
+) -> None:
+    kb.put_document(
+        "d",
+        "a.md",
+        "# Open\n\nBefore all else the zebra must be fed with hay and water.\n\n"
+        "# Closed\n\nThe brass key of it.\n\n"
+        "# Open\n\nAt last the zebra is let out, with hay and with water.\n",
+    )
+    query = "zebra hay heading:Open" if "syntax" in asked else "zebra hay"
+    pieces = context(kb, query, mode="bm25", **asked).pieces
+    said = " ".join(piece.text for piece in pieces)
+    assert "fed with hay" in said
+    assert "let out" in said
+    assert "brass" not in said
+    assert "brass" in " ".join(texts(context(kb, "zebra hay", mode="bm25")))

@@ -318,3 +318,29 @@ def test_arguments_that_make_no_sense_are_refused() -> None:
         Neighbours(-1, 1)
     with pytest.raises(ValidationError, match="limit"):
         Parents(0)
+
+
+@pytest.mark.parametrize("step", [Neighbours(5, 5), Parents()])
+@pytest.mark.parametrize(
+    ("where", "closed"),
+    [
+        ({"$and": [{"heading": "Open"}, {"$not": {"heading": "Inner"}}]}, ("brass", "silver")),
+        ({"$not": {"heading": ["Inner", "Closed"]}}, ("brass", "silver")),
+        ({"$not": {"heading": "Closed"}}, ("brass",)),
+    ],
+)
+def test_a_wider_hit_keeps_to_the_headings_of_the_filter(
+    step: Postprocessor, where: dict[str, object], closed: Sequence[str]
+) -> None:
+    text = (
+        "# Open\n\nThe zebra eats hay.\n\n## Inner\n\nA silver key.\n\n# Closed\n\nThe brass key.\n"
+    )
+    small = default_chunkers(ChunkConfig(size=24, overlap=0), MarkdownChunker(size=24))
+    with triptych.open("memory://", embedder=None, chunkers=small, postprocessors=[step]) as kb:
+        kb.put_document("d", "a.md", text)
+        (hit,) = kb.search("zebra", dataset_id="d", where=where)
+        assert hit.content == text[hit.start : hit.end]
+        for word in closed:
+            assert word not in hit.content
+        if "silver" not in closed:
+            assert "silver" in hit.content

@@ -224,3 +224,29 @@ def test_arguments_that_make_no_sense_are_refused() -> None:
         ChunkFilter(judge, threshold=1.5)
     with pytest.raises(ValidationError, match="batch"):
         LLMReranker(judge, batch=0)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [RuntimeError("no connection"), None, Generation(text=5)],  # type: ignore[arg-type]  # on purpose
+)
+def test_a_model_that_breaks_its_contract_is_a_model_that_cannot_answer(made: object) -> None:
+    class Broken:
+        signature = "broken/1"
+
+        def generate(self, messages: Sequence[Message], *, max_tokens: int) -> Generation:
+            if isinstance(made, Exception):
+                raise made
+            return made  # type: ignore[return-value]  # on purpose
+
+        def stream(self, messages: Sequence[Message], *, max_tokens: int) -> Iterator[str]:
+            raise AssertionError
+
+    with opened(ChunkFilter(Broken())) as kb:
+        found = kb.search("water", dataset_id="d")
+        assert len(found) == 3
+        assert "the hits are not filtered: 'broken/1'" in found.warnings[0]
+    with opened(Rerank(LLMReranker(Broken()), optional=True)) as kb:
+        assert "'broken/1'" in kb.search("water", dataset_id="d").warnings[0]
+    with opened(Rerank(LLMReranker(Broken()))) as kb, pytest.raises(ProviderError, match="broken"):
+        kb.search("water", dataset_id="d")

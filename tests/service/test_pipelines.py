@@ -187,3 +187,22 @@ def test_a_pipeline_is_awaited(kb: Service) -> None:
         assert (await view.context("house", 100)).budget == 100
 
     asyncio.run(asked())
+
+
+@pytest.mark.parametrize("as_query", [True, False])
+def test_a_list_that_can_be_read_once_does_not_open_other_datasets(
+    kb: Service, as_query: bool
+) -> None:
+    view = kb.pipeline("small")
+    options = {"scope": "all", "dataset_ids": iter(["faq"])}
+    query = Query(text="house", **options) if as_query else "house"  # type: ignore[arg-type]
+    with pytest.raises(ValidationError, match="leave one of the two out"):
+        view.search(query, **({} if as_query else options))  # type: ignore[arg-type]
+    found = view.search_many(["house", "house"], dataset_ids=iter(["faq"]))  # type: ignore[arg-type]
+    assert [{hit.dataset_id for hit in each.hits} for each in found] == [{"faq"}, {"faq"}]
+
+
+@pytest.mark.parametrize("given", ["faq", 5, None])
+def test_datasets_that_are_no_list_are_refused(kb: Service, given: object) -> None:
+    with pytest.raises(ValidationError, match="dataset_ids is a list of datasets"):
+        kb.pipeline("help").search("house", dataset_ids=given)  # type: ignore[arg-type]

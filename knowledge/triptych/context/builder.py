@@ -21,6 +21,7 @@ from triptych.contracts import ChunkRepo, DocumentRepo
 from triptych.errors import ValidationError
 from triptych.records import Layer, Query, check_whole, to_layer
 from triptych.search.pipeline import SearchPipeline
+from triptych.search.subjects import asks_for_headings
 from triptych.text import ANALYZER_VERSION
 from triptych.text.tokens import TokenCounter, as_counter
 
@@ -106,7 +107,11 @@ class ContextBuilder:
         budget, format, counting = settings.token_budget, settings.format, settings.counter
         sources = Sources(self._documents, self._chunks)
         widest = WIDEST if settings.fence else ""
-        packer = Packer(sources, counting, format, budget, self._recipe, widest)
+        recipe = self._recipe
+        if asks_for_headings(query):
+            # What lies between two passages may be what the query excludes.
+            recipe = attrs.evolve(recipe, bridge=0)
+        packer = Packer(sources, counting, format, budget, recipe, widest)
         ranked = packer.pack(found)[: settings.max_pieces]
         warnings = [*found.warnings, *([counting.warning] if counting.warning else [])]
         pieces = fit(ranked, format, budget, counting.count, widest)

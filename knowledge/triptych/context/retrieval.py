@@ -12,6 +12,7 @@ from triptych.records import Candidate, Hit, Layer, ModelUsage, Query, Result, S
 from triptych.search.fusion import min_max, reciprocal_ranks
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.postprocessing import STEP_SCORES
+from triptych.search.subjects import asks_for_headings
 
 __all__ = ["Place", "Retrieved", "ScoredPassage", "retrieve"]
 
@@ -119,7 +120,7 @@ def retrieve(
         recipe.k,
     )
     return Retrieved(
-        passages=_passages(chunks, leading, recipe),
+        passages=_passages(chunks, leading, recipe, widens=not asks_for_headings(query)),
         abstracts=_layers(abstracts, leading),
         overviews=_layers(overviews, leading),
         below=below,
@@ -187,8 +188,13 @@ def _score_of(place: Place, leading: Mapping[Place, float]) -> float:
 
 
 def _passages(
-    chunks: Sequence[Hit], leading: Mapping[Place, float], recipe: ContextParameters
+    chunks: Sequence[Hit],
+    leading: Mapping[Place, float],
+    recipe: ContextParameters,
+    *,
+    widens: bool,
 ) -> tuple[ScoredPassage, ...]:
+    """The chunks with the score of each; ``widens`` adds those beside them that were not found."""
     own: dict[tuple[str, str, int], float] = {}
     hits: dict[tuple[str, str, int], Hit] = {}
     for rank, hit in enumerate(chunks, start=1):
@@ -198,8 +204,8 @@ def _passages(
     scores = dict(own)
     for (dataset_id, name, index), score in own.items():
         for near in (index - 1, index + 1):
-            if near >= 0 and recipe.beside:
-                key = dataset_id, name, near
+            key = dataset_id, name, near
+            if near >= 0 and recipe.beside and (widens or key in own):
                 scores[key] = scores.get(key, 0.0) + recipe.beside * score
                 hits.setdefault(key, hits[dataset_id, name, index])
     finds = [

@@ -6,6 +6,7 @@ The wording of the question and what the datasets hold are left out: those two a
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
@@ -20,8 +21,9 @@ from triptych.text import get_analyzer
 __all__ = ["describe", "request_digest"]
 
 _FORM = "1"  # of the answers as they are kept
-_WORD = re.compile(r"[\w.:/-]++")
-_DIGIT = re.compile(r"\d")
+_WORD = re.compile(r"\S+")
+_AROUND = "\"'`*_([{«„“”‚‘’¿¡"  # what may open a word without being part of it
+_BEHIND = "\"'`*_)]}»“”’.,;:!?…。，、？！"
 _PLAIN = (str, bytes, int, float, bool, type(None), Enum)
 _DEEPEST = 8
 
@@ -70,12 +72,12 @@ def request_digest(
 ) -> str:
     """Return the digest of a request without its question's wording.
 
-    The numbers and codes of the question (words with a digit) are in it: two questions that differ
-    by one of them are near to each other, and ask for different things.
+    The numbers and codes of the question (words with a digit, as they are spelt and in their order)
+    are in it: two questions that differ by one of them are near to each other, and ask for
+    different things.
     """
     query = attrs.evolve(request.query, text="", vector=None)
-    words = _WORD.findall(request.query.text.casefold())
-    codes = sorted(word.strip(".:/-") for word in words if _DIGIT.search(word))
+    codes = _codes(request.query.text)
     return digest(
         _FORM,
         get_analyzer("english").signature,
@@ -87,3 +89,16 @@ def request_digest(
         repr(tuple(conversation)),
         repr(codes),
     )
+
+
+def _codes(text: str) -> list[str]:
+    """The words that hold a number, in order; a sign before or behind one is part of it."""
+    words = _WORD.findall(text.casefold())
+    bare = [word.rstrip(_BEHIND).lstrip(_AROUND) for word in words]
+    return [word for word in bare if any(_is_number(character) for character in word)]
+
+
+def _is_number(character: str) -> bool:
+    """Whether it is a digit, a fraction, a power or a Roman numeral; not a Chinese numeral, which
+    is in many words that are none."""
+    return unicodedata.category(character) in ("Nd", "Nl", "No")

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from triptych.contracts import Store
 from triptych.errors import ModelMismatchError, NotAvailableError
-from triptych.records import DerivedChunk, Hit, Layer, SourceDocument, Vector
+from triptych.records import DerivedChunk, FilterTree, Hit, Layer, SourceDocument, Vector
+from triptych.search.subjects import looks_at_headings, subject_of
 
 __all__ = ["StoreHitReader"]
 
@@ -21,10 +22,16 @@ class StoreHitReader:
         missed: whether a document was no longer at the version of a hit.
     """
 
-    def __init__(self, store: Store, versions: Mapping[_Place, int]) -> None:
-        """``versions`` holds the version of each document when the hits were read."""
+    def __init__(
+        self, store: Store, versions: Mapping[_Place, int], tree: FilterTree | None = None
+    ) -> None:
+        """``versions`` holds the version of each document when the hits were read.
+
+        What stands beside a hit ends where ``tree``, the search's filter, excludes a chunk.
+        """
         self._store = store
         self._versions = versions
+        self._tree = tree if looks_at_headings(tree) else None
         self._documents: dict[_Place, SourceDocument | None] = {}
         self._sets: dict[_Place, Sequence[DerivedChunk]] = {}
         self.warnings: list[str] = []
@@ -73,7 +80,9 @@ class StoreHitReader:
     def neighbours(self, hit: Hit, before: int, after: int) -> Sequence[DerivedChunk]:
         """See `HitReader.neighbours`."""
         at, chunks = hit.chunk_index, self._chunks(hit)
-        return chunks[max(at - before, 0) : at + after + 1] if chunks else ()
+        if not chunks:
+            return ()
+        return self._admitted(hit, chunks, max(at - before, 0), min(at + after, len(chunks) - 1))
 
     def section(self, hit: Hit) -> Sequence[DerivedChunk]:
         """See `HitReader.section`."""
@@ -86,13 +95,32 @@ class StoreHitReader:
             first -= 1
         while last + 1 < len(chunks) and chunks[last + 1].heading_path[: len(path)] == path:
             last += 1
-        return chunks[first : last + 1]
+        return self._admitted(hit, chunks, first, last)
 
     def _window(self, hit: Hit) -> str | None:
         if hit.window is not None or hit.window_start is None:
             return hit.window
         content = self.source(hit)
         return None if content is None else content[hit.window_start : hit.window_end]
+
+    def _admitted(
+        self, hit: Hit, chunks: Sequence[DerivedChunk], first: int, last: int
+    ) -> Sequence[DerivedChunk]:
+        """The chunks from ``first`` to ``last`` around the hit's own that pass the filter."""
+        tree, at = self._tree, hit.chunk_index
+        if tree is None:
+            return chunks[first : last + 1]
+        info = self._store.documents.get_info(hit.dataset_id, hit.doc_name)
+
+        def passes(place: int) -> bool:
+            return tree.admits(subject_of(hit.doc_name, info, [chunks[place]]))
+
+        low = high = at
+        while low > first and passes(low - 1):
+            low -= 1
+        while high < last and passes(high + 1):
+            high += 1
+        return chunks[low : high + 1]
 
     def _chunks(self, hit: Hit) -> Sequence[DerivedChunk]:
         """All chunks of the hit's document, if that of the hit is still among them."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 
 from triptych import deadlines
@@ -17,11 +16,10 @@ from triptych.records import (
     FilterTree,
     Hit,
     StoredUnit,
-    Subject,
 )
-from triptych.records.filters import HEADING, conditions_of
 from triptych.search.hydration import Hydrator
 from triptych.search.request import SearchRequest
+from triptych.search.subjects import looks_at_headings, subject_of
 
 __all__ = ["FilterListing"]
 
@@ -70,13 +68,13 @@ class FilterListing:
     ) -> Iterator[tuple[Candidate, StoredUnit]]:
         tree = request.query.filter.tree
         # A chunk passes by its own headings, a document by those of any of its chunks.
-        headed = any(condition.field == HEADING for condition in conditions_of(tree))
+        headed = looks_at_headings(tree)
         for page, sigs in self._pages(dataset_id, None if headed else tree):
             for info in page:
                 if info.name not in sigs:
                     continue
                 for chunk in self._chunks.iter_chunks(dataset_id, info.name):
-                    if headed and tree and not tree.admits(_subject(info.name, info, [chunk])):
+                    if headed and tree and not tree.admits(subject_of(info.name, info, [chunk])):
                         continue
                     unit = StoredUnit(key=None, sig=sigs[info.name], document=info, chunk=chunk)
                     yield _candidate(dataset_id, info.name, chunk.index), unit
@@ -101,7 +99,7 @@ class FilterListing:
         self, request: SearchRequest, dataset_id: str
     ) -> Iterator[tuple[Candidate, StoredUnit]]:
         tree = request.query.filter.tree
-        headed = any(condition.field == HEADING for condition in conditions_of(tree))
+        headed = looks_at_headings(tree)
         after = None
         while page := self._layers.page(dataset_id, request.query.layer, after=after, limit=_PAGE):
             deadlines.check("the search")
@@ -112,25 +110,11 @@ class FilterListing:
                 chunks: Sequence[DerivedChunk] = ()
                 if headed and info is not None:
                     chunks = list(self._chunks.iter_chunks(dataset_id, layer.doc_name))
-                if tree is not None and not tree.admits(_subject(layer.doc_name, info, chunks)):
+                if tree is not None and not tree.admits(subject_of(layer.doc_name, info, chunks)):
                     continue
                 unit = StoredUnit(key=None, sig=layer.sig, document=info, layer=layer)
                 yield _candidate(dataset_id, layer.doc_name, NO_CHUNK), unit
             after = page[-1].doc_name
-
-
-def _subject(name: str, info: DocumentInfo | None, chunks: Sequence[DerivedChunk]) -> Subject:
-    if info is None:
-        return Subject(name=name)
-    headings = itertools.chain.from_iterable(chunk.heading_path for chunk in chunks)
-    return Subject(
-        name=name,
-        metadata=info.metadata,
-        version=info.version,
-        updated_at=info.updated_at,
-        expires_at=info.system.expires_at,
-        headings={heading.casefold() for heading in headings},
-    )
 
 
 def _candidate(dataset_id: str, name: str, index: int) -> Candidate:

@@ -12,7 +12,7 @@ from triptych.contracts import LLM, Postprocessor, QueryRewriter, Ranker
 from triptych.errors import NotFoundError, ValidationError
 from triptych.records import Query, check_identifier, check_text, check_whole
 from triptych.records.search_options import check_option_names
-from triptych.search.query import validate
+from triptych.search.query import check_dataset_ids, validate
 
 if TYPE_CHECKING:
     pass
@@ -126,6 +126,8 @@ class Pipeline:
         return self._placed(asked)
 
     def _placed(self, query: Query) -> Query:
+        # Read once: what is checked here is what is searched.
+        query = attrs.evolve(query, dataset_ids=check_dataset_ids(query.dataset_ids))
         named = (*query.dataset_ids, *([query.dataset_id] if query.dataset_id else ()))
         if not self.datasets:
             return query if named else attrs.evolve(query, scope="all")

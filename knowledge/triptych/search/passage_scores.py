@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from triptych.contracts import LLM
-from triptych.errors import UnusableAnswerError, ValidationError
-from triptych.records import Message
+from triptych.errors import ProviderError, TriptychError, UnusableAnswerError, ValidationError
+from triptych.records import Generation, Message
 
 __all__ = ["check_llm", "score_passages"]
 
@@ -55,7 +55,20 @@ def score_passages(
     ]
     user = "\n\n".join([*parts, _REMINDER.format(count=count)])
     limit = _TOKENS + _TOKENS_EACH * count if max_tokens is None else max_tokens
-    answer = llm.generate([Message("system", system), Message("user", user)], max_tokens=limit)
+    messages = [Message("system", system), Message("user", user)]
+    try:
+        answer: object = llm.generate(messages, max_tokens=limit)
+    except TriptychError:
+        raise
+    except Exception as error:
+        raise ProviderError(
+            f"{llm.signature!r} failed ({type(error).__name__}: {error})"
+        ) from error
+    if not isinstance(answer, Generation) or not isinstance(answer.text, str):
+        raise ProviderError(
+            f"{llm.signature!r} answered with a value of type {type(answer).__name__}: its "
+            "generate must return a Generation with text"
+        )
     return _scores(llm.signature, answer.text, count)
 
 

@@ -386,7 +386,7 @@ class SearchPipeline:
                 elif not hydrated.complete and spare == 1:
                     spare = _SPARE
                     continue
-            reader = StoreHitReader(self._store, hydrated.versions)
+            reader = StoreHitReader(self._store, hydrated.versions, query.filter.tree)
             hits: Sequence[Hit] = hydrated.hits
             for step in steps:
                 deadlines.check("the search")

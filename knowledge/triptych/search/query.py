@@ -30,6 +30,7 @@ __all__ = [
     "DEFAULT_THRESHOLD",
     "MAX_TOP_K",
     "check_conversation",
+    "check_dataset_ids",
     "check_queries",
     "has_words",
     "over_fetch",
@@ -79,7 +80,7 @@ def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query,
         check_text(query.dataset_id, "dataset_id")
     judged = attrs.evolve(
         query,
-        dataset_ids=_dataset_ids(query.dataset_ids),
+        dataset_ids=check_dataset_ids(query.dataset_ids),
         layer=to_layer(query.layer),
         mode=None if query.mode is None else _mode(query.mode, lanes),
         scope=to_scope(query.scope),
@@ -158,7 +159,12 @@ def _mode(value: Any, lanes: Collection[str] | None) -> Mode | str:
     )
 
 
-def _dataset_ids(value: Any) -> tuple[str, ...]:
+def check_dataset_ids(value: Any) -> tuple[str, ...]:
+    """Return the names of datasets, each once.
+
+    Raises:
+        ValidationError: they are no list of names.
+    """
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise ValidationError(
             f"dataset_ids is a list of datasets, not {value!r:.60}: one is a dataset_id"

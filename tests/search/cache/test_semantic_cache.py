@@ -289,6 +289,32 @@ def test_numbers_and_codes_are_never_near(opened: Opener) -> None:
     settled(kb)
     assert kb.search("kettle error 405", dataset_id="d").cache_similarity is None
     assert kb.search("Error 404 of the kettle", dataset_id="d").cache_similarity is not None
+    assert kb.search("kettle: error '404'?", dataset_id="d").cache_similarity is not None
+
+
+@pytest.mark.parametrize(
+    ("asked", "other"),
+    [
+        ("RFC-12", "ISO-12"),
+        ("AX/100", "BX/100"),
+        ("below -5", "below 5"),
+        ("of $5", "of €5"),
+        (">5 bar", "<5 bar"),
+        ("<5 bar", "5 bar"),
+        ("5%", "5"),
+        (".5 litres", "5 litres"),
+        ("½ litre", "¼ litre"),
+        ("m²", "m³"),
+        ("from 3 to 5", "from 5 to 3"),
+    ],
+)
+def test_a_number_is_all_of_its_word(opened: Opener, asked: str, other: str) -> None:
+    kb = opened()
+    kb.put_documents("d", PAGES)
+    kb.search(f"kettle {asked}", dataset_id="d")
+    settled(kb)
+    assert kb.search(f"kettle {other}", dataset_id="d").cache_similarity is None
+    assert kb.search(f"kettle, {asked}?", dataset_id="d").cache_similarity is not None
 
 
 def test_conditions_in_the_question_are_part_of_the_request(opened: Opener) -> None:
