@@ -1,0 +1,70 @@
+"""Would the path help, before the chunks of documents that have neither title nor headings?
+
+    python bench/path_context.py --docs FOLDER [--embedder local]
+
+``FOLDER`` and the questions are those of bench/context.py. Its pages become plain text without
+their heading lines, once as they are and once with the path as the title, which is embedded before
+each chunk. Prints nDCG@10 over documents for each mode, and p of the paired randomisation test.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+import triptych
+from context import QUESTIONS, Question, read_questions
+from triptych import NewDocument
+from triptych.evaluation import randomisation_test
+from triptych.evaluation.metrics import ndcg_at
+
+_HEADING = re.compile(r"^[ \t]*#{1,6}[ \t].*$\n?", re.MULTILINE)
+MODES = ("bm25", "vector", "hybrid")
+
+
+def values(kb: triptych.Service, questions: list[Question], mode: str) -> list[float]:
+    """nDCG@10 of each question."""
+    found = []
+    for question in questions:
+        hits = kb.search(question.text, dataset_id="d", mode=mode, top_k=40).hits
+        grades = {f"{name}.txt": 1 for name, _ in question.evidence}
+        found.append(ndcg_at(10, list(dict.fromkeys(hit.doc_name for hit in hits)), grades))
+    return found
+
+
+def main() -> None:
+    """Compare the two."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--docs", type=Path, required=True)
+    parser.add_argument("--embedder", default="local")
+    options = parser.parse_args()
+    pages = {
+        file.relative_to(options.docs).as_posix(): file.read_text(encoding="utf-8")
+        for file in sorted(options.docs.rglob("*.md"))
+    }
+    questions = read_questions(QUESTIONS, pages)
+    found: dict[bool, dict[str, list[float]]] = {}
+    for with_path in (False, True):
+        documents = [
+            NewDocument(
+                name=f"{name}.txt",
+                content=_HEADING.sub("", text),
+                metadata={"title": name} if with_path else {},
+            )
+            for name, text in pages.items()
+        ]
+        with triptych.open("memory://", embedder=options.embedder) as kb:
+            kb.put_documents("d", documents)
+            found[with_path] = {mode: values(kb, questions, mode) for mode in MODES}
+    for mode in MODES:
+        without, path = found[False][mode], found[True][mode]
+        p = randomisation_test(path, without)
+        count = len(questions)
+        print(
+            f"{mode}: {sum(without) / count:.4f}, with the path {sum(path) / count:.4f}, p {p:.2f}"
+        )
+
+
+if __name__ == "__main__":
+    main()
