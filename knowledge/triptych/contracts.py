@@ -1222,7 +1222,8 @@ class HitReader(Protocol):
 
     def neighbours(self, hit: Hit, before: int, after: int) -> Sequence[DerivedChunk]:
         """Return the chunk of ``hit`` with up to ``before`` chunks before it and ``after`` after
-        it, in order; nothing where it cannot be read."""
+        it, in order; nothing where it cannot be read. They end where the search's filter excludes
+        a chunk; so do those of `section`."""
         ...
 
     def section(self, hit: Hit) -> Sequence[DerivedChunk]:

@@ -150,7 +150,16 @@ def test_nothing_found_abstains_without_asking_the_model(kb: Service) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", ["NO_ANSWER", "**NO_ANSWER**", "NO_ANSWER. The sources say nothing."]
+    "said",
+    [
+        "NO_ANSWER",
+        "**NO_ANSWER**",
+        "_NO_ANSWER_",
+        "“NO_ANSWER”",
+        "NO_ANSWER. The sources say nothing.",
+        "NO_ANSWER\nNothing.",
+        "NO_ANSWER：文档没有。",
+    ],
 )
 def test_the_model_can_say_that_its_sources_do_not_answer(kb: Service, said: str) -> None:
     answer = ask(kb, said, prompt=AnswerPrompt(abstention="Not in there."))
@@ -162,6 +171,13 @@ def test_the_model_can_say_that_its_sources_do_not_answer(kb: Service, said: str
 def test_an_answer_that_begins_like_none_is_one(kb: Service) -> None:
     assert ask(kb, "NO, never [1].").text == "NO, never [1]."
     assert ask(kb, "NO").text == "NO"
+
+
+@pytest.mark.parametrize("said", ["NO_ANSWER_CODE is a key [1].", "NO_ANSWERS are kept [1]."])
+def test_a_name_that_begins_like_no_answer_is_an_answer(kb: Service, said: str) -> None:
+    assert ask(kb, said).text == said
+    assert streamed(kb, Model(None, list(said))).text == said
+    assert streamed(kb, Model(None, list("_NO_ANSWER_"))).reason == "model"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import attrs
 import numpy as np
@@ -211,3 +212,17 @@ def test_a_context_keeps_the_order_of_the_model() -> None:
         pack = kb.context("tea", 60, dataset_id="d")
         assert "k.md" in [piece.citation.doc_name for piece in pack.pieces[:2]]
         assert kb.search_many([Query(text="tea", dataset_id="d")])[0].hits[0].doc_name == "k.md"
+
+
+@pytest.mark.parametrize("made", ["high", 1 + 2j, None])
+def test_scores_that_are_no_numbers_are_refused(made: object) -> None:
+    class Odd:
+        signature = "odd/1"
+
+        def scores(self, query: str, texts: Sequence[str]) -> Any:
+            return [made] * len(texts)
+
+    with triptych.open("memory://", embedder=None, postprocessors=[Rerank(Odd())]) as kb:
+        kb.put_document("d", "a.md", "water")
+        with pytest.raises(ValidationError, match="'odd/1' must return 1 finite scores"):
+            kb.search("water", dataset_id="d")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -288,6 +289,10 @@ class _Asked:
                     )
 
 
+_QUOTES = "*_`\"'“‘"
+_GOES_ON = re.compile("_?[A-Za-z0-9]")
+
+
 class _Opening:
     """Holds the beginning of an answer back while it may be `NO_ANSWER`."""
 
@@ -302,11 +307,11 @@ class _Opening:
         if self._held is None:
             return text
         self._held += text
-        bare = self._held.lstrip("*_`\"'")
-        if bare.startswith(NO_ANSWER):
+        bare = self._held.lstrip(_QUOTES)
+        if f"{NO_ANSWER}_".startswith(bare):
+            return ""  # it may go on: NO_ANSWER_CODE is a name
+        if bare.startswith(NO_ANSWER) and not _GOES_ON.match(bare, len(NO_ANSWER)):
             self.declined = True
-            return ""
-        if NO_ANSWER.startswith(bare):
             return ""
         shown, self._held = self._held, None
         return shown
@@ -315,7 +320,8 @@ class _Opening:
         """What is left."""
         shown = self.feed(text)
         if self._held is not None and not self.declined:
-            shown, self._held = self._held, None
+            self.declined = self._held.lstrip(_QUOTES).startswith(NO_ANSWER)
+            shown, self._held = "" if self.declined else self._held, None
         return shown
 
 

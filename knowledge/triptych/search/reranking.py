@@ -95,10 +95,11 @@ class Rerank:
                 raise
             reader.warn(f"the hits are not reranked: {error}")
             return hits
-        if scores.shape != (len(head),) or not np.isfinite(scores).all():
+        plain = scores.dtype.kind in "fiub" and scores.shape == (len(head),)
+        if not plain or not np.isfinite(scores).all():
             raise ValidationError(
                 f"the reranker {self.reranker.signature!r} must return {len(head)} finite scores, "
-                f"and returned an array of shape {scores.shape}"
+                f"and returned an array of shape {scores.shape} and type {scores.dtype}"
             )
         ranked = [
             attrs.evolve(

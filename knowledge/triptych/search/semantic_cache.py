@@ -11,7 +11,7 @@ import json
 import os
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import Context
@@ -34,6 +34,7 @@ from triptych.records import (
     Hit,
     Mode,
     Query,
+    ResolvedQuery,
     Result,
     Vector,
 )
@@ -115,7 +116,17 @@ class CachedSearches:
 
     def search_many(self, queries: Sequence[Query]) -> list[Result]:
         """`SearchPipeline.search_many`: those that the cache does not answer are run together."""
-        looked = [self._look(query, documents=False) for query in queries]
+        requests = [
+            None if query.as_of is not None else self._resolver.resolve(query) for query in queries
+        ]
+        try:
+            known = self._embedded([each for each in requests if each is not None])
+        except ProviderError:
+            return self._pipeline.search_many(queries)  # which says what became of the embedder
+        looked = [
+            self._look(query, documents=False, request=request, known=known)
+            for query, request in zip(queries, requests, strict=True)
+        ]
         missed = [at for at, (_, found, _) in enumerate(looked) if found is None]
         vectors: dict[tuple[EmbedKind, str], Vector] = {}
         for at in missed:
@@ -166,15 +177,22 @@ class CachedSearches:
         self._keep(asked, result)
         return _warned(result, warning)
 
-    def _look(self, query: Query, *, documents: bool) -> tuple[_Asked | None, Result | None, str]:
+    def _look(
+        self,
+        query: Query,
+        *,
+        documents: bool,
+        request: SearchRequest | None = None,
+        known: Mapping[tuple[EmbedKind, str], Vector] | None = None,
+    ) -> tuple[_Asked | None, Result | None, str]:
         """What is asked (None: nothing that is cached), its answer, and a warning."""
         if query.as_of is not None:
             return None, None, ""
-        request = self._resolver.resolve(query, documents=documents)
+        request = request or self._resolver.resolve(query, documents=documents)
         with self._lock:
             warning, self._failure = self._failure, ""
         try:
-            asked = self._asked(query, request)
+            asked = self._asked(query, request, known or {})
             if asked is None:
                 return None, None, warning
             found = self._found(asked)
@@ -187,16 +205,32 @@ class CachedSearches:
             return None, None, f"the semantic cache was not asked ({_shown(error)})"
         return asked, found, warning
 
-    def _asked(self, query: Query, request: SearchRequest) -> _Asked | None:
+    def _is_embedded(self, resolved: ResolvedQuery) -> bool:
+        return (
+            resolved.mode in _EMBEDDED
+            and bool(resolved.vector_dataset_ids)
+            and has_words(resolved.text)
+            and self._derivation.coverage.admits(resolved.text)
+        )
+
+    def _embedded(self, requests: Sequence[SearchRequest]) -> dict[tuple[EmbedKind, str], Vector]:
+        """The vectors of all questions, from one call to the embedder."""
+        embedder = self._derivation.embedder
+        texts = [each.query.text for each in requests if self._is_embedded(each.query)]
+        if embedder is None or not texts:
+            return {}
+        deadlines.check("the search")
+        return dict(embed_each(embedder, [("query", text) for text in dict.fromkeys(texts)]))
+
+    def _asked(
+        self,
+        query: Query,
+        request: SearchRequest,
+        known: Mapping[tuple[EmbedKind, str], Vector],
+    ) -> _Asked | None:
         resolved = request.query
         embedder = self._derivation.embedder
-        if (
-            embedder is None
-            or resolved.mode not in _EMBEDDED
-            or not resolved.vector_dataset_ids
-            or not has_words(resolved.text)
-            or not self._derivation.coverage.admits(resolved.text)
-        ):
+        if embedder is None or not self._is_embedded(resolved):
             return None
         deadlines.check("the search")
         began = datetime.now(UTC)
@@ -214,7 +248,7 @@ class CachedSearches:
         return _Asked(
             request=request,
             digest=request_digest(request, tuple(query.conversation), configuration),
-            vector=embed_each(embedder, [key])[key],
+            vector=known[key] if key in known else embed_each(embedder, [key])[key],
             revisions=revisions,
             began=began,
         )

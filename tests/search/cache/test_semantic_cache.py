@@ -348,6 +348,19 @@ def test_many_questions_share_a_run(opened: Opener) -> None:
     assert all(map(same, found, again))
 
 
+def test_many_questions_are_embedded_in_one_call(opened: Opener) -> None:
+    embedder = Meaning()
+    kb = opened(embedder=embedder)
+    kb.put_documents("d", PAGES)
+    embedder.calls = 0
+    kb.search_many(["water", "kettle", "tea pot", "water"], dataset_id="d")
+    assert embedder.calls == 1
+    settled(kb)
+    embedder.fails, embedder.calls = True, 0
+    failed = kb.search_many(["water", "lid"], dataset_id="d")
+    assert all(each.warnings for each in failed)
+
+
 def test_an_answer_with_a_warning_is_not_kept(opened: Opener) -> None:
     llm = ScriptedLLM(ProviderError("away"), "A pot of tea.")
     kb = opened(rewriter=HyDE(llm))
