@@ -109,6 +109,17 @@ def test_a_model_that_fails_ends_the_command(
         assert "error: " in ran.err
 
 
+def test_a_conversation_in_no_folder_is_refused_before_the_model_is_asked(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with chat(["Ten [1]."]) as server:
+        model(monkeypatch, server)
+        ran = shell("ask", "retries", "--conversation", "missing/chat.json")
+    assert ran.code == 2
+    assert ran.out == b""
+    assert "there is no folder missing" in " ".join(ran.err.split())
+
+
 def test_a_conversation_is_kept_in_a_file(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -18,7 +18,8 @@ def read(path: Path) -> tuple[Message, ...]:
     """The messages in ``path``; none where there is no such file.
 
     Raises:
-        ValidationError: the file cannot be read, or holds something else.
+        ValidationError: the file cannot be read, holds something else, or is to be in a folder
+            that is not there.
     """
     from triptych.errors import ValidationError
     from triptych.records import Message
@@ -27,6 +28,10 @@ def read(path: Path) -> tuple[Message, ...]:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
+        if not path.parent.is_dir():
+            raise ValidationError(
+                f"the conversation {path} cannot be written: there is no folder {path.parent}"
+            ) from None
         return ()
     except (OSError, UnicodeDecodeError) as error:
         raise ValidationError(f"the conversation {path} cannot be read: {error}") from error
