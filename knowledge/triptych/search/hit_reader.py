@@ -35,7 +35,7 @@ class StoreHitReader:
         self._documents: dict[_Place, SourceDocument | None] = {}
         self._sets: dict[_Place, Sequence[DerivedChunk]] = {}
         self.warnings: list[str] = []
-        self.missed = False
+        self.missed: bool = False
 
     def warn(self, message: str) -> None:
         """See `HitReader.warn`."""

@@ -98,8 +98,8 @@ class DatasetFiller:
         self._config: DatasetConfig | None = None
         self._seen: dict[str, _Seen] = {}
         self.failed: dict[str, Exception] = {}
-        self.deleted = False
-        self.left_out = 0
+        self.deleted: bool = False
+        self.left_out: int = 0
 
     @property
     def lost(self) -> Sequence[str]:
