@@ -1,0 +1,106 @@
+"""The operations of a `Service` as paths of HTTP: what a server serves, a client asks for.
+
+Each route is one operation. An argument stands in the path, in the query of the URL or in the body,
+a JSON object; names of documents stand last in a path, with their slashes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+import attrs
+
+from triptych_adapters.wire.operations import OPERATIONS, Operation
+
+__all__ = ["ROUTES", "Route"]
+
+
+@attrs.frozen(slots=True)
+class Route:
+    """Where an operation is served.
+
+    Attributes:
+        operation: its name, of `OPERATIONS`.
+        method: of HTTP.
+        path: below the server's root; ``{argument}`` stands for an argument, ``{name:path}`` for
+            one that may hold slashes.
+    """
+
+    operation: str
+    method: str
+    path: str
+
+    @property
+    def in_path(self) -> tuple[str, ...]:
+        """The arguments that stand in the path, in their order."""
+        parts = (part for part in self.path.split("/") if part.startswith("{"))
+        return tuple(part.strip("{}").partition(":")[0] for part in parts)
+
+    @property
+    def has_body(self) -> bool:
+        """Whether the other arguments stand in the body; else in the query of the URL."""
+        return self.method not in {"GET", "DELETE"}
+
+    @property
+    def called(self) -> Operation:
+        """The operation itself."""
+        return OPERATIONS[self.operation]
+
+    def url(self, arguments: Mapping[str, Any]) -> str:
+        """The path with these arguments, percent-encoded, dots included, as clients drop ``..``."""
+        parts = []
+        for part in self.path.split("/"):
+            if part.startswith("{"):
+                name = part.strip("{}").partition(":")[0]
+                part = quote(str(arguments[name]), safe="").replace(".", "%2E")
+            parts.append(part)
+        return "/".join(parts)
+
+
+_DATASET: Final = "/v1/datasets/{dataset_id}"
+
+ROUTES: Final[Mapping[str, Route]] = {
+    route.operation: route
+    for route in (
+        Route("put_document", "PUT", _DATASET + "/documents/{name:path}"),
+        Route("put_documents", "POST", _DATASET + "/documents"),
+        Route("get_document", "GET", _DATASET + "/documents/{name:path}"),
+        Route("list_documents", "GET", _DATASET + "/documents"),
+        Route("count_documents", "GET", _DATASET + "/count"),
+        Route("update_metadata", "POST", _DATASET + "/metadata"),
+        Route("delete_document", "DELETE", _DATASET + "/documents/{name:path}"),
+        Route("delete_documents", "POST", _DATASET + "/delete"),
+        Route("history", "GET", _DATASET + "/history/{name:path}"),
+        Route("diff", "GET", _DATASET + "/diff/{name:path}"),
+        Route("restore", "POST", _DATASET + "/restore/{name:path}"),
+        Route("list_datasets", "GET", "/v1/datasets"),
+        Route("create_dataset", "PUT", _DATASET),
+        Route("configure_dataset", "PATCH", _DATASET),
+        Route("delete_dataset", "DELETE", _DATASET),
+        Route("recreate", "POST", _DATASET + "/recreate"),
+        Route("purge", "POST", _DATASET + "/purge"),
+        Route("layers", "GET", _DATASET + "/layers"),
+        Route("dataset_layer", "GET", _DATASET + "/layers/{layer}"),
+        Route("put_dataset_layer", "PUT", _DATASET + "/layers/{layer}"),
+        Route("layer", "GET", _DATASET + "/layers/{layer}/{name:path}"),
+        Route("put_document_layer", "PUT", _DATASET + "/layers/{layer}/{name:path}"),
+        Route("put_folder_layer", "PUT", _DATASET + "/folder-layers/{layer}/{folder:path}"),
+        Route("search", "POST", "/v1/search"),
+        Route("search_documents", "POST", "/v1/search-documents"),
+        Route("search_many", "POST", "/v1/search-many"),
+        Route("context", "POST", "/v1/context"),
+        Route("verify", "POST", "/v1/verify"),
+        Route("ask", "POST", "/v1/ask"),
+        Route("replay", "POST", "/v1/replay"),
+        Route("embed_pending", "POST", "/v1/embed-pending"),
+        Route("remove_expired", "POST", "/v1/remove-expired"),
+        Route("rebuild", "POST", "/v1/rebuild"),
+        Route("doctor", "POST", "/v1/doctor"),
+        Route("stats", "GET", "/v1/dataset-stats"),
+        Route("cache_stats", "GET", "/v1/cache-stats"),
+        Route("health", "GET", "/v1/health"),
+    )
+}
+"""Every operation once, by name."""
