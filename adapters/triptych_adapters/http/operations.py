@@ -14,9 +14,8 @@ from triptych_adapters.http.reading import json_body, media_types, query_of
 from triptych_adapters.http.routing import RawRoute
 from triptych_adapters.http.server import Server
 from triptych_adapters.wire.arguments import read_object
-from triptych_adapters.wire.operations import OPERATIONS
 from triptych_adapters.wire.query_string import query_arguments
-from triptych_adapters.wire.routes import ROUTES, Route
+from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES, Route
 
 __all__ = ["LONG", "operation_routes"]
 
@@ -26,9 +25,10 @@ LONG: Final = frozenset({"ask", "replay", "rebuild", "embed_pending", "doctor", 
 
 def operation_routes(server: Server) -> Iterator[RawRoute]:
     """A route for each operation of a Service."""
-    for route in ROUTES.values():
+    for route in (*ROUTES.values(), *PIPELINE_ROUTES.values()):
         handler = _Handler(server, route)
-        yield RawRoute(route.path, handler.answer, methods=[route.method], name=route.operation)
+        name = route.operation + ("_by_pipeline" if "pipeline" in route.in_path else "")
+        yield RawRoute(route.path, handler.answer, methods=[route.method], name=name)
 
 
 class _Handler:
@@ -37,7 +37,7 @@ class _Handler:
     def __init__(self, server: Server, route: Route) -> None:
         self._server = server
         self._route = route
-        self._operation = OPERATIONS[route.operation]
+        self._operation = route.called
 
     async def answer(self, request: Request) -> Response:
         server, operation = self._server, self._operation
