@@ -122,7 +122,12 @@ class Guard:
             "ms": round(seconds * 1000, 1),
             "bytes": answer.bytes,
         }
-        failed = error is not None and (answer.status >= 500 or not answer.status)
+        if isinstance(error, ProblemError):
+            error = error.__cause__ or error
+        error = scope["state"].get("failure", error)
+        failed = error is not None and (
+            answer.status >= 500 or not answer.status or "failure" in scope["state"]
+        )
         level = logging.ERROR if failed else logging.INFO
         self._log.log(
             level, "request", extra={"fields": fields}, exc_info=error if failed else None

@@ -19,14 +19,16 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.supervisors import Multiprocess
 
-from triptych.errors import ValidationError
+from triptych.errors import NotFoundError, ValidationError
 from triptych.service import Service
+from triptych.sync import SyncReport
 from triptych_adapters.http.app import create_app
 from triptych_adapters.http.authentication import Authenticator
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.logs import log_to_stderr
 from triptych_adapters.http.protocol import HeadProtocol
 from triptych_factory import Settings, wire
+from triptych_factory.syncing import directory_sync, remembered_roots
 
 __all__ = ["ServeOptions", "serve"]
 
@@ -139,6 +141,8 @@ def _app(options: ServeOptions) -> ASGIApp:
         hosts=hosts,
         origins=options.origins,
         limits=options.limits,
+        dataset=options.dataset,
+        sync=functools.partial(_sync, options.settings),
     )
     return _Closing(app, service)
 
@@ -160,6 +164,14 @@ class _Closing:
 
 def _opened(options: ServeOptions) -> Service:
     return wire(options.settings, create=options.write, named=None)
+
+
+def _sync(settings: Settings, service: Service) -> SyncReport:
+    """Sync the folders that the store remembers into what a sender may use."""
+    known = remembered_roots(service, settings).all()
+    if not known:
+        raise NotFoundError("this store remembers no folders: `triptych add FOLDER` adds one")
+    return directory_sync(service, settings, [each.root for each in known]).sync()
 
 
 def _authenticator(options: ServeOptions, service: Service) -> Authenticator | None:
