@@ -47,7 +47,7 @@ def _pieces(
 ) -> Generator[str, None, Answer]:
     with held:
         for name, data in events:
-            if name == "piece":
+            if name == "text":
                 yield data["text"]
             elif name == "answer":
                 answer: Answer = from_record(Answer, data)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import triptych
 from starlette.requests import Request
 from starlette.responses import Response
 
+import triptych
 from triptych_adapters.http.answers import encoded, json_response
 from triptych_adapters.http.openapi import document
 from triptych_adapters.http.routing import RawRoute
