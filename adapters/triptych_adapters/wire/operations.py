@@ -72,21 +72,26 @@ class Operation:
         """The method's own answer to Python's arguments, for callers that show it themselves."""
         return getattr(service, self.name)(**arguments)
 
+    def read(self, arguments: Mapping[str, Any] | str) -> dict[str, Any]:
+        """Arguments from outside as the method takes them: a mapping, or JSON text.
+
+        Raises:
+            ValidationError: an argument is missing, unknown or invalid.
+        """
+        values = read_arguments(self.name, self.parameters, arguments)
+        return {
+            name: from_dict(_RECORDS[name], value) if name in _RECORDS else value
+            for name, value in values.items()
+        }
+
     def call(self, service: Service, arguments: Mapping[str, Any] | str) -> Any:
         """Run it with arguments from outside; the answer as JSON's types.
-
-        ``arguments`` is a mapping, or JSON text.
 
         Raises:
             ValidationError: an argument is missing, unknown or invalid.
             TriptychError: as the method.
         """
-        values = read_arguments(self.name, self.parameters, arguments)
-        read = {
-            name: from_dict(_RECORDS[name], value) if name in _RECORDS else value
-            for name, value in values.items()
-        }
-        return to_json(self.run(service, **read))
+        return to_json(self.run(service, **self.read(arguments)))
 
 
 def _text(description: str, **more: Any) -> _Schema:
