@@ -27,9 +27,11 @@ def standing_routes(server: Server) -> Iterator[RawRoute]:
 
     async def about(request: Request) -> Response:
         service = await server.service_of(request)
+        embedder = service.options.embedder
         facts = {
             "version": triptych.__version__,
             "write": server.write,
+            "embedder": None if embedder is None else embedder.signature,
             "lanes": list(service.lanes),
             "pipelines": sorted(service.pipelines),
         }
