@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from triptych_adapters.http.answers import encoded, json_response
+from triptych_adapters.http.described import Described, DescribedRoute
 from triptych_adapters.http.openapi import document
-from triptych_adapters.http.routing import RawRoute
 from triptych_adapters.http.server import Server
 
 __all__ = ["standing_routes"]
 
 
-def standing_routes(server: Server) -> Iterator[RawRoute]:
+LIVE: Final = Described(
+    name="live",
+    method="GET",
+    path="/v1/live",
+    summary="Whether the process answers; it looks at nothing else.",
+    answers={200: ("It does.", {"application/json": {"type": "object"}})},
+    secured=False,
+)
+OPENAPI: Final = Described(
+    name="openapi",
+    method="GET",
+    path="/v1/openapi.json",
+    summary="This document.",
+    answers={200: ("OpenAPI 3.1.", {"application/json": {"type": "object"}})},
+    secured=False,
+)
+
+
+def standing_routes(server: Server) -> Iterator[DescribedRoute]:
     """``/v1/live`` and ``/v1/openapi.json``, which need no key."""
 
     async def live(request: Request) -> Response:
@@ -24,5 +43,5 @@ def standing_routes(server: Server) -> Iterator[RawRoute]:
     async def openapi(request: Request) -> Response:
         return json_response(encoded(document(server, request.app.routes)))
 
-    yield RawRoute("/v1/live", live, methods=["GET"], name="live")
-    yield RawRoute("/v1/openapi.json", openapi, methods=["GET"], name="openapi")
+    yield DescribedRoute(LIVE, live)
+    yield DescribedRoute(OPENAPI, openapi)
