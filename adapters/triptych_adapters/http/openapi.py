@@ -10,7 +10,9 @@ from typing import Any, Final, Union, get_args, get_origin
 import attrs
 
 import triptych
+from triptych.search.reranking import Rerank
 from triptych_adapters.http.described import DescribedRoute
+from triptych_adapters.http.openapi_schemas import COMPONENTS, narrowed
 from triptych_adapters.http.preconditions import CONDITIONAL
 from triptych_adapters.http.server import Server
 from triptych_adapters.http.streams import EVENTS_TYPE
@@ -28,6 +30,15 @@ _MODELS: Final = (502, 504)
 _WRITES: Final = (403, 409, 422)
 _CREATE: Final = frozenset({"put_document", "create_dataset"})
 _ASK_A_MODEL: Final = frozenset({"ask", "search", "search_documents", "search_many", "context"})
+
+_CONDITIONS: Final = (
+    "If-Match with the ETag of the document writes only over that version, `If-None-Match: *` only "
+    "where there is none; else the answer is 412."
+)
+_KEYS: Final = (
+    "A request with an Idempotency-Key (1 to 255 characters) that is sent again is done once and "
+    "answered as before; the key with another request is answered with 422."
+)
 
 _ERROR: Final = {
     "type": "object",
@@ -70,7 +81,7 @@ def document(server: Server, routes: Iterable[Any]) -> dict[str, Any]:
         "servers": [{"url": "/"}],
         "paths": dict(sorted(paths.items())),
         "components": {
-            "schemas": {"Error": _ERROR},
+            "schemas": {"Error": _ERROR, **COMPONENTS},
             "responses": {str(status): _problem(status) for status in statuses},
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
         },
@@ -98,11 +109,17 @@ def _problems(statuses: Iterable[int]) -> dict[str, Any]:
 
 def _operation(server: Server, route: Route) -> dict[str, Any]:
     operation = route.called
-    properties = operation.parameters["properties"]
+    properties = {
+        name: narrowed(operation.name, name, schema)
+        for name, schema in operation.parameters["properties"].items()
+    }
+    if operation.name == "list_documents":
+        properties["limit"] = {**properties["limit"], "maximum": int(server.limits.listed)}
     required = operation.parameters["required"]
     others = [name for name in properties if name not in route.in_path]
     parameters = [_in_path(name, properties[name]) for name in route.in_path]
     writes = operation.effect is not Effect.READS
+    notes: list[str] = []
     answer = _answer(operation.result)
     if operation.name == "ask":
         answer["content"][EVENTS_TYPE] = {"schema": {"type": "string"}}
@@ -114,15 +131,16 @@ def _operation(server: Server, route: Route) -> dict[str, Any]:
         statuses |= {409}
     if operation.name in CONDITIONAL:
         statuses |= {412}
-        parameters += [_header("If-Match"), _header("If-None-Match")]
+        notes.append(_CONDITIONS)
     if writes:
-        parameters += [_header("Idempotency-Key")]
+        notes.append(_KEYS)
     if route.method == "GET":
         answers["304"] = {"description": "What the client has, by If-None-Match."}
     found: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
         "tags": [str(operation.effect)],
+        **({"description": " ".join(notes)} if notes else {}),
     }
     if route.has_body:
         statuses |= {408}
@@ -138,7 +156,7 @@ def _operation(server: Server, route: Route) -> dict[str, Any]:
         }
     else:
         parameters += [_in_query(n, properties[n], n in required) for n in others]
-    return _whole(server, found, parameters, answers, statuses, secured=True)
+    return _whole(server, found, parameters, answers, statuses, True)
 
 
 def _described(server: Server, route: DescribedRoute) -> dict[str, Any]:
@@ -161,12 +179,23 @@ def _described(server: Server, route: DescribedRoute) -> dict[str, Any]:
     statuses = {*_ALWAYS, *described.problems}
     if described.body is not None:
         statuses |= {408}
-        found["requestBody"] = {"required": True, "content": {_JSON: {"schema": described.body}}}
+        body = _without_reranker(server, described.body)
+        found["requestBody"] = {"required": True, "content": {_JSON: {"schema": body}}}
     if described.named:
         statuses |= {401}
-    return _whole(
-        server, found, parameters, answers, statuses, described.secured, named=described.named
-    )
+    return _whole(server, found, parameters, answers, statuses, described.secured)
+
+
+def _without_reranker(server: Server, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A body whose ``rerank`` is only false where the server has no reranker."""
+    properties = body["properties"]
+    steps = server.service.options.postprocessors
+    if "rerank" not in properties or any(isinstance(each, Rerank) for each in steps):
+        return body
+    return {
+        **body,
+        "properties": {**properties, "rerank": {**properties["rerank"], "enum": [False]}},
+    }
 
 
 def _whole(
@@ -176,15 +205,11 @@ def _whole(
     answers: Mapping[str, Any],
     statuses: set[int],
     secured: bool,
-    *,
-    named: bool = False,
 ) -> dict[str, Any]:
     if secured and server.authenticate is not None:
         statuses = statuses | {401, 403, 429}
-    if secured and (server.authenticate is not None or named):
-        found["security"] = [{"bearer": []}]
-    else:
-        found["security"] = []
+    keyed = secured and server.authenticate is not None
+    found["security"] = [{"bearer": []}] if keyed else []
     if parameters:
         found["parameters"] = list(parameters)
     answered = {int(status) for status in answers}
@@ -201,10 +226,6 @@ def _in_query(name: str, schema: Mapping[str, Any], required: bool = False) -> d
     if schema.get("type") in ("string", "integer", "number", "boolean"):
         return made | {"schema": schema}
     return made | {"content": {_JSON: {"schema": schema}}}
-
-
-def _header(name: str) -> dict[str, Any]:
-    return {"name": name, "in": "header", "required": False, "schema": {"type": "string"}}
 
 
 def _answer(result: Any) -> dict[str, Any]:
