@@ -55,6 +55,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split
 _ASSERTING = (
     "answers",
     "chunks",
+    "collections",
     "concurrency",
     "crash",
     "deletes",
