@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,13 +15,17 @@ from starlette.responses import Response
 
 import triptych
 from triptych.service import Service
+from triptych.sync import SyncReport
 from triptych_adapters.http.answers import problem_response
 from triptych_adapters.http.authentication import Authenticator
 from triptych_adapters.http.calls import Calls
+from triptych_adapters.http.embed_routes import embed_routes
 from triptych_adapters.http.guard import Guard
 from triptych_adapters.http.limits import Limits
+from triptych_adapters.http.nadir_routes import nadir_routes
 from triptych_adapters.http.openapi import document
 from triptych_adapters.http.operations import operation_routes
+from triptych_adapters.http.pipeline_routes import pipeline_routes
 from triptych_adapters.http.problems import Problem, ProblemError, problem_of
 from triptych_adapters.http.routing import RawRoute
 from triptych_adapters.http.server import Server
@@ -39,6 +43,8 @@ def create_app(
     hosts: Sequence[str] | None = None,
     origins: Sequence[str] = (),
     limits: Limits | None = None,
+    dataset: str = "default",
+    sync: Callable[[Service], SyncReport] | None = None,
 ) -> FastAPI:
     """An app that serves ``service``; mount it, or give it to an ASGI server.
 
@@ -53,6 +59,8 @@ def create_app(
         origins: the web pages that may ask, such as ``"https://app.example"``, beside those of
             the same host.
         limits: None is `Limits()`.
+        dataset: what the routes serve that name none.
+        sync: syncs folders into the Service of the sender, for ``/ingest``.
 
     Raises:
         ValidationError: ``service`` is none.
@@ -65,6 +73,8 @@ def create_app(
         write=write,
         limits=limits,
         calls=Calls(limits),
+        dataset=dataset,
+        sync=sync,
     )
 
     @asynccontextmanager
@@ -88,7 +98,13 @@ def create_app(
         },
     )
     app.state.triptych = server
-    routes: list[RawRoute] = [*operation_routes(server), *standing_routes(server)]
+    routes: list[RawRoute] = [
+        *operation_routes(server),
+        *standing_routes(server),
+        *embed_routes(server),
+        *pipeline_routes(server),
+        *nadir_routes(server),
+    ]
     _allow_together(routes)
     app.router.routes.extend(routes)
     app.openapi = lambda: document(server, app.routes)  # type: ignore[method-assign]  # as FastAPI documents it

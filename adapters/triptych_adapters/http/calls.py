@@ -112,6 +112,10 @@ class Caller:
         _seen(call)
         raise ClientGoneError
 
+    async def apart(self, function: Callable[[], T]) -> T:
+        """Call ``function`` in a thread, whether the client is there or not."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, function)
+
     async def end(self) -> None:
         """Stop waiting for the client to go away."""
         self._gone.cancel()

@@ -75,6 +75,14 @@ class Guard:
             self._note(scope, answer, time.perf_counter() - began, error)
 
     def _check(self, scope: Scope, headers: Headers) -> None:
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > (
+            self._limits.header_bytes
+        ):
+            raise ProblemError(
+                431,
+                "HEADERS_TOO_LARGE",
+                f"the headers are larger than {self._limits.header_bytes} bytes",
+            )
         host = headers.get("host", "").lower()
         if "*" not in self._hosts and host not in self._hosts and _name(host) not in self._hosts:
             raise ProblemError(
@@ -109,21 +117,21 @@ class Guard:
             "request_id": answer.request_id,
             "method": scope["method"],
             "path": scope["path"][:500],
-            "route": getattr(route, "name", None) or _route_of(scope),
+            "route": getattr(route, "name", None),
             "status": answer.status,
             "ms": round(seconds * 1000, 1),
             "bytes": answer.bytes,
         }
-        failed = error is not None and (answer.status >= 500 or not answer.status)
+        if isinstance(error, ProblemError):
+            error = error.__cause__ or error
+        error = scope["state"].get("failure", error)
+        failed = error is not None and (
+            answer.status >= 500 or not answer.status or "failure" in scope["state"]
+        )
         level = logging.ERROR if failed else logging.INFO
         self._log.log(
             level, "request", extra={"fields": fields}, exc_info=error if failed else None
         )
-
-
-def _route_of(scope: Scope) -> str | None:
-    endpoint = scope.get("endpoint")
-    return getattr(endpoint, "__qualname__", None)
 
 
 def _name(host: str) -> str:

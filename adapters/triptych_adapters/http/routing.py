@@ -49,7 +49,7 @@ class RawRoute(Route):
                 values[part.strip("{}").partition(":")[0]] = unquote_to_bytes(segment)
             elif part != segment:
                 return Match.NONE, {}
-        child = {"endpoint": self.endpoint, "path_params": _texts(values)}
+        child = {"endpoint": self.endpoint, "path_params": _texts(values), "route": self}
         found = scope["method"] in (self.methods or ())
         return (Match.FULL if found else Match.PARTIAL), child
 

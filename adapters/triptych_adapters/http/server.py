@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import attrs
 from starlette.requests import Request
@@ -22,20 +23,30 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 @attrs.frozen(kw_only=True)
 class Server:
-    """A Service, who may use it, and how much at a time."""
+    """A Service, who may use it, and how much at a time.
+
+    ``dataset`` is what the routes serve that name none; ``sync`` syncs the remembered folders into
+    a Service, None where there are none.
+    """
 
     service: Service
     authenticate: Authenticator | None
     write: bool
     limits: Limits
     calls: Calls
+    dataset: str = "default"
+    sync: Callable[[Service], Any] | None = None
 
-    async def service_of(self, request: Request) -> Service:
+    async def service_of(self, request: Request, *, named: bool = False) -> Service:
         """What the sender of a request may use.
+
+        ``named`` refuses a request without an Authorization header also where no key is checked.
 
         Raises:
             ProblemError: the sender is refused.
         """
+        if named and not request.headers.get("authorization", "").strip():
+            raise refusal(RefusedError("this route needs an Authorization header"))
         authenticate = self.authenticate
         if authenticate is None:
             return self.service

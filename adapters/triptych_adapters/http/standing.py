@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from starlette.requests import Request
 from starlette.responses import Response
 
+import triptych
 from triptych_adapters.http.answers import encoded, json_response
 from triptych_adapters.http.openapi import document
 from triptych_adapters.http.routing import RawRoute
@@ -16,7 +17,7 @@ __all__ = ["standing_routes"]
 
 
 def standing_routes(server: Server) -> Iterator[RawRoute]:
-    """``/v1/live`` and ``/v1/openapi.json``, which need no key."""
+    """``/v1/service``; ``/v1/live`` and ``/v1/openapi.json``, which need no key."""
 
     async def live(request: Request) -> Response:
         return json_response(encoded({"status": "ok"}))
@@ -24,5 +25,16 @@ def standing_routes(server: Server) -> Iterator[RawRoute]:
     async def openapi(request: Request) -> Response:
         return json_response(encoded(document(server, request.app.routes)))
 
+    async def about(request: Request) -> Response:
+        service = await server.service_of(request)
+        facts = {
+            "version": triptych.__version__,
+            "write": server.write,
+            "lanes": list(service.lanes),
+            "pipelines": sorted(service.pipelines),
+        }
+        return json_response(encoded(facts))
+
+    yield RawRoute("/v1/service", about, methods=["GET"], name="service")
     yield RawRoute("/v1/live", live, methods=["GET"], name="live")
     yield RawRoute("/v1/openapi.json", openapi, methods=["GET"], name="openapi")
