@@ -61,6 +61,9 @@ COMMANDS = (
     "eval questions",
     "eval ablate",
     "eval tune",
+    "keys add",
+    "keys list",
+    "keys revoke",
 )
 
 

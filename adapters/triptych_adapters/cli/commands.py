@@ -34,6 +34,7 @@ _MODULES = {
     "status": ("status",),
     "doctor": ("doctor",),
     "transfer": ("import", "export"),
+    "keys": ("keys",),
     "fetch": ("fetch",),
     "layers": ("layers",),
     "evaluate": ("eval",),

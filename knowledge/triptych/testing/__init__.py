@@ -56,6 +56,7 @@ _ASSERTING = (
     "answers",
     "changes",
     "chunks",
+    "collections",
     "concurrency",
     "crash",
     "deletes",
