@@ -49,6 +49,7 @@ COMMANDS = (
     "doctor",
     "import",
     "export",
+    "mcp",
     "fetch",
     "delete",
     "eval",

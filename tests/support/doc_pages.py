@@ -61,6 +61,7 @@ CAMEL_HOMES = (
     "triptych.layers",
     "triptych.parsing",
     "triptych.sync",
+    "triptych_adapters.mcp.authentication",
     "triptych_backends.embedders",
     "triptych_backends.filesystem",
     "triptych_backends.memory",

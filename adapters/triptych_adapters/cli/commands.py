@@ -34,6 +34,7 @@ _MODULES = {
     "status": ("status",),
     "doctor": ("doctor",),
     "transfer": ("import", "export"),
+    "mcp": ("mcp",),
     "fetch": ("fetch",),
     "layers": ("layers",),
     "evaluate": ("eval",),
