@@ -420,7 +420,8 @@ class ChunkRepo(ChunkSigReader, Protocol):
         by the dot product of unit vectors and returns chunks that have a vector in
         ``query.embed_sig``. Scores are rounded to 1e-6; ties come in order of document
         name, chunk index, dataset. The filter acts before the cut: the answer has
-        min(top_k, matches) entries. Unknown datasets hold nothing.
+        min(top_k, matches) entries. Its ``within`` bounds the statistics too: scores are those of a
+        store that holds nothing else. Unknown datasets hold nothing.
         """
         ...
 
@@ -581,10 +582,10 @@ class VersionReader(Protocol):
         """The document as it was, or is, at ``version``; None if that is not kept."""
         ...
 
-    def deleted_version(self, dataset_id: str) -> int:
+    def deleted_version(self, dataset_id: str) -> int | None:
         """The greatest version that was ever deleted in the dataset, 0 if none ever was.
 
-        The first version of a document is at most one above it.
+        The first version of a document is at most one above it. None where it is not shown.
         """
         ...
 
@@ -638,10 +639,17 @@ class DocVectorSearcher(Protocol):
 class CorpusStatsReader(Protocol):
     """Capability: a `ChunkRepo` that knows in how many chunks a term is."""
 
-    def corpus_stats(self, dataset_ids: Sequence[str], terms: Sequence[str]) -> CorpusStats:
+    def corpus_stats(
+        self,
+        dataset_ids: Sequence[str],
+        terms: Sequence[str],
+        *,
+        within: FilterTree | None = None,
+    ) -> CorpusStats:
         """What BM25 is made of: all chunks of these datasets, and those that hold each term.
 
-        ``terms`` are the analyzer's; a term that no chunk holds has no entry.
+        ``terms`` are the analyzer's; a term that no chunk holds has no entry. ``within`` is that of
+        a `Filter`: only chunks of documents that pass it count.
         """
         ...
 

@@ -6,6 +6,7 @@
     ├── NotFoundError           the named thing is not there (also a LookupError)
     ├── ConflictError           somebody else changed it first
     ├── NotAvailableError       this installation or backend is not capable of it
+    ├── AccessDeniedError       the caller's access does not allow it
     ├── ModelMismatchError      the store was filled with another embedding model
     ├── StoreError              the store could not do it
     │   ├── CorruptStoreError   what is stored fails its check
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from triptych.records import SourceDocument
 
 __all__ = [
+    "AccessDeniedError",
     "BudgetExceededError",
     "CancelledError",
     "ConflictError",
@@ -100,6 +102,10 @@ class ConflictError(TriptychError):
 
 class NotAvailableError(TriptychError):
     """This installation, backend or configuration is not capable of it."""
+
+
+class AccessDeniedError(TriptychError):
+    """The caller's access does not allow it; nothing was written."""
 
 
 class ModelMismatchError(TriptychError):

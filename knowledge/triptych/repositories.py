@@ -302,8 +302,12 @@ def capabilities_of(store: Store) -> Capabilities:
     """What ``store`` can do that others cannot, itself or by one of its repositories.
 
     Where several of them have a capability, the first counts: the store, its documents, its
-    chunks, its layers.
+    chunks, its layers. A store that shows part of another says what it can do by an attribute
+    ``capabilities``.
     """
+    declared = getattr(store, "capabilities", None)
+    if isinstance(declared, Capabilities):
+        return declared
     parts = (store, store.documents, store.chunks, store.layers)
 
     def first(protocol: Callable[..., P]) -> P | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeAlias, TypedDict, Unpack
 
@@ -58,6 +59,7 @@ class QuestionOptions(TypedDict, total=False):
     keyword_boost: float
     syntax: bool
     conversation: Sequence[Message]
+    as_of: int | datetime | str | None
 
 
 Store: TypeAlias = Service | str | os.PathLike[str] | None

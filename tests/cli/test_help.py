@@ -31,6 +31,7 @@ COMMANDS = (
     "remove",
     "sync",
     "watch",
+    "serve",
     "search",
     "context",
     "get",

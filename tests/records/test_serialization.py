@@ -13,13 +13,26 @@ import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as arrays
 
-from triptych.errors import ValidationError
+from triptych.context import ContextPack
+from triptych.errors import (
+    ConflictError,
+    DeletionHeldError,
+    DerivationError,
+    ModelMismatchError,
+    RateLimitedError,
+    StoreError,
+    StoreLockedError,
+    TriptychError,
+    UnusableAnswerError,
+    ValidationError,
+)
 from triptych.records import (
     DatasetConfig,
     DerivedChunk,
     DerivedLayer,
     DerivedSig,
     DocumentInfo,
+    Failure,
     Hit,
     Layer,
     NewDocument,
@@ -140,6 +153,14 @@ def test_missing_fields_get_their_defaults() -> None:
     assert from_dict(DatasetState, {}) == DatasetState()
 
 
+SOURCE: dict[str, Any] = {
+    "dataset_id": "d",
+    "name": "a",
+    "content": "x",
+    "metadata": {},
+    "version": 1,
+    "updated_at": "2026-01-01T00:00:00+00:00",
+}
 GOOD: dict[str, Any] = {
     "dataset_id": "d",
     "name": "a",
@@ -204,4 +225,45 @@ def test_what_has_no_plain_form_is_refused() -> None:
     with pytest.raises(TypeError, match="a ndarray has no plain form"):
         to_dict(np.zeros(3))
     with pytest.raises(TypeError, match="no plain form"):
-        from_dict(PutReport, {})
+        from_dict(ContextPack, {})
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValidationError("a"),
+        ConflictError("b", expected=3, actual=0),
+        ModelMismatchError("c", stored="x", configured="y"),
+        StoreError("d", errors=[StoreLockedError("e").hinted("wait")]),
+        RateLimitedError("f", retry_after=1.5),
+        UnusableAnswerError("g", reason="empty"),
+        DeletionHeldError("h", names=["a.md"], documents=4),
+        DerivationError("i", document=from_dict(SourceDocument, SOURCE)),
+    ],
+)
+def test_errors_come_back_with_what_they_say(error: TriptychError) -> None:
+    plain = json.loads(json.dumps(to_dict(error)))
+    back: Any = from_dict(Exception, plain)
+    assert type(back) is type(error)
+    assert to_dict(back) == plain
+    assert str(back) == str(error)
+    assert back.hint == error.hint
+
+
+def test_an_error_of_another_kind_keeps_its_name() -> None:
+    back = from_dict(Exception, to_dict(KeyError("k")))
+    assert type(back) is TriptychError
+    assert str(back) == "KeyError: 'k'"
+    for damage in ({}, [], {"type": "StoreError"}, {"type": 5, "message": "x"}):
+        with pytest.raises(ValidationError):
+            from_dict(Exception, damage)
+    with pytest.raises(ValidationError, match="document: "):
+        from_dict(Exception, {"type": "DerivationError", "message": "", "document": {}})
+
+
+def test_reports_come_back_with_their_failures() -> None:
+    failed = (Failure(dataset_id="d", name="a", error=ConflictError("x", expected=1, actual=2)),)
+    back = from_dict(PutReport, to_dict(PutReport(added=1, failed=failed)))
+    assert to_dict(back) == to_dict(PutReport(added=1, failed=failed))
+    assert isinstance(back.failed[0].error, ConflictError)
+    assert from_dict(list[str], ["a"]) == ["a"]

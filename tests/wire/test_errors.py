@@ -8,7 +8,14 @@ import pytest
 
 from triptych import errors
 from triptych.evaluation.collections import MalformedFileError
-from triptych_adapters.wire.errors import ERRORS, Exit, error_form, error_json
+from triptych_adapters.wire.errors import (
+    ERRORS,
+    Exit,
+    error_code,
+    error_form,
+    error_json,
+    error_kind,
+)
 
 
 def tree(kind: type[errors.TriptychError]) -> Iterator[type[errors.TriptychError]]:
@@ -50,6 +57,14 @@ def test_an_error_has_the_form_of_its_class_or_of_the_nearest_above(
     form = error_form(kind)
     assert form is not None
     assert (form.exit_code, form.status) == (exit_code, status)
+
+
+def test_a_class_comes_back_from_its_code() -> None:
+    assert [error_kind(error_code(form.kind)) for form in ERRORS] == [form.kind for form in ERRORS]
+    assert error_code(errors.NotFoundError("x")) == "NOT_FOUND_ERROR"
+    assert error_code(MalformedFileError) == error_code(errors.ValidationError) == "INVALID_REQUEST"
+    assert error_code(KeyError("x")) == "INTERNAL_ERROR"
+    assert error_kind("NOT_FOUND") is None
 
 
 def test_what_triptych_does_not_raise_has_no_form() -> None:

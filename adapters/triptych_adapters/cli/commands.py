@@ -38,6 +38,7 @@ _MODULES = {
     "fetch": ("fetch",),
     "layers": ("layers",),
     "evaluate": ("eval",),
+    "serve": ("serve",),
 }
 
 COMMANDS: Mapping[str, str] = MappingProxyType(

@@ -23,7 +23,7 @@ import attrs
 from triptych.errors import ValidationError
 from triptych.records import Metadata, check_text
 
-__all__ = ["check_schema", "json_schema", "read_arguments"]
+__all__ = ["check_schema", "json_schema", "read_arguments", "read_object"]
 
 _TYPES: Final = {
     "string": "a string",
@@ -155,7 +155,7 @@ def read_arguments(
     Raises:
         ValidationError: names every argument that is missing, unknown or not as expected.
     """
-    given = _mapping(tool, arguments)
+    given = read_object(tool, arguments)
     properties: Mapping[str, Mapping[str, Any]] = parameters["properties"]
     faults = [
         f"the argument {name!r} is missing: {properties[name]['description']}"
@@ -177,7 +177,12 @@ def read_arguments(
     return values
 
 
-def _mapping(tool: str, arguments: Mapping[str, Any] | str) -> Mapping[str, Any]:
+def read_object(tool: str, arguments: Mapping[str, Any] | str) -> Mapping[str, Any]:
+    """The arguments as they were given; of JSON text the object.
+
+    Raises:
+        ValidationError: the text is no JSON, has a key twice, or is of no object.
+    """
     value: Any = arguments
     if isinstance(arguments, str):
         try:

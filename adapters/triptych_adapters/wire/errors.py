@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 from typing import Any, Final
 
@@ -9,7 +10,7 @@ import attrs
 
 from triptych import errors
 
-__all__ = ["ERRORS", "ErrorForm", "Exit", "error_form", "error_json"]
+__all__ = ["ERRORS", "ErrorForm", "Exit", "error_code", "error_form", "error_json", "error_kind"]
 
 
 class Exit(IntEnum):
@@ -70,6 +71,12 @@ ERRORS: Final = (
         "`triptych get NAME --info` shows the version that is stored now",
     ),
     ErrorForm(errors.NotAvailableError, Exit.NOT_AVAILABLE, 501),
+    ErrorForm(
+        errors.AccessDeniedError,
+        Exit.FAILED,
+        403,
+        "`triptych keys list` shows what each key may do",
+    ),
     ErrorForm(errors.ModelMismatchError, Exit.MODEL, 409, _EMBEDDER),
     ErrorForm(errors.StoreError, Exit.STORE, 500, _STORE),
     ErrorForm(
@@ -125,6 +132,30 @@ def error_form(error: BaseException | type[BaseException]) -> ErrorForm | None:
     """The row of an error or its class, or of the nearest class above; None for a stranger's."""
     kind = error if isinstance(error, type) else type(error)
     return next((_BY_KIND[each] for each in kind.__mro__ if each in _BY_KIND), None)
+
+
+_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_CODES: Final = {errors.TriptychError: "INTERNAL_ERROR", errors.ValidationError: "INVALID_REQUEST"}
+_KINDS: Final = {
+    **{
+        _CODES.get(each.kind) or _WORDS.sub("_", each.kind.__name__).upper(): each.kind
+        for each in ERRORS
+    },
+}
+
+
+def error_code(error: BaseException | type[BaseException]) -> str:
+    """The code of an error in an answer of HTTP: its class in capitals, such as
+    ``NOT_FOUND_ERROR``; ``INVALID_REQUEST`` for what is invalid, ``INTERNAL_ERROR`` for a
+    stranger's."""
+    form = error_form(error)
+    kind = errors.TriptychError if form is None else form.kind
+    return next(code for code, each in _KINDS.items() if each is kind)
+
+
+def error_kind(code: str) -> type[errors.TriptychError] | None:
+    """The class of errors that `error_code` gives this code, None for any other code."""
+    return _KINDS.get(code)
 
 
 def error_json(error: BaseException) -> dict[str, Any]:

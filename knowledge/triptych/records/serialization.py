@@ -2,9 +2,10 @@
 
 A record is a dict of its fields. A time is an ISO 8601 string, one in metadata ``{"$date": "…"}``
 (`triptych.records.metadata`), a vector the base64 of its
-float32 numbers (little-endian), an enum's member its string, a tuple a list. Records of a
-backend's own are taken too: any attrs class whose fields are annotated with these kinds of
-values, or with mappings and tuples of them.
+float32 numbers (little-endian), an enum's member its string, a tuple a list. An error is its
+class, message and attributes (`triptych.records.plain_errors`). Records of a backend's own are
+taken too: any attrs class whose fields are annotated with these kinds of values, or with mappings
+and sequences of them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import base64
 import functools
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -21,8 +22,9 @@ import attrs
 import numpy as np
 
 from triptych.errors import ValidationError
-from triptych.records import Metadata, Vector
+from triptych.records import Metadata, SourceDocument, Vector
 from triptych.records.metadata import metadata_from_plain, metadata_to_plain
+from triptych.records.plain_errors import error_fields, error_of
 
 __all__ = ["View", "from_dict", "to_dict"]
 
@@ -63,6 +65,8 @@ def to_dict(value: Any, view: View | None = None) -> Any:
         return str(value)
     if isinstance(value, datetime):
         return value.isoformat()
+    if isinstance(value, Exception):
+        return to_dict(error_fields(value), view)
     if isinstance(value, np.ndarray) and (value.dtype, value.ndim) == (np.float32, 1):
         return base64.b64encode(value.astype("<f4").tobytes()).decode("ascii")
     raise TypeError(f"a {kind.__name__} has no plain form: {value!r:.60}")
@@ -106,6 +110,11 @@ def _reader(hint: Any) -> _Reader:
         return functools.partial(_optional, either) if len(kinds) < len(inner) else either
     if origin is tuple and inner[1:] == (...,):
         return functools.partial(_items, _reader(inner[0]))
+    if origin in (list, Sequence):
+        items = functools.partial(_items, _reader(inner[0]))
+        return lambda plain: list(items(plain))
+    if hint is Exception:
+        return _error
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return functools.partial(_mapping, _reader(inner[0]), _reader(inner[1]))
     if hint is datetime:
@@ -172,6 +181,15 @@ def _member(choices: tuple[Any, ...], plain: Any) -> Any:
     if isinstance(plain, str) and plain in choices:
         return plain
     raise ValidationError(f"one of {', '.join(map(repr, choices))} belongs here, not {plain!r:.60}")
+
+
+def _error(plain: Any) -> Exception:
+    fields = dict(_atom(dict, plain))
+    if fields.get("document") is not None:
+        fields["document"] = _at("document", _reader(SourceDocument), fields["document"])
+    if fields.get("errors") is not None:
+        fields["errors"] = _at("errors", _reader(tuple[Exception, ...]), fields["errors"])
+    return error_of(fields)
 
 
 def _time(plain: Any) -> datetime:

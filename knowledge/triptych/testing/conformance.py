@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from triptych.testing.answers import AnswerTests
 from triptych.testing.chunks import ChunkTests
+from triptych.testing.collections import CollectionTests
 from triptych.testing.concurrency import ConcurrencyTests
 from triptych.testing.crash import CrashTests
 from triptych.testing.deletes import DeleteTests
@@ -34,6 +35,7 @@ class BackendConformance(
     SparseTests,
     SearchTests,
     FilterTests,
+    CollectionTests,
     ManagementTests,
     ExpiryTests,
     LayerTests,

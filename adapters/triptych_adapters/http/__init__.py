@@ -1,0 +1,18 @@
+"""The knowledge base over HTTP: `create_app` makes an ASGI app, ``triptych serve`` runs it.
+
+Needs the extra ``server``.
+"""
+
+from triptych_adapters.http.authentication import Authenticator, RefusedError
+from triptych_adapters.http.limits import Limits
+
+__all__ = ["Authenticator", "Limits", "RefusedError", "create_app"]
+
+
+def __getattr__(name: str) -> object:
+    # The app needs FastAPI; who only names limits does not.
+    if name == "create_app":
+        from triptych_adapters.http.app import create_app
+
+        return create_app
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,90 @@
+"""What is answered: JSON views, records, and their headers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import attrs
+from starlette.responses import Response
+
+from triptych.records import Failure, Health, Hit, Result
+from triptych_adapters.http.problems import Problem, public_error
+from triptych_adapters.wire.records import RECORD_TYPE, to_record
+from triptych_adapters.wire.schema import to_json
+
+__all__ = ["JSON_TYPE", "encoded", "form_of", "json_response", "problem_response", "public"]
+
+JSON_TYPE: Final = "application/json"
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+Form = Callable[[Any], Any]
+
+
+def form_of(media_types: list[str]) -> tuple[str, Form]:
+    """The media type and the converter that an Accept header asks for."""
+    if RECORD_TYPE in media_types:
+        return RECORD_TYPE, to_record
+    return JSON_TYPE, to_json
+
+
+def encoded(value: Any) -> bytes:
+    """``value`` as the bytes of its JSON, whatever names of files it holds."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode("utf-8")
+
+
+def public(value: Any) -> Any:
+    """``value`` without what concerns the server alone: its files, its drivers' messages."""
+    if isinstance(value, Result):
+        return attrs.evolve(value, hits=tuple(map(_public_hit, value.hits)))
+    if isinstance(value, Health):
+        checks = (attrs.evolve(each, error=_error(each.error)) for each in value.checks)
+        return attrs.evolve(value, checks=tuple(checks))
+    if isinstance(value, list):
+        return [public(each) for each in value]
+    failed = getattr(value, "failed", None)
+    if attrs.has(type(value)) and isinstance(failed, tuple) and failed:
+        return attrs.evolve(value, failed=tuple(map(_public_failure, failed)))
+    return value
+
+
+def _public_hit(hit: Hit) -> Hit:
+    return hit if hit.file is None else attrs.evolve(hit, file=None)
+
+
+def _public_failure(failure: Failure) -> Failure:
+    return attrs.evolve(failure, error=_error(failure.error))
+
+
+def _error(error: Any) -> Any:
+    return None if error is None else public_error(error)
+
+
+def json_response(
+    body: bytes,
+    *,
+    status: int = 200,
+    media_type: str = JSON_TYPE,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """An answer of JSON."""
+    return Response(body, status, {"Vary": "Accept", **(headers or {})}, media_type)
+
+
+def problem_response(problem: Problem) -> Response:
+    """A failure's answer."""
+    return json_response(
+        encoded(problem.json()), status=problem.status, headers=dict(problem.headers)
+    )
+
+
+def digest(body: bytes) -> str:
+    """A short name of exactly these bytes."""
+    return hashlib.sha256(body).hexdigest()[:20]

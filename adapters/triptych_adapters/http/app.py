@@ -1,0 +1,144 @@
+"""`create_app`: a Service as an ASGI app."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+import triptych
+from triptych.service import Service
+from triptych.sync import SyncReport
+from triptych_adapters.http.answers import problem_response
+from triptych_adapters.http.authentication import Authenticator
+from triptych_adapters.http.calls import Calls
+from triptych_adapters.http.embed_routes import embed_routes
+from triptych_adapters.http.guard import Guard
+from triptych_adapters.http.limits import Limits
+from triptych_adapters.http.nadir_routes import nadir_routes
+from triptych_adapters.http.openapi import document
+from triptych_adapters.http.operations import operation_routes
+from triptych_adapters.http.pipeline_routes import pipeline_routes
+from triptych_adapters.http.problems import Problem, ProblemError, problem_of
+from triptych_adapters.http.routing import RawRoute
+from triptych_adapters.http.server import Server
+from triptych_adapters.http.standing import standing_routes
+from triptych_adapters.services import check_service
+
+__all__ = ["create_app"]
+
+
+def create_app(
+    service: Service,
+    *,
+    authenticate: Authenticator | None = None,
+    write: bool = False,
+    hosts: Sequence[str] | None = None,
+    origins: Sequence[str] = (),
+    limits: Limits | None = None,
+    dataset: str = "default",
+    sync: Callable[[Service], SyncReport] | None = None,
+) -> FastAPI:
+    """An app that serves ``service``; mount it, or give it to an ASGI server.
+
+    It does not close the Service.
+
+    Args:
+        authenticate: what says who asks, by the Authorization header; None serves everybody, and
+            answers to names of this machine only.
+        write: whether what writes and destroys is served.
+        hosts: the values of ``Host`` that are answered, with or without a port; ``"*"`` is any.
+            None is ``localhost``, ``127.0.0.1`` and ``::1``, and with ``authenticate`` any.
+        origins: the web pages that may ask, such as ``"https://app.example"``, beside those of
+            the same host.
+        limits: None is `Limits()`.
+        dataset: what the routes serve that name none.
+        sync: syncs folders into the Service of the sender, for ``/ingest``.
+
+    Raises:
+        ValidationError: ``service`` is none.
+    """
+    check_service(service, "create_app", "search", "put_document", "get_document")
+    limits = limits or Limits()
+    server = Server(
+        service=service,
+        authenticate=authenticate,
+        write=write,
+        limits=limits,
+        calls=Calls(limits),
+        dataset=dataset,
+        sync=sync,
+    )
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        server.calls.close()
+
+    app = FastAPI(
+        title="Triptych",
+        version=triptych.__version__,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+        exception_handlers={
+            HTTPException: _http_exception,
+            RequestValidationError: _invalid,
+            ProblemError: _failed,
+            Exception: _failed,
+        },
+    )
+    app.state.triptych = server
+    routes: list[RawRoute] = [
+        *operation_routes(server),
+        *standing_routes(server),
+        *embed_routes(server),
+        *pipeline_routes(server),
+        *nadir_routes(server),
+    ]
+    _allow_together(routes)
+    app.router.routes.extend(routes)
+    app.openapi = lambda: document(server, app.routes)  # type: ignore[method-assign]  # as FastAPI documents it
+    if hosts is None:
+        hosts = ("localhost", "127.0.0.1", "[::1]") if authenticate is None else ("*",)
+    app.add_middleware(Guard, limits=limits, hosts=tuple(hosts), origins=tuple(origins))
+    return app
+
+
+def _allow_together(routes: Sequence[RawRoute]) -> None:
+    """Tell each route what methods its path takes altogether."""
+    methods: dict[str, set[str]] = defaultdict(set)
+    for route in routes:
+        methods[route.path] |= route.methods or set()
+    for route in routes:
+        route.allowed = tuple(sorted(methods[route.path]))
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    return problem_response(problem_of(error))
+
+
+async def _invalid(request: Request, error: Any) -> Response:
+    return problem_response(
+        Problem(status=422, code="INVALID_REQUEST", message="the request is invalid")
+    )
+
+
+_CODES = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}
+
+
+async def _http_exception(request: Request, error: Any) -> Response:
+    code = _CODES.get(error.status_code, "INVALID_REQUEST")
+    message = "there is no such path" if error.status_code == 404 else str(error.detail)
+    return problem_response(
+        Problem(status=error.status_code, code=code, message=message, headers=error.headers or {})
+    )

@@ -1,0 +1,135 @@
+"""Calls of the Service in worker threads: bounded, under a deadline, cancelled with the request."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from typing import Any, TypeVar
+
+from starlette.requests import Request
+
+from triptych.deadlines import CancelScope, deadline
+from triptych_adapters.http.limits import Limits
+from triptych_adapters.http.problems import ProblemError
+from triptych_adapters.http.reading import wanted_seconds
+
+__all__ = ["Caller", "Calls", "ClientGoneError"]
+
+T = TypeVar("T")
+
+
+class ClientGoneError(Exception):
+    """Whoever asked has closed the connection; there is nobody to answer."""
+
+
+class Calls:
+    """The threads of a server.
+
+    What takes long by its nature, because it asks a model or rebuilds, has threads of its own:
+    searches do not wait for it.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._quick = ThreadPoolExecutor(limits.threads, "triptych-http")
+        self._long = ThreadPoolExecutor(limits.threads, "triptych-http-long")
+        self._under_way = 0
+
+    @property
+    def under_way(self) -> int:
+        """How many requests are being answered, or wait."""
+        return self._under_way
+
+    async def apart(self, function: Callable[[], T]) -> T:
+        """Call ``function`` in a thread, before the body of its request was read."""
+        return await asyncio.get_running_loop().run_in_executor(self._quick, function)
+
+    @asynccontextmanager
+    async def caller(self, request: Request, *, long: bool = False) -> AsyncIterator[Caller]:
+        """What runs the calls of one request. Its body has been read.
+
+        Raises:
+            ProblemError: 503, as too many requests are under way.
+        """
+        if self._under_way >= self._limits.waiting:
+            raise ProblemError(
+                503,
+                "OVERLOADED",
+                f"{self._under_way} requests are under way",
+                headers={"Retry-After": "1"},
+            )
+        self._under_way += 1
+        try:
+            with deadline(wanted_seconds(request, self._limits)) as scope:
+                caller = Caller(self._long if long else self._quick, request, scope)
+                try:
+                    yield caller
+                finally:
+                    await caller.end()
+        finally:
+            self._under_way -= 1
+
+    def close(self) -> None:
+        """End the threads, once their calls have ended."""
+        self._quick.shutdown(wait=False)
+        self._long.shutdown(wait=False)
+
+
+class Caller:
+    """The calls of one request, one after another."""
+
+    def __init__(self, pool: ThreadPoolExecutor, request: Request, scope: CancelScope) -> None:
+        self._pool = pool
+        self._scope = scope
+        self._gone = asyncio.ensure_future(_disconnected(request))
+
+    async def run(self, function: Callable[[], T]) -> T:
+        """Call ``function`` in a thread.
+
+        When the client goes away, or the task is cancelled, the call ends at its next check of
+        the deadline; what it committed is whole.
+
+        Raises:
+            ClientGoneError: the client went away.
+        """
+        context = contextvars.copy_context()
+        loop = asyncio.get_running_loop()
+        call = loop.run_in_executor(self._pool, context.run, function)
+        either: set[asyncio.Future[Any]] = {call, self._gone}
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if call.done():
+                return call.result()
+        except asyncio.CancelledError:
+            self._scope.cancel()
+            call.add_done_callback(_seen)
+            raise
+        self._scope.cancel()
+        await asyncio.wait({call})
+        _seen(call)
+        raise ClientGoneError
+
+    async def apart(self, function: Callable[[], T]) -> T:
+        """Call ``function`` in a thread, whether the client is there or not."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, function)
+
+    async def end(self) -> None:
+        """Stop waiting for the client to go away."""
+        self._gone.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._gone
+
+
+def _seen(call: asyncio.Future[T]) -> None:
+    if not call.cancelled():
+        call.exception()
+
+
+async def _disconnected(request: Request) -> None:
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            return

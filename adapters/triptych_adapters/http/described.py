@@ -1,0 +1,72 @@
+"""Routes that are no operations: each with what the OpenAPI document says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+from starlette.requests import Request
+
+from triptych_adapters.http.limits import Limits
+from triptych_adapters.http.reading import json_body
+from triptych_adapters.http.routing import Endpoint, RawRoute
+from triptych_adapters.wire.arguments import read_arguments
+
+__all__ = ["Described", "DescribedRoute", "body_of", "parameters"]
+
+
+@attrs.frozen(kw_only=True)
+class Described:
+    """What a route is.
+
+    Attributes:
+        name: what it is called in the document, and in the log.
+        method, path: where it is served.
+        summary: what it does.
+        body: the JSON Schema of its arguments, None where it takes none.
+        query: the schemas of what may stand in the URL's query.
+        answers: by status, what comes back: a description, and the JSON Schema by media type.
+        problems: the statuses of failures, beside those that every route has.
+        secured: whether it needs a key.
+    """
+
+    name: str
+    method: str
+    path: str
+    summary: str
+    body: Mapping[str, Any] | None = None
+    query: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
+    answers: Mapping[int, tuple[str, Mapping[str, Any]]]
+    problems: Sequence[int] = ()
+    secured: bool = True
+
+
+class DescribedRoute(RawRoute):
+    """A route and its description."""
+
+    def __init__(self, described: Described, endpoint: Endpoint) -> None:
+        super().__init__(described.path, endpoint, methods=[described.method], name=described.name)
+        self.described = described
+
+
+def parameters(*required: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of an object of these arguments."""
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+async def body_of(request: Request, described: Described, limits: Limits) -> dict[str, Any]:
+    """The arguments of a body, checked.
+
+    Raises:
+        ValidationError: they are not as the schema has them.
+        ProblemError: the body is not JSON.
+    """
+    assert described.body is not None
+    text = await json_body(request, limits, required=True)
+    return read_arguments(described.name, described.body, text)

@@ -1,0 +1,213 @@
+"""Before every route: hosts, origins, the limits of bodies. After it: headers, the log."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+import uuid
+from collections.abc import Sequence
+from typing import Any, Final
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from triptych_adapters.http.answers import problem_response
+from triptych_adapters.http.calls import ClientGoneError
+from triptych_adapters.http.limits import Limits
+from triptych_adapters.http.problems import ProblemError, problem_of
+
+__all__ = ["LOGGER", "Guard"]
+
+LOGGER: Final = "triptych.http"
+"""The logger of requests; `triptych serve` writes it to stderr as JSON."""
+
+_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_ALWAYS: Final = {
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cache-Control": "private, no-cache",
+}
+
+
+class Guard:
+    """ASGI middleware around the whole app."""
+
+    def __init__(
+        self, app: ASGIApp, *, limits: Limits, hosts: Sequence[str], origins: Sequence[str]
+    ) -> None:
+        self._app = app
+        self._limits = limits
+        self._hosts = frozenset(map(str.lower, hosts))
+        self._origins = frozenset(map(str.lower, origins))
+        self._log = logging.getLogger(LOGGER)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        given = headers.get("x-request-id", "")
+        answer = _Answer(
+            send,
+            request_id=given if _ID.fullmatch(given) else uuid.uuid4().hex,
+            link=f"{scope.get('root_path', '').rstrip('/')}/v1/openapi.json",
+        )
+        scope.setdefault("state", {})["request_id"] = answer.request_id
+        began = time.perf_counter()
+        error: BaseException | None = None
+        try:
+            self._check(scope, headers)
+            body = _Body(receive, self._limits)
+            await self._app(scope, body.receive, answer.send)
+        except ClientGoneError:
+            answer.status = answer.status or 499
+        except ProblemError as problem:
+            error = problem
+            await answer.fail(scope, receive, problem)
+        except Exception as failure:
+            error = failure
+            if answer.status:
+                raise  # the server closes the connection: what was sent is not whole
+            await answer.fail(scope, receive, failure)
+        finally:
+            self._note(scope, answer, time.perf_counter() - began, error)
+
+    def _check(self, scope: Scope, headers: Headers) -> None:
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > (
+            self._limits.header_bytes
+        ):
+            raise ProblemError(
+                431,
+                "HEADERS_TOO_LARGE",
+                f"the headers are larger than {self._limits.header_bytes} bytes",
+            )
+        host = headers.get("host", "").lower()
+        if "*" not in self._hosts and host not in self._hosts and _name(host) not in self._hosts:
+            raise ProblemError(
+                421,
+                "MISDIRECTED_REQUEST",
+                "this server does not answer to this Host",
+                hint="name it with `triptych serve --allow-host`, or create_app(…, hosts=…)",
+            )
+        origin = headers.get("origin")
+        if origin is not None:
+            own = f"{scope.get('scheme', 'http')}://{host}"
+            if origin.lower() != own and origin.lower() not in self._origins:
+                raise ProblemError(403, "FORBIDDEN", "pages of this Origin may not ask")
+        if headers.get("content-encoding", "identity").lower() != "identity":
+            raise ProblemError(
+                415,
+                "UNSUPPORTED_MEDIA_TYPE",
+                "bodies are not decompressed: send them as they are",
+                headers={"Accept-Encoding": "identity"},
+            )
+        length = headers.get("content-length", "0")
+        if not length.isascii() or not length.isdigit():
+            raise ProblemError(400, "INVALID_REQUEST", "Content-Length is not a number")
+        if len(length) > 18 or int(length) > self._limits.body:
+            raise _too_large(self._limits)
+
+    def _note(
+        self, scope: Scope, answer: _Answer, seconds: float, error: BaseException | None
+    ) -> None:
+        route = scope.get("route")
+        fields: dict[str, Any] = {
+            "request_id": answer.request_id,
+            "method": scope["method"],
+            "path": scope["path"][:500],
+            "route": getattr(route, "name", None),
+            "status": answer.status,
+            "ms": round(seconds * 1000, 1),
+            "bytes": answer.bytes,
+        }
+        if isinstance(error, ProblemError):
+            error = error.__cause__ or error
+        error = scope["state"].get("failure", error)
+        failed = error is not None and (
+            answer.status >= 500 or not answer.status or "failure" in scope["state"]
+        )
+        level = logging.ERROR if failed else logging.INFO
+        self._log.log(
+            level, "request", extra={"fields": fields}, exc_info=error if failed else None
+        )
+
+
+def _name(host: str) -> str:
+    """A Host without its port."""
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isascii() and port.isdigit() else host
+
+
+def _too_large(limits: Limits) -> ProblemError:
+    return ProblemError(
+        413,
+        "CONTENT_TOO_LARGE",
+        f"the body is larger than {limits.body} bytes",
+        hint="send several requests, or start the server with a larger --max-body",
+        headers={"Connection": "close"},
+    )
+
+
+class _Body:
+    """The body as it comes in: its bytes are counted, its time is limited."""
+
+    def __init__(self, receive: Receive, limits: Limits) -> None:
+        self._receive = receive
+        self._limits = limits
+        self._left = limits.body
+        self._until = asyncio.get_running_loop().time() + limits.body_seconds
+        self._whole = False
+
+    async def receive(self) -> Message:
+        if self._whole:
+            return await self._receive()
+        try:
+            async with asyncio.timeout_at(self._until):
+                message = await self._receive()
+        except TimeoutError:
+            raise ProblemError(
+                408,
+                "REQUEST_TIMEOUT",
+                f"the body took longer than {self._limits.body_seconds:g} seconds",
+                headers={"Connection": "close"},
+            ) from None
+        if message["type"] == "http.request":
+            self._left -= len(message.get("body", b""))
+            if self._left < 0:
+                raise _too_large(self._limits)
+            self._whole = not message.get("more_body", False)
+        return message
+
+
+class _Answer:
+    """The answer as it goes out, with the headers of every answer."""
+
+    def __init__(self, send: Send, *, request_id: str, link: str) -> None:
+        self._send = send
+        self._link = link
+        self.request_id = request_id
+        self.status = 0
+        self.bytes = 0
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = MutableHeaders(scope=message)
+            self._add(headers)
+        elif message["type"] == "http.response.body":
+            self.bytes += len(message.get("body", b""))
+        await self._send(message)
+
+    def _add(self, headers: MutableHeaders) -> None:
+        for name, value in _ALWAYS.items():
+            headers.setdefault(name, value)
+        headers["X-Request-Id"] = self.request_id
+        if "json" in headers.get("content-type", ""):
+            headers.append("Link", f'<{self._link}>; rel="service-desc"')
+
+    async def fail(self, scope: Scope, receive: Receive, error: Exception) -> None:
+        """Answer with a failure, where nothing was sent."""
+        if not self.status:
+            await problem_response(problem_of(error))(scope, receive, self.send)

@@ -1,0 +1,148 @@
+"""Idempotency-Key: a request that is sent again is answered again, and done once.
+
+As in draft-ietf-httpapi-idempotency-key-header. Answers are kept in the store's settings, so that
+every process on it has them, for `Limits.idempotency_hours`, the newest
+`Limits.idempotency_keys` of them. An answer with a status from 500 up is not kept: the request may
+be tried again. A process that was killed in a request leaves it open for the time that a request
+has; then it is done again, which changes nothing that was done, as operations that find their
+result write nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import time
+import zlib
+from typing import Final
+
+import attrs
+from starlette.requests import Request
+
+from triptych.contracts import SettingsStore
+from triptych.errors import NotAvailableError
+from triptych_adapters.http.limits import Limits
+from triptych_adapters.http.problems import ProblemError
+
+__all__ = ["KeptAnswer", "OpenKey"]
+
+_STATES: Final = "http.idempotency.state."
+_BODIES: Final = "http.idempotency.body."
+_LONGEST: Final = 255
+
+
+@attrs.frozen
+class KeptAnswer:
+    """What a request was answered."""
+
+    status: int
+    media_type: str
+    body: bytes
+
+
+@attrs.define
+class OpenKey:
+    """The key of a request that is being done."""
+
+    _settings: SettingsStore
+    _limits: Limits
+    _id: str
+    _state: str
+
+    @classmethod
+    def of(
+        cls, request: Request, settings: SettingsStore | None, limits: Limits, content: bytes
+    ) -> OpenKey | KeptAnswer | None:
+        """Open the key of a request: None if it has none, the answer if that is known.
+
+        Raises:
+            ProblemError: the key was used for another request, is being used, or is malformed.
+            NotAvailableError: the store keeps no settings.
+        """
+        key = request.headers.get("idempotency-key")
+        if key is None:
+            return None
+        if not 0 < len(key) <= _LONGEST:
+            raise ProblemError(
+                400, "INVALID_REQUEST", f"Idempotency-Key has 1 to {_LONGEST} characters"
+            )
+        if settings is None:
+            raise NotAvailableError(
+                "this store keeps no keys of requests: leave Idempotency-Key out"
+            )
+        sender = request.headers.get("authorization", "")
+        name = _digest(sender.encode("latin-1"), key.encode("latin-1"))
+        target = f"{request.method} {request.scope['path']}".encode()
+        return cls._opened(settings, limits, name, _digest(target, content))
+
+    @classmethod
+    def _opened(
+        cls, settings: SettingsStore, limits: Limits, name: str, fingerprint: str
+    ) -> OpenKey | KeptAnswer:
+        while True:
+            now = time.time()
+            opened = json.dumps({"of": fingerprint, "at": now})
+            before = settings.get_setting(_STATES + name)
+            state = {} if before is None else json.loads(before)
+            if state and now - state["at"] < _lasts(limits, "status" in state):
+                if state["of"] != fingerprint:
+                    raise ProblemError(
+                        422,
+                        "IDEMPOTENCY_KEY_REUSED",
+                        "this Idempotency-Key belongs to another request",
+                    )
+                if "status" not in state:
+                    raise ProblemError(
+                        409,
+                        "IDEMPOTENCY_IN_PROGRESS",
+                        "a request of this Idempotency-Key is under way",
+                        headers={"Retry-After": "1"},
+                    )
+                kept = settings.get_setting(_BODIES + name)
+                if kept is not None:
+                    body = zlib.decompress(base64.b64decode(kept))
+                    return KeptAnswer(state["status"], state["type"], body)
+            if settings.set_setting(_STATES + name, opened, expected=before):
+                return cls(settings, limits, name, opened)
+
+    def keep(self, answer: KeptAnswer) -> None:
+        """Keep the answer."""
+        settings, kept = self._settings, _BODIES + self._id
+        body = base64.b64encode(zlib.compress(answer.body)).decode("ascii")
+        settings.set_setting(kept, body, expected=settings.get_setting(kept))
+        state = json.loads(self._state) | {"status": answer.status, "type": answer.media_type}
+        settings.set_setting(_STATES + self._id, json.dumps(state), expected=self._state)
+        self._forget()
+
+    def drop(self) -> None:
+        """Let the request be tried again."""
+        self._settings.set_setting(_STATES + self._id, None, expected=self._state)
+
+    def _forget(self) -> None:
+        """Remove what is too old, and the oldest of what is too much."""
+        states = {
+            name: (json.loads(text)["at"], text)
+            for name, text in self._settings.list_settings(_STATES).items()
+        }
+        oldest = time.time() - self._limits.idempotency_hours * 3600
+        by_age = sorted(states, key=lambda name: states[name][0])
+        surplus = max(0, len(by_age) - int(self._limits.idempotency_keys))
+        for number, name in enumerate(by_age):
+            at, text = states[name]
+            if number < surplus or at < oldest:
+                self._settings.set_setting(name, None, expected=text)
+                body = _BODIES + name.removeprefix(_STATES)
+                self._settings.set_setting(body, None, expected=self._settings.get_setting(body))
+
+
+def _lasts(limits: Limits, done: bool) -> float:
+    """Seconds for which a key stands: its answer, or a request that may still be under way."""
+    return limits.idempotency_hours * 3600 if done else limits.seconds + limits.body_seconds
+
+
+def _digest(*parts: bytes) -> str:
+    made = hashlib.sha256()
+    for part in parts:
+        made.update(b"%d:" % len(part) + part)
+    return made.hexdigest()

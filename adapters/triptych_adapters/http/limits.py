@@ -1,0 +1,49 @@
+"""The limits of a server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from triptych.errors import ValidationError
+
+__all__ = ["Limits"]
+
+
+def _positive(instance: Limits, field: Any, value: Any) -> None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not value > 0:
+        raise ValidationError(f"{field.name} is a number above 0, not {value!r}")
+
+
+@attrs.frozen(kw_only=True)
+class Limits:
+    """How much one request, and all of them together, may take.
+
+    Attributes:
+        body: bytes of a request's body.
+        body_seconds: from the head of a request to the end of its body.
+        header_bytes: of a request's head.
+        header_seconds: from a connection's beginning to the end of the first head.
+        depth: how deep objects and lists of a body are nested.
+        seconds: for one operation; ``Prefer: wait=5`` asks for less.
+        threads: operations at a time; those that ask a language model or rebuild have as many of
+            their own.
+        waiting: requests under way at a time; more are answered with 503.
+        listed: documents of one page of a list.
+        idempotency_keys: answers that are kept for a key.
+        idempotency_hours: how long.
+    """
+
+    body: int = attrs.field(default=1 << 20, validator=_positive)
+    body_seconds: float = attrs.field(default=20.0, validator=_positive)
+    header_bytes: int = attrs.field(default=16 << 10, validator=_positive)
+    header_seconds: float = attrs.field(default=10.0, validator=_positive)
+    depth: int = attrs.field(default=64, validator=_positive)
+    seconds: float = attrs.field(default=120.0, validator=_positive)
+    threads: int = attrs.field(default=8, validator=_positive)
+    waiting: int = attrs.field(default=1000, validator=_positive)
+    listed: int = attrs.field(default=1000, validator=_positive)
+    idempotency_keys: int = attrs.field(default=1000, validator=_positive)
+    idempotency_hours: float = attrs.field(default=24.0, validator=_positive)

@@ -1,0 +1,177 @@
+"""`/search`, `/ingest`, `/healthz`: the API of nadir."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from triptych.answering import AnswerStream
+from triptych.errors import NotAvailableError
+from triptych.records import Hit
+from triptych.service import Service
+from triptych_adapters.http.answers import encoded, json_response
+from triptych_adapters.http.described import Described, DescribedRoute, body_of, parameters
+from triptych_adapters.http.server import Server
+from triptych_adapters.http.streams import Pieces, Reading, StreamedAnswer
+from triptych_adapters.wire.operations import Effect
+from triptych_adapters.wire.schema import to_json
+
+__all__ = ["nadir_routes"]
+
+_TEXT: Final = {"type": "string"}
+_TOP_K: Final = 5
+_PLAIN: Final = "text/plain; charset=utf-8"
+_FRESH: Final = 1.0
+"""Seconds for which one look at the store's health serves everybody."""
+
+SEARCH: Final = Described(
+    name="nadir_search",
+    method="POST",
+    path="/search",
+    summary="Search, or with generate answer as text, in pieces.",
+    body=parameters(
+        "query",
+        query={**_TEXT, "description": "What to find."},
+        top_k={"type": "integer", "minimum": 1, "description": "How many results."},
+        generate={"type": "boolean", "description": "Whether a model answers from the results."},
+        filter={
+            "type": "object",
+            "description": "Which documents; all that is given must hold.",
+            "properties": {"file_path": _TEXT, "header": _TEXT},
+            "additionalProperties": False,
+        },
+    ),
+    answers={
+        200: (
+            "The results, the best first; with generate the answer.",
+            {
+                "application/json": {
+                    "type": "object",
+                    "properties": {"results": {"type": "array"}},
+                    "required": ["results"],
+                },
+                "text/plain": _TEXT,
+            },
+        )
+    },
+    problems=(404, 415, 500, 501, 502, 504),
+)
+INGEST: Final = Described(
+    name="nadir_ingest",
+    method="POST",
+    path="/ingest",
+    summary="Sync the folders that the store remembers.",
+    answers={200: ("What the sync did.", {"application/json": {"type": "object"}})},
+    problems=(403, 409, 501),
+)
+HEALTHZ: Final = Described(
+    name="healthz",
+    method="GET",
+    path="/healthz",
+    summary="Whether the store answers, for load balancers.",
+    answers={200: ("It does.", {"application/json": {"type": "object"}})},
+    problems=(503,),
+    secured=False,
+)
+
+
+def nadir_routes(server: Server) -> Iterator[DescribedRoute]:
+    """The three routes."""
+    looks = _Looks(server.service)
+
+    async def search(request: Request) -> Response:
+        service = await server.service_of(request)
+        body = await body_of(request, SEARCH, server.limits)
+        options = _options(server.dataset, body)
+        if body.get("generate"):
+            return await _generated(server, request, service, body["query"], options)
+
+        def call() -> bytes:
+            return encoded(
+                {"results": [_result(hit) for hit in service.search(body["query"], **options).hits]}
+            )
+
+        async with server.calls.caller(request) as caller:
+            return json_response(await caller.run(call))
+
+    async def ingest(request: Request) -> Response:
+        service = await server.service_of(request)
+        server.check_effect(Effect.WRITES)
+        sync = server.sync
+        if sync is None:
+            raise NotAvailableError(
+                "this server has no folders: `triptych serve` syncs those that "
+                "`triptych add` has named"
+            )
+        await request.body()
+        async with server.calls.caller(request, long=True) as caller:
+            return json_response(await caller.run(lambda: encoded(to_json(sync(service)))))
+
+    async def healthz(request: Request) -> Response:
+        ok = await server.calls.apart(looks.ok)
+        status = "ok" if ok else "failed"
+        return json_response(encoded({"status": status}), status=200 if ok else 503)
+
+    yield DescribedRoute(SEARCH, search)
+    yield DescribedRoute(INGEST, ingest)
+    yield DescribedRoute(HEALTHZ, healthz)
+
+
+class _Looks:
+    """Looks at the health of a Service, one a second however many ask."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._seen: tuple[float, bool] | None = None
+
+    def ok(self) -> bool:
+        """Whether the store answers."""
+        seen = self._seen
+        if seen is None or time.monotonic() - seen[0] > _FRESH:
+            seen = (time.monotonic(), self._look())
+            self._seen = seen
+        return seen[1]
+
+    def _look(self) -> bool:
+        try:
+            return self._service.health(probe=False).ok
+        except Exception:  # noqa: BLE001 - whatever it is, the store does not answer
+            return False
+
+
+def _options(dataset: str, body: dict[str, Any]) -> dict[str, Any]:
+    given = body.get("filter", {})
+    names = {"file_path": "doc_name", "header": "heading"}
+    where = {own: given[name] for name, own in names.items() if given.get(name)}
+    return {"dataset_id": dataset, "where": where, "top_k": body.get("top_k", _TOP_K)}
+
+
+def _result(hit: Hit) -> dict[str, Any]:
+    return {
+        "file_path": hit.doc_name,
+        "header": hit.heading_path[-1] if hit.heading_path else "",
+        "line_start": hit.start_line,
+        "score": hit.score,
+        "text": hit.content,
+    }
+
+
+async def _generated(
+    server: Server, request: Request, service: Service, query: str, options: dict[str, Any]
+) -> Response:
+    pieces = options.pop("top_k")
+
+    def begin() -> AnswerStream:
+        return service.ask_stream(query, max_pieces=pieces, layers=("L2",), **options)
+
+    async def render(reading: Reading) -> Pieces:
+        async for piece in reading:
+            yield piece.encode("utf-8")
+
+    return await StreamedAnswer.start(
+        server, request, begin, render, media_type=_PLAIN, failed=None
+    )

@@ -1,0 +1,235 @@
+"""The routes of the operations, made from their table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+from urllib.parse import quote
+
+import attrs
+from starlette.requests import Request
+from starlette.responses import Response
+
+from triptych.answering import AnswerStream
+from triptych.errors import NotFoundError, ValidationError
+from triptych.records import DocumentInfo, SourceDocument
+from triptych.service import Service
+from triptych_adapters.http.answers import (
+    Form,
+    encoded,
+    form_of,
+    json_response,
+    problem_response,
+    public,
+)
+from triptych_adapters.http.idempotency import KeptAnswer, OpenKey
+from triptych_adapters.http.preconditions import CONDITIONAL, etag, guarded, is_unchanged
+from triptych_adapters.http.problems import problem_of
+from triptych_adapters.http.reading import json_body, media_types, query_of
+from triptych_adapters.http.routing import RawRoute
+from triptych_adapters.http.server import Server
+from triptych_adapters.http.streams import EVENTS_TYPE, Pieces, Reading, StreamedAnswer, event
+from triptych_adapters.wire.arguments import read_object
+from triptych_adapters.wire.operations import Effect
+from triptych_adapters.wire.query_string import query_arguments
+from triptych_adapters.wire.records import RECORD_TYPE
+from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES, Route
+
+__all__ = ["LONG", "operation_routes"]
+
+LONG: Final = frozenset({"ask", "replay", "rebuild", "embed_pending", "doctor", "purge", "health"})
+"""Operations that ask a model, or go through a whole store."""
+
+
+def operation_routes(server: Server) -> Iterator[RawRoute]:
+    """A route for each operation of a Service."""
+    for route in (*ROUTES.values(), *PIPELINE_ROUTES.values()):
+        handler = _Handler(server, route)
+        name = route.operation + ("_by_pipeline" if "pipeline" in route.in_path else "")
+        yield RawRoute(route.path, handler.answer, methods=[route.method], name=name)
+
+
+@attrs.frozen(kw_only=True)
+class _Answered:
+    """What an operation came to, as bytes."""
+
+    body: bytes
+    media_type: str
+    status: int = 200
+    headers: dict[str, str] = attrs.field(factory=dict)
+    version: int | None = None
+
+
+class _Handler:
+    """Answers the requests for one operation."""
+
+    def __init__(self, server: Server, route: Route) -> None:
+        self._server = server
+        self._route = route
+        self._operation = route.called
+
+    async def answer(self, request: Request) -> Response:
+        """Read, check, run, show."""
+        server, operation = self._server, self._operation
+        service = await server.service_of(request)
+        server.check_effect(operation.effect)
+        arguments = operation.read(await self._arguments(request))
+        if operation.name == "ask" and EVENTS_TYPE in media_types(request):
+            return await _asked(server, request, service, arguments)
+        async with server.calls.caller(request, long=operation.name in LONG) as caller:
+            answered = await caller.run(lambda: self._once(request, service, arguments))
+        headers = answered.headers
+        if operation.effect is Effect.READS and request.method in ("GET", "HEAD"):
+            headers["ETag"] = etag(answered.body, answered.version)
+            if is_unchanged(request, headers["ETag"]):
+                return Response(status_code=304, headers={**headers, "Vary": "Accept"})
+        return json_response(
+            answered.body,
+            status=answered.status,
+            media_type=answered.media_type,
+            headers=headers,
+        )
+
+    async def _arguments(self, request: Request) -> dict[str, Any]:
+        """The arguments of path, query and body together."""
+        route, name, schema = self._route, self._operation.name, self._operation.parameters
+        queried = query_of(request)
+        if route.has_body:
+            if queried:
+                raise ValidationError(f"{name}: arguments stand in the body, not in the query")
+            text = await json_body(request, self._server.limits)
+            others = dict(read_object(name, text))
+        else:
+            if await request.body():
+                raise ValidationError(f"{name}: arguments stand in the query, not in a body")
+            others = query_arguments(name, schema, queried)
+        for each in route.in_path:
+            if each in others:
+                raise ValidationError(f"{name}: the argument {each!r} stands in the path only")
+        return {**request.path_params, **others}
+
+    def _once(self, request: Request, service: Service, arguments: dict[str, Any]) -> _Answered:
+        """Run the operation; a request with an Idempotency-Key is run once."""
+        media_type, form = form_of(media_types(request))
+        if self._operation.effect is Effect.READS:
+            return self._run(request, service, arguments, media_type, form)
+        settings = self._server.service.capabilities.settings
+        content = encoded([media_type, request.headers.get("if-match"), form(arguments)])
+        key = OpenKey.of(request, settings, self._server.limits, content)
+        if key is None:
+            return self._run(request, service, arguments, media_type, form)
+        if isinstance(key, KeptAnswer):
+            return _Answered(
+                body=key.body,
+                media_type=key.media_type,
+                status=key.status,
+                headers={"Idempotent-Replayed": "true"},
+            )
+        try:
+            answered = self._run(request, service, arguments, media_type, form)
+        except Exception as error:
+            problem = problem_of(error)
+            if problem.status >= 500:
+                key.drop()
+            else:
+                refused = problem_response(problem)
+                key.keep(KeptAnswer(problem.status, "application/json", bytes(refused.body)))
+            raise
+        key.keep(KeptAnswer(answered.status, answered.media_type, answered.body))
+        return answered
+
+    def _run(
+        self,
+        request: Request,
+        service: Service,
+        arguments: dict[str, Any],
+        media_type: str,
+        form: Form,
+    ) -> _Answered:
+        operation = self._operation
+        status = 200
+        headers: dict[str, str] = {}
+        result: Any
+        if operation.name == "put_document":
+            status = 200 if _exists(service, arguments) else 201
+
+        def call(**given: Any) -> Any:
+            return operation.run(service, **given)
+
+        if operation.name == "list_documents":
+            result, headers = self._page(request, arguments, call)
+        elif operation.name in CONDITIONAL:
+            result = guarded(request, service, arguments, call)
+        else:
+            result = call(**arguments)
+        if operation.name == "create_dataset" and result:
+            status = 201
+        return _Answered(
+            body=encoded(form(public(result))),
+            media_type=media_type,
+            status=status,
+            headers=headers,
+            version=result.version if isinstance(result, SourceDocument) else None,
+        )
+
+    def _page(
+        self, request: Request, arguments: dict[str, Any], call: Any
+    ) -> tuple[list[DocumentInfo], dict[str, str]]:
+        """A page of a list, and where the next one is (RFC 8288)."""
+        most = int(self._server.limits.listed)
+        limit = arguments.get("limit", most)
+        if limit > most:
+            raise ValidationError(
+                f"list_documents: limit is at most {most}; the Link header leads to the next page"
+            )
+        found = list(call(**arguments | {"limit": limit + 1}))
+        page = found[:limit]
+        if len(found) <= limit or not page:
+            return page, {}
+        others = [(name, value) for name, value in query_of(request) if name != "after"]
+        pairs = [*others, ("after", page[-1].name)]
+        query = "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in pairs)
+        path = quote(request.scope["path"], safe="/%")
+        raw = request.scope.get("raw_path")
+        path = path if raw is None else raw.decode("latin-1").partition("?")[0]
+        return page, {"Link": f'<{path}?{query}>; rel="next"'}
+
+
+def _exists(service: Service, arguments: dict[str, Any]) -> bool:
+    """Whether a put replaces: what it makes is answered with 201."""
+    try:
+        service.get_document(arguments["dataset_id"], arguments["name"])
+    except NotFoundError:
+        return False
+    return True
+
+
+async def _asked(
+    server: Server, request: Request, service: Service, arguments: dict[str, Any]
+) -> Response:
+    """`Service.ask_stream` as server-sent events: sources, texts, and the whole answer.
+
+    As records, the first event is the whole context.
+    """
+    media_type, form = form_of(media_types(request))
+    pipeline = arguments.pop("pipeline", "")
+
+    def begin() -> AnswerStream:
+        runs = service.pipeline(pipeline) if pipeline else service
+        return runs.ask_stream(**arguments)
+
+    async def render(reading: Reading) -> Pieces:
+        pack = reading.stream.pack
+        # A client that wants records makes its own stream of them, which has all of the context.
+        whole = media_type == RECORD_TYPE
+        yield event("context", form(pack)) if whole else event("sources", form(pack.pieces))
+        async for piece in reading:
+            yield event("text", {"text": piece})
+        yield event("answer", form(reading.stream.answer))
+
+    def failed(error: BaseException) -> bytes:
+        return event("error", problem_of(error).json())
+
+    return await StreamedAnswer.start(
+        server, request, begin, render, media_type=EVENTS_TYPE, failed=failed
+    )

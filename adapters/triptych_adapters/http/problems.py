@@ -1,0 +1,136 @@
+"""Failures as answers: ``{"error": {"code", "message", "hint"?}}``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from triptych.errors import (
+    CancelledError,
+    ConflictError,
+    NotAvailableError,
+    RateLimitedError,
+    TriptychError,
+)
+from triptych_adapters.wire.errors import error_code, error_form
+
+__all__ = ["INTERNAL", "Problem", "ProblemError", "problem_of", "public_error"]
+
+
+@attrs.frozen(kw_only=True)
+class Problem:
+    """A failure as it is answered.
+
+    Attributes:
+        status: of HTTP.
+        code: for programs.
+        message: for people.
+        hint: what to do about it, "" where the message says it all.
+        details: what a program may want to know.
+        headers: of the answer.
+    """
+
+    status: int
+    code: str
+    message: str
+    hint: str = ""
+    details: Mapping[str, Any] = attrs.field(factory=dict)
+    headers: Mapping[str, str] = attrs.field(factory=dict)
+
+    def json(self) -> dict[str, Any]:
+        """The body of the answer."""
+        error: dict[str, Any] = {"code": self.code, "message": self.message}
+        if self.hint:
+            error["hint"] = self.hint
+        if self.details:
+            error["details"] = dict(self.details)
+        return {"error": error}
+
+
+class ProblemError(Exception):
+    """Ends a request with a `Problem`."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        hint: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.problem = Problem(
+            status=status, code=code, message=message, hint=hint, headers=headers or {}
+        )
+
+
+INTERNAL: Final = Problem(
+    status=500,
+    code="INTERNAL_ERROR",
+    message="internal error",
+    hint="the server's log has it under the id of this request, X-Request-Id",
+)
+
+_SECRET: Final = {
+    500: "the store could not do it",
+    502: "a model's provider failed",
+    503: "busy: try again later",
+    504: "a model's provider did not answer in time",
+}
+"""What is said by status in place of messages that may name files, hosts or drivers' errors."""
+
+_LOG: Final = "the server's log has the reason under the id of this request, X-Request-Id"
+
+
+def problem_of(error: BaseException) -> Problem:
+    """What is answered when ``error`` ends a request; nothing of the inside is in it."""
+    if isinstance(error, ProblemError):
+        return error.problem
+    form = error_form(error)
+    if form is None or not isinstance(error, TriptychError):
+        return INTERNAL
+    code = error_code(error)
+    if code == INTERNAL.code:
+        return INTERNAL
+    details: dict[str, Any] = {}
+    headers: dict[str, str] = {}
+    if isinstance(error, ConflictError):
+        given = {"expected": error.expected, "actual": error.actual}
+        details = {name: value for name, value in given.items() if value is not None}
+    if form.status == 503 and not isinstance(error, CancelledError):
+        seconds = error.retry_after if isinstance(error, RateLimitedError) else None
+        headers["Retry-After"] = str(max(1, math.ceil(seconds or 1)))
+    message, hint = _shown(error, form.status)
+    return Problem(
+        status=form.status,
+        code=code,
+        message=message,
+        hint=hint,
+        details=details,
+        headers=headers,
+    )
+
+
+def _shown(error: TriptychError, status: int) -> tuple[str, str]:
+    if status < 500 or isinstance(error, NotAvailableError | CancelledError):
+        return str(error), ""
+    if error_code(error) == "DERIVATION_ERROR":
+        return "the document is stored, but its chunks, vectors or layers are not", _LOG
+    return _SECRET[status], _LOG
+
+
+def public_error(error: Exception) -> Exception:
+    """``error`` as a report shows it to whoever asked: of its class, without the inside."""
+    if not isinstance(error, TriptychError):
+        return TriptychError(INTERNAL.message)
+    form = error_form(error)
+    assert form is not None  # every class of the tree has one
+    message, _ = _shown(error, form.status)
+    if message == str(error):
+        return error
+    kind = form.kind
+    return kind(message)

@@ -1,0 +1,74 @@
+"""Connections of the server: heads of requests come in time, or the connection is closed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from triptych_adapters.http.answers import encoded
+from triptych_adapters.http.problems import Problem
+
+__all__ = ["HeadProtocol"]
+
+_INVALID = Problem(status=400, code="INVALID_REQUEST", message="this is not a request of HTTP/1.1")
+
+
+class HeadProtocol(H11Protocol):
+    """uvicorn's protocol for HTTP/1.1, which waits for a head without a limit of time.
+
+    What is not HTTP is answered as every other failure.
+    """
+
+    head_seconds = 10.0
+    _head: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn
+        """Begin to wait for the first head."""
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        """Read what came; a head that is whole ends the wait."""
+        if self._head is None and self.conn.their_state is h11.IDLE:
+            self._wait()
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:
+            self._stop()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the wait."""
+        self._stop()
+        super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is not HTTP."""
+        body = encoded(_INVALID.json())
+        headers: Any = [
+            ("content-type", "application/json"),
+            ("content-length", str(len(body))),
+            ("connection", "close"),
+        ]
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            for event in (
+                h11.Response(status_code=400, headers=headers),
+                h11.Data(data=body),
+                h11.EndOfMessage(),
+            ):
+                self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+    def _wait(self) -> None:
+        self._head = self.loop.call_later(self.head_seconds, self._late)
+
+    def _stop(self) -> None:
+        if self._head is not None:
+            self._head.cancel()
+            self._head = None
+
+    def _late(self) -> None:
+        self._head = None
+        if not self.transport.is_closing():
+            self.transport.close()

@@ -1,0 +1,82 @@
+"""What the routes of one app share."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import attrs
+from starlette.requests import Request
+from starlette.responses import Response
+
+from triptych.service import Service
+from triptych_adapters.http.authentication import Authenticator, RefusedError
+from triptych_adapters.http.calls import Calls
+from triptych_adapters.http.limits import Limits
+from triptych_adapters.http.problems import ProblemError
+from triptych_adapters.wire.operations import Effect
+
+__all__ = ["Handler", "Server"]
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+@attrs.frozen(kw_only=True)
+class Server:
+    """A Service, who may use it, and how much at a time.
+
+    ``dataset`` is what the routes serve that name none; ``sync`` syncs the remembered folders into
+    a Service, None where there are none.
+    """
+
+    service: Service
+    authenticate: Authenticator | None
+    write: bool
+    limits: Limits
+    calls: Calls
+    dataset: str = "default"
+    sync: Callable[[Service], Any] | None = None
+
+    async def service_of(self, request: Request, *, named: bool = False) -> Service:
+        """What the sender of a request may use.
+
+        ``named`` refuses a request without an Authorization header also where no key is checked.
+
+        Raises:
+            ProblemError: the sender is refused.
+        """
+        if named and not request.headers.get("authorization", "").strip():
+            raise refusal(RefusedError("this route needs an Authorization header"))
+        authenticate = self.authenticate
+        if authenticate is None:
+            return self.service
+        try:
+            header = request.headers.get("authorization")
+            return await self.calls.apart(lambda: authenticate(header))
+        except RefusedError as refused:
+            raise refusal(refused) from None
+
+    def check_effect(self, effect: Effect) -> None:
+        """Refuse what writes where only reading is served.
+
+        Raises:
+            ProblemError: 403.
+        """
+        if effect is not Effect.READS and not self.write:
+            raise ProblemError(
+                403,
+                "READ_ONLY",
+                "this server serves reading only",
+                hint="start it with `triptych serve --write`, or create_app(…, write=True)",
+            )
+
+
+def refusal(refused: RefusedError) -> ProblemError:
+    """How a refused sender is answered."""
+    code = {401: "UNAUTHORIZED", 403: "FORBIDDEN", 429: "RATE_LIMITED"}
+    headers = {"WWW-Authenticate": 'Bearer realm="triptych"'} if refused.status == 401 else {}
+    if refused.retry_after is not None:
+        headers["Retry-After"] = str(max(1, round(refused.retry_after)))
+    return ProblemError(
+        refused.status, code.get(refused.status, "FORBIDDEN"), str(refused), headers=headers
+    )

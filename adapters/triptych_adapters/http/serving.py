@@ -1,0 +1,224 @@
+"""`serve`: the app in processes of its own, on one store, until a signal ends them."""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, cast
+
+import attrs
+import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.supervisors import Multiprocess
+
+from triptych.errors import NotFoundError, ValidationError
+from triptych.service import Service
+from triptych.sync import SyncReport
+from triptych_adapters.http.app import create_app
+from triptych_adapters.http.authentication import Authenticator
+from triptych_adapters.http.limits import Limits
+from triptych_adapters.http.logs import log_to_stderr
+from triptych_adapters.http.protocol import HeadProtocol
+from triptych_factory import Settings, wire
+from triptych_factory.syncing import directory_sync, remembered_roots
+
+__all__ = ["ServeOptions", "serve"]
+
+_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+_BACKLOG = 1024
+
+
+@attrs.frozen(kw_only=True)
+class ServeOptions:
+    """How `serve` serves.
+
+    Attributes:
+        settings: of the store and the models.
+        host, port: where it listens; port 0 is any that is free.
+        workers: processes.
+        write: whether what writes and destroys is served.
+        hosts: further values of ``Host`` that are answered.
+        origins: web pages that may ask.
+        limits: of requests.
+        dataset: what the routes serve that name no dataset.
+        drain_seconds: how long a stop waits for requests under way.
+        authenticator: makes of the opened Service what says who asks; None of it, or None
+            instead, serves everybody on this machine. A function of a module: workers import it.
+    """
+
+    settings: Settings
+    host: str = "127.0.0.1"
+    port: int = 8400
+    workers: int = 1
+    write: bool = False
+    hosts: Sequence[str] = ()
+    origins: Sequence[str] = ()
+    limits: Limits = attrs.field(factory=Limits)
+    dataset: str = "default"
+    drain_seconds: float = 30.0
+    authenticator: Callable[[Service], Authenticator | None] | None = None
+
+
+def serve(options: ServeOptions, started: Callable[[str], None]) -> None:
+    """Serve until SIGINT or SIGTERM; requests under way are answered first.
+
+    ``started`` is called once with the URL, when it takes connections.
+
+    Raises:
+        ValidationError: without keys, ``host`` is an address that other machines reach.
+        TriptychError: the store or a model cannot be opened.
+    """
+    if options.workers < 1:
+        raise ValidationError("a server has at least one worker")
+    # Whatever is wrong with the store is seen here, not in workers that are started in vain.
+    with _opened(options) as service:
+        authenticated = _authenticator(options, service) is not None
+    if not authenticated:
+        _check_loopback(options.host)
+    listening = _listen(options.host, options.port)
+    config = _config(options)
+    with listening:
+        started(_url(listening))
+        if options.workers == 1:
+            # What uvicorn raises once more after its shutdown is no failure.
+            with suppress(KeyboardInterrupt):
+                _Once(config).run([listening])
+        else:
+            Multiprocess(config, [listening]).run()
+
+
+class _Once(uvicorn.Server):
+    """A server whose process goes on after the signal that ended it."""
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        """Stop; a second signal stops at once."""
+        super().handle_exit(sig, frame)
+        self._captured_signals.clear()
+
+
+def _config(options: ServeOptions) -> uvicorn.Config:
+    protocol = cast("Any", HeadProtocol)
+    return uvicorn.Config(
+        functools.partial(_app, options),
+        factory=True,
+        workers=options.workers,
+        http=protocol,
+        ws="none",
+        loop="asyncio",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        h11_max_incomplete_event_size=int(options.limits.header_bytes),
+        timeout_graceful_shutdown=max(1, round(options.drain_seconds)),
+        timeout_worker_healthcheck=60,
+    )
+
+
+def _app(options: ServeOptions) -> ASGIApp:
+    """The app of one process, with a Service of its own."""
+    log_to_stderr()
+    HeadProtocol.head_seconds = options.limits.header_seconds
+    if options.workers > 1:
+        threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    service = _opened(options)
+    authenticate = _authenticator(options, service)
+    own = (*_LOOPBACK_NAMES, options.host, *options.hosts)
+    hosts = None if authenticate is not None and not options.hosts else own
+    app = create_app(
+        service,
+        authenticate=authenticate,
+        write=options.write,
+        hosts=hosts,
+        origins=options.origins,
+        limits=options.limits,
+        dataset=options.dataset,
+        sync=functools.partial(_sync, options.settings),
+    )
+    return _Closing(app, service)
+
+
+class _Closing:
+    """An app that closes its Service after its last request."""
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self._app = app
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            if scope["type"] == "lifespan":
+                self._service.close()
+
+
+def _opened(options: ServeOptions) -> Service:
+    return wire(options.settings, create=options.write, named=None)
+
+
+def _sync(settings: Settings, service: Service) -> SyncReport:
+    """Sync the folders that the store remembers into what a sender may use."""
+    known = remembered_roots(service, settings).all()
+    if not known:
+        raise NotFoundError("this store remembers no folders: `triptych add FOLDER` adds one")
+    return directory_sync(service, settings, [each.root for each in known]).sync()
+
+
+def _authenticator(options: ServeOptions, service: Service) -> Authenticator | None:
+    return None if options.authenticator is None else options.authenticator(service)
+
+
+def _end_with(parent: int) -> None:
+    """End this worker when the process that started it is gone."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    logging.getLogger(__name__).warning("the process that started this worker is gone")
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _check_loopback(host: str) -> None:
+    addresses = {each[4][0] for each in _resolved(host, 0)}
+    if not all(ipaddress.ip_address(str(each).partition("%")[0]).is_loopback for each in addresses):
+        raise ValidationError(
+            f"without keys only this machine is served, and {host} is reached from others: add "
+            "a key with `triptych keys add`, or use --host 127.0.0.1"
+        )
+
+
+def _resolved(host: str, port: int) -> list[Any]:
+    try:
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise ValidationError(f"there is no address {host!r}: {error.strerror}") from None
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family, *_, address = _resolved(host, port)[0]
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(address)
+    except OSError as error:
+        listening.close()
+        raise ValidationError(
+            f"cannot listen on {host} port {port}: {error.strerror}; give another --port, "
+            "0 for any that is free"
+        ) from None
+    listening.listen(_BACKLOG)
+    listening.set_inheritable(True)
+    return listening
+
+
+def _url(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,157 @@
+"""Who asks: keys, refusals, and what is answered without one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+import triptych
+from support.asgi import Client
+from triptych import Service
+from triptych_adapters.http import Limits, RefusedError, create_app
+from triptych_adapters.wire.operations import OPERATIONS
+from triptych_adapters.wire.routes import ROUTES
+
+
+class Keys:
+    """One key, which reads; others are refused, some of them for asking too often."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.asked = 0
+
+    def __call__(self, authorization: str | None) -> Service:
+        self.asked += 1
+        if authorization == "Bearer good":
+            return self.service
+        if authorization == "Bearer often":
+            raise RefusedError("too often", status=429, retry_after=2.4)
+        if authorization == "Bearer elsewhere":
+            raise RefusedError("this key is for another dataset", status=403)
+        raise RefusedError("give a key: Authorization: Bearer …")
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    with triptych.open("memory://", embedder="none") as service:
+        service.put_document("d", "a.md", "Tea is hot.")
+        yield service
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_every_operation_needs_a_key_before_anything_is_read(
+    service: Service, operation: str
+) -> None:
+    route = ROUTES[operation]
+    url = route.url(dict.fromkeys(route.in_path, "x"))
+    client = Client(create_app(service, authenticate=Keys(service), write=True))
+    for headers in ({}, {"Authorization": "Bearer bad"}, {"Authorization": "Basic Zzo="}):
+        answer = client(route.method, url, content=b"\xff", headers=headers)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (401, "UNAUTHORIZED")
+        assert answer.headers["www-authenticate"].startswith("Bearer")
+
+
+def test_a_key_is_asked_for_by_each_request(service: Service) -> None:
+    keys = Keys(service)
+    client = Client(create_app(service, authenticate=keys), Authorization="Bearer good")
+    for _ in range(2):
+        assert client("GET", "/v1/datasets").json() == ["d"]
+    assert keys.asked == 2
+
+
+@pytest.mark.parametrize(
+    ("key", "status", "code"), [("often", 429, "RATE_LIMITED"), ("elsewhere", 403, "FORBIDDEN")]
+)
+def test_a_refusal_says_why(service: Service, key: str, status: int, code: str) -> None:
+    client = Client(create_app(service, authenticate=Keys(service)))
+    answer = client("GET", "/v1/datasets", headers={"Authorization": f"Bearer {key}"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+    assert answer.headers.get("retry-after") == ("2" if status == 429 else None)
+
+
+def test_a_probe_and_the_description_need_no_key(service: Service) -> None:
+    client = Client(create_app(service, authenticate=Keys(service)))
+    assert client("GET", "/v1/live").json() == {"status": "ok"}
+    assert client("GET", "/v1/openapi.json").json()["openapi"] == "3.1.0"
+
+
+def test_with_keys_any_host_is_answered_unless_some_are_named(service: Service) -> None:
+    keys = Keys(service)
+    asked: dict[str, Any] = {"headers": {"Host": "kb.example:8400"}}
+    assert Client(create_app(service, authenticate=keys))("GET", "/v1/live", **asked).is_success
+    named = create_app(service, authenticate=keys, hosts=["kb.example"])
+    assert Client(named)("GET", "/v1/live", **asked).is_success
+    assert Client(named)("GET", "/v1/live", headers={"Host": "other"}).status_code == 421
+    assert Client(create_app(service))("GET", "/v1/live", **asked).status_code == 421
+
+
+def test_pages_of_named_origins_may_ask(service: Service) -> None:
+    client = Client(create_app(service, origins=["https://app.example"]))
+    for origin, status in (("https://app.example", 200), ("https://app.example.evil", 403)):
+        assert client("GET", "/v1/live", headers={"Origin": origin}).status_code == status
+
+
+def test_it_is_mounted_below_a_path_of_another_app(service: Service) -> None:
+    from starlette.applications import Starlette
+    from starlette.routing import Mount
+
+    service.put_document("a/b", "c/d.md", "x")
+    client = Client(Starlette(routes=[Mount("/kb", create_app(service))]))
+    answer = client("GET", "/kb/v1/datasets/a%2Fb/documents/c/d.md")
+    assert answer.json()["name"] == "c/d.md"
+    assert answer.headers["link"] == '</kb/v1/openapi.json>; rel="service-desc"'
+    assert client("GET", "/kb/v1/openapi.json").is_success
+
+
+def test_a_request_may_ask_for_less_time(service: Service) -> None:
+    service.put_documents("d", {f"{n}.md": "tea " * 200 for n in range(20)})
+    client = Client(create_app(service, write=True))
+    answer = client("POST", "/v1/doctor", json={}, headers={"Prefer": "wait=0"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "CANCELLED_ERROR")
+    assert client("POST", "/v1/doctor", json={}).is_success
+    with pytest.raises(triptych.ValidationError, match="seconds is a number above 0"):
+        Limits(seconds=0)
+
+
+@pytest.mark.parametrize("body", ["[" * 65, '{"a":' * 65, '{"query": ' + "[" * 500_000])
+def test_nesting_is_bounded(service: Service, body: str) -> None:
+    headers = {"Content-Type": "application/json"}
+    answer = Client(create_app(service))("POST", "/v1/search", content=body, headers=headers)
+    assert answer.status_code == 400
+    assert "nested deeper than 64" in answer.json()["error"]["message"]
+
+
+def test_brackets_in_a_text_are_no_nesting(service: Service) -> None:
+    query = {"query": "[" * 1000 + '\\"{', "dataset_id": "d"}
+    assert Client(create_app(service))("POST", "/v1/search", json=query).is_success
+
+
+def test_more_requests_than_the_limit_are_told_to_come_back(service: Service) -> None:
+    import asyncio
+    import threading
+
+    app = create_app(service, limits=Limits(threads=1, waiting=2))
+    held = threading.Event()
+    original = service.list_datasets
+
+    async def both() -> list[httpx.Response]:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            first = [asyncio.create_task(client.get("/v1/datasets")) for _ in range(2)]
+            await asyncio.sleep(0.2)
+            refused = await client.get("/v1/datasets")
+            held.set()
+            return [refused, *await asyncio.gather(*first)]
+
+    def waits() -> Any:
+        held.wait(30)
+        return original()
+
+    service.list_datasets = waits  # type: ignore[method-assign]  # to be slow
+    refused, *answered = asyncio.run(both())
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "OVERLOADED")
+    assert refused.headers["retry-after"] == "1"
+    assert [each.status_code for each in answered] == [200, 200]

@@ -1,0 +1,268 @@
+"""Answers by a model over HTTP: pipelines, server-sent events, text in pieces."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import httpx
+import pytest
+
+import triptych
+from support.asgi import Client
+from triptych import Pipeline, ProviderError, Service
+from triptych.answering import Answer
+from triptych.records import Generation, Message
+from triptych.testing import ScriptedLLM
+from triptych_adapters.http import create_app
+from triptych_adapters.wire.records import RECORD_TYPE, from_record
+
+ANSWER = "Turn the lid\nto the left [1]."
+
+
+class Breaking:
+    """A model that breaks off after a word."""
+
+    signature = "breaking"
+
+    def generate(self, messages: Sequence[Message], *, max_tokens: int = 0) -> Generation:
+        raise ProviderError("key sk-123 of http://10.0.0.7 was refused")
+
+    def stream(self, messages: Sequence[Message], *, max_tokens: int = 0) -> Iterator[str]:
+        yield "Turn the "
+        raise ProviderError("key sk-123 of http://10.0.0.7 was refused")
+
+
+def opened(llm: Any) -> Service:
+    pipelines = [Pipeline(name="support", description="Questions of users", datasets=["default"])]
+    service = triptych.open("memory://", embedder="hash", llm=llm, pipelines=pipelines)
+    service.put_document(
+        "default", "kettle.md", "# Kettle\n\nTurn the lid to the left, and pull.\n"
+    )
+    return service
+
+
+def client_of(llm: Any = None) -> Client:
+    return Client(create_app(opened(ScriptedLLM(ANSWER, ANSWER) if llm is None else llm)))
+
+
+def events(answer: httpx.Response) -> list[tuple[str, Any]]:
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    found = []
+    for block in answer.text.split("\n\n"):
+        if block:
+            *name, data = block.splitlines()
+            assert data.startswith("data: ")
+            found.append(
+                ("".join(name).removeprefix("event: "), json.loads(data.removeprefix("data: ")))
+            )
+    return found
+
+
+def test_pipelines_are_listed() -> None:
+    assert client_of()("GET", "/v1/pipelines").json() == {
+        "pipelines": [{"name": "support", "description": "Questions of users"}]
+    }
+
+
+def test_a_pipeline_answers() -> None:
+    answer = client_of()("POST", "/v1/pipelines/support", json={"query": "How do I open the lid?"})
+    found = answer.json()
+    assert found["answer"] == ANSWER
+    assert found["sources"][0]["id"] == "default/kettle.md"
+    assert "Turn the lid" in found["sources"][0]["content"]
+    assert found["tokens_used"] > 100
+    assert 'rel="service-desc"' in answer.headers["link"]
+
+
+def test_a_pipeline_answers_in_pieces() -> None:
+    asked = {"query": "lid?", "stream": True}
+    found = events(client_of()("POST", "/v1/pipelines/support", json=asked))
+    kinds = [each["type"] for _, each in found]
+    assert kinds[-2:] == ["sources", "done"]
+    assert set(kinds[:-2]) == {"chunk"}
+    assert "".join(each["content"] for _, each in found[:-2]) == ANSWER
+
+
+def test_a_pipeline_may_be_asked_in_a_conversation_and_for_fewer_sources() -> None:
+    llm = ScriptedLLM("How do I open the lid?", ANSWER)
+    asked = {
+        "query": "And how?",
+        "messages": [{"role": "user", "content": "Has it a lid?"}],
+        "top_n": 1,
+    }
+    found = client_of(llm)("POST", "/v1/pipelines/support", json=asked).json()
+    assert (found["answer"], len(found["sources"])) == (ANSWER, 1)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "code"),
+    [
+        ("/v1/pipelines/none", {"query": "x"}, 404, "PIPELINE_NOT_FOUND"),
+        ("/v1/pipelines/support", {}, 400, "INVALID_REQUEST"),
+        ("/v1/pipelines/support", {"query": 5}, 400, "INVALID_REQUEST"),
+        ("/v1/pipelines/support", {"query": "x", "colour": 1}, 400, "INVALID_REQUEST"),
+        ("/v1/pipelines/support", {"query": "lid?"}, 502, "EXECUTION_ERROR"),
+        ("/v1/pipelines/support", {"query": "lid?", "stream": False}, 502, "EXECUTION_ERROR"),
+    ],
+)
+def test_a_pipeline_that_fails_has_its_code(path: str, body: Any, status: int, code: str) -> None:
+    answer = client_of(Breaking())("POST", path, json=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+    assert "sk-123" not in answer.text
+
+
+def test_a_pipeline_that_breaks_off_says_so_in_the_stream(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    asked = {"query": "lid?", "stream": True}
+    answer = client_of(Breaking())("POST", "/v1/pipelines/support", json=asked)
+    (_, first), (_, last) = events(answer)
+    assert first == {"type": "chunk", "content": "Turn the"}
+    assert (last["type"], last["error"]["code"]) == ("error", "STREAMING_ERROR")
+    assert "sk-123" not in answer.text
+    assert [each.levelname for each in caplog.records if each.name == "triptych.http"] == ["ERROR"]
+
+
+def test_an_unforeseen_failure_of_a_pipeline_is_internal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*args: Any, **options: Any) -> Any:
+        raise KeyError("secret")
+
+    from triptych.views.pipeline import PipelineView
+
+    monkeypatch.setattr(PipelineView, "ask", broken)
+    answer = client_of()("POST", "/v1/pipelines/support", json={"query": "x"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (500, "INTERNAL_ERROR")
+    assert "secret" not in answer.text
+
+
+@pytest.mark.parametrize("form", ["", f", {RECORD_TYPE}"])
+def test_ask_answers_as_server_sent_events(form: str) -> None:
+    asked = {"question": "How do I open the lid?", "dataset_id": "default"}
+    accept = {"Accept": f"text/event-stream{form}"}
+    found = events(client_of()("POST", "/v1/ask", json=asked, headers=accept))
+    names = [name for name, _ in found]
+    assert (names[0], names[-1], set(names[1:-1])) == ("sources", "answer", {"text"})
+    assert "".join(each["text"] for name, each in found if name == "text") == ANSWER
+    assert found[-1][1]["text"] == ANSWER
+    if form:
+        answer = from_record(Answer, found[-1][1])
+        assert answer.citations[0].citation.doc_name == "kettle.md"
+
+
+def test_what_fails_before_the_stream_has_a_status() -> None:
+    asked = {"question": "x", "dataset_id": "none"}
+    accept = {"Accept": "text/event-stream"}
+    answer = client_of()("POST", "/v1/ask", json=asked, headers=accept)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "NOT_FOUND_ERROR")
+
+
+def test_ask_that_breaks_off_ends_in_an_error() -> None:
+    asked = {"question": "lid?", "dataset_id": "default"}
+    accept = {"Accept": "text/event-stream"}
+    found = events(client_of(Breaking())("POST", "/v1/ask", json=asked, headers=accept))
+    assert found[-1][0] == "error"
+    assert found[-1][1]["error"]["code"] == "PROVIDER_ERROR"
+
+
+def test_a_search_with_generate_is_answered_as_text() -> None:
+    answer = client_of()("POST", "/search", json={"query": "lid?", "generate": True, "top_k": 1})
+    assert answer.text == ANSWER
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    assert "content-length" not in answer.headers
+
+
+def test_a_text_that_breaks_off_is_not_ended_as_a_whole_one() -> None:
+    asked = {"query": "lid?", "generate": True}
+
+    async def read() -> bytes:
+        app = create_app(opened(Breaking()))
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(app), base_url="http://localhost"
+        ) as client:
+            return (await client.post("/search", json=asked)).content
+
+    with pytest.raises(ProviderError):
+        asyncio.run(read())
+
+
+def test_a_client_that_goes_away_ends_the_model() -> None:
+    closed: list[str] = []
+
+    class Endless:
+        signature = "endless"
+
+        def generate(self, messages: Sequence[Message], *, max_tokens: int = 0) -> Generation:
+            raise AssertionError
+
+        def stream(self, messages: Sequence[Message], *, max_tokens: int = 0) -> Iterator[str]:
+            try:
+                while True:
+                    yield "word "
+            finally:
+                closed.append("model")
+
+    app = create_app(opened(Endless()))
+    body = json.dumps({"query": "lid?", "generate": True}).encode()
+    received = 0
+
+    async def run() -> None:
+        gone = asyncio.Event()
+        messages: list[Any] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive() -> Any:
+            if messages:
+                return messages.pop()
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            nonlocal received
+            received += len(message.get("body", b""))
+            if received > 50:
+                gone.set()
+
+        headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": "POST",
+            "scheme": "http",
+            "path": "/search",
+            "raw_path": b"/search",
+            "query_string": b"",
+            "headers": headers,
+        }
+        await asyncio.wait_for(app(scope, receive, send), 60)
+
+    asyncio.run(run())
+    assert closed == ["model"]
+
+
+def test_search_results_are_those_of_nadir() -> None:
+    client = client_of()
+    answer = client("POST", "/search", json={"query": "lid", "top_k": 3})
+    (found,) = answer.json()["results"]
+    assert set(found) == {"file_path", "header", "line_start", "score", "text"}
+    assert (found["file_path"], found["header"], found["line_start"]) == ("kettle.md", "Kettle", 1)
+    for filter_, count in (
+        ({"file_path": "kettle.md"}, 1),
+        ({"file_path": "other.md"}, 0),
+        ({"header": "Kettle"}, 1),
+        ({"header": "Stove", "file_path": "kettle.md"}, 0),
+    ):
+        asked = {"query": "lid", "filter": filter_}
+        assert len(client("POST", "/search", json=asked).json()["results"]) == count
+
+
+def test_healthz_says_whether_the_store_answers() -> None:
+    service = opened(None)
+    client = Client(create_app(service))
+    assert client("GET", "/healthz").json() == {"status": "ok"}
+    failing = opened(None)
+    failing.close()
+    answer = Client(create_app(failing))("GET", "/healthz")
+    assert (answer.status_code, answer.json()) == (503, {"status": "failed"})

@@ -1,0 +1,215 @@
+"""Preconditions, pages of lists, and requests that are sent twice."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import triptych
+from support.asgi import Client
+from triptych import Service
+from triptych_adapters.http import Limits, create_app
+from triptych_adapters.wire.records import RECORD_TYPE
+
+PATH = "/v1/datasets/d/documents/a.md"
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    with triptych.open(tmp_path / "kb.db", embedder="none") as service:
+        service.put_document("d", "a.md", "one")
+        yield service
+
+
+@pytest.fixture
+def client(service: Service) -> Client:
+    return Client(create_app(service, write=True))
+
+
+def put(client: Client, content: str, path: str = PATH, **headers: str) -> httpx.Response:
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    return client("PUT", path, json={"content": content}, headers=given)
+
+
+def test_what_a_client_has_is_not_sent_again(client: Client) -> None:
+    first = client("GET", PATH)
+    tag = first.headers["etag"]
+    assert tag.startswith('"1-')
+    again = client("GET", PATH, headers={"If-None-Match": f'"other", {tag}'})
+    assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+    record = client("GET", PATH, headers={"Accept": RECORD_TYPE, "If-None-Match": tag})
+    assert record.status_code == 200
+    assert record.headers["etag"] not in (tag, "")
+    put(client, "two")
+    assert client("GET", PATH, headers={"If-None-Match": tag}).json()["content"] == "two"
+    listed = client("GET", "/v1/datasets").headers["etag"]
+    assert client("GET", "/v1/datasets", headers={"If-None-Match": listed}).status_code == 304
+
+
+def test_a_write_holds_only_over_the_version_that_it_names(
+    service: Service, client: Client
+) -> None:
+    tag = client("GET", PATH).headers["etag"]
+    record_tag = client("GET", PATH, headers={"Accept": RECORD_TYPE}).headers["etag"]
+    assert put(client, "two", If_Match=tag).json()["version"] == 2
+    for old in (tag, f"W/{tag}", '"2"', "2", '"x-1"', f'W/"2-{tag[3:]}'):
+        answer = put(client, "three", If_Match=old)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (412, "PRECONDITION_FAILED")
+        assert client("DELETE", PATH, headers={"If-Match": old}).status_code == 412
+    assert service.get_document("d", "a.md").content == "two"
+    newer = client("GET", PATH).headers["etag"]
+    assert put(client, "three", If_Match=f"{record_tag}, {newer}").status_code == 200
+    assert put(client, "four", If_Match="*").status_code == 200
+    assert client("DELETE", PATH, headers={"If-Match": "*"}).json() is True
+    assert put(client, "five", If_Match="*").status_code == 412
+
+
+def test_a_write_may_ask_that_there_is_none(client: Client) -> None:
+    assert put(client, "two", If_None_Match="*").status_code == 412
+    other = "/v1/datasets/d/documents/b.md"
+    assert put(client, "new", other, If_None_Match="*").status_code == 201
+    assert put(client, "new", other, If_None_Match='"1-a"').status_code == 400
+
+
+def test_conditions_are_given_once(client: Client) -> None:
+    tag = client("GET", PATH).headers["etag"]
+    both = client("PUT", PATH, json={"content": "x", "if_version": 1}, headers={"If-Match": tag})
+    assert both.status_code == 400
+    assert put(client, "x", If_Match=tag, If_None_Match="*").status_code == 400
+    conflict = client("PUT", PATH, json={"content": "x", "if_version": 9})
+    assert (conflict.status_code, conflict.json()["error"]["details"]) == (
+        409,
+        {"expected": 9, "actual": 1},
+    )
+
+
+def test_what_is_made_is_answered_with_created(client: Client) -> None:
+    other = "/v1/datasets/d/documents/b.md"
+    assert [put(client, "x", other).status_code for _ in range(2)] == [201, 200]
+    client("DELETE", other)
+    assert put(client, "x", other).status_code == 201
+    made = [client("PUT", "/v1/datasets/new", json={}).status_code for _ in range(2)]
+    assert made == [201, 200]
+
+
+def test_a_list_leads_to_its_next_page(service: Service) -> None:
+    names = sorted(f"{n:02}/ä &?.md" for n in range(10))
+    service.put_documents("d/e", dict.fromkeys(names, "x"))
+    client = Client(create_app(service, limits=Limits(listed=4)))
+    for asked in ("", "?limit=3", "?sort=-%24name&limit=4", "?prefix=0"):
+        found: list[str] = []
+        url = f"/v1/datasets/d%2Fe/documents{asked}"
+        pages = 0
+        while url:
+            answer = client("GET", url)
+            found += [each["name"] for each in answer.json()]
+            link = next((v for v in answer.links.values() if v.get("rel") == "next"), None)
+            url = "" if link is None else link["url"]
+            pages += 1
+        assert found == sorted(names, reverse="sort" in asked)
+        assert pages == (4 if "=3" in asked else 3)
+    assert client("GET", "/v1/datasets/d%2Fe/documents?limit=5").status_code == 400
+    assert client("GET", "/v1/datasets/d%2Fe/documents?limit=0").json() == []
+
+
+def changes(client: Client, key: str, day: str = "monday", **headers: str) -> httpx.Response:
+    body = {"changes": {"day": day}, "names": ["a.md"]}
+    given = {"Idempotency-Key": key, **headers}
+    return client("POST", "/v1/datasets/d/metadata", json=body, headers=given)
+
+
+def test_a_request_that_is_sent_again_is_answered_as_before(
+    service: Service, client: Client
+) -> None:
+    first = changes(client, "k1")
+    assert first.json()["counts"]["updated"] == 1
+    assert "idempotent-replayed" not in first.headers
+    elsewhere = Client(create_app(service, write=True))  # another process
+    again = changes(elsewhere, "k1")
+    assert again.content == first.content
+    assert again.headers["idempotent-replayed"] == "true"
+    assert changes(client, "k2").json()["counts"]["updated"] == 0
+
+
+def test_a_key_belongs_to_one_request_and_one_sender(client: Client) -> None:
+    changes(client, "k")
+    other = changes(client, "k", "tuesday")
+    assert (other.status_code, other.json()["error"]["code"]) == (422, "IDEMPOTENCY_KEY_REUSED")
+    mine = changes(client, "k", "tuesday", Authorization="Bearer somebody else")
+    assert mine.json()["counts"]["updated"] == 1
+    assert changes(client, "").status_code == 400
+    assert changes(client, "x" * 256).status_code == 400
+
+
+def test_a_refusal_is_repeated_and_a_failure_is_tried_again(
+    service: Service, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = "/v1/datasets/d/documents/z.md"
+    options: dict[str, Any] = {
+        "json": {"content": "x", "if_version": 3},
+        "headers": {"Idempotency-Key": "k"},
+    }
+    refused = [client("PUT", path, **options) for _ in range(2)]
+    assert [each.status_code for each in refused] == [409, 409]
+    assert refused[0].content == refused[1].content
+    assert refused[1].headers["idempotent-replayed"] == "true"
+
+    def broken(*args: Any, **given: Any) -> Any:
+        raise triptych.StoreError("disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Service, "update_metadata", broken)
+        assert changes(client, "later").status_code == 500
+    assert changes(client, "later").json()["counts"]["updated"] == 1
+
+
+def test_the_same_request_twice_at_once_is_done_once(
+    service: Service, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered, go_on = threading.Event(), threading.Event()
+    original = Service.update_metadata
+
+    def slow(*args: Any, **given: Any) -> Any:
+        entered.set()
+        go_on.wait(30)
+        return original(*args, **given)
+
+    monkeypatch.setattr(Service, "update_metadata", slow)
+    first: list[httpx.Response] = []
+    thread = threading.Thread(target=lambda: first.append(changes(client, "k")))
+    thread.start()
+    entered.wait(30)
+    second = changes(client, "k")
+    go_on.set()
+    thread.join()
+    assert (second.status_code, second.json()["error"]["code"]) == (409, "IDEMPOTENCY_IN_PROGRESS")
+    assert first[0].json()["counts"]["updated"] == 1
+
+
+def test_kept_answers_are_bounded(service: Service) -> None:
+    client = Client(create_app(service, write=True, limits=Limits(idempotency_keys=3)))
+    for number in range(8):
+        changes(client, f"k{number}")
+    settings = service.capabilities.settings
+    assert settings is not None
+    assert len(settings.list_settings("http.idempotency.")) == 6
+    assert changes(client, "k7").headers.get("idempotent-replayed")
+    assert not changes(client, "k0").headers.get("idempotent-replayed")
+
+
+def test_a_key_that_a_killed_process_left_open_is_taken_over(service: Service) -> None:
+    client = Client(create_app(service, write=True, limits=Limits(seconds=0.1, body_seconds=0.1)))
+    changes(client, "k")
+    settings = service.capabilities.settings
+    assert settings is not None
+    ((name, state),) = settings.list_settings("http.idempotency.state.").items()
+    left = {**json.loads(state), "at": 0}
+    del left["status"], left["type"]
+    assert settings.set_setting(name, json.dumps(left), expected=state)
+    assert changes(client, "k").json()["counts"]["unchanged"] == 1

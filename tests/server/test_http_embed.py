@@ -1,0 +1,242 @@
+"""The API of gofastr's embed battery: its routes, its meanings, its security contract."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import triptych
+from support.asgi import Client
+from triptych import ProviderError, Service
+from triptych.search.reranking import Rerank
+from triptych_adapters.http import RefusedError, create_app
+from triptych_backends.embedders import HashEmbedder
+
+KEY = {"Authorization": "Bearer anything"}
+DOCUMENTS = [
+    {"id": "auth.go", "source": "auth.go", "text": "Auth middleware verifies sessions and JWTs."},
+    {
+        "id": "db.go",
+        "source": "db.go",
+        "text": "The pool of the database.",
+        "metadata": {"kind": "code"},
+    },
+    {
+        "id": "notes/é.md",
+        "text": "Ünïcode words of sessions.",
+        "metadata": {"kind": "doc", "year": 2026},
+    },
+]
+ROUTES = [
+    ("POST", "/v1/index", {"documents": []}),
+    ("POST", "/v1/query", {"text": "x"}),
+    ("GET", "/v1/stats", None),
+    ("DELETE", "/v1/doc/x", None),
+    ("DELETE", "/v1/doc?id=x", None),
+]
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    with triptych.open("memory://", embedder=HashEmbedder()) as service:
+        yield service
+
+
+@pytest.fixture
+def client(service: Service) -> Client:
+    client = Client(create_app(service, write=True), **KEY)
+    assert client("POST", "/v1/index", json={"documents": DOCUMENTS}).json() == {"added": 3}
+    return client
+
+
+def hits(client: Client, **query: Any) -> list[Any]:
+    answer = client("POST", "/v1/query", json=query)
+    assert answer.status_code == 200, answer.text
+    found: list[Any] = answer.json()["hits"]
+    return found
+
+
+@pytest.mark.parametrize(("method", "path", "body"), ROUTES)
+def test_every_route_needs_a_header_that_is_not_empty(
+    service: Service, method: str, path: str, body: Any
+) -> None:
+    client = Client(create_app(service, write=True))
+    options = {} if body is None else {"json": body}
+    for headers in ({}, {"Authorization": ""}, {"Authorization": "  "}):
+        answer = client(method, path, headers=headers, **options)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (401, "UNAUTHORIZED")
+    assert client(method, path, headers=KEY, **options).status_code in (200, 202, 204, 404)
+
+
+def test_where_keys_are_checked_a_wrong_one_is_refused(service: Service) -> None:
+    def nobody(authorization: str | None) -> Service:
+        raise RefusedError("no such key")
+
+    client = Client(create_app(service, write=True, authenticate=nobody), **KEY)
+    for method, path, body in ROUTES:
+        assert client(method, path, json=body).status_code == 401
+
+
+@pytest.mark.parametrize("path", ["/v1/index", "/v1/query"])
+def test_posts_need_their_content_type(client: Client, path: str) -> None:
+    for headers in ({}, {"Content-Type": "text/plain"}, {"Content-Type": "application/jsonx"}):
+        answer = client("POST", path, content=b"{}", headers=headers)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (
+            415,
+            "UNSUPPORTED_MEDIA_TYPE",
+        )
+
+
+@pytest.mark.parametrize("path", ["/v1/index", "/v1/query"])
+def test_bodies_have_a_mebibyte(client: Client, path: str) -> None:
+    headers = {"Content-Type": "application/json"}
+    whole = b'{"text": "x", "documents": []}'
+    for more, status in ((0, 400), (1, 413)):
+        body = whole.ljust((1 << 20) + more)
+        assert client("POST", path, content=body, headers=headers).status_code == status
+
+
+def test_failures_are_never_echoed(
+    service: Service, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*args: Any, **options: Any) -> Any:
+        raise RuntimeError("driver: password of postgres is hunter2")
+
+    for name in ("put_documents", "search", "stats", "delete_document"):
+        monkeypatch.setattr(Service, name, broken)
+    for method, path, body in ROUTES:
+        answer = client(method, path, **({} if body is None else {"json": body}))
+        assert answer.status_code == 500
+        assert answer.json()["error"]["message"] == "internal error"
+        assert "hunter2" not in answer.text
+
+
+def test_index_counts_what_it_stored_and_replaces_by_id(service: Service, client: Client) -> None:
+    answer = client("POST", "/v1/index", json={"documents": [{"id": "db.go", "text": "New."}]})
+    assert (answer.status_code, answer.json()) == (202, {"added": 1})
+    assert service.get_document("default", "db.go").content == "New."
+    assert service.count_documents("default") == 3
+    mixed = [{"id": "a", "text": "x"}, {"id": "b/", "text": "y"}]
+    answer = client("POST", "/v1/index", json={"documents": mixed})
+    assert answer.status_code == 400
+    assert service.count_documents("default") == 3
+
+
+def test_index_names_what_it_could_not_derive() -> None:
+    class Picky(HashEmbedder):
+        def embed(self, texts: Any, *, kind: Any) -> Any:
+            if any("bad" in text for text in texts):
+                raise ProviderError("key sk-123 was refused")
+            return super().embed(texts, kind=kind)
+
+    with triptych.open("memory://", embedder=Picky()) as service:
+        client = Client(create_app(service, write=True), **KEY)
+        mixed = [{"id": "a", "text": "good"}, {"id": "b", "text": "bad"}]
+        answer = client("POST", "/v1/index", json={"documents": mixed})
+    assert (answer.status_code, answer.json()["added"]) == (202, 1)
+    assert [each["name"] for each in answer.json()["failures"]] == ["b"]
+    assert "sk-123" not in answer.text
+
+
+def test_a_query_is_by_vectors_unless_it_is_hybrid(client: Client) -> None:
+    plain = hits(client, text="session middleware")
+    assert {each["reason"] for each in plain} == {"vec"}
+    both = hits(client, text="session middleware", hybrid=True)
+    assert {each["reason"] for each in both} == {"hybrid"}
+    assert both[0]["chunk"]["doc_id"] == "auth.go"
+
+
+def test_ten_hits_are_the_default_of_k(client: Client) -> None:
+    many = [{"id": f"{n}.md", "text": f"session {n}"} for n in range(15)]
+    client("POST", "/v1/index", json={"documents": many})
+    for k, count in ((None, 10), (0, 10), (3, 3)):
+        given = {} if k is None else {"k": k}
+        assert len(hits(client, text="session", **given)) == count
+
+
+@pytest.mark.parametrize(
+    ("filter_", "names"),
+    [
+        ({"source": "db.go"}, ["db.go"]),
+        ({"kind": "doc"}, ["notes/é.md"]),
+        ({"meta_match": {"year": 2026, "kind": "doc"}}, ["notes/é.md"]),
+        ({"kind": "doc", "meta_match": {"year": 2025}}, []),
+        ({"source": ""}, ["auth.go", "db.go", "notes/é.md"]),
+    ],
+)
+def test_filters_act_before_the_scores(client: Client, filter_: Any, names: list[str]) -> None:
+    found = hits(client, text="sessions", filter=filter_)
+    assert sorted(each["chunk"]["doc_id"] for each in found) == names
+
+
+def test_a_hit_has_its_chunk(client: Client) -> None:
+    (found,) = hits(client, text="sessions", filter={"kind": "doc"})
+    chunk = found["chunk"]
+    text = DOCUMENTS[2]["text"]
+    assert set(found) == {"chunk", "score", "reason"}
+    assert set(chunk) == {"id", "doc_id", "source", "text", "offset", "metadata"}
+    assert chunk["text"] == text
+    assert chunk["offset"] == [0, len(str(text).encode())]
+    assert chunk["metadata"] == {"kind": "doc", "year": 2026}
+    assert found["score"] > 0
+
+
+def test_diversity_is_asked_for_by_its_share(client: Client) -> None:
+    copies = [{"id": f"copy{n}", "text": DOCUMENTS[0]["text"]} for n in range(4)]
+    client("POST", "/v1/index", json={"documents": copies})
+    found = hits(client, text="auth middleware sessions", k=2, mmr_lambda=0.3)
+    assert {each["reason"] for each in found} == {"mmr"}
+    assert found[1]["chunk"]["text"] != found[0]["chunk"]["text"]
+    plain = hits(client, text="auth middleware sessions", k=2)
+    assert plain[1]["chunk"]["text"] == plain[0]["chunk"]["text"]
+
+
+class Backwards:
+    """Prefers what is longest."""
+
+    signature = "backwards"
+
+    def scores(self, query: str, texts: Any) -> list[float]:
+        return [float(-len(text)) for text in texts]
+
+
+def test_a_rerank_needs_a_reranker_and_runs_only_when_asked_for(client: Client) -> None:
+    answer = client("POST", "/v1/query", json={"text": "x", "rerank": True})
+    assert answer.status_code == 400
+    assert "has no reranker" in answer.json()["error"]["message"]
+    steps = [Rerank(Backwards())]
+    with triptych.open("memory://", embedder=HashEmbedder(), postprocessors=steps) as service:
+        reranking = Client(create_app(service, write=True), **KEY)
+        reranking("POST", "/v1/index", json={"documents": DOCUMENTS})
+        plain = hits(reranking, text="auth middleware verifies sessions")
+        ordered = hits(reranking, text="auth middleware verifies sessions", rerank=True)
+    assert plain[0]["chunk"]["doc_id"] == "auth.go"
+    assert ordered[0]["reason"] == "rerank"
+    assert ordered[0]["chunk"]["doc_id"] == "db.go"
+
+
+def test_stats_count_and_name_the_model(service: Service, client: Client) -> None:
+    stats = client("GET", "/v1/stats").json()
+    embedder = service.options.embedder
+    assert embedder is not None
+    assert stats == {"docs": 3, "chunks": 3, "dim": 256, "model": embedder.signature}
+    empty = client("GET", "/v1/stats?dataset=other").json()
+    assert empty == {"docs": 0, "chunks": 0, "dim": 0, "model": ""}
+
+
+@pytest.mark.parametrize("path", ["/v1/doc/notes/%C3%A9.md", "/v1/doc?id=notes/%C3%A9.md"])
+def test_a_delete_takes_the_chunks_along_and_may_be_repeated(client: Client, path: str) -> None:
+    for _ in range(2):
+        answer = client("DELETE", path)
+        assert (answer.status_code, answer.content) == (204, b"")
+    assert client("GET", "/v1/stats").json()["docs"] == 2
+    assert not hits(client, text="sessions", filter={"kind": "doc"})
+
+
+def test_another_dataset_may_be_named(service: Service, client: Client) -> None:
+    one = {"documents": [{"id": "a", "text": "x"}]}
+    assert client("POST", "/v1/index?dataset=other", json=one).json() == {"added": 1}
+    assert service.count_documents("other") == 1
+    assert client("POST", "/v1/index?datset=other", json=one).status_code == 400

@@ -1,0 +1,228 @@
+"""``triptych serve`` as a process: connections, signals, workers, logs."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from support.cli_run import fresh_shell
+from support.http_server import Served, served
+from triptych_adapters.wire.errors import Exit
+
+pytestmark = pytest.mark.process
+
+LIMIT = 20_000
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("served")
+    with served(folder, "--write", "--workers", "2", "--max-body", str(LIMIT)) as server:
+        document = {"content": "# Tea\n\nTea is hot.\n"}
+        httpx.put(f"{server.url}/v1/datasets/d/documents/a.md", json=document, timeout=60)
+        yield server
+
+
+def post(length: str, body: bytes = b"", **headers: str) -> bytes:
+    lines = {
+        "Host": "localhost",
+        "Content-Type": "application/json",
+        "Connection": "close",
+        **({"Content-Length": length} if length else {}),
+        **{name.replace("_", "-"): value for name, value in headers.items()},
+    }
+    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    return f"POST /v1/search HTTP/1.1\r\n{head}\r\n".encode() + body
+
+
+def code(answer: bytes) -> tuple[int, str]:
+    """Status and error code of an answer as it came."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert b"application/json" in head.lower(), answer
+    return int(head.split()[1]), json.loads(body)["error"]["code"]
+
+
+def test_it_answers_at_the_url_that_it_prints(server: Served) -> None:
+    assert server.url.startswith("http://127.0.0.1:")
+    assert httpx.get(f"{server.url}/v1/live").json() == {"status": "ok"}
+    found = httpx.post(f"{server.url}/v1/search", json={"query": "tea", "dataset_id": "d"})
+    assert found.json()["hits"][0]["name"] == "a.md"
+
+
+def test_every_process_reads_what_another_wrote(server: Served) -> None:
+    for number in range(12):
+        with httpx.Client() as one, httpx.Client() as other:
+            name = f"many/{number}.md"
+            text = {"content": f"number{number} of them"}
+            assert one.put(f"{server.url}/v1/datasets/d/documents/{name}", json=text).is_success
+            query = {"query": f"number{number}", "dataset_id": "d", "mode": "bm25"}
+            found = other.post(f"{server.url}/v1/search", json=query).json()
+            assert found["hits"][0]["name"] == name
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_is_read(server: Served) -> None:
+    assert code(server.raw(post(str(LIMIT + 1)))) == (413, "CONTENT_TOO_LARGE")
+
+
+def test_a_chunked_body_that_is_too_large_is_refused(server: Served) -> None:
+    chunk = b"%x\r\n" % 4096 + b" " * 4096 + b"\r\n"
+    request = post("", chunk * 8 + b"0\r\n\r\n", Transfer_Encoding="chunked")
+    assert code(server.raw(request)) == (413, "CONTENT_TOO_LARGE")
+
+
+def test_a_compressed_body_is_refused(server: Served) -> None:
+    request = post("3", b"{} ", Content_Encoding="gzip")
+    assert code(server.raw(request)) == (415, "UNSUPPORTED_MEDIA_TYPE")
+
+
+def test_a_head_that_is_too_large_is_refused(server: Served) -> None:
+    head = b"GET /v1/live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX: "
+    assert code(server.raw(head + b"x" * 40_000 + b"\r\n\r\n")) == (431, "HEADERS_TOO_LARGE")
+    assert code(server.raw(head + b"x" * 90_000)) == (400, "INVALID_REQUEST")
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"GET /v1/live HTTP/1.1\r\nHost: localhost\r\nX: a\r\n b\x00\r\n\r\n",
+        b"GET /v1/live HTTP/1.1\r\n\r\n",
+        b"GET /v1/live HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n"
+        b"Content-Length: 3\r\n\r\n{}",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET /v1/live\r\n\r\n",
+    ],
+)
+def test_what_is_not_http_is_refused_in_the_same_form(server: Served, request_: bytes) -> None:
+    assert code(server.raw(request_, ends=True)) == (400, "INVALID_REQUEST")
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "", "localhost.evil.example"])
+def test_another_host_is_refused(server: Served, host: str) -> None:
+    request = f"GET /v1/datasets HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+    assert code(server.raw(request.encode())) == (421, "MISDIRECTED_REQUEST")
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1"])
+def test_a_page_of_another_origin_is_refused(server: Served, origin: str) -> None:
+    answer = httpx.get(f"{server.url}/v1/datasets", headers={"Origin": origin})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "FORBIDDEN")
+    assert "access-control-allow-origin" not in answer.headers
+
+
+def test_a_page_of_this_server_may_ask_and_no_other_is_let_in_by_cors(server: Served) -> None:
+    answer = httpx.get(f"{server.url}/v1/datasets", headers={"Origin": server.url})
+    assert answer.json() == ["d"]
+    preflight = {"Origin": server.url, "Access-Control-Request-Method": "POST"}
+    answer = httpx.options(f"{server.url}/v1/search", headers=preflight)
+    assert answer.status_code == 405
+    assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/../../etc/passwd", "/v1/../../etc/passwd", "/v1/datasets/..%2f..%2fetc/documents/passwd"],
+)
+def test_a_path_leads_out_of_nothing(server: Served, path: str) -> None:
+    request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    status, name = code(server.raw(request.encode()))
+    assert (status, name) in ((404, "NOT_FOUND"), (404, "NOT_FOUND_ERROR"))
+
+
+def test_what_a_client_calls_its_request_comes_back_and_injects_nothing(server: Served) -> None:
+    answer = httpx.get(f"{server.url}/v1/live", headers={"X-Request-Id": "abc-1"})
+    assert answer.headers["x-request-id"] == "abc-1"
+    for bad in (b"a b", b"a\tSet-Cookie: x", b"x" * 65, "é".encode()):
+        answer = httpx.get(f"{server.url}/v1/live", headers=[(b"X-Request-Id", bad)])
+        assert len(answer.headers["x-request-id"]) == 32
+
+
+def test_requests_are_logged_as_json_without_what_is_secret(server: Served) -> None:
+    httpx.get(
+        f"{server.url}/v1/datasets?key=secret1",
+        headers={"Authorization": "Bearer secret2", "X-Request-Id": "logged"},
+    )
+    end = time.monotonic() + 20
+    while not (found := [e for e in server.lines() if e.get("request_id") == "logged"]):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    assert found[0]["method"] == "GET"
+    assert found[0]["path"] == "/v1/datasets"
+    assert found[0]["route"] == "list_datasets"
+    assert found[0]["status"] == 400
+    assert "secret" not in server.log.read_text(encoding="utf-8")
+
+
+def test_a_stop_answers_what_is_under_way(tmp_path: Path) -> None:
+    with served(tmp_path, "--write") as server:
+        documents = [
+            {"name": f"{n}.md", "content": f"word{n} and other words. " * 40} for n in range(300)
+        ]
+        answers: list[httpx.Response] = []
+
+        def put() -> None:
+            url = f"{server.url}/v1/datasets/d/documents"
+            answers.append(httpx.post(url, json={"documents": documents}, timeout=60))
+
+        with socket.create_connection(server.address):  # one that asks nothing
+            thread = threading.Thread(target=put)
+            thread.start()
+            until = time.monotonic() + 30
+            while not (tmp_path / "kb.db").exists() and time.monotonic() < until:
+                time.sleep(0.01)
+            time.sleep(0.3)
+            assert server.stop() == 0
+            thread.join()
+        assert answers[0].json()["counts"]["added"] == 300
+
+
+def test_what_comes_too_slowly_is_cut_off(tmp_path: Path) -> None:
+    from support import slow_server
+
+    command = [sys.executable, slow_server.__file__, str(tmp_path / "kb.db")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        server = Served(process, process.stdout.readline().strip(), tmp_path / "none")
+        try:
+            assert server.raw(b"GET /v1/live HT") == b""
+            assert server.raw(b"") == b""
+            body = post("100", b"{")
+            assert code(server.raw(body)) == (408, "REQUEST_TIMEOUT")
+            assert httpx.get(f"{server.url}/v1/live").is_success
+        finally:
+            process.kill()
+
+
+def test_without_keys_only_this_machine_is_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = fresh_shell(tmp_path, monkeypatch)
+    for host in ("0.0.0.0", "::", "192.0.2.1"):
+        done = shell("serve", "--write", "--host", host)
+        assert done.code == Exit.USAGE
+        assert "without keys only this machine is served" in done.err
+        assert "triptych keys add" in done.err
+
+
+def test_what_cannot_be_served_ends_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = fresh_shell(tmp_path, monkeypatch)
+    done = shell("serve")
+    assert (done.code, done.out) == (Exit.NOT_FOUND, b"")
+    assert not (tmp_path / "kb.db").exists()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = shell("serve", "--write", "--port", str(taken.getsockname()[1]))
+    assert done.code == Exit.USAGE
+    assert "give another --port" in done.err
+    done = shell("serve", "--write", "--host", "no such host")
+    assert "there is no address" in done.err
