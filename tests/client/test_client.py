@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 
 import triptych
 from support.served import served
-from triptych import NewDocument, Pipeline, Query, Service, ServiceOptions
+from triptych import NewDocument, Pipeline, Query, Service
 from triptych.errors import (
     CancelledError,
     ConflictError,

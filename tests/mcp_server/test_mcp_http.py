@@ -16,9 +16,10 @@ import pytest
 
 from support.mcp_clients import ERAS, Connected, connected, served
 from triptych import deadlines
-from triptych.errors import CancelledError, ValidationError
+from triptych.access import Access
+from triptych.errors import CancelledError, CorruptStoreError, ValidationError
 from triptych.service import Service
-from triptych_adapters.mcp.authentication import RefusedError
+from triptych_adapters.http.authentication import RefusedError
 from triptych_adapters.mcp.binding import check_binding
 from triptych_adapters.mcp.http import make_app
 from triptych_adapters.mcp.server import ServerOptions, make_server
@@ -50,9 +51,11 @@ class Odd(Service):
 
 
 def authenticate(authorization: str | None) -> Service:
-    """Two keys, a dataset each; a third asks too often."""
+    """Two keys, a dataset each; others ask too often, or when the store is damaged."""
     if authorization == "Bearer often":
         raise RefusedError("too many requests", status=429, retry_after=2.5)
+    if authorization == "Bearer damaged":
+        raise CorruptStoreError("the secret of the house")
     service = _SERVICES.get(authorization or "")
     if service is None:
         raise RefusedError("give a key: Authorization: Bearer KEY")
@@ -71,13 +74,14 @@ def urls() -> Iterator[dict[str, str]]:
         service.put_document("docs", "guide/ä b.md", "# Kettle\n\nTwo, for \U0001f375.")
         service.put_document_layer("docs", "guide/ä b.md", "L0", "About kettles.")
         service.put_documents("many", {f"{at:03}.txt": f"kettle {at}" for at in range(130)})
+        shared = stack.enter_context(Service(MemoryStore()))
         for name in ("anna", "ben"):
-            own = stack.enter_context(Odd(MemoryStore()))
-            own.put_document("home", "diary.md", f"{name} has a kettle")
-            _SERVICES[f"Bearer {name}"] = own
+            shared.put_document(name, "diary.md", f"{name} has a kettle")
+            access = Access(dataset_ids=(name,), can_write=name == "ben")
+            _SERVICES[f"Bearer {name}"] = shared.restricted(access)
         whole = make_server(service, ServerOptions(write=True))
         hasty = make_server(service, ServerOptions(dataset_id="docs", seconds=0.2))
-        keyed = make_server(None, ServerOptions())
+        keyed = make_server(None, ServerOptions(write=True))
         apps = {
             "whole": make_app(whole),
             "hasty": make_app(hasty),
@@ -110,6 +114,7 @@ def test_tools_are_declared_with_schemas_and_hints(client: Connected) -> None:
         assert tool.annotations.read_only_hint is (name != "knowledge_put")
         assert tool.annotations.destructive_hint is (name == "knowledge_put")
         assert tool.annotations.open_world_hint is False
+        assert tool.output_schema["type"] == "object"
         assert tool.title
 
 
@@ -293,6 +298,9 @@ def test_without_a_valid_key_nothing_is_answered(urls: dict[str, str]) -> None:
         assert refused.json()["error"] == "invalid_token"
     often = post(urls["keyed"], authorization="Bearer often")
     assert (often.status_code, often.headers["retry-after"]) == (429, "3")
+    damaged = post(urls["keyed"], authorization="Bearer damaged")
+    assert damaged.status_code == 500
+    assert "secret" not in damaged.text
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -305,8 +313,20 @@ def test_each_key_sees_what_is_its_own(urls: dict[str, str], era: str) -> None:
         with connected(streamable_http_client(urls["keyed"], http_client=asking), era) as client:
             found = client.call_tool("knowledge_search", {"query": "kettle"}).structured_content
             assert [hit["content"] for hit in found["hits"]] == [f"{name} has a kettle"]
-            (content,) = client.read_resource("triptych://dataset/home/document/diary.md").contents
+            uris = [each.uri for each in client.list_resources().resources]
+            assert uris == [f"triptych://dataset/{name}/document/diary.md"]
+            (content,) = client.read_resource(uris[0]).contents
             assert content.text == f"{name} has a kettle"
+            for hidden in ("anna", "ben", "nobody"):
+                if hidden != name:
+                    uri = f"triptych://dataset/{hidden}/document/diary.md"
+                    with pytest.raises(mcp.MCPError) as raised:
+                        client.read_resource(uri)
+                    # What is hidden is answered as what is not there.
+                    said = raised.value.error.message.replace(hidden, "…")
+                    assert said == f"there is no dataset '…'; the datasets are: '{name}'"
+            tools = [tool.name for tool in client.list_tools().tools]
+            assert ("knowledge_put" in tools) is (name == "ben")
             client.portal.call(asking.aclose)
 
 

@@ -61,7 +61,7 @@ CAMEL_HOMES = (
     "triptych.layers",
     "triptych.parsing",
     "triptych.sync",
-    "triptych_adapters.mcp.authentication",
+    "triptych_adapters.http.authentication",
     "triptych_backends.embedders",
     "triptych_backends.filesystem",
     "triptych_backends.memory",

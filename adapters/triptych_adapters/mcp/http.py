@@ -21,9 +21,10 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from triptych.errors import ValidationError
-from triptych_adapters.mcp.authentication import Authenticator, RefusedError
+from triptych.errors import TriptychError, ValidationError
+from triptych_adapters.http.authentication import Authenticator, RefusedError
 from triptych_adapters.mcp.server import LOGGER, SERVICE
+from triptych_adapters.wire.errors import error_form
 
 __all__ = ["PATH", "listen", "make_app", "serve_http"]
 
@@ -87,7 +88,15 @@ class _Keys:
                 self._authenticate, authorization, limiter=self._limiter
             )
         except RefusedError as refused:
-            await _refuse(send, refused)
+            await _refuse(send, refused.status, str(refused), refused.retry_after)
+            return
+        except TriptychError as error:
+            form = error_form(error)
+            status = 500 if form is None else form.status
+            if status >= 500:
+                _log.error("a key could not be checked: %s", error)
+            said = "the key could not be checked" if status >= 500 else str(error)
+            await _refuse(send, status, said, getattr(error, "retry_after", None))
             return
         scope.setdefault("state", {})[SERVICE] = service
         # A session of the protocol belongs to the key that began it: the SDK compares these.
@@ -96,15 +105,15 @@ class _Keys:
         await self._app(scope, receive, send)
 
 
-async def _refuse(send: Send, refused: RefusedError) -> None:
-    code = {401: "invalid_token", 403: "insufficient_scope"}.get(refused.status, "refused")
-    body = json.dumps({"error": code, "error_description": str(refused)}).encode()
+async def _refuse(send: Send, status: int, said: str, retry_after: float | None) -> None:
+    code = {401: "invalid_token", 403: "insufficient_scope"}.get(status, "refused")
+    body = json.dumps({"error": code, "error_description": said}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    if refused.status in (401, 403):
+    if status in (401, 403):
         headers.append((b"www-authenticate", f'Bearer realm="triptych", error="{code}"'.encode()))
-    if refused.retry_after is not None:
-        headers.append((b"retry-after", b"%d" % max(1, math.ceil(refused.retry_after))))
-    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    if retry_after is not None:
+        headers.append((b"retry-after", b"%d" % max(1, math.ceil(retry_after))))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
+import copy
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary
 
 import anyio
 import attrs
@@ -15,6 +16,7 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from triptych import __version__
+from triptych.access import Access
 from triptych.errors import CancelledError, NotFoundError, TriptychError, ValidationError
 from triptych.service import Service
 from triptych_adapters.mcp.calls import Calls, Progress
@@ -86,11 +88,12 @@ def make_server(
 
 
 def _tools(service: Service, options: ServerOptions, others: Sequence[Tool]) -> dict[str, Tool]:
+    access: Access | None = getattr(service, "access", None)
     tools = knowledge_tools(
         service,
         dataset_id=options.dataset_id,
         max_tokens=options.max_tokens,
-        write=options.write,
+        write=options.write and (access is None or access.can_write),
     )
     return {tool.name: tool for tool in (*tools, *others)}
 
@@ -104,10 +107,11 @@ class _Handlers:
         self._service = service
         self._options = options
         self._others = others
-        self._tools = None if service is None else _tools(service, options, others)
+        self._made: WeakKeyDictionary[Service, dict[str, Tool]] = WeakKeyDictionary()
         self._calls: Calls | None = None
         # By which header checks go: arguments mirrored in headers, of which there are none.
-        self.schemas = {name: dict(tool.parameters) for name, tool in (self._tools or {}).items()}
+        own = {} if service is None else self._tools(service)
+        self.schemas = {name: dict(tool.parameters) for name, tool in own.items()}
 
     def _service_of(self, ctx: Any) -> Service:
         if self._service is not None:
@@ -115,8 +119,11 @@ class _Handlers:
         service: Service = ctx.request.scope["state"][SERVICE]
         return service
 
-    def _tools_of(self, ctx: Any) -> dict[str, Tool]:
-        return self._tools or _tools(self._service_of(ctx), self._options, self._others)
+    def _tools(self, service: Service) -> dict[str, Tool]:
+        made = self._made.get(service)
+        if made is None:
+            made = self._made[service] = _tools(service, self._options, self._others)
+        return made
 
     async def _run(self, call: Callable[[], _T], progress: Progress | None = None) -> _T:
         if self._calls is None:  # made in the event loop, which the limiter belongs to
@@ -129,14 +136,14 @@ class _Handlers:
     async def list_tools(self, ctx: Any, params: Any) -> types.ListToolsResult:
         """See ``tools/list``: all on one page."""
         _check_first_page(params)
-        tools = [_declared(tool) for tool in self._tools_of(ctx).values()]
+        tools = [_declared(tool) for tool in self._tools(self._service_of(ctx)).values()]
         return types.ListToolsResult(tools=tools)
 
     async def call_tool(
         self, ctx: Any, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         """See ``tools/call``: an error that the model can act on is an answer."""
-        tool = self._tools_of(ctx).get(params.name)
+        tool = self._tools(self._service_of(ctx)).get(params.name)
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, f"there is no tool {params.name[:80]!r}")
         arguments = params.arguments or {}
@@ -214,7 +221,8 @@ def _declared(tool: Tool) -> types.Tool:
         name=tool.name,
         title=tool.title or None,
         description=tool.description,
-        input_schema=json.loads(json.dumps(tool.parameters)),
+        input_schema=copy.deepcopy(dict(tool.parameters)),
+        output_schema=None if tool.result is None else copy.deepcopy(dict(tool.result)),
         annotations=types.ToolAnnotations(
             title=tool.title or None,
             read_only_hint=tool.read_only,
