@@ -50,6 +50,7 @@ COMMANDS = (
     "doctor",
     "import",
     "export",
+    "mcp",
     "fetch",
     "delete",
     "eval",

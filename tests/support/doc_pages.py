@@ -62,6 +62,7 @@ CAMEL_HOMES = (
     "triptych.parsing",
     "triptych.sync",
     "triptych_adapters.http",
+    "triptych_adapters.http.authentication",
     "triptych_backends.embedders",
     "triptych_backends.filesystem",
     "triptych_backends.memory",

@@ -35,6 +35,7 @@ _MODULES = {
     "doctor": ("doctor",),
     "transfer": ("import", "export"),
     "keys": ("keys",),
+    "mcp": ("mcp",),
     "fetch": ("fetch",),
     "layers": ("layers",),
     "evaluate": ("eval",),

@@ -12,6 +12,7 @@ from triptych.text.injection import suspicious
 from triptych_adapters.tools.base import QUOTED, Base, compact, cursor_schema
 from triptych_adapters.tools.paging import Place, check_cursor, next_cursor, read_cursor
 from triptych_adapters.tools.rendering import to_json
+from triptych_adapters.tools.results import DOCUMENT
 from triptych_adapters.tools.tool import Tool
 from triptych_adapters.wire import schema
 from triptych_adapters.wire.operations import ARGUMENTS
@@ -56,6 +57,7 @@ def get_tool(base: Base) -> Tool:
         _GET,
         ["name"],
         lambda arguments: _get(base, arguments),
+        DOCUMENT,
     )
 
 

@@ -10,6 +10,7 @@ from triptych.records import DocumentInfo, Layer
 from triptych_adapters.tools.base import QUOTED, Base, compact, cursor_schema
 from triptych_adapters.tools.cursors import Key, Position, fill_by_key, read_position
 from triptych_adapters.tools.rendering import to_json
+from triptych_adapters.tools.results import ENTRIES
 from triptych_adapters.tools.tool import Tool
 from triptych_adapters.wire.operations import ARGUMENTS
 
@@ -49,6 +50,7 @@ def overview_tool(base: Base) -> Tool:
         _OVERVIEW,
         [],
         lambda arguments: _overview(base, arguments),
+        ENTRIES,
     )
 
 
