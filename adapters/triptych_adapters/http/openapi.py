@@ -110,11 +110,16 @@ def _problems(statuses: Iterable[int]) -> dict[str, Any]:
 def _operation(server: Server, route: Route) -> dict[str, Any]:
     operation = route.called
     properties = {
-        name: narrowed(operation.name, name, schema)
+        name: narrowed(
+            operation.name,
+            name,
+            schema,
+            in_path=name in route.in_path,
+            lanes=server.service.lanes,
+            listed=int(server.limits.listed),
+        )
         for name, schema in operation.parameters["properties"].items()
     }
-    if operation.name == "list_documents":
-        properties["limit"] = {**properties["limit"], "maximum": int(server.limits.listed)}
     required = operation.parameters["required"]
     others = [name for name in properties if name not in route.in_path]
     parameters = [_in_path(name, properties[name]) for name in route.in_path]
