@@ -124,6 +124,75 @@ def test_nesting_is_bounded(service: Service, body: str) -> None:
     assert "nested deeper than 64" in answer.json()["error"]["message"]
 
 
+@pytest.mark.parametrize(
+    "body", [b'"' + b'\\"' * 400_000 + b"[" * 100, b'"' * 400_001 + b"[" * 65, b"[" * 65 + b'"\\']
+)
+def test_texts_that_never_end_cost_no_time(service: Service, body: bytes) -> None:
+    headers = {"Content-Type": "application/json"}
+    answer = Client(create_app(service))("POST", "/v1/search", content=body, headers=headers)
+    assert answer.status_code == 400
+
+
+def test_a_flood_of_bad_keys_leaves_the_server_serving(service: Service) -> None:
+    import asyncio
+
+    app = create_app(service, authenticate=Keys(service), limits=Limits(threads=2))
+
+    async def flood() -> list[httpx.Response]:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            keys = [*(f"Bearer {number}" for number in range(300)), "Bearer good"]
+            asked = (client.get("/v1/datasets", headers={"Authorization": key}) for key in keys)
+            return await asyncio.gather(*asked)
+
+    *refused, answered = asyncio.run(flood())
+    assert {each.status_code for each in refused} == {401}
+    assert answered.json() == ["d"]
+
+
+def test_a_client_that_goes_away_cancels_its_call(service: Service) -> None:
+    import asyncio
+    import threading
+
+    from triptych import CancelledError, deadlines
+
+    began, ended = threading.Event(), threading.Event()
+
+    def endless() -> Any:
+        began.set()
+        try:
+            while True:
+                deadlines.check("the call")
+        except CancelledError:
+            ended.set()
+            raise
+
+    service.list_datasets = endless  # type: ignore[method-assign]  # to be slow
+    app = create_app(service)
+
+    async def asked() -> None:
+        messages: list[Any] = [{"type": "http.request", "body": b"", "more_body": False}]
+
+        async def receive() -> Any:
+            if messages:
+                return messages.pop()
+            await asyncio.to_thread(began.wait, 30)
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            raise AssertionError(message)
+
+        scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1"}
+        scope |= {"method": "GET", "scheme": "http", "path": "/v1/datasets"}
+        scope |= {"raw_path": b"/v1/datasets", "query_string": b""}
+        await asyncio.wait_for(
+            app({**scope, "headers": [(b"host", b"localhost")]}, receive, send), 60
+        )
+
+    asyncio.run(asked())
+    assert ended.is_set()
+
+
 def test_brackets_in_a_text_are_no_nesting(service: Service) -> None:
     query = {"query": "[" * 1000 + '\\"{', "dataset_id": "d"}
     assert Client(create_app(service))("POST", "/v1/search", json=query).is_success

@@ -33,6 +33,11 @@ class Route:
     path: str
 
     @property
+    def name(self) -> str:
+        """That of the operation; by a pipeline, with ``_by_pipeline`` after it."""
+        return f"{self.operation}_by_pipeline" if "{pipeline}" in self.path else self.operation
+
+    @property
     def in_path(self) -> tuple[str, ...]:
         """The arguments that stand in the path, in their order."""
         parts = (part for part in self.path.split("/") if part.startswith("{"))
