@@ -78,7 +78,14 @@ MESSAGES = (
 )
 
 
-def test_stdout_holds_the_protocol_and_nothing_else() -> None:
+@pytest.mark.parametrize(
+    "number",
+    [
+        None,
+        *(pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGINT, signal.SIGTERM)),
+    ],
+)
+def test_stdout_holds_the_protocol_and_nothing_else(number: int | None) -> None:
     script = Path(__file__).parents[1] / "support" / "mcp_script.py"
     server = subprocess.Popen(
         [sys.executable, str(script)],
@@ -99,7 +106,10 @@ def test_stdout_holds_the_protocol_and_nothing_else() -> None:
         while 2 not in answers:
             answer = json.loads(server.stdout.readline())
             answers[answer.get("id")] = answer
-        server.stdin.close()
+        if number is None:
+            server.stdin.close()
+        else:
+            server.send_signal(number)
         assert server.stdout.read() == ""
         printed = server.stderr.read()
     assert server.returncode == 0

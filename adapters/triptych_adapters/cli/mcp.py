@@ -133,7 +133,7 @@ def mcp(
     with session.service(
         create=write, settings=settings, dataset=dataset or "", preload=True
     ) as service:
-        serve_stdio(make_server(service, options))
+        serve_stdio(make_server(service, options), service.close)
 
 
 def _require() -> None:
