@@ -51,7 +51,9 @@ from triptych.records import (
     CachedQuestion,
     CacheStats,
     Candidate,
+    ChangeCursor,
     ChangeEvent,
+    ChangePage,
     ChunkQuery,
     ChunkVector,
     CompleteSet,
@@ -97,6 +99,7 @@ __all__ = [
     "AsyncEmbedder",
     "AsyncLLM",
     "Capabilities",
+    "ChangeReader",
     "ChunkRepo",
     "ChunkSigReader",
     "Chunker",
@@ -815,6 +818,35 @@ class AnswerCache(Protocol):
 
 
 @runtime_checkable
+class ChangeReader(Protocol):
+    """Capability: a store with a log of what became of its documents, which others follow.
+
+    The write that adds, changes or deletes a document logs it under a number, greater than all
+    before it in the order of commits, atomically with the write. A change of metadata or expiry
+    is a change; a put of what is stored is none. The log keeps the last change of each document,
+    and of deleted ones at least the last 10,000. `SecureEraser.scrub` leaves no name of a deleted
+    document in it. What existed before a store had a log counts as there at its beginning.
+    `triptych.change_pages.read_page` makes the pages.
+    """
+
+    def change_head(self) -> str:
+        """Where the log ends: text that differs after each change of a document. Cheap."""
+        ...
+
+    def read_changes(
+        self, since: ChangeCursor | None, *, dataset_id: str | None, limit: int
+    ) -> ChangePage:
+        """The first ``limit`` changes after ``since``, of a dataset or (None) of all; one read.
+
+        None, or a cursor that the store cannot go on from, begins at the beginning: with every
+        document that is there, as added. With a cursor the page then is a reset. That is so for a
+        cursor of another store or of a state that a restored backup does not have, and where
+        deletions after it are not in the log any more.
+        """
+        ...
+
+
+@runtime_checkable
 class LayerJournal(Protocol):
     """Capability: a `LayerRepo` that remembers what making layers cost, what could not be made, and
     what was made half-way.
@@ -905,6 +937,7 @@ class Capabilities:
     settings: SettingsStore | None = None
     sparse: SparseRepo | None = None
     answers: AnswerCache | None = None
+    changes: ChangeReader | None = None
 
 
 # Models

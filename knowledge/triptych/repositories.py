@@ -17,6 +17,7 @@ import attrs
 from triptych.contracts import (
     AnswerCache,
     Capabilities,
+    ChangeReader,
     ChunkRepo,
     CorpusStatsReader,
     Diagnostics,
@@ -325,4 +326,5 @@ def capabilities_of(store: Store) -> Capabilities:
         settings=first(SettingsStore),
         sparse=first(SparseRepo),
         answers=first(AnswerCache),
+        changes=first(ChangeReader),
     )

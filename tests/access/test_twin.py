@@ -140,12 +140,12 @@ READS: Mapping[str, list[Call]] = {
         )
     ],
     "ask": [
-        lambda s: s.ask("anchor rope", dataset_id="kb", llm=ScriptedLLM(["Drop it [1]."])).text,
-        lambda s: s.ask("anchor rope", scope="all", llm=ScriptedLLM(["Drop it [1]."])).citations,
-        lambda s: s.ask("zebra", dataset_id="zoo", llm=ScriptedLLM(["It is [1]."])),
+        lambda s: s.ask("anchor rope", dataset_id="kb", llm=ScriptedLLM("Drop it [1].")).text,
+        lambda s: s.ask("anchor rope", scope="all", llm=ScriptedLLM("Drop it [1].")).citations,
+        lambda s: s.ask("zebra", dataset_id="zoo", llm=ScriptedLLM("It is [1].")),
     ],
     "ask_stream": [
-        lambda s: "".join(s.ask_stream("rope", dataset_id="kb", llm=ScriptedLLM(["Yes [1]."]))),
+        lambda s: "".join(s.ask_stream("rope", dataset_id="kb", llm=ScriptedLLM("Yes [1]."))),
     ],
     "layer": [lambda s, p=p: s.layer(*p, "L0") for p in (*PLACES, ("kb", "guide/"))],
     "dataset_layer": [lambda s, d=d: s.dataset_layer(d, "L0") for d in ("kb", "zoo", "none")],

@@ -62,6 +62,9 @@ COMMANDS = (
     "eval questions",
     "eval ablate",
     "eval tune",
+    "keys add",
+    "keys list",
+    "keys revoke",
 )
 
 

@@ -35,7 +35,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         folder / "kb.db",
         embedder="hash",
         llm=ScriptedLLM(*["Tea is brewed [1]."] * 20),
-        pipelines=[Pipeline(name="short", search={"top_k": 1}, token_budget=60)],
+        pipelines=[Pipeline(name="short", search={"top_k": 1}, token_budget=300)],
     ) as kb:
         kb.put_documents("d", {"tea.md": TEA, "food/milk.md": MILK})
         yield kb
@@ -159,7 +159,7 @@ def test_errors_are_the_services_own(local: Service, remote: RemoteService) -> N
         assert str(theirs.value) == str(ours.value) or "top_k" in str(theirs.value)
     with pytest.raises(NotAvailableError, match="takes no counter"):
         remote.context("tea", 100, dataset_id="d", counter=len)
-    for part in ("store", "documents", "capabilities", "searches"):
+    for part in ("store", "documents", "chunks", "searches"):
         with pytest.raises(NotAvailableError, match="on a server"):
             getattr(remote, part)
     with pytest.raises(TypeError):
@@ -169,7 +169,7 @@ def test_errors_are_the_services_own(local: Service, remote: RemoteService) -> N
 def test_pipelines_and_answers(local: Service, remote: RemoteService) -> None:
     short = remote.pipeline("short")
     assert len(short.search("milk tea", dataset_id="d").hits) == 1
-    assert short.context("tea", dataset_id="d").budget == 60
+    assert short.context("tea", dataset_id="d").budget == 300
     answer = remote.ask("How is tea made?", dataset_id="d")
     assert (answer.text, len(answer.citations)) == ("Tea is brewed [1].", 1)
     assert remote.replay(answer.receipt) == local.replay(answer.receipt)

@@ -1,4 +1,4 @@
-"""The reference page for nadir: each row names a test that exists."""
+"""The reference pages for other systems: each row names a test that exists."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs/reference/nadir.md"
+PAGES = [ROOT / f"docs/reference/{name}.md" for name in ("nadir", "gofastr", "pgedge")]
 KIT = ROOT / "knowledge/triptych/testing"
 _CHECKED = re.compile(r"`([\w/]+\.py)::(test_\w+)`")
 ROWS = [
     line
-    for line in PAGE.read_text(encoding="utf-8").splitlines()
+    for page in PAGES
+    for line in page.read_text(encoding="utf-8").splitlines()
     if line.startswith("| ") and not line.endswith("| checked by |")
 ]
 

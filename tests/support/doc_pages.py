@@ -45,7 +45,7 @@ _DECIMAL = re.compile(r"-?\d+\.\d+")
 _WHITE = re.compile(r"\s+")
 _LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 _CODE_SPAN = re.compile(r"`([^`\n]+)`")
-_QUALIFIED = re.compile(r"\btriptych((?:\.[A-Za-z_]\w*)+)")
+_QUALIFIED = re.compile(r"(?<!\.)\btriptych((?:\.[A-Za-z_]\w*)+)")
 _CAMEL = re.compile(r"[A-Z]+[a-z]+(?:[A-Z]+[a-z0-9]*)+|[A-Z][a-z]+Error")
 _EXIT = re.compile(r"exit=(\d+)")
 
@@ -61,6 +61,7 @@ CAMEL_HOMES = (
     "triptych.layers",
     "triptych.parsing",
     "triptych.sync",
+    "triptych_adapters.http",
     "triptych_adapters.http.authentication",
     "triptych_backends.embedders",
     "triptych_backends.filesystem",

@@ -13,14 +13,16 @@ from typing import Any, Final, NoReturn, TypeVar, Unpack, cast
 import attrs
 
 from triptych._internal.progress import Progress, ProgressCallback
+from triptych.access import Access
 from triptych.answering.records import Answer
 from triptych.answering.streaming import AnswerStream
 from triptych.context.pack import ContextPack
-from triptych.contracts import LLM
+from triptych.contracts import LLM, Capabilities
 from triptych.errors import CancelledError, DerivationError, NotAvailableError, ValidationError
 from triptych.ingestion.batches import check_progress
 from triptych.records import (
     DocumentInfo,
+    EmbedKind,
     EmbedReport,
     NewDocument,
     PutReport,
@@ -51,11 +53,12 @@ from triptych_backends.providers.timeouts import Timeouts
 __all__ = ["RemotePipeline", "RemoteService", "connect"]
 
 _EMBEDDED_AT_ONCE: Final = 64
+_PAGE: Final = 1000
 C = TypeVar("C", bound="type[Any]")
 
 
 def connect(url: str, *, key: str | None = None, timeouts: Timeouts | None = None) -> RemoteService:
-    """The knowledge base that ``triptych serve`` serves at ``url``, such as ``http://host:7420``.
+    """The knowledge base that ``triptych serve`` serves at ``url``, such as ``http://host:8400``.
 
     Nothing is asked before the first call.
 
@@ -99,7 +102,6 @@ class RemoteService(Service):
     def __init__(self, connection: Connection) -> None:
         # The Service's own __init__ wires a store, of which there is none here.
         self.connection: Connection = connection
-        self.options: ServiceOptions = ServiceOptions()
         self._facts: Mapping[str, Any] | None = None
         self._facts_lock = threading.Lock()
 
@@ -115,6 +117,17 @@ class RemoteService(Service):
     def url(self) -> str:
         """The address of the server."""
         return self.connection.url
+
+    @property
+    def options(self) -> ServiceOptions:  # type: ignore[override]  # an attribute, where it is wired
+        """What is known here of how the server is wired: which embedder it has."""
+        signature = self._server()["embedder"]
+        return ServiceOptions(embedder=None if signature is None else ServedEmbedder(signature))
+
+    @property
+    def capabilities(self) -> Capabilities:  # type: ignore[override]  # likewise
+        """None: what a store can do beside its repositories is done there."""
+        return Capabilities()
 
     @property
     def llm(self) -> LLM | None:
@@ -146,6 +159,13 @@ class RemoteService(Service):
 
         there = {each: Pipeline(name=each) for each in self._server()["pipelines"]}
         return RemotePipeline(self, find_pipeline(there, name))
+
+    def restricted(self, access: Access) -> NoReturn:
+        """Not available: a server restricts its callers by their keys."""
+        raise NotAvailableError(
+            "a knowledge base on a server is restricted by keys: `triptych keys add` makes one "
+            "there"
+        )
 
     def put_document(self, dataset_id: str, name: str, *given: Any, **named: Any) -> SourceDocument:
         """`Service.put_document`."""
@@ -230,27 +250,19 @@ class RemoteService(Service):
         where: Mapping[str, Any] | None = None,
         sort: str = "$name",
     ) -> Sequence[DocumentInfo]:
-        """`Service.list_documents`: ``after`` is a name where names are the order."""
+        """`Service.list_documents`, page by page where the list is long."""
         if isinstance(after, DocumentInfo):
-            if sort != "$name":
-                raise NotAvailableError(
-                    "a page after a document is, over HTTP, of a list in the order of names: "
-                    "leave sort out, or list without limit"
-                )
             after = after.name
         arguments: dict[str, Any] = {"dataset_id": dataset_id, "prefix": prefix, "sort": sort}
         arguments |= {} if where is None else {"where": plain(where)}
         found: list[DocumentInfo] = []
-        while limit is None or len(found) < limit:
-            asked = arguments | ({"after": after} if after else {})
-            if limit is not None:
-                asked["limit"] = limit - len(found)
-            page = self._call("list_documents", asked)
+        while True:
+            size = _PAGE if limit is None else min(_PAGE, limit - len(found))
+            page = self._call("list_documents", {**arguments, "after": after, "limit": size})
             found += page
-            if sort != "$name" or not page:
-                break
+            if len(page) < size or len(found) == limit:
+                return found
             after = page[-1].name
-        return found
 
     def rebuild(
         self,
@@ -320,6 +332,18 @@ class RemoteService(Service):
             return self._facts
 
 
+@attrs.frozen
+class ServedEmbedder:
+    """The embedder of a server, by name: it embeds there."""
+
+    signature: str
+    dimension: None = None
+
+    def embed(self, texts: Sequence[str], *, kind: EmbedKind) -> NoReturn:
+        """Not available."""
+        raise _not_here("embedder")
+
+
 def _not_here(name: str) -> NotAvailableError:
     return NotAvailableError(
         f"a knowledge base on a server has no {name} here: open the store itself, where it is"
@@ -329,7 +353,6 @@ def _not_here(name: str) -> NotAvailableError:
 _PUT: Final = _asked("put_document")
 _LOCAL: Final = frozenset(
     {
-        "capabilities",
         "chunks",
         "documents",
         "layer_repo",

@@ -28,7 +28,8 @@ class Described:
         query: the schemas of what may stand in the URL's query.
         answers: by status, what comes back: a description, and the JSON Schema by media type.
         problems: the statuses of failures, beside those that every route has.
-        secured: whether it needs a key.
+        secured: whether it needs a key, where keys are checked.
+        named: whether it needs an Authorization header also where none is checked.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Described:
     answers: Mapping[int, tuple[str, Mapping[str, Any]]]
     problems: Sequence[int] = ()
     secured: bool = True
+    named: bool = False
 
 
 class DescribedRoute(RawRoute):

@@ -67,7 +67,8 @@ INDEX: Final = Described(
             },
         )
     },
-    problems=(403, 415),
+    problems=(403, 409, 422, 502, 504),
+    named=True,
 )
 QUERY: Final = Described(
     name="embed_query",
@@ -106,7 +107,8 @@ QUERY: Final = Described(
             },
         )
     },
-    problems=(404, 415, 501),
+    problems=(409, 502, 504),
+    named=True,
 )
 STATS: Final = Described(
     name="embed_stats",
@@ -126,6 +128,7 @@ STATS: Final = Described(
             },
         )
     },
+    named=True,
 )
 DELETE: Final = Described(
     name="embed_delete",
@@ -134,7 +137,8 @@ DELETE: Final = Described(
     summary="Delete a document; one that is not there is no failure.",
     query=_DATASET,
     answers={204: ("It is not there any more.", {})},
-    problems=(403,),
+    problems=(403, 409),
+    named=True,
 )
 DELETE_BY_QUERY: Final = attrs.evolve(
     DELETE,

@@ -9,10 +9,12 @@ from typing import Any, Final
 import attrs
 
 from triptych.errors import (
+    AuthenticationError,
     CancelledError,
     ConflictError,
     NotAvailableError,
     RateLimitedError,
+    TooManyRequestsError,
     TriptychError,
 )
 from triptych_adapters.wire.errors import error_code, error_form
@@ -104,6 +106,10 @@ def problem_of(error: BaseException) -> Problem:
     if form.status == 503 and not isinstance(error, CancelledError):
         seconds = error.retry_after if isinstance(error, RateLimitedError) else None
         headers["Retry-After"] = str(max(1, math.ceil(seconds or 1)))
+    if isinstance(error, TooManyRequestsError):
+        headers["Retry-After"] = str(max(1, math.ceil(error.retry_after)))
+    if isinstance(error, AuthenticationError):
+        headers["WWW-Authenticate"] = 'Bearer realm="triptych"'
     message, hint = _shown(error, form.status)
     return Problem(
         status=form.status,

@@ -3,20 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 import triptych
 from triptych_adapters.http.answers import encoded, json_response
+from triptych_adapters.http.described import Described, DescribedRoute
 from triptych_adapters.http.openapi import document
-from triptych_adapters.http.routing import RawRoute
 from triptych_adapters.http.server import Server
 
 __all__ = ["standing_routes"]
 
 
-def standing_routes(server: Server) -> Iterator[RawRoute]:
+LIVE: Final = Described(
+    name="live",
+    method="GET",
+    path="/v1/live",
+    summary="Whether the process answers; it looks at nothing else.",
+    answers={200: ("It does.", {"application/json": {"type": "object"}})},
+    secured=False,
+)
+_TEXTS: Final = {"type": "array", "items": {"type": "string"}}
+SERVICE: Final = Described(
+    name="service",
+    method="GET",
+    path="/v1/service",
+    summary="What is served: the version, the embedder, the lanes and the pipelines.",
+    answers={
+        200: (
+            "What is served.",
+            {
+                "application/json": {
+                    "type": "object",
+                    "properties": {
+                        "version": {"type": "string"},
+                        "write": {"type": "boolean"},
+                        "embedder": {"type": ["string", "null"]},
+                        "lanes": _TEXTS,
+                        "pipelines": _TEXTS,
+                    },
+                    "required": ["version", "write", "embedder", "lanes", "pipelines"],
+                }
+            },
+        )
+    },
+)
+OPENAPI: Final = Described(
+    name="openapi",
+    method="GET",
+    path="/v1/openapi.json",
+    summary="This document.",
+    answers={200: ("OpenAPI 3.1.", {"application/json": {"type": "object"}})},
+    secured=False,
+)
+
+
+def standing_routes(server: Server) -> Iterator[DescribedRoute]:
     """``/v1/service``; ``/v1/live`` and ``/v1/openapi.json``, which need no key."""
 
     async def live(request: Request) -> Response:
@@ -27,14 +71,16 @@ def standing_routes(server: Server) -> Iterator[RawRoute]:
 
     async def about(request: Request) -> Response:
         service = await server.service_of(request)
+        embedder = service.options.embedder
         facts = {
             "version": triptych.__version__,
             "write": server.write,
+            "embedder": None if embedder is None else embedder.signature,
             "lanes": list(service.lanes),
             "pipelines": sorted(service.pipelines),
         }
         return json_response(encoded(facts))
 
-    yield RawRoute("/v1/service", about, methods=["GET"], name="service")
-    yield RawRoute("/v1/live", live, methods=["GET"], name="live")
-    yield RawRoute("/v1/openapi.json", openapi, methods=["GET"], name="openapi")
+    yield DescribedRoute(SERVICE, about)
+    yield DescribedRoute(LIVE, live)
+    yield DescribedRoute(OPENAPI, openapi)

@@ -72,6 +72,18 @@ ERRORS: Final = (
     ),
     ErrorForm(errors.NotAvailableError, Exit.NOT_AVAILABLE, 501),
     ErrorForm(
+        errors.AuthenticationError,
+        Exit.FAILED,
+        401,
+        "`triptych keys add` makes a key, `triptych keys list` shows those that there are",
+    ),
+    ErrorForm(
+        errors.TooManyRequestsError,
+        Exit.FAILED,
+        429,
+        "wait as long as Retry-After says, then ask again",
+    ),
+    ErrorForm(
         errors.AccessDeniedError,
         Exit.FAILED,
         403,

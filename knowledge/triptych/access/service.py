@@ -13,8 +13,8 @@ from triptych.access.kept import AccessQuestionLog
 from triptych.access.lanes import restricted_lane
 from triptych.access.records import Access
 from triptych.access.store import AccessStore
-from triptych.errors import ValidationError
-from triptych.records import DoctorReport
+from triptych.errors import AccessDeniedError, ValidationError
+from triptych.records import DoctorReport, EmbedReport, PutReport, RebuildReport
 from triptych.search.question_log import QuestionLog
 from triptych.service import Service
 
@@ -43,6 +43,35 @@ def _writes(method: _Method) -> _Method:
     return cast(_Method, checked)
 
 
+def _embeds(method: _Method) -> _Method:
+    """A method that writes, and that may embed texts.
+
+    A store keeps one vector of a text, whoever's document it is in: under a filter, how much had to
+    be embedded would say which texts others have. So nothing is left to be embedded later, no
+    progress is reported, and the report counts no texts.
+    """
+
+    @functools.wraps(method)
+    def checked(self: RestrictedService, *args: Any, **kwargs: Any) -> Any:
+        self._open()
+        self.check_write()
+        if self.access.tree is None:
+            return method(self, *args, **kwargs)
+        if kwargs.get("embed", "now") == "later":
+            raise AccessDeniedError(
+                "this access is to some documents of a dataset, and embeds what it puts at once: "
+                "leave out embed='later'"
+            )
+        if "progress" in kwargs:
+            kwargs["progress"] = None
+        found = method(self, *args, **kwargs)
+        if isinstance(found, PutReport | EmbedReport | RebuildReport):
+            return attrs.evolve(found, embedded=0, reused=0, encoded=0)
+        return found
+
+    return cast(_Method, checked)
+
+
 class RestrictedService(Service):
     """A Service over what an `Access` shows of another's store; `Service.restricted` makes it.
 
@@ -55,7 +84,7 @@ class RestrictedService(Service):
         if not isinstance(access, Access):
             raise ValidationError(
                 f"restricted takes an Access, not {type(access).__name__}: make one with "
-                "triptych.access.Access(dataset_ids=…, can_write=…, where=…)"
+                "triptych.Access(dataset_ids=…, can_write=…, where=…)"
             )
         self.base = base
         self.access = access
@@ -89,9 +118,9 @@ class RestrictedService(Service):
     dataset = _reads(Service.dataset)
     pipeline = _reads(Service.pipeline)
 
-    put_document = _writes(Service.put_document)
-    put_documents = _writes(Service.put_documents)
-    embed_pending = _writes(Service.embed_pending)
+    put_document = _embeds(Service.put_document)
+    put_documents = _embeds(Service.put_documents)
+    embed_pending = _embeds(Service.embed_pending)
     get_document = _reads(Service.get_document)
     list_documents = _reads(Service.list_documents)
     count_documents = _reads(Service.count_documents)
@@ -122,7 +151,7 @@ class RestrictedService(Service):
     put_document_layer = _writes(Service.put_document_layer)
     put_dataset_layer = _writes(Service.put_dataset_layer)
     put_folder_layer = _writes(Service.put_folder_layer)
-    rebuild = _writes(Service.rebuild)
+    rebuild = _embeds(Service.rebuild)
     stats = _reads(Service.stats)
     cache_stats = _reads(Service.cache_stats)
     health = _reads(Service.health)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from triptych.testing.answers import AnswerTests
+from triptych.testing.changes import ChangeTests
 from triptych.testing.chunks import ChunkTests
 from triptych.testing.collections import CollectionTests
 from triptych.testing.concurrency import ConcurrencyTests
@@ -42,6 +43,7 @@ class BackendConformance(
     JournalTests,
     SettingsTests,
     AnswerTests,
+    ChangeTests,
     DeleteTests,
     ConcurrencyTests,
     RaceTests,

@@ -1,0 +1,45 @@
+"""A server that everything can be asked of: run with the path of a store, it prints its URL.
+
+Its language model answers whatever it is asked, and it has a pipeline.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+
+import uvicorn
+
+import triptych
+from triptych.records import Generation, Message
+from triptych_adapters.http.app import create_app
+from triptych_adapters.http.protocol import HeadProtocol
+
+
+class Obliging:
+    """Answers."""
+
+    signature = "obliging"
+
+    def generate(self, messages: Sequence[Message], *, max_tokens: int = 0) -> Generation:
+        return Generation(text="It is so [1].")
+
+    def stream(self, messages: Sequence[Message], *, max_tokens: int = 0) -> Iterator[str]:
+        yield from ("It is ", "so [1].")
+
+
+def main() -> None:
+    pipelines = [triptych.Pipeline(name="support")]
+    with triptych.open(sys.argv[1], embedder="hash", llm=Obliging(), pipelines=pipelines) as kb:
+        kb.put_document("docs", "tea.md", "# Tea\n\nTea is hot.\n", {"lang": "en"})
+        kb.put_document("default", "milk.md", "# Milk\n\nMilk is white.\n")
+        protocol: type = HeadProtocol
+        config = uvicorn.Config(
+            create_app(kb, write=True), port=0, http=protocol, log_level="warning", ws="none"
+        )
+        socket = config.bind_socket()
+        socket.listen()
+        print(f"http://127.0.0.1:{socket.getsockname()[1]}", flush=True)
+        uvicorn.Server(config).run([socket])
+
+
+if __name__ == "__main__":
+    main()
