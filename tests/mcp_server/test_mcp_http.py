@@ -17,9 +17,14 @@ import pytest
 from support.mcp_clients import ERAS, Connected, connected, served
 from triptych import deadlines
 from triptych.access import Access
-from triptych.errors import CancelledError, CorruptStoreError, ValidationError
+from triptych.errors import (
+    AuthenticationError,
+    CancelledError,
+    CorruptStoreError,
+    TooManyRequestsError,
+    ValidationError,
+)
 from triptych.service import Service
-from triptych_adapters.http.authentication import RefusedError
 from triptych_adapters.mcp.binding import check_binding
 from triptych_adapters.mcp.http import make_app
 from triptych_adapters.mcp.server import ServerOptions, make_server
@@ -53,12 +58,12 @@ class Odd(Service):
 def authenticate(authorization: str | None) -> Service:
     """Two keys, a dataset each; others ask too often, or when the store is damaged."""
     if authorization == "Bearer often":
-        raise RefusedError("too many requests", status=429, retry_after=2.5)
+        raise TooManyRequestsError("too many requests", retry_after=2.5)
     if authorization == "Bearer damaged":
         raise CorruptStoreError("the secret of the house")
     service = _SERVICES.get(authorization or "")
     if service is None:
-        raise RefusedError("give a key: Authorization: Bearer KEY")
+        raise AuthenticationError("give a key: Authorization: Bearer KEY")
     return service
 
 
