@@ -26,6 +26,7 @@ __all__ = [
     "Access",
     "Origin",
     "access_arguments",
+    "is_trusted",
     "named_model",
 ]
 
@@ -143,6 +144,11 @@ def _may_go(provider: str, given: Access, base_url: str, environ: Mapping[str, s
         return True
     if _origin_of(base_url) == _origin_of(_own_url(provider)):
         return True
+    return is_trusted(base_url, environ)
+
+
+def is_trusted(base_url: str, environ: Mapping[str, str]) -> bool:
+    """Whether the user trusts the host of this address with keys."""
     host, port = _host(base_url)
     named = {name.strip().lower() for name in environ.get(TRUSTED_HOSTS, "").split(",")}
     shown = f"[{host}]" if ":" in host else host

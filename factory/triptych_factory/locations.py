@@ -28,6 +28,7 @@ _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _URL_LIKE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # one letter is a drive
 
 _KNOWN = ("memory", "sqlite", "files")
+_SERVERS = ("http", "https")
 _NOT_YET = ("postgresql", "postgresql+psycopg", "qdrant")
 
 _BESIDE = ("-wal", "-wal.owner", "-shm", "-journal", ".index")
@@ -36,12 +37,16 @@ _BESIDE = ("-wal", "-wal.owner", "-shm", "-journal", ".index")
 
 @attrs.frozen(kw_only=True, slots=True)
 class Location:
-    """A scheme, and the absolute path of the store's file or folder where the scheme has one."""
+    """A scheme, and the absolute path of the store's file or folder where the scheme has one, or
+    the address of a server."""
 
     scheme: str
     path: Path | None = None
+    address: str = ""
 
     def __str__(self) -> str:
+        if self.address:
+            return shown_url(self.address)
         if self.path is None:
             return f"{self.scheme}://"
         return str(self.path) if self.scheme == "sqlite" else f"{self.scheme}://{self.path}"
@@ -94,10 +99,17 @@ def parse_location(url: str) -> Location:
             f"{scheme}:// is not in this version of Triptych: use a path such as ./kb.db, "
             "sqlite:///…, files:///… or memory://"
         )
+    if scheme in _SERVERS:
+        if "@" in rest:
+            raise ValidationError(
+                f"{_told(url)} carries a user or a password: give a server's key as api_key "
+                "(TRIPTYCH_API_KEY)"
+            )
+        return Location(scheme=scheme, address=url)
     if scheme not in _KNOWN:
         raise ValidationError(
             f"no store is known by {scheme}://: use a path such as ./kb.db, or one of "
-            + ", ".join(f"{known}://" for known in _KNOWN)
+            + ", ".join(f"{known}://" for known in (*_KNOWN, *_SERVERS))
         )
     if scheme == "memory":
         if rest:

@@ -25,8 +25,8 @@ __all__ = ["FILE_NAME", "PREFIX", "Setting", "Settings", "debug_requested"]
 FILE_NAME = "triptych.toml"
 PREFIX = "TRIPTYCH_"
 
-_SECRET = "llm_api_key"
-_UNQUOTED = frozenset({_SECRET, "llm_base_url"})
+_SECRETS = frozenset({"api_key", "llm_api_key"})
+_UNQUOTED = _SECRETS | {"llm_base_url"}
 _MODELS = frozenset({"reranker", "sparse_encoder"})
 _FILE_ONLY = frozenset({"pipelines"})
 _NOT_A_SETTING = frozenset({"TRIPTYCH_DEBUG", TRUSTED_HOSTS})
@@ -96,6 +96,7 @@ def _cache(value: Any) -> bool | dict[str, Any]:
 
 _PARSERS: dict[str, Callable[[Any], Any]] = {
     "url": _text,
+    "api_key": _text,
     "embedder": _text,
     "language": _text,
     "chunker": _text,
@@ -169,8 +170,9 @@ class Settings:
     """What a Service is wired from.
 
     Attributes:
-        url: the store. By default the nearest one in the current directory or above it, else
-            the user's own.
+        url: the store, or the address of a server. By default the nearest store in the current
+            directory or above it, else the user's own.
+        api_key: of the server; None for one without keys. Shown nowhere.
         embedder: an embedder's name; "auto" is the one that the store was filled with, and for a
             store without documents "local" where it is installed, else none.
         language: the analyzer's language for datasets made from now on.
@@ -204,6 +206,7 @@ class Settings:
     url: str = attrs.field(
         factory=lambda: str(user_store()), repr=lambda url: repr(shown_location(url))
     )
+    api_key: str | None = attrs.field(default=None, repr=False)
     embedder: str = "auto"
     language: str = "english"
     chunker: str = "markdown"
@@ -318,7 +321,7 @@ class Settings:
         value = getattr(self, name)
         if value is None:
             return None
-        if name == _SECRET:
+        if name in _SECRETS:
             return "set"
         if name in _FILE_ONLY:
             return ", ".join(value) or None

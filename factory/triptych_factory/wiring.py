@@ -37,6 +37,7 @@ from triptych_factory.llms import build_llm
 from triptych_factory.locations import Location, parse_location, store_paths
 from triptych_factory.pipelines import Models, build_pipelines
 from triptych_factory.rankers import build_ranker, build_reranker
+from triptych_factory.served import connect, is_server
 from triptych_factory.settings import Settings
 from triptych_factory.sparse_encoders import build_sparse_encoder
 from triptych_factory.stored_model import likely_signature, recall_embedder, stored_signature
@@ -102,6 +103,23 @@ def open_service(
             "sparse_encoder": sparse_encoder if isinstance(sparse_encoder, str) else None,
         }
     )
+    if is_server(resolved.url):
+        objects = {
+            "embedder": embedder,
+            "llm": llm,
+            "chunkers": chunkers,
+            "ranker": ranker,
+            "retrievers": retrievers,
+            "rewriter": rewriter,
+            "postprocessors": postprocessors,
+            "reranker": reranker,
+            "pipelines": pipelines,
+            "sparse_encoder": sparse_encoder,
+            "semantic_cache": semantic_cache,
+        }
+        return connect(
+            resolved, [name for name, it in objects.items() if it not in (None, (), "auto")]
+        )
     return wire(
         resolved,
         embedder=None if isinstance(embedder, str) else embedder,
@@ -163,6 +181,8 @@ def wire(
     ``preload`` loads a local model while the store is being opened, for a caller that is about to
     embed. The Service closes the store, and the models that were made here.
     """
+    if is_server(settings.url):
+        return connect(settings)
     location = parse_location(settings.url)
     # The models come first: a misspelt one must not leave an empty store behind.
     by_store = embedder is None and settings.embedder == "auto"

@@ -2,6 +2,7 @@
 
 from triptych._internal.progress import Progress as Progress, ProgressCallback as ProgressCallback
 from triptych._open import open as open
+from triptych.access.records import Access as Access
 from triptych.aio import (
     AsyncDataset as AsyncDataset,
     AsyncPipeline as AsyncPipeline,
@@ -68,6 +69,8 @@ from triptych.contracts import (
 )
 from triptych.deadlines import CancelScope as CancelScope, deadline as deadline
 from triptych.errors import (
+    AccessDeniedError as AccessDeniedError,
+    AuthenticationError as AuthenticationError,
     BudgetExceededError as BudgetExceededError,
     CancelledError as CancelledError,
     ConflictError as ConflictError,
@@ -85,6 +88,7 @@ from triptych.errors import (
     SchemaVersionError as SchemaVersionError,
     StoreError as StoreError,
     StoreLockedError as StoreLockedError,
+    TooManyRequestsError as TooManyRequestsError,
     TriptychError as TriptychError,
     UnusableAnswerError as UnusableAnswerError,
     ValidationError as ValidationError,
@@ -237,6 +241,8 @@ from triptych.views.pipeline import PipelineView as PipelineView
 
 __all__ = [
     "LLM",
+    "Access",
+    "AccessDeniedError",
     "Answer",
     "AnswerPrompt",
     "AnswerStream",

@@ -37,6 +37,7 @@ def every_format() -> FileParsers:
 def open(
     url: str | os.PathLike[str] | None = None,
     *,
+    api_key: str | None = None,
     embedder: Embedder | str | None = "auto",
     llm: LLM | str | None = "auto",
     language: str | None = None,
@@ -68,9 +69,11 @@ def open(
 
     Args:
         url: a file path or ``sqlite:///`` URL for a SQLite store, ``files:///`` and a folder for
-            plain files, ``memory://`` for one that ends with the process. By
+            plain files, ``memory://`` for one that ends with the process, or the address of
+            ``triptych serve`` (``http://host:8400``), where the server's settings hold. By
             default the nearest store in the current directory or above it (``.triptych/kb.db`` or
             ``kb.db``), else the user's own.
+        api_key: of the server, if it has keys.
         embedder: a name (``"local"``, ``"local-multilingual"``, ``"hash"``, or a provider and its
             model, ``"ollama:nomic-embed-text"``), an `Embedder`, or None for keyword search
             alone. ``"auto"`` takes what the settings name, else the one that the store was
@@ -126,6 +129,7 @@ def open(
 
     return open_service(
         url,
+        api_key=api_key,
         embedder=embedder,
         llm=llm,
         language=language,

@@ -51,7 +51,9 @@ from triptych.records import (
     CachedQuestion,
     CacheStats,
     Candidate,
+    ChangeCursor,
     ChangeEvent,
+    ChangePage,
     ChunkQuery,
     ChunkVector,
     CompleteSet,
@@ -97,6 +99,7 @@ __all__ = [
     "AsyncEmbedder",
     "AsyncLLM",
     "Capabilities",
+    "ChangeReader",
     "ChunkRepo",
     "ChunkSigReader",
     "Chunker",
@@ -420,7 +423,8 @@ class ChunkRepo(ChunkSigReader, Protocol):
         by the dot product of unit vectors and returns chunks that have a vector in
         ``query.embed_sig``. Scores are rounded to 1e-6; ties come in order of document
         name, chunk index, dataset. The filter acts before the cut: the answer has
-        min(top_k, matches) entries. Unknown datasets hold nothing.
+        min(top_k, matches) entries. Its ``within`` bounds the statistics too: scores are those of a
+        store that holds nothing else. Unknown datasets hold nothing.
         """
         ...
 
@@ -581,10 +585,10 @@ class VersionReader(Protocol):
         """The document as it was, or is, at ``version``; None if that is not kept."""
         ...
 
-    def deleted_version(self, dataset_id: str) -> int:
+    def deleted_version(self, dataset_id: str) -> int | None:
         """The greatest version that was ever deleted in the dataset, 0 if none ever was.
 
-        The first version of a document is at most one above it.
+        The first version of a document is at most one above it. None where it is not shown.
         """
         ...
 
@@ -638,10 +642,17 @@ class DocVectorSearcher(Protocol):
 class CorpusStatsReader(Protocol):
     """Capability: a `ChunkRepo` that knows in how many chunks a term is."""
 
-    def corpus_stats(self, dataset_ids: Sequence[str], terms: Sequence[str]) -> CorpusStats:
+    def corpus_stats(
+        self,
+        dataset_ids: Sequence[str],
+        terms: Sequence[str],
+        *,
+        within: FilterTree | None = None,
+    ) -> CorpusStats:
         """What BM25 is made of: all chunks of these datasets, and those that hold each term.
 
-        ``terms`` are the analyzer's; a term that no chunk holds has no entry.
+        ``terms`` are the analyzer's; a term that no chunk holds has no entry. ``within`` is that of
+        a `Filter`: only chunks of documents that pass it count.
         """
         ...
 
@@ -807,6 +818,35 @@ class AnswerCache(Protocol):
 
 
 @runtime_checkable
+class ChangeReader(Protocol):
+    """Capability: a store with a log of what became of its documents, which others follow.
+
+    The write that adds, changes or deletes a document logs it under a number, greater than all
+    before it in the order of commits, atomically with the write. A change of metadata or expiry
+    is a change; a put of what is stored is none. The log keeps the last change of each document,
+    and of deleted ones at least the last 10,000. `SecureEraser.scrub` leaves no name of a deleted
+    document in it. What existed before a store had a log counts as there at its beginning.
+    `triptych.change_pages.read_page` makes the pages.
+    """
+
+    def change_head(self) -> str:
+        """Where the log ends: text that differs after each change of a document. Cheap."""
+        ...
+
+    def read_changes(
+        self, since: ChangeCursor | None, *, dataset_id: str | None, limit: int
+    ) -> ChangePage:
+        """The first ``limit`` changes after ``since``, of a dataset or (None) of all; one read.
+
+        None, or a cursor that the store cannot go on from, begins at the beginning: with every
+        document that is there, as added. With a cursor the page then is a reset. That is so for a
+        cursor of another store or of a state that a restored backup does not have, and where
+        deletions after it are not in the log any more.
+        """
+        ...
+
+
+@runtime_checkable
 class LayerJournal(Protocol):
     """Capability: a `LayerRepo` that remembers what making layers cost, what could not be made, and
     what was made half-way.
@@ -897,6 +937,7 @@ class Capabilities:
     settings: SettingsStore | None = None
     sparse: SparseRepo | None = None
     answers: AnswerCache | None = None
+    changes: ChangeReader | None = None
 
 
 # Models

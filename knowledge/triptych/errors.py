@@ -6,6 +6,9 @@
     ├── NotFoundError           the named thing is not there (also a LookupError)
     ├── ConflictError           somebody else changed it first
     ├── NotAvailableError       this installation or backend is not capable of it
+    ├── AuthenticationError     the caller has no valid key
+    ├── AccessDeniedError       the caller's access does not allow it
+    ├── TooManyRequestsError    the caller asks more often than the key allows
     ├── ModelMismatchError      the store was filled with another embedding model
     ├── StoreError              the store could not do it
     │   ├── CorruptStoreError   what is stored fails its check
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
     from triptych.records import SourceDocument
 
 __all__ = [
+    "AccessDeniedError",
+    "AuthenticationError",
     "BudgetExceededError",
     "CancelledError",
     "ConflictError",
@@ -51,6 +56,7 @@ __all__ = [
     "SchemaVersionError",
     "StoreError",
     "StoreLockedError",
+    "TooManyRequestsError",
     "TriptychError",
     "UnusableAnswerError",
     "ValidationError",
@@ -100,6 +106,22 @@ class ConflictError(TriptychError):
 
 class NotAvailableError(TriptychError):
     """This installation, backend or configuration is not capable of it."""
+
+
+class AuthenticationError(TriptychError):
+    """There is no key, or it is not valid: unknown, damaged, expired and revoked ones alike."""
+
+
+class AccessDeniedError(TriptychError):
+    """The caller's access does not allow it; nothing was written."""
+
+
+class TooManyRequestsError(TriptychError):
+    """The caller asks more often than the key allows; ``retry_after`` is in seconds."""
+
+    def __init__(self, message: str, *, retry_after: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class ModelMismatchError(TriptychError):

@@ -17,6 +17,7 @@ import attrs
 from triptych.contracts import (
     AnswerCache,
     Capabilities,
+    ChangeReader,
     ChunkRepo,
     CorpusStatsReader,
     Diagnostics,
@@ -302,8 +303,12 @@ def capabilities_of(store: Store) -> Capabilities:
     """What ``store`` can do that others cannot, itself or by one of its repositories.
 
     Where several of them have a capability, the first counts: the store, its documents, its
-    chunks, its layers.
+    chunks, its layers. A store that shows part of another says what it can do by an attribute
+    ``capabilities``.
     """
+    declared = getattr(store, "capabilities", None)
+    if isinstance(declared, Capabilities):
+        return declared
     parts = (store, store.documents, store.chunks, store.layers)
 
     def first(protocol: Callable[..., P]) -> P | None:
@@ -321,4 +326,5 @@ def capabilities_of(store: Store) -> Capabilities:
         settings=first(SettingsStore),
         sparse=first(SparseRepo),
         answers=first(AnswerCache),
+        changes=first(ChangeReader),
     )

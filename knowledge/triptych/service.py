@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
+from weakref import WeakSet
 
 import attrs
 
@@ -115,6 +116,7 @@ from triptych.views.dataset import Dataset
 from triptych.views.pipeline import PipelineView
 
 if TYPE_CHECKING:
+    from triptych.access import Access
     from triptych.answering.answerer import Answerer, AskRequest
     from triptych.search.semantic_cache import CachedSearches
 
@@ -260,7 +262,7 @@ class Service(CloseOnExit):
         self._past = PastStores(
             store, self.capabilities.versions, self._deriver, self.options.scratch
         )
-        self.question_log: QuestionLog = QuestionLog(self.capabilities.settings)
+        self.question_log: QuestionLog = self._log()
         self._judge = ResultJudge(
             chunks, self.capabilities.settings, self.capabilities.corpus_stats
         )
@@ -286,6 +288,7 @@ class Service(CloseOnExit):
             documents, chunks, self._deriver, self._writer, self._layers, self._stats
         )
         self._on_close = on_close
+        self._restricted: WeakSet[Service] = WeakSet()
         self._closed = False
         self._closing = threading.Lock()
 
@@ -334,6 +337,23 @@ class Service(CloseOnExit):
             own = self._cache(searches, engine, pipeline.rewriter, pipeline.postprocessors)
             cached = None if own is None else self._caches.setdefault(name, own)
         return PipelineView(self, pipeline, searches, cached)
+
+    def restricted(self, access: Access) -> Service:
+        """This Service as a caller with ``access`` sees it: a Service of its own.
+
+        What the access does not show is answered as what does not exist: it is not found, not
+        counted, not suggested, has no part in a score, and no error names it. It shares the store
+        and the models, and is closed with this Service, or before. To restrict it again narrows it.
+
+        Raises:
+            ValidationError: ``access`` is none.
+        """
+        from triptych.access.service import RestrictedService
+
+        self._open()
+        made = RestrictedService(self, access)
+        self._restricted.add(made)
+        return made
 
     # Documents in
 
@@ -1264,6 +1284,8 @@ class Service(CloseOnExit):
             if self._closed:
                 return
             self._closed = True
+        for service in list(self._restricted):
+            service.close()
         for engine in (self._engine, *self._engines.values()):
             engine.close()
         for cached in (self._cached, *self._caches.values()):
@@ -1328,11 +1350,20 @@ class Service(CloseOnExit):
             own_lanes(engine.retrievers),
             rewriters_of(rewriter),
             tuple(postprocessors),
+            *self._of_caller(),
         )
         resolver, locate = self._resolver(engine), self.options.locate
         return CachedSearches(
             searches, self.store, answers, resolver, self._deriver, chosen, parts, locate
         )
+
+    def _of_caller(self) -> Sequence[object]:
+        """What decides an answer beside the configuration: who asks."""
+        return ()
+
+    def _log(self) -> QuestionLog:
+        """Where the pipelines note questions."""
+        return QuestionLog(self.capabilities.settings)
 
     def _open(self) -> None:
         if self._closed:

@@ -50,6 +50,7 @@ COMMANDS = (
     "doctor",
     "import",
     "export",
+    "mcp",
     "fetch",
     "delete",
     "eval",
@@ -61,6 +62,9 @@ COMMANDS = (
     "eval questions",
     "eval ablate",
     "eval tune",
+    "keys add",
+    "keys list",
+    "keys revoke",
 )
 
 

@@ -47,6 +47,7 @@ def harness(path: Path) -> Harness:
         child=Child(opener="json_store:JsonStore", argument=str(path)),
         raw=lambda _, dataset_id: contents(path, dataset_id),
         failing=full_disk,
+        keeps_log=False,
     )
 
 

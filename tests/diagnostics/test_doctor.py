@@ -244,6 +244,15 @@ BREAKS = {
         "UPDATE dataset SET deleted_version = 'x'", "database.types", beyond=True),
     "live": broken("UPDATE dataset SET live = 0 WHERE name = 'e'", "dataset.hidden"),
     "log": broken(f"DELETE FROM change WHERE owner = {A}", "log.incomplete"),
+    "log of documents": broken(
+        f"DELETE FROM document_change WHERE document_id = {A}", "changes.documents"),
+    "log of what is there": broken(
+        f"UPDATE document_change SET name = 'x', version = 1 WHERE document_id = {A}",
+        "changes.documents"),
+    "log of what is not there": broken(
+        "INSERT INTO document_change (seq, document_id, dataset_id) "
+        "SELECT 5, 5, id FROM dataset LIMIT 1", "changes.documents"),
+    "table of the log": broken("DROP TABLE document_change", "schema.missing"),
     "clock": broken("DELETE FROM clock", "clock.behind"),
     "clock's tick": broken("UPDATE clock SET tick = 3", "clock.behind"),
     "index of the schema": broken("DROP INDEX chunk_vector", "schema.missing"),

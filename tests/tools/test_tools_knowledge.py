@@ -36,15 +36,19 @@ def opened(embedder: FakeEmbedder | None = None) -> Service:
     return Service(store, options=options)
 
 
+def tool_of(service: Service, name: str, **options: Any) -> Tool:
+    return {tool.name: tool for tool in knowledge_tools(service, **options)}[f"knowledge_{name}"]
+
+
 def find(service: Service, *, max_tokens: int = 4000, **arguments: Any) -> dict[str, Any]:
-    text = knowledge_tools(service, max_tokens=max_tokens)[0](**arguments)
+    text = tool_of(service, "search", max_tokens=max_tokens)(**arguments)
     assert estimate_tokens(text) <= max_tokens
     answer: dict[str, Any] = json.loads(text)
     return answer
 
 
 def put(service: Service, **arguments: Any) -> dict[str, Any]:
-    answer: dict[str, Any] = json.loads(knowledge_tools(service)[1](**arguments))
+    answer: dict[str, Any] = json.loads(tool_of(service, "put")(**arguments))
     return answer
 
 
@@ -68,7 +72,7 @@ def test_a_search_answers_with_hits_of_every_dataset(service: Service) -> None:
 
 
 def test_the_same_call_answers_the_same_text(service: Service) -> None:
-    tool = knowledge_tools(service)[0]
+    tool = tool_of(service, "search")
     text = tool(query="kettle")
     assert text == tool.call({"query": "kettle", "top_k": 5.0}) == tool.call('{"query":"kettle"}')
     service.put_document("home", "茶.md", "茶 und Käse")
@@ -208,7 +212,7 @@ def test_a_text_without_words_is_cut_to_the_last_token(service: Service) -> None
     for max_tokens in range(256, 280):
         (hit,) = read_all(service, max_tokens, **arguments)
         assert hit["content"] == "tea " + "x" * 3000
-        text = knowledge_tools(service, max_tokens=max_tokens)[0].call(arguments)
+        text = tool_of(service, "search", max_tokens=max_tokens).call(arguments)
         assert max_tokens - 5 <= estimate_tokens(text) <= max_tokens
 
 
@@ -305,14 +309,15 @@ def test_a_document_that_is_stored_without_vectors_is_reported() -> None:
 
 
 def test_tools_of_one_dataset_see_no_other(service: Service) -> None:
-    search, store = knowledge_tools(service, dataset_id="home")
-    for tool in (search, store):
+    tools = knowledge_tools(service, dataset_id="home")
+    search, store = tools[0], tools[-1]
+    for tool in tools:
         assert not {"dataset_id", "scope"} & set(tool.parameters["properties"])
     assert names(json.loads(search(query="kettle"))) == [("home", "tea.md")]
     said = json.loads(search(query="kettle", dataset_id="docs"))["error"]
     assert said["type"] == "ValidationError"
     assert json.loads(store(name="x.md", content="x"))["dataset"] == "home"
-    empty = knowledge_tools(service, dataset_id="new")[0]
+    empty = tool_of(service, "search", dataset_id="new")
     said = json.loads(empty(query="kettle"))["error"]
     assert said["type"] == "NotFoundError"
     assert "docs" not in said["message"]
@@ -322,21 +327,22 @@ def test_tools_of_one_dataset_see_no_other(service: Service) -> None:
 
 
 def test_every_argument_is_described_for_the_model(service: Service) -> None:
-    search, store = knowledge_tools(service)
+    tools = knowledge_tools(service)
+    search, store = tools[0], tools[-1]
     assert (search.name, store.name) == ("knowledge_search", "knowledge_put")
     assert list(search.parameters["properties"]) == [
         *("query", "scope", "dataset_id", "mode", "layer", "top_k", "threshold", "cursor")
     ]
     assert search.parameters["required"] == ["query"]
     assert store.parameters["required"] == ["name", "content"]
-    for tool in (search, store):
+    for tool in tools:
         assert tool.description
         for schema in tool.parameters["properties"].values():
             assert len(schema["description"]) > 20
 
 
 def test_declarations_have_their_providers_shapes(service: Service) -> None:
-    tool = knowledge_tools(service)[0]
+    tool = tool_of(service, "search")
     openai = tool.as_openai()
     assert openai["type"] == "function"
     assert openai["function"]["parameters"] == tool.parameters

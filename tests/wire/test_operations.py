@@ -25,7 +25,7 @@ from triptych_adapters.wire.operations import ARGUMENTS, OPERATIONS, QUERY, Effe
 from triptych_adapters.wire.schema import to_json
 from triptych_backends.embedders import HashEmbedder
 
-OF_THE_OBJECT = {"ask_stream", "close", "dataset", "pipeline"}
+OF_THE_OBJECT = {"ask_stream", "close", "dataset", "pipeline", "restricted"}
 """Methods that are about the Python object, or give one that is read piece by piece."""
 
 FOR_PYTHON = {
@@ -198,7 +198,7 @@ def test_errors_of_the_method_come_through() -> None:
 
 def test_tools_take_the_types_of_their_arguments_from_the_operations() -> None:
     with triptych.open("memory://", embedder=HashEmbedder()) as service:
-        search, store = knowledge_tools(service)
+        search, *_, store = knowledge_tools(service)
         read = context_tool(service)
     for tool, name in ((search, "search"), (store, "put_document"), (read, "context")):
         known = OPERATIONS[name].parameters["properties"]
@@ -228,7 +228,7 @@ def test_a_lane_of_ones_own_is_a_mode_of_operations_tools_and_nodes() -> None:
     with triptych.open("memory://", embedder=None, retrievers=[Pinned("b.md")]) as service:
         service.put_documents("d", {"a.md": "tea", "b.md": "water"})
         asked = {"query": "tea", "dataset_id": "d", "mode": "pinned"}
-        search, _ = knowledge_tools(service)
+        search = knowledge_tools(service)[0]
         found = (
             OPERATIONS["search"].call(service, asked)["hits"],
             json.loads(search(**asked))["hits"],

@@ -34,6 +34,8 @@ _MODULES = {
     "status": ("status",),
     "doctor": ("doctor",),
     "transfer": ("import", "export"),
+    "keys": ("keys",),
+    "mcp": ("mcp",),
     "fetch": ("fetch",),
     "layers": ("layers",),
     "evaluate": ("eval",),

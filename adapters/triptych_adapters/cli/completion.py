@@ -35,7 +35,7 @@ def complete_document(ctx: typer.Context, incomplete: str) -> list[str]:
         found = {
             info.name
             for each in datasets
-            for info in service.documents.list(each, prefix=incomplete, limit=_MOST)
+            for info in service.list_documents(each, prefix=incomplete, limit=_MOST)
         }
         return sorted(found)[:_MOST]
 

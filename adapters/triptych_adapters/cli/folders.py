@@ -249,9 +249,11 @@ class Folders:
         from triptych_factory import wire
         from triptych_factory.backends import store_exists
         from triptych_factory.locations import parse_location
+        from triptych_factory.served import check_local
         from triptych_factory.syncing import directory_sync, remembered_roots
 
         settings = session.settings().without_llm()
+        check_local(settings, "a sync of folders")
         exists = store_exists(parse_location(settings.url))
         new = dry and not exists and bool(self.paths)
         opening = attrs.evolve(settings, url="memory://", sources={}) if new else settings

@@ -233,7 +233,9 @@ def ledger(
     """Show what making a dataset's layers cost so far, by model."""
     from triptych.layers import LayerBuilder
     from triptych_adapters.wire.schema import to_json
+    from triptych_factory.served import check_local
 
+    check_local(session.settings(), "making layers")
     with session.service() as service:
         service.list_documents(dataset, limit=1)  # raises where there is no such dataset
         builder = LayerBuilder(service)
@@ -277,8 +279,10 @@ def _builder(
     from triptych.layers import LayerBuilder
     from triptych.layers.builder.builder import RESERVED_TOKENS
     from triptych_factory.llms import planned_llm
+    from triptych_factory.served import check_local
 
     settings = session.settings(llm=llm)
+    check_local(settings, "making layers")
     # What is asked for at a time must be let through at a time.
     at_a_time = max(settings.llm_concurrency, concurrency)
     settings = attrs.evolve(settings, llm_concurrency=at_a_time)

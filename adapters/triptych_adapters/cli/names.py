@@ -81,7 +81,7 @@ def find_document(
     asked = [(text, None, None), (name, line, count)]
     asked += [(each, line, count) for each in _names_of_file(service, settings, name)]
     for candidate, start, length in dict.fromkeys(asked):
-        holding = [each for each in datasets if service.documents.get_info(each, candidate)]
+        holding = [each for each in datasets if _has(service, each, candidate)]
         if len(holding) > 1:
             raise ValidationError(
                 f"the datasets {', '.join(map(repr, holding))} all have {candidate!r}: name one "
@@ -118,6 +118,11 @@ def near_names(service: Service, datasets: Sequence[str], text: str) -> list[str
 def _distance(text: str, name: str) -> tuple[float, str]:
     pairs = ((text, name), (_last_part(text), _last_part(name)))
     return -max(SequenceMatcher(None, *pair).ratio() for pair in pairs), name
+
+
+def _has(service: Service, dataset: str, name: str) -> bool:
+    # Of all names that begin so, the name itself is the first.
+    return [each.name for each in service.list_documents(dataset, prefix=name, limit=1)] == [name]
 
 
 def _last_part(name: str) -> str:

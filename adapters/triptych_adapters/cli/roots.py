@@ -84,9 +84,11 @@ def _told(each: RememberedRoot) -> str:
 
 def roots(session: Session) -> None:
     """List the folders that the store remembers, and when each was last synced."""
+    from triptych_factory.served import check_local
     from triptych_factory.syncing import remembered_roots
 
     settings = attrs.evolve(session.settings().without_llm(), embedder="none")
+    check_local(settings, "what is known of folders")
     with session.service(settings=settings) as service:
         found = remembered_roots(service, settings).all()
         rows = [_fields(service, each) for each in found]
@@ -156,6 +158,7 @@ def remove(
     """
     from triptych._internal.plurals import counted
     from triptych.sync import delete_documents_of, documents_of
+    from triptych_factory.served import check_local
     from triptych_factory.syncing import remembered_roots
 
     settings = attrs.evolve(session.settings().without_llm(), embedder="none")
@@ -163,6 +166,7 @@ def remove(
     lines: list[str] = []
     rows: list[dict[str, Any]] = []
     failed: list[Failure] = []
+    check_local(settings, "what is known of folders")
     with session.service(settings=settings) as service:
         remembered = remembered_roots(service, settings)
         found = [remembered.at(path, dataset) for path in paths]

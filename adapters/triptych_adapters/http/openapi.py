@@ -13,13 +13,14 @@ import triptych
 from triptych.search.reranking import Rerank
 from triptych_adapters.http.described import DescribedRoute
 from triptych_adapters.http.openapi_schemas import COMPONENTS, narrowed
+from triptych_adapters.http.operations import route_name
 from triptych_adapters.http.preconditions import CONDITIONAL
 from triptych_adapters.http.server import Server
 from triptych_adapters.http.streams import EVENTS_TYPE
 from triptych_adapters.wire.arguments import json_schema
 from triptych_adapters.wire.operations import Effect
 from triptych_adapters.wire.records import RECORD_TYPE
-from triptych_adapters.wire.routes import ROUTES, Route
+from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES, Route
 
 __all__ = ["document"]
 
@@ -63,7 +64,7 @@ _ERROR: Final = {
 def document(server: Server, routes: Iterable[Any]) -> dict[str, Any]:
     """OpenAPI 3.1 of what this server serves."""
     paths: dict[str, Any] = {}
-    for route in ROUTES.values():
+    for route in (*ROUTES.values(), *PIPELINE_ROUTES.values()):
         _at(paths, route.path)[route.method.lower()] = _operation(server, route)
     for each in routes:
         if isinstance(each, DescribedRoute):
@@ -142,7 +143,7 @@ def _operation(server: Server, route: Route) -> dict[str, Any]:
     if route.method == "GET":
         answers["304"] = {"description": "What the client has, by If-None-Match."}
     found: dict[str, Any] = {
-        "operationId": operation.name,
+        "operationId": route_name(route),
         "summary": operation.summary,
         "tags": [str(operation.effect)],
         **({"description": " ".join(notes)} if notes else {}),

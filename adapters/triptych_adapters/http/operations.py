@@ -30,11 +30,12 @@ from triptych_adapters.http.routing import RawRoute
 from triptych_adapters.http.server import Server
 from triptych_adapters.http.streams import EVENTS_TYPE, Pieces, Reading, StreamedAnswer, event
 from triptych_adapters.wire.arguments import read_object
-from triptych_adapters.wire.operations import OPERATIONS, Effect
+from triptych_adapters.wire.operations import Effect
 from triptych_adapters.wire.query_string import query_arguments
-from triptych_adapters.wire.routes import ROUTES, Route
+from triptych_adapters.wire.records import RECORD_TYPE
+from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES, Route
 
-__all__ = ["LONG", "operation_routes"]
+__all__ = ["LONG", "operation_routes", "route_name"]
 
 LONG: Final = frozenset({"ask", "replay", "rebuild", "embed_pending", "doctor", "purge", "health"})
 """Operations that ask a model, or go through a whole store."""
@@ -42,9 +43,14 @@ LONG: Final = frozenset({"ask", "replay", "rebuild", "embed_pending", "doctor", 
 
 def operation_routes(server: Server) -> Iterator[RawRoute]:
     """A route for each operation of a Service."""
-    for route in ROUTES.values():
+    for route in (*ROUTES.values(), *PIPELINE_ROUTES.values()):
         handler = _Handler(server, route)
-        yield RawRoute(route.path, handler.answer, methods=[route.method], name=route.operation)
+        yield RawRoute(route.path, handler.answer, methods=[route.method], name=route_name(route))
+
+
+def route_name(route: Route) -> str:
+    """What a route is called in the log and in the OpenAPI document."""
+    return route.operation + ("_by_pipeline" if "pipeline" in route.in_path else "")
 
 
 @attrs.frozen(kw_only=True)
@@ -64,7 +70,7 @@ class _Handler:
     def __init__(self, server: Server, route: Route) -> None:
         self._server = server
         self._route = route
-        self._operation = OPERATIONS[route.operation]
+        self._operation = route.called
 
     async def answer(self, request: Request) -> Response:
         """Read, check, run, show."""
@@ -205,14 +211,22 @@ def _exists(service: Service, arguments: dict[str, Any]) -> bool:
 async def _asked(
     server: Server, request: Request, service: Service, arguments: dict[str, Any]
 ) -> Response:
-    """`Service.ask_stream` as server-sent events: sources, texts, and the whole answer."""
-    _, form = form_of(media_types(request))
+    """`Service.ask_stream` as server-sent events: sources, texts, and the whole answer.
+
+    As records, the first event is the whole context.
+    """
+    media_type, form = form_of(media_types(request))
+    pipeline = arguments.pop("pipeline", "")
 
     def begin() -> AnswerStream:
-        return service.ask_stream(**arguments)
+        runs = service.pipeline(pipeline) if pipeline else service
+        return runs.ask_stream(**arguments)
 
     async def render(reading: Reading) -> Pieces:
-        yield event("sources", form(reading.stream.pack.pieces))
+        pack = reading.stream.pack
+        # A client that wants records makes its own stream of them, which has all of the context.
+        whole = media_type == RECORD_TYPE
+        yield event("context", form(pack)) if whole else event("sources", form(pack.pieces))
         async for piece in reading:
             yield event("text", {"text": piece})
         yield event("answer", form(reading.stream.answer))

@@ -8,6 +8,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+import triptych
 from triptych_adapters.http.answers import encoded, json_response
 from triptych_adapters.http.described import Described, DescribedRoute
 from triptych_adapters.http.openapi import document
@@ -24,6 +25,31 @@ LIVE: Final = Described(
     answers={200: ("It does.", {"application/json": {"type": "object"}})},
     secured=False,
 )
+_TEXTS: Final = {"type": "array", "items": {"type": "string"}}
+SERVICE: Final = Described(
+    name="service",
+    method="GET",
+    path="/v1/service",
+    summary="What is served: the version, the embedder, the lanes and the pipelines.",
+    answers={
+        200: (
+            "What is served.",
+            {
+                "application/json": {
+                    "type": "object",
+                    "properties": {
+                        "version": {"type": "string"},
+                        "write": {"type": "boolean"},
+                        "embedder": {"type": ["string", "null"]},
+                        "lanes": _TEXTS,
+                        "pipelines": _TEXTS,
+                    },
+                    "required": ["version", "write", "embedder", "lanes", "pipelines"],
+                }
+            },
+        )
+    },
+)
 OPENAPI: Final = Described(
     name="openapi",
     method="GET",
@@ -35,7 +61,7 @@ OPENAPI: Final = Described(
 
 
 def standing_routes(server: Server) -> Iterator[DescribedRoute]:
-    """``/v1/live`` and ``/v1/openapi.json``, which need no key."""
+    """``/v1/service``; ``/v1/live`` and ``/v1/openapi.json``, which need no key."""
 
     async def live(request: Request) -> Response:
         return json_response(encoded({"status": "ok"}))
@@ -43,5 +69,18 @@ def standing_routes(server: Server) -> Iterator[DescribedRoute]:
     async def openapi(request: Request) -> Response:
         return json_response(encoded(document(server, request.app.routes)))
 
+    async def about(request: Request) -> Response:
+        service = await server.service_of(request)
+        embedder = service.options.embedder
+        facts = {
+            "version": triptych.__version__,
+            "write": server.write,
+            "embedder": None if embedder is None else embedder.signature,
+            "lanes": list(service.lanes),
+            "pipelines": sorted(service.pipelines),
+        }
+        return json_response(encoded(facts))
+
+    yield DescribedRoute(SERVICE, about)
     yield DescribedRoute(LIVE, live)
     yield DescribedRoute(OPENAPI, openapi)

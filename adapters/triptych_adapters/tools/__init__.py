@@ -2,7 +2,8 @@
 
 from triptych_adapters.context_hook import ContextHook, context_hook
 from triptych_adapters.tools.context import context_tool
-from triptych_adapters.tools.knowledge import DEFAULT_MAX_TOKENS, knowledge_tools
+from triptych_adapters.tools.knowledge import knowledge_tools
+from triptych_adapters.tools.limits import DEFAULT_MAX_TOKENS
 from triptych_adapters.tools.tool import Tool
 
 __all__ = [

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from triptych.errors import NotFoundError
 from triptych.records import Query, Scope, check_identifier, check_whole
 from triptych.service import Service
 from triptych.text.tokens import TokenCounter
 from triptych_adapters.services import check_service
-from triptych_adapters.tools.knowledge import DEFAULT_MAX_TOKENS, LEAST_MAX_TOKENS
+from triptych_adapters.tools.base import FORMS
+from triptych_adapters.tools.limits import DEFAULT_MAX_TOKENS, LEAST_MAX_TOKENS
 from triptych_adapters.tools.rendering import clip, tokens
+from triptych_adapters.tools.results import CONTEXT
 from triptych_adapters.tools.tool import Tool
 from triptych_adapters.wire.operations import ARGUMENTS, QUERY
 
@@ -32,12 +34,17 @@ _DATASET: Final = {
 
 
 def context_tool(
-    service: Service, *, dataset_id: str | None = None, max_tokens: int = DEFAULT_MAX_TOKENS
+    service: Service,
+    *,
+    dataset_id: str | None = None,
+    max_tokens: int = DEFAULT_MAX_TOKENS,
+    format: Literal["json", "markdown"] = "json",
 ) -> Tool:
     """``knowledge_context`` over ``service``: `Service.context` for a model.
 
     With ``dataset_id`` it sees that dataset alone. No answer is estimated above ``max_tokens``
-    tokens, 256 at least, its JSON included; the model may ask for less.
+    tokens, 256 at least, its JSON included; the model may ask for less. The answer is JSON, or
+    Markdown with the same fields.
 
     Raises:
         ValidationError: ``service`` is none, or ``max_tokens`` or ``dataset_id`` is invalid.
@@ -80,6 +87,7 @@ def context_tool(
 
     return Tool(
         name="knowledge_context",
+        title="Read what answers a question",
         description=_DESCRIPTION,
         parameters={
             "type": "object",
@@ -88,6 +96,9 @@ def context_tool(
             "additionalProperties": False,
         },
         run=run,
+        read_only=True,
+        render=FORMS[format].render,
+        result=CONTEXT,
     )
 
 

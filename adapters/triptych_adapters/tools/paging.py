@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -25,7 +25,7 @@ __all__ = ["Place", "check_cursor", "next_cursor", "paginate", "read_cursor"]
 _CURSOR: Final = re.compile(
     r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9a-f]{8})\.([0-9a-f]{8})\.([0-9a-f]{8})"
 )
-_OPTIONAL: Final = ("chunk_id", "metadata", "heading_path", "locator", "scores")
+_OPTIONAL: Final = ("chunk_id", "metadata", "heading_path", "locator", "scores", "signs")
 """What is left out of a hit, in this order, when there would be no room for its content."""
 
 
@@ -78,7 +78,7 @@ def check_cursor(place: Place, hits: Sequence[Mapping[str, Any]]) -> None:
     """
     if not place.seen:
         return
-    inside = len(hits[place.hit]["content"]) if place.hit < len(hits) else 0
+    inside = len(hits[place.hit].get("content", "")) if place.hit < len(hits) else 0
     there = place.hit <= len(hits) and place.character <= inside
     if not there or place.seen != _seen(place, hits):
         raise ConflictError(
@@ -102,7 +102,10 @@ def _short(*parts: str) -> str:
 
 
 def paginate(
-    hits: Sequence[Mapping[str, Any]], start: Place, max_tokens: int
+    hits: Sequence[Mapping[str, Any]],
+    start: Place,
+    max_tokens: int,
+    cost: Callable[[Mapping[str, Any]], int] = tokens,
 ) -> tuple[list[dict[str, Any]], Place | None]:
     """The hits from ``start`` that fit into ``max_tokens``, and where the next page begins.
 
@@ -118,20 +121,21 @@ def paginate(
     room = max_tokens
     at, character = start.hit, start.character
     while at < len(hits):
-        whole = _part(hits[at], character, len(hits[at]["content"]))
-        cost = tokens(whole)
-        if cost <= room:
+        length = len(hits[at].get("content", ""))
+        whole = _part(hits[at], character, length)
+        price = cost(whole)
+        if price <= room:
             shown.append(whole)
-            room -= cost
+            room -= price
             at, character = at + 1, 0
             continue
         if shown:
             return shown, Place(at, character)
-        part, end = _cut(hits[at], character, room)
-        if end < len(hits[at]["content"]):
+        part, end = _cut(hits[at], character, room, cost)
+        if end < length:
             return [part], Place(at, end)
         shown.append(part)
-        room -= tokens(part)
+        room -= cost(part)
         at, character = at + 1, 0
     return shown, None
 
@@ -141,34 +145,38 @@ def _part(
 ) -> dict[str, Any]:
     """The hit with its content from ``start`` to ``end``."""
     part = {key: value for key, value in hit.items() if key != "content" and key not in left_out}
-    content = hit["content"]
+    content = hit.get("content", "")
     if left_out:
         part["left_out"] = list(left_out)
     if start > 0 or end < len(content):
         part["cut"] = {"from": start, "to": end, "of": len(content)}
-    part["content"] = content[start:end]
+    if "content" in hit:
+        part["content"] = content[start:end]
     return part
 
 
-def _cut(hit: Mapping[str, Any], start: int, room: int) -> tuple[dict[str, Any], int]:
+def _cut(
+    hit: Mapping[str, Any], start: int, room: int, cost: Callable[[Mapping[str, Any]], int]
+) -> tuple[dict[str, Any], int]:
     """As much of the hit as fits, and where its content was cut."""
-    content = hit["content"]
+    content = hit.get("content", "")
     left_out: list[str] = []
+    least = room // 2 if content else room
     for key in _OPTIONAL:
-        if tokens(_part(hit, start, start, left_out)) <= room // 2:
+        if cost(_part(hit, start, start, left_out)) <= least:
             break
         if key in hit:
             left_out.append(key)
     ends = range(start + 1, min(len(content), start + MOST_CHARACTERS * room) + 1)
     end = start + bisect_left(
-        ends, True, key=lambda end: tokens(_part(hit, start, end, left_out)) > room
+        ends, True, key=lambda end: cost(_part(hit, start, end, left_out)) > room
     )
     if end < len(content):
         end = _behind_word(content, start, end)
-    if end == start < len(content) or tokens(_part(hit, start, end, left_out)) > room:
+    if end == start < len(content) or cost(_part(hit, start, end, left_out)) > room:
         raise BudgetExceededError(
-            f"the hit {hit['name'][:40]!r}… does not fit into an answer, even without its text: "
-            "raise the limit of tokens"
+            f"the hit {hit.get('name', '')[:40]!r}… does not fit into an answer, even without its "
+            "text: raise the limit of tokens"
         )
     return _part(hit, start, end, left_out), end
 

@@ -1,15 +1,17 @@
-"""A tool as a value: what a model is told of it, and what happens when the model calls it."""
+"""A tool as a value: what a model learns of it, and what happens when the model calls it."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any, Final
 
 import attrs
 
-from triptych.errors import CancelledError, TriptychError
+from triptych.errors import CancelledError, NotAvailableError, TriptychError, ValidationError
 from triptych_adapters.tools.rendering import clip, to_json
+from triptych_adapters.tools.signature import docstring, signature
 from triptych_adapters.wire.arguments import check_schema, read_arguments
 from triptych_adapters.wire.errors import error_json
 
@@ -24,9 +26,13 @@ def _own(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return copy.deepcopy(dict(parameters))
 
 
-@attrs.frozen(kw_only=True, slots=True, eq=False)
+# With a dict, as a function's name, docstring and signature are attributes of the instance.
+@attrs.frozen(kw_only=True, slots=False, eq=False)
 class Tool:
     """Something a language model can call.
+
+    A tool is a function for any framework that takes one: it has ``__name__``, ``__doc__``,
+    ``__signature__`` and ``__annotations__``, all made from ``parameters``.
 
     Attributes:
         name: as the model calls it.
@@ -34,35 +40,86 @@ class Tool:
         parameters: the JSON Schema (draft 2020-12) of its arguments, an object.
         run: what it does: from arguments that fit the schema, defaults filled in, to a value
             that JSON can hold.
+        title: for people.
+        read_only: whether it changes nothing.
+        destructive: whether it may replace or delete something; never where it is read-only.
+        render: how an answer is written: as JSON, or as Markdown.
+        result: the JSON Schema of an answer that is no error; None where it is not known.
     """
 
     name: str
     description: str
     parameters: Mapping[str, Any] = attrs.field(converter=_own, repr=False)
     run: Callable[[dict[str, Any]], Mapping[str, Any]] = attrs.field(repr=False)
+    title: str = attrs.field(default="", repr=False)
+    read_only: bool = attrs.field(default=False, repr=False)
+    destructive: bool = attrs.field(repr=False)
+    render: Callable[[Mapping[str, Any]], str] = attrs.field(default=to_json, repr=False)
+    result: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
+
+    @destructive.default
+    def _destructive(self) -> bool:
+        # Who says nothing is taken for the worse.
+        return not self.read_only
+
+    def __attrs_post_init__(self) -> None:
+        if self.read_only and self.destructive:
+            raise ValidationError(f"the tool {self.name!r} is read-only, so it destroys nothing")
+        made = signature(self.parameters)
+        annotations = {each.name: each.annotation for each in made.parameters.values()}
+        self.__dict__.update(
+            __name__=self.name,
+            __qualname__=self.name,
+            __doc__=docstring(self.description, self.parameters),
+            __signature__=made,
+            __annotations__={**annotations, "return": str},
+        )
+
+    def answer(self, arguments: Mapping[str, Any] | str) -> Mapping[str, Any]:
+        """Run the tool; the answer as JSON's types.
+
+        ``arguments`` is a mapping, or JSON text as some providers hand it over.
+
+        Raises:
+            ValidationError: an argument is missing, unknown or invalid.
+            TriptychError: what the tool could not do.
+        """
+        return self.run(read_arguments(self.name, self.parameters, arguments))
 
     def call(self, arguments: Mapping[str, Any] | str) -> str:
-        """Run the tool; the answer is JSON text, an error included.
+        """`answer` as text, an error included.
 
-        ``arguments`` is a mapping, or JSON text as some providers hand it over. What the model
-        can act on, any `TriptychError`, is the answer ``{"error": {"type", "message"}}``.
+        What the model can act on, any `TriptychError`, is the answer
+        ``{"error": {"type", "message"}}``.
 
         Raises:
             CancelledError: the caller's deadline passed or the caller cancelled: that is for
                 the loop around the model, not for the model.
         """
         try:
-            answer = self.run(read_arguments(self.name, self.parameters, arguments))
+            answer = self.answer(arguments)
         except CancelledError:
             raise
         except TriptychError as error:
-            fields = error_json(error)
-            answer = {"error": fields | {"message": clip(fields["message"], ERROR_TOKENS)}}
-        return to_json(answer)
+            answer = self.error(error)
+        return self.render(answer)
+
+    def error(self, error: TriptychError) -> dict[str, Any]:
+        """The answer that an error is."""
+        fields = error_json(error)
+        return {"error": fields | {"message": clip(fields["message"], ERROR_TOKENS)}}
 
     def __call__(self, **arguments: Any) -> str:
-        """`call` with keywords."""
-        return self.call(arguments)
+        """`call` with keywords; None leaves out an argument whose default it is."""
+        required = self.parameters.get("required", ())
+        given = {
+            name: value
+            for name, value in arguments.items()
+            if value is not None or name in required or name not in self.parameters["properties"]
+        }
+        return self.call(given)
+
+    # As others declare tools
 
     def as_openai(self) -> dict[str, Any]:
         """The declaration in the shape of OpenAI's chat completions."""
@@ -75,6 +132,13 @@ class Tool:
             },
         }
 
+    def as_openai_responses(self) -> dict[str, Any]:
+        """The declaration in the shape of OpenAI's responses.
+
+        It is not strict: a strict one has no arguments that may be left out.
+        """
+        return {"type": "function", **self.as_openai()["function"], "strict": False}
+
     def as_anthropic(self) -> dict[str, Any]:
         """The declaration in the shape of Anthropic's messages."""
         return {
@@ -82,3 +146,41 @@ class Tool:
             "description": self.description,
             "input_schema": copy.deepcopy(dict(self.parameters)),
         }
+
+    def as_langchain(self) -> Any:
+        """This tool as a ``langchain_core.tools.StructuredTool``.
+
+        Raises:
+            NotAvailableError: langchain-core is not installed.
+        """
+        module = _framework("langchain_core.tools", "langchain-core")
+        return module.StructuredTool(
+            name=self.name,
+            description=self.description,
+            args_schema=copy.deepcopy(dict(self.parameters)),
+            func=self.__call__,
+        )
+
+    def as_pydantic_ai(self) -> Any:
+        """This tool as a ``pydantic_ai.Tool``.
+
+        Raises:
+            NotAvailableError: pydantic-ai is not installed.
+        """
+        module = _framework("pydantic_ai", "pydantic-ai-slim")
+        return module.Tool.from_schema(
+            self.__call__,
+            name=self.name,
+            description=self.description,
+            json_schema=copy.deepcopy(dict(self.parameters)),
+        )
+
+
+def _framework(module: str, package: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise NotAvailableError(
+            f"this needs the package {package}, which cannot be imported ({error}): "
+            f"pip install {package}"
+        ) from error

@@ -71,6 +71,24 @@ ERRORS: Final = (
         "`triptych get NAME --info` shows the version that is stored now",
     ),
     ErrorForm(errors.NotAvailableError, Exit.NOT_AVAILABLE, 501),
+    ErrorForm(
+        errors.AuthenticationError,
+        Exit.FAILED,
+        401,
+        "`triptych keys add` makes a key, `triptych keys list` shows those that there are",
+    ),
+    ErrorForm(
+        errors.TooManyRequestsError,
+        Exit.FAILED,
+        429,
+        "wait as long as Retry-After says, then ask again",
+    ),
+    ErrorForm(
+        errors.AccessDeniedError,
+        Exit.FAILED,
+        403,
+        "`triptych keys list` shows what each key may do",
+    ),
     ErrorForm(errors.ModelMismatchError, Exit.MODEL, 409, _EMBEDDER),
     ErrorForm(errors.StoreError, Exit.STORE, 500, _STORE),
     ErrorForm(

@@ -34,7 +34,15 @@ from triptych.service import Service
 from triptych_adapters.wire.arguments import json_schema, read_arguments
 from triptych_adapters.wire.schema import to_json
 
-__all__ = ["ARGUMENTS", "OPERATIONS", "QUERY", "Effect", "Operation", "mode_schema"]
+__all__ = [
+    "ARGUMENTS",
+    "OPERATIONS",
+    "PIPELINE_OPERATIONS",
+    "QUERY",
+    "Effect",
+    "Operation",
+    "mode_schema",
+]
 
 _Schema = dict[str, Any]
 
@@ -68,9 +76,13 @@ class Operation:
     parameters: Mapping[str, Any] = attrs.field(repr=False)
     result: Any
 
-    def run(self, service: Service, /, **arguments: Any) -> Any:
-        """The method's own answer to Python's arguments, for callers that show it themselves."""
-        return getattr(service, self.name)(**arguments)
+    def run(self, service: Service, /, pipeline: str = "", **arguments: Any) -> Any:
+        """The method's own answer to Python's arguments, for callers that show it themselves.
+
+        ``pipeline`` is the name of the one that it runs by.
+        """
+        runs = service.pipeline(pipeline) if pipeline else service
+        return getattr(runs, self.name)(**arguments)
 
     def read(self, arguments: Mapping[str, Any] | str) -> dict[str, Any]:
         """Arguments from outside as the method takes them: a mapping, or JSON text.
@@ -412,3 +424,29 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     )
 }
 """Every operation of a Service, by name, in the order in which the class has them."""
+
+
+def _by_pipeline(name: str) -> Operation:
+    """The operation as a pipeline runs it: what is not given is the pipeline's, not a default."""
+    operation = OPERATIONS[name]
+    parameters = operation.parameters
+    properties = {
+        argument: {key: value for key, value in schema.items() if key != "default"}
+        for argument, schema in parameters["properties"].items()
+    }
+    named = _text("The pipeline, by its exact name.")
+    needed = [each for each in parameters["required"] if each != "token_budget"]
+    return attrs.evolve(
+        operation,
+        parameters={
+            **parameters,
+            "properties": {"pipeline": named, **properties},
+            "required": ["pipeline", *needed],
+        },
+    )
+
+
+PIPELINE_OPERATIONS: Final[Mapping[str, Operation]] = {
+    name: _by_pipeline(name) for name in ("search", "search_documents", "context", "ask")
+}
+"""The operations of a named pipeline, by name; ``pipeline`` says which."""

@@ -12,9 +12,9 @@ from urllib.parse import quote
 
 import attrs
 
-from triptych_adapters.wire.operations import OPERATIONS, Operation
+from triptych_adapters.wire.operations import OPERATIONS, PIPELINE_OPERATIONS, Operation
 
-__all__ = ["ROUTES", "Route"]
+__all__ = ["PIPELINE_ROUTES", "ROUTES", "Route"]
 
 
 @attrs.frozen(slots=True)
@@ -46,7 +46,8 @@ class Route:
     @property
     def called(self) -> Operation:
         """The operation itself."""
-        return OPERATIONS[self.operation]
+        table = PIPELINE_OPERATIONS if "pipeline" in self.in_path else OPERATIONS
+        return table[self.operation]
 
     def url(self, arguments: Mapping[str, Any]) -> str:
         """The path with these arguments, percent-encoded, dots included, as clients drop ``..``."""
@@ -104,3 +105,11 @@ ROUTES: Final[Mapping[str, Route]] = {
     )
 }
 """Every operation once, by name."""
+
+_PIPELINE: Final = "/v1/pipelines/{pipeline}"
+
+PIPELINE_ROUTES: Final[Mapping[str, Route]] = {
+    operation: Route(operation, "POST", _PIPELINE + ROUTES[operation].path.removeprefix("/v1"))
+    for operation in PIPELINE_OPERATIONS
+}
+"""The operations that a named pipeline runs, by name; ``pipeline`` is its name."""

@@ -23,6 +23,7 @@ from triptych_backends.filesystem.answers import FilesAnswers
 from triptych_backends.filesystem.chunks import FilesChunks
 from triptych_backends.filesystem.diagnostics import list_problems
 from triptych_backends.filesystem.disk import Disk, disk_errors
+from triptych_backends.filesystem.document_changes import FilesChanges
 from triptych_backends.filesystem.documents import FilesDocuments
 from triptych_backends.filesystem.formats import FormatError, dump, parse
 from triptych_backends.filesystem.layers import FilesLayers
@@ -48,7 +49,7 @@ _IGNORED = (
 _DATABASE = "kb.db"
 
 
-class FilesStore(CloseOnExit, FilesSettings, FilesAnswers):
+class FilesStore(CloseOnExit, FilesSettings, FilesAnswers, FilesChanges):
     """Documents and layers as files in a folder; thread-safe, and fork-safe.
 
     ``documents``, ``chunks`` and ``layers`` are the repositories. What is derived lies in

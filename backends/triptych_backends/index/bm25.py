@@ -64,17 +64,26 @@ def find(views: Sequence[SegmentReader], terms: Sequence[str]) -> list[dict[str,
     ]
 
 
-def statistics(views: Sequence[SegmentReader], numbers: Sequence[Mapping[str, int]]) -> Statistics:
-    """The statistics of all live units of `views` together; `numbers` as from `find`."""
+def statistics(
+    views: Sequence[SegmentReader],
+    numbers: Sequence[Mapping[str, int]],
+    corpora: Sequence[NDArray[np.int32] | None] | None = None,
+) -> Statistics:
+    """The statistics of all live units of `views` together; `numbers` as from `find`.
+
+    `corpora` are, for each view, the only ordinals that count, ascending; None: all of them.
+    """
     frequencies: Counter[str] = Counter()
-    for view, found in zip(views, numbers, strict=True):
+    count = length = 0
+    for at, (view, found) in enumerate(zip(views, numbers, strict=True)):
+        corpus = None if corpora is None else corpora[at]
+        if corpus is not None:
+            corpus = view.living(corpus)
         for term, number in found.items():
-            frequencies[term] += view.document_frequency(number)
-    return Statistics(
-        sum(view.live_count for view in views),
-        sum(view.live_length for view in views),
-        frequencies,
-    )
+            frequencies[term] += view.document_frequency(number, corpus)
+        count += view.live_count if corpus is None else len(corpus)
+        length += view.live_length if corpus is None else view.length_of(corpus)
+    return Statistics(count, length, frequencies)
 
 
 def weigh(corpus: Statistics, repeats: Mapping[str, int]) -> Weights:

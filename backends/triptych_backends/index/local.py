@@ -25,7 +25,7 @@ from triptych_backends.index.dataset import DatasetIndex
 from triptych_backends.index.folder import Folder
 from triptych_backends.index.health import check_index
 from triptych_backends.index.helper import IndexHelper
-from triptych_backends.index.ranking import Part, RankedUnits, parts_of, rank
+from triptych_backends.index.ranking import Part, RankedUnits, bounded, parts_of, rank
 from triptych_backends.index.segment import SegmentReader
 from triptych_backends.index.selection import Selection
 from triptych_backends.index.snapshot import Snapshot, Stats, stats
@@ -76,11 +76,13 @@ class LocalIndex(CloseOnExit):
         *,
         limit: int,
         selection: Selection | None = None,
+        corpus: Selection | None = None,
     ) -> list[Scored]:
         """The units with the best BM25 scores, min(limit, matches) of them.
 
         Statistics are pooled over `datasets`; `selection`, which restricts to some units, does
-        not touch them. Equal scores (rounded to 1e-6) rank by name, index, dataset.
+        not touch them, and `corpus` names the units that they are of (None: all). Equal scores
+        (rounded to 1e-6) rank by name, index, dataset.
         """
         snapshots = self._fresh(datasets)
         repeats = {
@@ -91,9 +93,9 @@ class LocalIndex(CloseOnExit):
         if limit <= 0 or not terms:
             return []
         with self._cores.one():
-            views = [view for snapshot in snapshots.values() for view in snapshot.views(field)]
+            views, corpora = bounded(snapshots, field, corpus)
             numbers = bm25.find(views, terms)
-            statistics = bm25.statistics(views, numbers)
+            statistics = bm25.statistics(views, numbers, corpora)
             known = dict(zip(map(id, views), numbers, strict=True))
             weights = {name: bm25.weigh(statistics, counted) for name, counted in repeats.items()}
             # The most that a unit can score, and which of several languages' weights it has.
@@ -123,13 +125,16 @@ class LocalIndex(CloseOnExit):
             return rank(found, limit)
 
     def corpus_stats(
-        self, datasets: Sequence[str], field: Field, terms: Sequence[str]
+        self,
+        datasets: Sequence[str],
+        field: Field,
+        terms: Sequence[str],
+        *,
+        corpus: Selection | None = None,
     ) -> CorpusStats:
         """The statistics that `bm25` scores these terms by."""
-        views = [
-            view for snapshot in self._fresh(datasets).values() for view in snapshot.views(field)
-        ]
-        found = bm25.statistics(views, bm25.find(views, list(dict.fromkeys(terms))))
+        views, corpora = bounded(self._fresh(datasets), field, corpus)
+        found = bm25.statistics(views, bm25.find(views, list(dict.fromkeys(terms))), corpora)
         return CorpusStats(
             document_count=found.count,
             total_length=found.length,

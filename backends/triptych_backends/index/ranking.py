@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from triptych_backends.index.change_log import Scored
+from triptych_backends.index.change_log import Field, Scored
 from triptych_backends.index.segment import IntArray, SegmentReader
 from triptych_backends.index.selection import Selection
+from triptych_backends.index.snapshot import Snapshot
 from triptych_backends.index.top_k import DECIMALS
 
 
@@ -44,6 +45,18 @@ def parts_of(
         if allowed is None or len(allowed):
             found.append(Part(dataset, view, allowed))
     return found
+
+
+def bounded(
+    snapshots: Mapping[str, Snapshot], field: Field, corpus: Selection | None
+) -> tuple[list[SegmentReader], list[NDArray[np.int32] | None]]:
+    """The views of a field, and for each the only ordinals that its statistics are of."""
+    views, corpora = [], []
+    for dataset, snapshot in snapshots.items():
+        for view in snapshot.views(field):
+            views.append(view)
+            corpora.append(None if corpus is None else corpus.units(dataset, view.segment))
+    return views, corpora
 
 
 def best_of_group(found: RankedUnits) -> RankedUnits:

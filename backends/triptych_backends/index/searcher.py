@@ -28,6 +28,7 @@ from triptych_backends.index.selection import (
     has_headings,
     select,
     without,
+    without_part,
 )
 
 __all__ = ["Filters", "LocalSearcher"]
@@ -62,8 +63,9 @@ class LocalSearcher:
 
         Datasets whose vectors are of another space than the query's have none.
         """
-        selection = self._selection(unit, query.dataset_ids, query.filter)
-        rows: Sequence[Scored] = self._rank(unit, query, selection)
+        corpus = self._corpus(unit, query.dataset_ids, query.filter.within)
+        selection = self._selection(unit, query.dataset_ids, query.filter, corpus)
+        rows: Sequence[Scored] = self._rank(unit, query, selection, corpus)
         if unit == "document" and query.mode is not Mode.BM25:
             rows = self._as_documents(rows)
         if unit != "chunk":
@@ -72,7 +74,8 @@ class LocalSearcher:
 
     def search_sparse(self, unit: Field, query: SparseQuery) -> Sequence[Candidate]:
         """The best chunks, or documents by their best chunks, in the sparse lane."""
-        selection = self._selection(unit, query.dataset_ids, query.filter)
+        corpus = self._corpus(unit, query.dataset_ids, query.filter.within)
+        selection = self._selection(unit, query.dataset_ids, query.filter, corpus)
         lane = self.index.document_sparse if unit == "document" else self.index.sparse
         rows: Sequence[Scored] = lane(
             query.dataset_ids,
@@ -90,7 +93,25 @@ class LocalSearcher:
         keys = self._filters.document_keys(rows)
         return [row._replace(key=keys[row.owner]) for row in rows if row.owner in keys]
 
-    def _selection(self, unit: Field, datasets: Sequence[str], where: Filter) -> Selection | None:
+    def _corpus(
+        self, unit: Field, datasets: Sequence[str], within: FilterTree | None
+    ) -> Selection | None:
+        """The units that bound the collection, None for all."""
+        if within is None:
+            return None
+        return OwnedBy(self._filters.owners(unit, datasets, Filter(tree=within)))
+
+    def _selection(
+        self, unit: Field, datasets: Sequence[str], where: Filter, corpus: Selection | None
+    ) -> Selection | None:
+        """The units that pass ``where``; its ``within`` is what ``corpus`` holds."""
+        tree = without_part(where.tree, where.within)
+        found = self._passing(unit, datasets, Filter(tree=tree, fresh=where.fresh))
+        if corpus is None or found is None:
+            return found or corpus
+        return both(found, corpus)
+
+    def _passing(self, unit: Field, datasets: Sequence[str], where: Filter) -> Selection | None:
         if where.is_trivial:
             return None
 
@@ -110,10 +131,18 @@ class LocalSearcher:
             return found
         return both(found, OwnedBy(owners(None, where.fresh)))
 
-    def _rank(self, unit: Field, query: ChunkQuery, selection: Selection | None) -> list[Scored]:
+    def _rank(
+        self,
+        unit: Field,
+        query: ChunkQuery,
+        selection: Selection | None,
+        corpus: Selection | None,
+    ) -> list[Scored]:
         datasets, limit = query.dataset_ids, query.top_k
         if query.mode is Mode.BM25:
-            return self.index.bm25(datasets, unit, query.text, limit=limit, selection=selection)
+            return self.index.bm25(
+                datasets, unit, query.text, limit=limit, selection=selection, corpus=corpus
+            )
         if query.vector is None:
             return []
         if unit == "document":
@@ -130,10 +159,16 @@ class LocalSearcher:
         )
 
     def corpus_stats(
-        self, unit: Field, dataset_ids: Sequence[str], terms: Sequence[str]
+        self,
+        unit: Field,
+        dataset_ids: Sequence[str],
+        terms: Sequence[str],
+        *,
+        within: FilterTree | None = None,
     ) -> CorpusStats:
         """See `CorpusStatsReader.corpus_stats`."""
-        return self.index.corpus_stats(dataset_ids, unit, terms)
+        corpus = self._corpus(unit, dataset_ids, within)
+        return self.index.corpus_stats(dataset_ids, unit, terms, corpus=corpus)
 
     def renew(self) -> None:
         """Drop the index, which may still hold what was deleted; it is replayed when asked."""

@@ -10,10 +10,20 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from triptych.records import And, Condition, FilterTree, Not, Or
-from triptych.records.filters import HEADING, conditions_of
+from triptych.records.filters import HEADING, all_of, conditions_of
 from triptych_backends.index.segment import Segment, union
 
-__all__ = ["OwnedBy", "Owners", "Selection", "Under", "both", "has_headings", "select", "without"]
+__all__ = [
+    "OwnedBy",
+    "Owners",
+    "Selection",
+    "Under",
+    "both",
+    "has_headings",
+    "select",
+    "without",
+    "without_part",
+]
 
 Units = NDArray[np.int32]
 Owners = Mapping[str, NDArray[np.int64]]
@@ -87,6 +97,17 @@ def both(left: Selection, right: Selection) -> Selection:
 def without(part: Selection) -> Selection:
     """The units that do not pass ``part``."""
     return _Without(part)
+
+
+def without_part(tree: FilterTree | None, part: FilterTree | None) -> FilterTree | None:
+    """What is left to ask of what passes ``part``: ``tree`` without that condition."""
+    if part is None or tree is None:
+        return tree
+    if tree == part:
+        return None
+    if isinstance(tree, And) and part in tree.parts:
+        return all_of(*(each for each in tree.parts if each != part))
+    return tree
 
 
 def has_headings(tree: FilterTree | None) -> bool:

@@ -16,6 +16,7 @@ from triptych.records import (
     DatasetConfig,
     DerivedChunk,
     DerivedSig,
+    FilterTree,
     Finding,
     HealthCheck,
     Layer,
@@ -230,10 +231,16 @@ class MemoryChunks(ChunkRepoBase):
     def search(self, query: ChunkQuery) -> Sequence[Candidate]:
         return self._searcher.search("chunk", query)
 
-    def corpus_stats(self, dataset_ids: Sequence[str], terms: Sequence[str]) -> CorpusStats:
+    def corpus_stats(
+        self,
+        dataset_ids: Sequence[str],
+        terms: Sequence[str],
+        *,
+        within: FilterTree | None = None,
+    ) -> CorpusStats:
         with self._truth:
             pass  # a store that is closed says so
-        return self._searcher.corpus_stats("chunk", dataset_ids, terms)
+        return self._searcher.corpus_stats("chunk", dataset_ids, terms, within=within)
 
     def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
         with self._truth as truth:

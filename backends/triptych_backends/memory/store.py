@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from triptych._internal.close_on_exit import CloseOnExit
-from triptych.records import DatasetStats, check_whole
+from triptych.change_pages import LogHead
+from triptych.records import ChangeCursor, ChangePage, DatasetStats, check_whole
 from triptych_backends.index import LocalIndex, LocalSearcher
 from triptych_backends.memory.answers import MemoryAnswers
 from triptych_backends.memory.change_log import MemoryChangeLog
 from triptych_backends.memory.chunks import MemoryChunks
+from triptych_backends.memory.document_changes import DocumentLogReader
 from triptych_backends.memory.documents import MemoryDocuments
 from triptych_backends.memory.filters import MemoryFilters
 from triptych_backends.memory.layers import MemoryLayers
@@ -54,15 +56,30 @@ class MemoryStore(CloseOnExit, MemoryAnswers):
         self.layers = MemoryLayers(self._truth, self._searcher)
 
     def scrub(self) -> None:
-        """Drop the index, which may still hold what was deleted; it is replayed when asked."""
-        with self._truth:
-            pass  # a store that is closed says so
+        """Drop the index, which may still hold what was deleted; it is replayed when asked.
+
+        The log of documents forgets the names of what was deleted."""
+        with self._truth as truth:
+            truth.document_log.forget()
         self._searcher.renew()
 
     def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
         """See `Store.stats`."""
         with self._truth as truth:
             return stats_of(truth.read(dataset_id), dataset_id, chunker_sig, embed_sig)
+
+    def change_head(self) -> str:
+        """See `ChangeReader.change_head`."""
+        with self._truth as truth:
+            return str(truth.seq)
+
+    def read_changes(
+        self, since: ChangeCursor | None, *, dataset_id: str | None, limit: int
+    ) -> ChangePage:
+        """See `ChangeReader.read_changes`."""
+        with self._truth as truth:
+            end = LogHead(truth.seq, truth.nonce)
+            return DocumentLogReader(truth.document_log, end, dataset_id).page(since, limit)
 
     def get_setting(self, key: str) -> str | None:
         """See `SettingsStore.get_setting`."""

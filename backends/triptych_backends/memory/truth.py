@@ -41,6 +41,7 @@ from triptych.records import (
 )
 from triptych.signatures import document_info
 from triptych_backends.index.change_log import Field
+from triptych_backends.memory.document_changes import DocumentLog
 from triptych_backends.memory.sparse import SparseState, digests_of, read_plain
 from triptych_backends.memory.state import ChunkSetState, DatasetState
 
@@ -184,6 +185,7 @@ class Truth:
         self._written = False
         self.nonce = uuid.uuid4().hex
         self.seq = 0
+        self.document_log = DocumentLog()
         self.places: dict[Hashable, Place] = {}
         self.datasets: dict[str, Dataset] = {}
         self.settings: dict[str, str] = {}
@@ -218,7 +220,8 @@ class Truth:
                 yield self
                 return
             datasets = {name: dataset.copy() for name, dataset in self.datasets.items()}
-            before = self.seq, dict(self.places), datasets, dict(self.settings)
+            log = self.document_log.copy()
+            before = self.seq, log, dict(self.places), datasets, dict(self.settings)
             self._written = False
             try:
                 yield self
@@ -226,7 +229,7 @@ class Truth:
                     states = {name: dataset.state() for name, dataset in self.datasets.items()}
                     self._save(states, self.settings)
             except BaseException:
-                self.seq, self.places, self.datasets, self.settings = before
+                self.seq, self.document_log, self.places, self.datasets, self.settings = before
                 raise
 
     def load(self, dataset_id: str, state: DatasetState) -> None:
@@ -306,6 +309,7 @@ class Truth:
             kept = (old, *dataset.replaced.get(document.name, ()))
             dataset.replaced[document.name] = kept[: self.history]
         self._changed(dataset, "document", document.name)
+        self.document_log.put(document.dataset_id, document.name, document.version, self.seq)
 
     def remove(self, dataset_id: str, name: str) -> bool:
         """Remove everything under a name, its document first; whether there was anything."""
@@ -325,6 +329,7 @@ class Truth:
             dataset.replaced.pop(name, None)
             dataset.expiring.pop(name, None)
             self._changed(dataset, "document", name)
+            self.document_log.delete(dataset_id, name, self.seq)
         self.remove_set(dataset_id, name)
         self.remove_layers(dataset_id, name)
         return True
@@ -335,6 +340,9 @@ class Truth:
         self.places = {key: place for key, place in self.places.items() if place[0] != dataset_id}
         versions = (stored.document.version for stored in old.documents.values())
         self.datasets[dataset_id] = Dataset(floor=max([old.floor, *versions]))
+        for name in sorted(old.documents):
+            self.seq += 1
+            self.document_log.delete(dataset_id, name, self.seq)
         self.reset(dataset_id)
 
     def check_widths(self, dataset_id: str, vectors: Iterable[tuple[str, Vector | None]]) -> None:

@@ -19,18 +19,19 @@ from triptych_backends.sql.sparse import decode_sparse
 from triptych_backends.sql.transaction import LAYER_OF_FIELD, find_dataset
 from triptych_backends.sql.vectors import decode_vector, decode_vectors
 
-__all__ = ["SqlChangeLog", "read_head"]
+__all__ = ["EPOCH_AT", "SqlChangeLog", "read_head"]
 
 _OWNERS_AT_ONCE = 64
 
 _NEWEST = select(t.epoch.c.mark).order_by(t.epoch.c.first.desc()).limit(1).scalar_subquery()
 _HEAD = select(t.clock.c.nonce, t.clock.c.tick, _NEWEST)
-_EPOCH = (
+EPOCH_AT = (
     select(t.epoch.c.mark)
     .where(t.epoch.c.first <= bindparam("seq"))
     .order_by(t.epoch.c.first.desc())
     .limit(1)
 )
+"""The mark of the epoch that a number is in."""
 _OF_DATASET = t.dataset.c.name == bindparam("dataset")
 _CHANGES = (
     select(t.change.c.seq, t.change.c.field, t.change.c.owner)
@@ -229,7 +230,7 @@ class SqlChangeLog:
     def epoch(self, seq: int) -> str | None:
         """See `ChangeLog.epoch`."""
         with self._database.reading() as session:
-            row = session.one(_EPOCH, seq=seq)
+            row = session.one(EPOCH_AT, seq=seq)
         return None if row is None else str(row[0])
 
     def flush(self) -> None:

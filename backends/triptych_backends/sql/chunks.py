@@ -12,6 +12,7 @@ from triptych.records import (
     DatasetConfig,
     DerivedChunk,
     DerivedSig,
+    FilterTree,
     SparseQuery,
     SparseSpace,
     SparseVector,
@@ -240,10 +241,16 @@ class SqlChunks(Repository):
         """See `DocVectorSearcher.search_docs_by_vector`."""
         return self.find("document", query)
 
-    def corpus_stats(self, dataset_ids: Sequence[str], terms: Sequence[str]) -> CorpusStats:
+    def corpus_stats(
+        self,
+        dataset_ids: Sequence[str],
+        terms: Sequence[str],
+        *,
+        within: FilterTree | None = None,
+    ) -> CorpusStats:
         """See `CorpusStatsReader.corpus_stats`."""
         self.database.require_open()
-        return self.searcher.corpus_stats("chunk", dataset_ids, terms)
+        return self.searcher.corpus_stats("chunk", dataset_ids, terms, within=within)
 
     def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
         """See `ChunkRepo.fetch`."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from triptych import rules
 from triptych_backends.sql.deferred import bindparam, delete, func, select, tables as t, update
+from triptych_backends.sql.deletion_log import KEPT_DELETIONS
 from triptych_backends.sql.errors import corrupt
 from triptych_backends.sql.session import Session
 from triptych_backends.sql.sparse import forget_sparse
@@ -73,6 +74,15 @@ _documents_of = select(t.document.c.id).where(t.document.c.dataset_id == bindpar
 _spaces_of = select(t.space.c.id).where(t.space.c.dataset_id == bindparam("dataset"))
 _sparse_spaces_of = select(t.sparse_space.c.id).where(
     t.sparse_space.c.dataset_id == bindparam("dataset")
+)
+_EVERY = (
+    select(t.document.c.id, t.document.c.name, t.document.c.version)
+    .where(t.document.c.dataset_id == bindparam("dataset"))
+    .order_by(t.document.c.name)
+    .limit(bindparam("most"))
+)
+_FORGET_DOCUMENTS = delete(t.document_change).where(
+    t.document_change.c.document_id.in_(_documents_of)
 )
 _GREATEST = select(func.max(t.document.c.version)).where(
     t.document.c.dataset_id == bindparam("dataset")
@@ -205,6 +215,7 @@ def remove_document(
     tx.run(_DROP_DOCUMENT, document=document)
     tx.run(_RAISE_FLOOR, dataset=dataset.id, used=version)
     tx.log(dataset.id, "document", document)
+    tx.log_deletion(dataset.id, document, name, version)
     return True
 
 
@@ -225,6 +236,7 @@ def remove_chunk_sets(tx: Transaction, dataset: Dataset) -> None:
 
 def remove_dataset(tx: Transaction, dataset: Dataset) -> None:
     """Remove everything of the dataset but the row that says which versions are used up."""
+    _log_deletions(tx, dataset.id)
     greatest = tx.one(_GREATEST, dataset=dataset.id)
     if greatest is not None and greatest[0] is not None:
         tx.run(_RAISE_FLOOR, dataset=dataset.id, used=greatest[0])
@@ -233,3 +245,14 @@ def remove_dataset(tx: Transaction, dataset: Dataset) -> None:
     tx.run(_FORGET, pk=dataset.id)
     tx.run(_END, pk=dataset.id)
     tx.reset_log(dataset.id)
+
+
+def _log_deletions(tx: Transaction, dataset: int) -> None:
+    """Log that all documents of the dataset are deleted; one by one where the log has room."""
+    found = tx.all(_EVERY, dataset=dataset, most=KEPT_DELETIONS + 1)
+    if len(found) > KEPT_DELETIONS:
+        tx.run(_FORGET_DOCUMENTS, dataset=dataset)
+        tx.break_log(dataset)
+        return
+    for document, name, version in found:
+        tx.log_deletion(dataset, document, name, version)

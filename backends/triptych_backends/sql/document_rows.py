@@ -163,7 +163,8 @@ class DocumentRow:
         parser_sig: str,
         system: SystemData,
     ) -> None:
-        """Take over a new state; only new content concerns the index."""
+        """Take over a new state; only new content concerns the index, and a new version those who
+        follow the store."""
         if self.version:
             same = digest == self.content_sha256
             self.replaced.append(
@@ -176,6 +177,9 @@ class DocumentRow:
         if digest != self.content_sha256:
             self.content, self.content_sha256, self.size = content, digest, len(content)
             self.revision = tx.log(dataset, "document", self.id)
+            tx.log_document(dataset, self.id, self.revision)
+        elif version != self.version:
+            tx.log_document(dataset, self.id, tx.ticks(1))
         self.metadata = copy_metadata(metadata)
         self.version = version
         self.updated_at = _micros(updated_at)

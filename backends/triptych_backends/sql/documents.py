@@ -96,6 +96,7 @@ class SqlDocuments(Repository):
         """
         with self.database.writing() as tx:
             tx.renew()
+            tx.forget_deletions()
         self.searcher.renew()
         self.database.scrub()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from triptych.records import Candidate, ChunkQuery, SparseQuery
+from triptych.records import Candidate, ChunkQuery, FilterTree, SparseQuery
 from triptych.text import CorpusStats
 from triptych_backends.index import Field
 
@@ -25,7 +25,12 @@ class Searcher(Protocol):
         ...
 
     def corpus_stats(
-        self, unit: Field, dataset_ids: Sequence[str], terms: Sequence[str]
+        self,
+        unit: Field,
+        dataset_ids: Sequence[str],
+        terms: Sequence[str],
+        *,
+        within: FilterTree | None = None,
     ) -> CorpusStats:
         """See `CorpusStatsReader.corpus_stats`, for the units of any kind."""
         ...

@@ -36,6 +36,7 @@ __all__ = [
     "dataset",
     "derivation",
     "document",
+    "document_change",
     "document_meta",
     "document_version",
     "epoch",
@@ -52,7 +53,7 @@ __all__ = [
     "vector",
 ]
 
-ALEMBIC_REVISION = "0009"
+ALEMBIC_REVISION = "0010"
 """The revision of the migrations that makes exactly these tables."""
 
 METADATA = MetaData()
@@ -375,6 +376,26 @@ change = Table(
     Index("change_dataset", "dataset_id", "seq"),
 )
 """The last change of each owner of units; field "" and owner 0 void all that came before."""
+
+document_change = Table(
+    "document_change",
+    METADATA,
+    Column("seq", _ID, primary_key=True, autoincrement=False),
+    Column("document_id", BigInteger, nullable=False, unique=True),
+    Column("dataset_id", ForeignKey("dataset.id"), nullable=False),
+    Column("name", _NAME),
+    Column("version", BigInteger),
+)
+Index(
+    "document_change_deleted",
+    document_change.c.name,
+    document_change.c.dataset_id,
+    sqlite_where=document_change.c.version.is_not(None),
+    postgresql_where=document_change.c.version.is_not(None),
+)
+"""The last change of each document, for who follows the store; `document_id` tells when it was
+added, since an id is a tick. `name` and `version` are those of a deleted document, and NULL of one
+that is there. A version without a name says that deletions up to `seq` are forgotten."""
 
 alembic_version = Table(
     "alembic_version",

@@ -20,6 +20,7 @@ from triptych_backends.sql.deferred import (
     union_all,
     update,
 )
+from triptych_backends.sql.deletion_log import forget_deletions, log_gap, prune_deletions
 from triptych_backends.sql.dialect import Upsert, in_list
 from triptych_backends.sql.errors import corrupt
 from triptych_backends.sql.session import Session
@@ -49,7 +50,8 @@ _ADD_EPOCH = insert(t.epoch).values(first=bindparam("since"), mark=bindparam("na
 _KEPT_EPOCHS = 10_000
 """An index of an older epoch is built again."""
 _FORGET_EVERY = 1_024
-"""Epochs are counted, and old ones forgotten, once in so many ticks: it reads all that are kept."""
+"""Epochs and deletions are counted, and old ones forgotten, once in so many ticks: it reads all that
+are kept."""
 _REVISE = (
     update(t.dataset).where(in_list(t.dataset.c.id, "datasets")).values(revision=bindparam("fresh"))
 )
@@ -81,6 +83,7 @@ _ADD_DATASET = insert(t.dataset).values(
 )
 _SET_LIVE = update(t.dataset).where(t.dataset.c.id == bindparam("pk")).values(live=True)
 _LOG = Upsert(t.change, ("dataset_id", "field", "owner"))
+_LOG_DOCUMENT = Upsert(t.document_change, ("document_id",))
 _VOID = delete(t.change).where(t.change.c.dataset_id == bindparam("pk"))
 _OWNERS = union_all(
     select(literal("document").label("field"), t.document.c.id).where(
@@ -141,7 +144,7 @@ class Position(NamedTuple):
 class Transaction(Session):
     """A session that writes; how it runs statements is its database's.
 
-    Rows in `clock` and `change` are written at its end.
+    Rows in `clock`, `change` and `document_change` are written at its end.
 
     ``position`` is where the connection's last transaction left the log, None before the first,
     and after the end where this one leaves it. Where the log is elsewhere, somebody else wrote
@@ -154,6 +157,7 @@ class Transaction(Session):
         self._tick = -1
         self._started = -1
         self._changes: dict[tuple[int, str, int], int] = {}
+        self._documents: dict[int, tuple[int, int, int, str | None, int | None]] = {}
         self._revised: set[int] = set()
 
     def ticks(self, count: int) -> int:
@@ -173,6 +177,28 @@ class Transaction(Session):
         self._changes[dataset, field, owner] = seq
         self._revised.add(dataset)
         return seq
+
+    def log_document(self, dataset: int, document: int, seq: int) -> None:
+        """Note that a document was added or changed: ``seq`` is a tick for this."""
+        self._documents[document] = (seq, document, dataset, None, None)
+
+    def log_deletion(self, dataset: int, document: int, name: str, version: int) -> None:
+        """Note that a document was deleted."""
+        seq = self.ticks(1)
+        self._documents[document] = (seq, document, dataset, name, version)
+
+    def forget_deletions(self) -> None:
+        """Leave no name of a deleted document in the log, of this transaction's neither."""
+        self._write_documents()
+        forget_deletions(self)
+
+    def break_log(self, dataset: int) -> None:
+        """Let all who follow the dataset's documents begin again."""
+        log_gap(self, dataset, self.ticks(1))
+
+    def _write_documents(self) -> None:
+        self.run_many(_LOG_DOCUMENT, list(self._documents.values()))
+        self._documents.clear()
 
     def revise(self, dataset: int) -> None:
         """Note that a search of the dataset may return something else: see `AnswerCache`.
@@ -219,9 +245,12 @@ class Transaction(Session):
             self.run(_REVISE, datasets=datasets, fresh=secrets.token_hex(12))
             self.run(_DROP_ANSWERS, datasets=[_SEVERAL, *datasets])
         self.run_many(_LOG, [(seq, *key) for key, seq in self._changes.items()])
+        self._write_documents()
         if self._tick == self._started:
             return
         self.run(_SET_CLOCK, now=self._tick)
+        if self._tick // _FORGET_EVERY != self._started // _FORGET_EVERY:
+            prune_deletions(self)
         newest = self.one(_EPOCH)
         mark = newest[1] if newest else ""
         if self.position != Position(self._started, mark):

@@ -111,7 +111,7 @@ _GREATEST = (
     "UNION ALL SELECT max(id) FROM sparse_space UNION ALL SELECT max(id) FROM sparse_vector "
     "UNION ALL SELECT max(id) FROM chunk UNION ALL SELECT max(id) FROM layer "
     "UNION ALL SELECT max(revision) FROM layer UNION ALL SELECT max(seq) FROM change "
-    "UNION ALL SELECT max(first) FROM epoch)"
+    "UNION ALL SELECT max(seq) FROM document_change UNION ALL SELECT max(first) FROM epoch)"
 )
 _SOURCES = frozenset({"dataset", "document"})
 

@@ -146,6 +146,13 @@ _STRANGE_USE = (
     "(SELECT 1 FROM chunk c WHERE c.document_id = u.document_id AND c.input_sig = w.digest)"
 )
 
+# Of a document that is there the log has one row, which says so.
+_UNLOGGED = (
+    "NOT EXISTS (SELECT 1 FROM document_change g WHERE g.document_id = d.id "
+    "AND g.dataset_id = d.dataset_id AND g.version IS NULL AND g.seq >= d.revision)"
+)
+_STRANGE_LOGGED = "version IS NULL AND document_id NOT IN (SELECT id FROM document)"
+
 INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         Check(
@@ -272,6 +279,26 @@ INVARIANTS: tuple[Invariant, ...] = (
         "UNION ALL SELECT s.name, d.doc_name FROM layer d "
         f"{_NAMED} WHERE NOT EXISTS (SELECT 1 FROM change g WHERE g.dataset_id = d.dataset_id "
         "AND g.field IN ('abstract', 'overview') AND g.owner = d.id AND g.seq >= d.revision)",
+    ),
+    Invariant(
+        Check(
+            "changes.documents",
+            "the log of documents does not have just those that are stored",
+            "caches and copies that follow the store by its changes miss some",
+            repair="it is written again, and all who follow it begin again",
+        ),
+        f"SELECT s.name AS dataset, d.name AS label FROM document d {_NAMED} WHERE {_UNLOGGED} "
+        "UNION ALL SELECT s.name, 'document ' || d.document_id FROM document_change d "
+        f"{_NAMED} WHERE {_STRANGE_LOGGED}",
+        (
+            f"DELETE FROM document_change WHERE {_STRANGE_LOGGED}",
+            "DELETE FROM document_change WHERE document_id IN "
+            f"(SELECT d.id FROM document d WHERE {_UNLOGGED})",
+            # No other document ever has the number of this one's revision.
+            "INSERT INTO document_change (seq, document_id, dataset_id) SELECT d.revision, d.id, "
+            "d.dataset_id FROM document d WHERE d.id NOT IN "
+            "(SELECT document_id FROM document_change)",
+        ),
     ),
     Invariant(
         Check(

@@ -65,9 +65,10 @@ def repair(
         done.append("built the database's indexes again")
     touched = bool(done)
     if {"sparse.stored", "schema.missing"} & set(checks):
-        # Whose vectors are dropped, or were lost with a table, waits.
-        waiting = [each for each in INVARIANTS if each.check.name == "sparse.waiting"]
-        invariants += [each for each in waiting if each not in invariants]
+        # Whose vectors are dropped, or were lost with a table, waits; a log that was is written.
+        lost = ("sparse.waiting", "changes.documents")
+        found = [each for each in INVARIANTS if each.check.name in lost]
+        invariants += [each for each in found if each not in invariants]
     if invariants or {"metadata.pairs", "vectors.stored"} & set(checks):
         with database.writing() as tx:
             # Rows without their owner are what foreign keys forbid: looked at when all is repaired.
@@ -92,6 +93,7 @@ def repair(
                 done.append(f"wrote the pairs of {_mend_pairs(tx)} documents")
             for (dataset,) in tx.driver.execute("SELECT id FROM dataset").fetchall():
                 tx.reset_log(dataset)
+                tx.break_log(dataset)
         touched = True
     if touched or checks:
         with database.writing() as tx:

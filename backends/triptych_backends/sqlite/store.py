@@ -10,6 +10,7 @@ from triptych.records import DatasetStats, check_whole
 from triptych_backends.index import IndexHelper, LocalIndex, LocalSearcher, available_cores
 from triptych_backends.sql import SqlChangeLog, SqlDocuments, SqlLayers
 from triptych_backends.sql.answers import SqlAnswers
+from triptych_backends.sql.document_changes import SqlChanges
 from triptych_backends.sql.filters import SqlFilters
 from triptych_backends.sql.settings import SqlSettings
 from triptych_backends.sql.stats import read_stats
@@ -22,7 +23,7 @@ __all__ = ["SqliteStore"]
 _HELPER = "triptych_backends.sqlite.index_process"
 
 
-class SqliteStore(CloseOnExit, SqlSettings, SqlAnswers):
+class SqliteStore(CloseOnExit, SqlSettings, SqlAnswers, SqlChanges):
     """Documents, chunks, vectors and layers in one SQLite file; thread-safe, and fork-safe.
 
     ``documents``, ``chunks`` and ``layers`` are the repositories; `index` lies in the folder

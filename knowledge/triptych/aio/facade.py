@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych._internal.shared_docs import share_docs
 from triptych._open import open as open_service
+from triptych.access.records import Access
 from triptych.aio.generated import (
     AsyncDatasetMethods,
     AsyncPipelineMethods,
@@ -146,6 +147,10 @@ class AsyncService(AsyncServiceMethods):
     def pipeline(self, name: str) -> AsyncPipeline:
         """This Service, searching and answering by the pipeline of this name."""
         return AsyncPipeline(self._service.pipeline(name))
+
+    def restricted(self, access: Access) -> AsyncService:
+        """This Service as a caller with ``access`` sees it: see `Service.restricted`."""
+        return AsyncService(self._service.restricted(access))
 
     async def close(self) -> None:
         """Close the Service."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from triptych.records.answers import CachedAnswer, CachedQuestion, CacheStats
 from triptych.records.candidates import IN_ORDER, CandidateRow, Candidates
+from triptych.records.changes import ChangeCursor, ChangeKind, ChangePage, DocumentChange
 from triptych.records.checks import (
     check_document_name,
     check_identifier,
@@ -119,7 +120,10 @@ __all__ = [
     "Candidate",
     "CandidateRow",
     "Candidates",
+    "ChangeCursor",
     "ChangeEvent",
+    "ChangeKind",
+    "ChangePage",
     "ChunkPlace",
     "ChunkQuery",
     "ChunkVector",
@@ -134,6 +138,7 @@ __all__ = [
     "DerivedLayer",
     "DerivedSig",
     "DoctorReport",
+    "DocumentChange",
     "DocumentContext",
     "DocumentInfo",
     "DocumentSummary",

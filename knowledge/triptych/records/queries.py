@@ -123,17 +123,20 @@ class Query:
 class Filter:
     """A validated ``where``, and whether what is stale is left out.
 
-    ``tree`` None lets everything pass. ``fresh`` holds the chunker and embedder signatures (and
-    prompt signature, for layers) that a fresh set carries; an empty one of the latter two means
-    "don't care".
+    ``tree`` None lets everything pass. ``within`` are conditions on documents that hold besides,
+    and that bound the collection: what does not pass them has no part in the statistics that BM25
+    scores by, as if it were not stored; None bounds nothing. ``fresh`` holds the chunker and
+    embedder signatures (and prompt signature, for layers) that a fresh set carries; an empty one of
+    the latter two means "don't care".
     """
 
     tree: FilterTree | None = None
     fresh: DerivedSig | None = None
+    within: FilterTree | None = None
 
     def admits(self, subject: Subject) -> bool:
-        """Whether ``subject`` passes the tree; freshness is not looked at."""
-        return self.tree is None or self.tree.admits(subject)
+        """Whether ``subject`` passes both trees; freshness is not looked at."""
+        return all(tree is None or tree.admits(subject) for tree in (self.tree, self.within))
 
     @property
     def is_trivial(self) -> bool:

@@ -24,6 +24,7 @@ __all__ = [
     "Calibration",
     "HeldOut",
     "LaneModel",
+    "calibrated_dataset",
     "calibration_text",
     "forget_calibration",
     "lanes_key",
@@ -151,6 +152,11 @@ def lanes_key(lanes: Collection[str]) -> str:
 def calibration_text(settings: SettingsStore, dataset_id: str) -> str | None:
     """The calibration of a dataset as it is kept, None without one."""
     return settings.get_setting(_SETTING + dataset_id)
+
+
+def calibrated_dataset(key: str) -> str | None:
+    """The dataset whose calibration the setting ``key`` is, None if it is none."""
+    return key.removeprefix(_SETTING) if key.startswith(_SETTING) else None
 
 
 def read_calibration(settings: SettingsStore | None, dataset_id: str) -> Calibration | None:

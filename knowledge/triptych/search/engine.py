@@ -123,6 +123,15 @@ class SearchEngine:
             chosen["chunk"], chosen["layer"], chosen["document"], ranker or self.ranker
         )
 
+    def mapped(self, change: Callable[[Retriever], Retriever]) -> SearchEngine:
+        """Return an engine whose lanes are what ``change`` makes of these. It is closed by
+        itself."""
+        made = {
+            target: [change(each) for each in retrievers]
+            for target, retrievers in self._targets.items()
+        }
+        return SearchEngine(made["chunk"], made["layer"], made["document"], self.ranker)
+
     @property
     def retrievers(self) -> tuple[Retriever, ...]:
         """All lanes, those of each target in their order."""

@@ -54,7 +54,9 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split
 
 _ASSERTING = (
     "answers",
+    "changes",
     "chunks",
+    "collections",
     "concurrency",
     "crash",
     "deletes",

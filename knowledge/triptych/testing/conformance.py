@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from triptych.testing.answers import AnswerTests
+from triptych.testing.changes import ChangeTests
 from triptych.testing.chunks import ChunkTests
+from triptych.testing.collections import CollectionTests
 from triptych.testing.concurrency import ConcurrencyTests
 from triptych.testing.crash import CrashTests
 from triptych.testing.deletes import DeleteTests
@@ -34,12 +36,14 @@ class BackendConformance(
     SparseTests,
     SearchTests,
     FilterTests,
+    CollectionTests,
     ManagementTests,
     ExpiryTests,
     LayerTests,
     JournalTests,
     SettingsTests,
     AnswerTests,
+    ChangeTests,
     DeleteTests,
     ConcurrencyTests,
     RaceTests,

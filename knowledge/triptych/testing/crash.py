@@ -11,6 +11,7 @@ import pytest
 
 from triptych.repositories import capabilities_of
 from triptych.testing.builders import set_config
+from triptych.testing.changes import Follower, snapshot
 from triptych.testing.harness import Harness, HarnessTests, examined
 from triptych.testing.operations import DATASET, State, apply, operations, stored
 from triptych.testing.processes import Worker
@@ -60,6 +61,10 @@ class CrashTests(HarnessTests):
             assert stored(store, history=history) in (before, after)
             # The store is whole: it finds nothing wrong, takes and shows the next writes.
             assert [str(each) for each in examined(store, [DATASET])] == []
+            if capabilities_of(store).changes is not None:
+                follower = Follower()
+                follower.catch_up(store, 5)
+                assert follower.copy == snapshot(store)
             for operation in islice(operations(seed + 1000, bulk=bulk), 20):
                 apply(store, operation)
             stored(store)

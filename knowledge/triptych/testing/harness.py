@@ -62,6 +62,8 @@ class Harness:
         history: how many old versions of a document ``open`` has the store keep, if it keeps any.
         atomic_batches: whether `put_many`, `replace_many` and `delete_many` are one atomic write
             each. False for a store that takes them from the base classes.
+        keeps_log: whether those who follow its changes go on after it was opened again. False for a
+            store whose log begins again then.
         scratch: makes an empty store in memory, for searches of the past (`ServiceOptions.scratch`)
             and for what they must equal.
     """
@@ -74,6 +76,7 @@ class Harness:
     failing: Callable[[Any], AbstractContextManager[object]] | None = None
     history: int = 10
     atomic_batches: bool = True
+    keeps_log: bool = True
     scratch: Callable[[], Store] | None = None
 
 

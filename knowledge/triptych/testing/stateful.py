@@ -34,6 +34,7 @@ from triptych.testing.builders import (
     vector_of,
     vector_query,
 )
+from triptych.testing.changes import Follower, Versions, assert_difference
 from triptych.testing.harness import Harness, HarnessTests, examined
 from triptych.testing.model import (
     CONFIGS,
@@ -60,6 +61,7 @@ class BackendMachine(RuleBasedStateMachine):
 
     harness: Harness
     runs = 0
+    cursor: str | None = None
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,6 +70,12 @@ class BackendMachine(RuleBasedStateMachine):
         self.store: Store = self.harness.open()
         self.datasets: dict[str, Dataset] = {}
         self.seen: list[SourceDocument] = []
+        self.cursors: list[tuple[str, Versions]] = []
+        self.follower = Follower(datasets=self.datasets.keys(), cursor=self.cursor)
+        if capabilities_of(self.store).changes is not None:
+            # What earlier runs left is not read again.
+            self.follower.catch_up(self.store)
+            type(self).cursor = self.follower.cursor
 
     def teardown(self) -> None:
         try:
@@ -287,7 +295,8 @@ class BackendMachine(RuleBasedStateMachine):
         current = allowed and model.version(name) == sig.source_version
         assert list(done) == ([name] if whole and current else [])
         if done:
-            model.sets[name] = (end, chunks_of(model.documents[name], end))
+            # Not made of the document: its text may be another since the set was.
+            model.sets[name] = (end, tuple(_embedded(chunk, end) for chunk in chunks))
         elif allowed and given and sig.embed_sig != space:
             bare = attrs.evolve(sig, embed_sig="")
             model.sets[name] = (bare, tuple(_bare(chunk, bare) for chunk in chunks))
@@ -345,6 +354,38 @@ class BackendMachine(RuleBasedStateMachine):
         if self.harness.persistent:
             self.store.close()
             self.store = self.harness.open()
+            if not self.harness.keeps_log:
+                self.cursors.clear()
+
+    @rule(data=st.data(), limit=st.sampled_from([1, 2, 3, 1000]))
+    def follow(self, data: st.DataObject, limit: int) -> None:
+        """What became of the documents since any moment that was noted."""
+        if capabilities_of(self.store).changes is None:
+            return
+        now = self.versions()
+        if not self.cursors:
+            self.follower.catch_up(self.store, limit)
+            assert self.follower.copy == now
+            assert self.follower.cursor is not None
+            self.cursors.append((self.follower.cursor, now))
+            return
+        since, before = data.draw(st.sampled_from(self.cursors))
+        cursor = assert_difference(self.store, since, before, now, limit=limit)
+        self.cursors.append((cursor, now))
+
+    @rule(limit=st.sampled_from([1, 2]))
+    def follow_slowly(self, limit: int) -> None:
+        """A page at a time, with anything between two pages."""
+        if capabilities_of(self.store).changes is not None:
+            if not self.follower.turn(self.store, limit).more:
+                assert self.follower.copy == self.versions()
+
+    def versions(self) -> Versions:
+        return {
+            (dataset_id, name): document.version
+            for dataset_id, model in self.datasets.items()
+            for name, document in model.documents.items()
+        }
 
     @rule(
         text=st.sampled_from(["fish", "bird the", "鱼鸟", "the"]),
@@ -429,6 +470,13 @@ class BackendMachine(RuleBasedStateMachine):
 def _bare(chunk: DerivedChunk, sig: DerivedSig) -> DerivedChunk:
     """The chunk of a set of ``sig``, without its vector."""
     return attrs.evolve(chunk, vector=None, sig=attrs.evolve(sig, input_sig=chunk.sig.input_sig))
+
+
+def _embedded(chunk: DerivedChunk, sig: DerivedSig) -> DerivedChunk:
+    """The chunk of a set of ``sig``, with its vector if its text gets one."""
+    has_vector = not chunk.content.startswith("~")
+    vector = vector_of(chunk.content, sig.embed_sig) if has_vector else None
+    return attrs.evolve(chunk, vector=vector, sig=attrs.evolve(sig, input_sig=chunk.sig.input_sig))
 
 
 def _entry(chunk: DerivedChunk) -> Entry:

@@ -127,7 +127,7 @@ class DatasetFiller:
         self._configure()
         # Before the list: a document that was deleted in between was deleted in any case.
         floor = self._versions.deleted_version(dataset_id)
-        self.deleted = floor > 0
+        self.deleted = bool(floor)
         infos = self._store.documents.list(dataset_id)
         now = datetime.now(UTC)
         there = {info.name for info in infos}
@@ -226,7 +226,7 @@ class DatasetFiller:
             self._scratch.documents.create_dataset(self._dataset_id)
             self._config = wanted
 
-    def _take(self, page: Sequence[tuple[DocumentInfo, bool]], floor: int) -> None:
+    def _take(self, page: Sequence[tuple[DocumentInfo, bool]], floor: int | None) -> None:
         new: list[tuple[DocumentInfo, SourceDocument]] = []
         seen: dict[str, _Seen] = {}
         for info, expired in page:
@@ -247,7 +247,7 @@ class DatasetFiller:
         self._seen |= seen
 
     def _document_then(
-        self, info: DocumentInfo, floor: int
+        self, info: DocumentInfo, floor: int | None
     ) -> tuple[VersionThen, SourceDocument | None]:
         """The document of then. It is read again if it is written meanwhile."""
         versions: Sequence[DocumentInfo] = (info,)

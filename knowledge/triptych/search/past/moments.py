@@ -75,7 +75,7 @@ class VersionThen:
 
 
 def version_then(
-    versions: Sequence[DocumentInfo], moment: Moment, deleted_version: int
+    versions: Sequence[DocumentInfo], moment: Moment, deleted_version: int | None
 ) -> VersionThen:
     """Return the document at ``moment``.
 
@@ -85,7 +85,7 @@ def version_then(
     Args:
         versions: the current version and the kept ones, newest first; one at least.
         moment: when.
-        deleted_version: the greatest version ever deleted in the dataset.
+        deleted_version: the greatest version ever deleted in the dataset, None if not known.
     """
     if isinstance(moment, datetime):
         found = next((each for each in versions if _aware(each.updated_at) <= moment), None)
@@ -99,7 +99,7 @@ def version_then(
         return VersionThen(info=found)
     oldest = versions[-1].version
     # The first version of a document is at most one above the greatest that was deleted.
-    if oldest > deleted_version + 1:
+    if deleted_version is not None and oldest > deleted_version + 1:
         return VersionThen(lost=True)
     return VersionThen(unknown=oldest > 1)
 

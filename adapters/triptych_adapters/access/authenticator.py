@@ -1,0 +1,99 @@
+"""From the Authorization header of a request to the Service that its sender may use."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import Final
+
+from triptych.errors import AuthenticationError, TooManyRequestsError
+from triptych.service import Service
+from triptych_adapters.access.key_store import KeyStore
+from triptych_adapters.access.keys import AccessKey, Token, opens, read_token
+from triptych_adapters.access.rate_limit import RateLimiter
+
+__all__ = ["KeyAuthenticator", "authenticator"]
+
+_REFUSED: Final = "give a valid key in the header Authorization: Bearer tk_…"
+_LONGEST: Final = 200  # code points of a header that is looked at
+_NOBODY: Final = Token("0" * 12, "0" * 48)
+_MOST_SERVICES: Final = 256
+_Allowed = tuple[tuple[str, ...] | None, bool, str]
+
+
+class KeyAuthenticator:
+    """Gives each sender a Service restricted to what the key allows.
+
+    A key is looked up in the store at each request, so that one that was revoked in any process is
+    refused at once. Whatever is wrong with a key, the error is the same, and so is the work: one
+    read of the store and one digest. Nothing is kept of a key that is not valid. Thread-safe.
+    """
+
+    def __init__(
+        self, service: Service, keys: KeyStore, *, limiter: RateLimiter | None = None
+    ) -> None:
+        """``limiter`` counts requests by key; None makes one."""
+        self._service = service
+        self._keys = keys
+        self._limiter = limiter or RateLimiter()
+        self._services: OrderedDict[_Allowed, Service] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __call__(self, authorization: str | None) -> Service:
+        """The Service of whoever has the key in ``authorization``, the value of that header.
+
+        Raises:
+            AuthenticationError: there is no key, or it is not valid.
+            TooManyRequestsError: the key asks more often than it may.
+        """
+        key = self.key(authorization)
+        wait = self._limiter.take(key.id, key.requests_per_minute)
+        if wait:
+            raise TooManyRequestsError(
+                f"this key may ask {key.requests_per_minute} times a minute: try again in "
+                f"{wait:.1f} seconds",
+                retry_after=wait,
+            )
+        return self._restricted(key)
+
+    def key(self, authorization: str | None) -> AccessKey:
+        """The valid key in the header.
+
+        Raises:
+            AuthenticationError: there is none.
+        """
+        token = _token(authorization)
+        asked = token or _NOBODY
+        found = self._keys.get(asked.key_id)
+        if not opens(asked, found) or found is None or token is None:
+            raise AuthenticationError(_REFUSED)
+        return found
+
+    def _restricted(self, key: AccessKey) -> Service:
+        """The Service for a key; keys that allow the same share it."""
+        same = (key.dataset_ids, key.can_write, key.conditions)
+        with self._lock:
+            service = self._services.get(same)
+            if service is None:
+                service = self._services[same] = self._service.restricted(key.access)
+            self._services.move_to_end(same)
+            while len(self._services) > _MOST_SERVICES:
+                # Not closed: another request may be using it. It ends with its last one.
+                self._services.popitem(last=False)
+            return service
+
+
+def authenticator(service: Service) -> KeyAuthenticator | None:
+    """What says who asks, by the keys of the Service's store; None where no key was ever made."""
+    if service.capabilities.settings is None:
+        return None
+    keys = KeyStore.of(service)
+    return KeyAuthenticator(service, keys) if keys.any() else None
+
+
+def _token(authorization: str | None) -> Token | None:
+    """The key in a header ``Bearer tk_…``."""
+    if authorization is None or len(authorization) > _LONGEST:
+        return None
+    scheme, _, text = authorization.strip().partition(" ")
+    return read_token(text.strip()) if scheme.lower() == "bearer" else None

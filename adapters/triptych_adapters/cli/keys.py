@@ -1,0 +1,194 @@
+"""``triptych keys``: who may ask a served knowledge base."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import attrs
+import typer
+
+from triptych_adapters.cli.expiry import expiry_of
+from triptych_adapters.cli.plain_help import PlainGroup
+from triptych_adapters.cli.query_options import Where
+from triptych_adapters.cli.session import Session, command, conditions, examples
+
+if TYPE_CHECKING:
+    from triptych_adapters.access import AccessKey
+    from triptych_factory import Settings
+
+__all__ = ["register"]
+
+KEYS = typer.Typer(cls=PlainGroup, no_args_is_help=True, rich_markup_mode="rich")
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``keys`` with its commands."""
+    command(
+        KEYS,
+        "add",
+        epilog=examples(
+            "triptych keys add 'the website' --dataset handbook",
+            "triptych keys add agents --write --where team=red --rate 600 --ttl 30d",
+        ),
+    )(add)
+    command(KEYS, "list", epilog=examples("triptych keys list"))(list_keys)
+    command(KEYS, "revoke", epilog=examples("triptych keys revoke 4f1d0c9a7b23"))(revoke)
+    app.add_typer(KEYS, name="keys", help="Say who may ask a served knowledge base.")
+
+
+def add(
+    session: Session,
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Whose it is, or what for.", show_default=False)
+    ],
+    datasets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--dataset",
+            "-d",
+            metavar="ID",
+            help="A dataset that it may see; repeat it for several. By default all.",
+            show_default=False,
+        ),
+    ] = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Let it change documents too, not only read.")
+    ] = False,
+    where: Where = None,
+    rate: Annotated[
+        int | None,
+        typer.Option(
+            "--rate",
+            metavar="N",
+            min=1,
+            help="The most requests a minute. By default any number.",
+            show_default=False,
+        ),
+    ] = None,
+    expires: Annotated[
+        str | None,
+        typer.Option(
+            "--expires",
+            metavar="MOMENT",
+            help="Until when it is valid, such as 2026-12-31 or 2026-12-31T18:00Z.",
+            show_default=False,
+        ),
+    ] = None,
+    ttl: Annotated[
+        str | None,
+        typer.Option(
+            "--ttl",
+            metavar="LENGTH",
+            help="How long it is valid from now: 30d, 12h, 90m.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Make a key and print it, once: the store keeps no more of it than a digest.
+
+    With --where the key sees only documents that pass, as if there were no others, and writes
+    only such documents.
+    """
+    from triptych_adapters.access import KeyStore
+
+    until = expiry_of(expires, ttl)
+    with session.service(create=True, settings=_settings(session)) as service:
+        made = KeyStore.of(service).add(
+            name,
+            dataset_ids=datasets or None,
+            can_write=write,
+            where=conditions(where, "--where") if where else None,
+            requests_per_minute=rate,
+            expires_at=None if until is None or isinstance(until, str) else until,
+        )
+    if session.output.as_json:
+        session.output.emit({"key": made.token, **_fields(made.key)})
+        return
+    session.output.note(
+        f"the key {made.key.id} {_allows(made.key)}; it is shown this once: keep it secret"
+    )
+    session.output.write(f"{made.token}\n")
+
+
+def list_keys(session: Session) -> None:
+    """List the keys, and what each may do; never the keys themselves."""
+    from triptych_adapters.access import KeyStore
+
+    with session.service(settings=_settings(session)) as service:
+        found = KeyStore.of(service).list()
+    output = session.output
+    if output.as_json:
+        output.emit({"keys": [_fields(each) for each in found]})
+        return
+    if not found:
+        output.note("there are no keys: `triptych keys add NAME` makes one")
+        return
+    output.table(
+        ("id", "name", "state", "allows", "expires"),
+        [
+            (
+                each.id,
+                each.name,
+                each.state(),
+                _allows(each),
+                "never" if each.expires_at is None else _moment(each.expires_at),
+            )
+            for each in found
+        ],
+    )
+
+
+def revoke(
+    session: Session,
+    ids: Annotated[
+        list[str],
+        typer.Argument(metavar="ID", help="The ids of keys, as listed.", show_default=False),
+    ],
+) -> None:
+    """Make keys invalid at once, in every process that serves the store."""
+    from triptych_adapters.access import KeyStore
+
+    with session.service(settings=_settings(session)) as service:
+        revoked = [KeyStore.of(service).revoke(each) for each in ids]
+    if session.output.as_json:
+        session.output.emit({"revoked": [_fields(each) for each in revoked]})
+        return
+    for each in revoked:
+        session.output.note(f"revoked {each.id} {each.name}".rstrip())
+
+
+def _settings(session: Session) -> Settings:
+    return attrs.evolve(session.settings().without_llm(), embedder="none")
+
+
+def _moment(moment: Any) -> str:
+    return str(moment.isoformat(timespec="seconds"))
+
+
+def _allows(key: AccessKey) -> str:
+    """What a key may do, in words."""
+    import json
+
+    which = "all datasets" if key.dataset_ids is None else ", ".join(key.dataset_ids)
+    said = f"{'reads and writes' if key.can_write else 'reads'} {which}"
+    if key.where is not None:
+        said += f" where {json.dumps(key.where, ensure_ascii=False)}"
+    if key.requests_per_minute is not None:
+        said += f", {key.requests_per_minute} requests a minute"
+    return said
+
+
+def _fields(key: AccessKey) -> dict[str, Any]:
+    """A key as JSON has it."""
+    return {
+        "id": key.id,
+        "name": key.name,
+        "state": key.state(),
+        "datasets": None if key.dataset_ids is None else list(key.dataset_ids),
+        "write": key.can_write,
+        "where": None if key.where is None else dict(key.where),
+        "requests_per_minute": key.requests_per_minute,
+        "created_at": _moment(key.created_at),
+        "expires_at": None if key.expires_at is None else _moment(key.expires_at),
+        "revoked_at": None if key.revoked_at is None else _moment(key.revoked_at),
+    }

@@ -1,0 +1,150 @@
+"""What is given to a method of a Service, as the arguments of an operation."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime
+from typing import Any, Final, TypeVar
+
+import attrs
+
+from triptych.errors import NotAvailableError, ValidationError
+from triptych.records import NewDocument, Query
+from triptych.records.metadata import metadata_to_plain
+from triptych.records.search_options import SearchOptions, check_option_names
+from triptych.records.serialization import to_dict
+from triptych_adapters.wire.operations import OPERATIONS
+
+__all__ = ["added", "batches", "call_arguments", "plain", "query_fields", "query_of"]
+
+_BATCH: Final = 256
+_BATCH_BYTES: Final = 512 << 10
+_METADATA: Final = frozenset({"metadata", "changes", "where"})
+_IGNORED: Final = frozenset({"layer", "top_k"})
+"""Fields of a query that play no role where an operation does not take them."""
+R = TypeVar("R", bound=attrs.AttrsInstance)
+_UNASKED: Final = Query(text="")
+
+
+def plain(value: Any) -> Any:
+    """Metadata, or conditions on them, as JSON's types: a day or a moment is ``{"$date": …}``."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(each) for each in value]
+    if isinstance(value, date):
+        return {"$date": value.isoformat()}
+    return value
+
+
+def query_of(query: Query | str, options: SearchOptions) -> Query:
+    """The query that ``options`` are of, checked as a record is."""
+    fields: dict[str, Any] = {**options}
+    check_option_names(fields)
+    if fields.get("where", ...) is None:
+        fields["where"] = {}
+    if isinstance(query, Query):
+        return attrs.evolve(query, **fields) if fields else query
+    return Query(text=query, **fields)
+
+
+def query_fields(operation: str, query: Query) -> dict[str, Any]:
+    """The fields of a query that differ from their defaults, but for its text."""
+    known = OPERATIONS[operation].parameters["properties"]
+    fields: dict[str, Any] = {}
+    for field in attrs.fields(Query):
+        value = getattr(query, field.name)
+        if field.name == "text" or value == getattr(_UNASKED, field.name):
+            continue
+        if field.name in _IGNORED and field.name not in known:
+            continue
+        fields[field.name] = _plain_argument(field.name, value)
+    return fields
+
+
+def call_arguments(
+    operation: str,
+    signature: inspect.Signature,
+    owner: object,
+    given: Sequence[Any],
+    named: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The arguments of an operation, as JSON's types; defaults are left to the server.
+
+    Raises:
+        TypeError: the method takes no such arguments.
+        NotAvailableError: one of them is code, which no request can hold.
+    """
+    bound = signature.bind(owner, *given, **named).arguments
+    known = OPERATIONS[operation].parameters["properties"]
+    arguments: dict[str, Any] = {}
+    for at, (name, value) in enumerate(bound.items()):
+        parameter = signature.parameters[name]
+        if at == 0 or parameter.kind is parameter.VAR_KEYWORD:
+            continue
+        if name in ("query", "question"):
+            query = query_of(value, bound.get("options", {}))
+            arguments |= {name: query.text, **query_fields(operation, query)}
+        elif name in known:
+            if value is not parameter.default:
+                arguments[name] = _plain_argument(name, value)
+        elif name != "progress" and value is not None:
+            raise NotAvailableError(
+                f"{operation} of a knowledge base on a server takes no {name}: it is code, which "
+                "the server would have to run; set it up there"
+            )
+    return arguments
+
+
+def _plain_argument(name: str, value: Any) -> Any:
+    if name in _METADATA:
+        return plain(value)
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping | list | tuple):
+        value = list(value)
+    try:
+        return to_dict(value)
+    except TypeError:
+        raise ValidationError(f"{name} cannot be {value!r:.80}") from None
+
+
+def batches(documents: Iterable[NewDocument]) -> Iterator[list[dict[str, Any]]]:
+    """The documents as JSON's types, in batches that a server takes at a time.
+
+    Raises:
+        ValidationError: something in ``documents`` is not a document.
+    """
+    if isinstance(documents, Sequence):
+        for each in documents:
+            _check_document(each)
+    batch: list[dict[str, Any]] = []
+    size = 0
+    for each in documents:
+        _check_document(each)
+        fields = to_dict(each)
+        if each.metadata is not None:
+            fields["metadata"] = metadata_to_plain(each.metadata)
+        length = len(json.dumps(fields, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+        if batch and (len(batch) == _BATCH or size + length > _BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(fields)
+        size += length
+    if batch:
+        yield batch
+
+
+def _check_document(value: object) -> None:
+    if not isinstance(value, NewDocument):
+        raise ValidationError(f"{value!r:.60} is not a NewDocument")
+
+
+def added(left: R, right: R) -> R:
+    """Two reports as one: counts are added, lists joined."""
+    fields: dict[str, Any] = {}
+    for field in attrs.fields(type(left)):
+        fields[field.name] = getattr(left, field.name) + getattr(right, field.name)
+    return type(left)(**fields)

@@ -1,0 +1,413 @@
+"""`RemoteService`: a Service whose every method is carried out by a server."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NoReturn, TypeVar, Unpack, cast
+
+import attrs
+
+from triptych._internal.progress import Progress, ProgressCallback
+from triptych.access import Access
+from triptych.answering.records import Answer
+from triptych.answering.streaming import AnswerStream
+from triptych.context.pack import ContextPack
+from triptych.contracts import LLM, Capabilities
+from triptych.errors import CancelledError, DerivationError, NotAvailableError, ValidationError
+from triptych.ingestion.batches import check_progress
+from triptych.records import (
+    DocumentInfo,
+    EmbedKind,
+    EmbedReport,
+    NewDocument,
+    PutReport,
+    Query,
+    RebuildReport,
+    RebuildScope,
+    Result,
+    SourceDocument,
+)
+from triptych.records.search_options import SearchOptions
+from triptych.search.named import Pipeline
+from triptych.search.query import check_queries
+from triptych.service import Service, ServiceOptions
+from triptych.views.pipeline import PipelineView
+from triptych_adapters.client.arguments import (
+    added,
+    batches,
+    call_arguments,
+    plain,
+    query_fields,
+    query_of,
+)
+from triptych_adapters.client.connection import Connection
+from triptych_adapters.client.streams import open_stream
+from triptych_adapters.wire.operations import OPERATIONS
+from triptych_backends.providers.timeouts import Timeouts
+
+__all__ = ["RemotePipeline", "RemoteService", "connect"]
+
+_EMBEDDED_AT_ONCE: Final = 64
+_PAGE: Final = 1000
+C = TypeVar("C", bound="type[Any]")
+
+
+def connect(url: str, *, key: str | None = None, timeouts: Timeouts | None = None) -> RemoteService:
+    """The knowledge base that ``triptych serve`` serves at ``url``, such as ``http://host:8400``.
+
+    Nothing is asked before the first call.
+
+    Args:
+        key: what the server gave for this caller, if it has keys.
+        timeouts: seconds that a call may take; None is `Timeouts()`.
+
+    Raises:
+        ValidationError: ``url`` or ``key`` is invalid.
+    """
+    return RemoteService(Connection(url, key=key, timeouts=timeouts))
+
+
+def _asked(operation: str) -> Callable[..., Any]:
+    """The method of `Service` of this name, carried out by the server."""
+    method = getattr(Service, operation)
+    signature = inspect.signature(method)
+
+    @functools.wraps(method)
+    def call(self: RemoteService, /, *given: Any, **named: Any) -> Any:
+        return self._call(operation, call_arguments(operation, signature, self, given, named))
+
+    return call
+
+
+def _with_operations(kind: C) -> C:
+    """``kind`` with a method for each operation that it does not have itself."""
+    for name in OPERATIONS:
+        if name not in vars(kind):
+            setattr(kind, name, _asked(name))
+    return kind
+
+
+@_with_operations
+class RemoteService(Service):
+    """A Service whose methods run on a server: the same arguments, records and errors.
+
+    What exists only beside the store is `NotAvailableError`: repositories, capabilities, models.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        # The Service's own __init__ wires a store, of which there is none here.
+        self.connection: Connection = connection
+        self._facts: Mapping[str, Any] | None = None
+        self._facts_lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"<RemoteService {self.url}{', closed' if self.connection.closed else ''}>"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name in _LOCAL:
+            raise _not_here(name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
+    def url(self) -> str:
+        """The address of the server."""
+        return self.connection.url
+
+    @property
+    def options(self) -> ServiceOptions:  # type: ignore[override]  # an attribute, where it is wired
+        """What is known here of how the server is wired: which embedder it has."""
+        signature = self._server()["embedder"]
+        return ServiceOptions(embedder=None if signature is None else ServedEmbedder(signature))
+
+    @property
+    def capabilities(self) -> Capabilities:  # type: ignore[override]  # likewise
+        """None: what a store can do beside its repositories is done there."""
+        return Capabilities()
+
+    @property
+    def llm(self) -> LLM | None:
+        """None: the server's model answers, which is not here."""
+        return None
+
+    @property
+    def searches(self) -> NoReturn:
+        """Not available."""
+        raise _not_here("searches")
+
+    @property
+    def ranker(self) -> NoReturn:
+        """Not available."""
+        raise _not_here("ranker")
+
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        """The names of the server's lanes."""
+        return tuple(self._server()["lanes"])
+
+    def pipeline(self, name: str) -> PipelineView:
+        """The server's pipeline of this name.
+
+        Raises:
+            NotFoundError: there is no pipeline of this name.
+        """
+        from triptych.search.named import find_pipeline
+
+        there = {each: Pipeline(name=each) for each in self._server()["pipelines"]}
+        return RemotePipeline(self, find_pipeline(there, name))
+
+    def restricted(self, access: Access) -> NoReturn:
+        """Not available: a server restricts its callers by their keys."""
+        raise NotAvailableError(
+            "a knowledge base on a server is restricted by keys: `triptych keys add` makes one "
+            "there"
+        )
+
+    def put_document(self, dataset_id: str, name: str, *given: Any, **named: Any) -> SourceDocument:
+        """`Service.put_document`."""
+        try:
+            document: SourceDocument = _PUT(self, dataset_id, name, *given, **named)
+        except DerivationError as error:
+            stored = self.get_document(dataset_id, name)
+            raise DerivationError(str(error), document=stored) from error
+        return document
+
+    def put_documents(
+        self,
+        dataset_id: str,
+        documents: Iterable[NewDocument] | Mapping[str, str],
+        *,
+        progress: ProgressCallback | None = None,
+        embed: Any = "now",
+    ) -> PutReport:
+        """`Service.put_documents`: sent in batches, the vectors made when all are stored."""
+        check_progress(progress)
+        if isinstance(documents, Mapping):
+            documents = [NewDocument(name=name, content=text) for name, text in documents.items()]
+        total = len(documents) if isinstance(documents, Sequence) else None
+        report, done, waiting = PutReport(), 0, []
+        for batch in batches(documents):
+            stored = self._call(
+                "put_documents", {"dataset_id": dataset_id, "documents": batch, "embed": "later"}
+            )
+            report = added(report, stored)
+            if stored.pending:
+                waiting += [each["name"] for each in batch]
+            done += len(batch)
+            if progress is not None:
+                progress(Progress(phase="documents", done=done, total=total))
+        if embed not in ("now", "later"):
+            # The server names what is wrong with it.
+            self._call("put_documents", {"dataset_id": dataset_id, "documents": [], "embed": embed})
+        if waiting and embed == "now":
+            made = self.embed_pending(dataset_id, doc_names=waiting, progress=progress)
+            report = attrs.evolve(
+                report,
+                embedded=made.embedded,
+                encoded=made.encoded,
+                reused=report.reused + made.reused,
+                pending=made.pending,
+                failed=(*report.failed, *made.failed),
+            )
+        return report
+
+    def embed_pending(
+        self,
+        dataset_id: str | None = None,
+        *,
+        doc_names: Iterable[str] | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> EmbedReport:
+        """`Service.embed_pending`, in as many requests as it takes."""
+        check_progress(progress)
+        given = {} if dataset_id is None else {"dataset_id": dataset_id}
+        if doc_names is None:
+            made: EmbedReport = self._until_done("embed_pending", given)
+            return made
+        if isinstance(doc_names, str):
+            raise ValidationError("doc_names takes several names: give a list")
+        names = list(doc_names)
+        report = EmbedReport()
+        for at in range(0, len(names), _EMBEDDED_AT_ONCE):
+            part = names[at : at + _EMBEDDED_AT_ONCE]
+            report = added(report, self._until_done("embed_pending", {**given, "doc_names": part}))
+            if progress is not None:
+                done = min(at + _EMBEDDED_AT_ONCE, len(names))
+                progress(Progress(phase="embedding", done=done, total=len(names)))
+        return report
+
+    def list_documents(
+        self,
+        dataset_id: str,
+        *,
+        prefix: str = "",
+        after: str | DocumentInfo = "",
+        limit: int | None = None,
+        where: Mapping[str, Any] | None = None,
+        sort: str = "$name",
+    ) -> Sequence[DocumentInfo]:
+        """`Service.list_documents`, page by page where the list is long."""
+        if isinstance(after, DocumentInfo):
+            after = after.name
+        arguments: dict[str, Any] = {"dataset_id": dataset_id, "prefix": prefix, "sort": sort}
+        arguments |= {} if where is None else {"where": plain(where)}
+        found: list[DocumentInfo] = []
+        while True:
+            size = _PAGE if limit is None else min(_PAGE, limit - len(found))
+            page = self._call("list_documents", {**arguments, "after": after, "limit": size})
+            found += page
+            if len(page) < size or len(found) == limit:
+                return found
+            after = page[-1].name
+
+    def rebuild(
+        self,
+        scope: RebuildScope | None = None,
+        *,
+        dataset_id: str = "",
+        doc_name: str = "",
+        progress: ProgressCallback | None = None,
+    ) -> RebuildReport:
+        """`Service.rebuild`, in as many requests as it takes."""
+        check_progress(progress)
+        if scope is not None and (dataset_id or doc_name):
+            raise ValidationError("give rebuild a scope or a dataset_id, not both")
+        scope = scope or RebuildScope(dataset_id=dataset_id, doc_name=doc_name)
+        given = {"dataset_id": scope.dataset_id} if scope.dataset_id else {}
+        parts = [{**given, "doc_name": name} for name in scope.doc_names] or [given]
+        report = RebuildReport()
+        for part in parts:
+            report = added(report, self._until_done("rebuild", part))
+        return report
+
+    def search_many(
+        self, queries: Iterable[Query | str], **options: Unpack[SearchOptions]
+    ) -> list[Result]:
+        """`Service.search_many`: one request, where the queries differ in their texts alone."""
+        asked = [query_of(query, options) for query in check_queries(queries)]
+        if not asked:
+            return []
+        first = asked[0]
+        if any(attrs.evolve(each, text=first.text) != first for each in asked):
+            return [self.search(each) for each in asked]
+        fields = query_fields("search_many", first)
+        found: list[Result] = self._call(
+            "search_many", {**fields, "queries": [each.text for each in asked]}
+        )
+        return found
+
+    def ask_stream(self, *given: Any, **named: Any) -> AnswerStream:
+        """`Service.ask_stream`: the pieces as the server sends them."""
+        signature = inspect.signature(Service.ask_stream)
+        arguments = call_arguments("ask", signature, self, given, named)
+        return open_stream(self.connection, arguments)
+
+    def close(self) -> None:
+        """Close the connections to the server, which goes on; later calls raise `StoreError`."""
+        self.connection.close()
+
+    def _call(self, operation: str, arguments: Mapping[str, Any]) -> Any:
+        return self.connection.call(operation, arguments)
+
+    def _until_done(self, operation: str, arguments: Mapping[str, Any]) -> Any:
+        """The sum of reports: the server ends a call in time, and what was done stays."""
+        while True:
+            began = time.monotonic()
+            try:
+                return self._call(operation, arguments)
+            except CancelledError:
+                # The caller's own deadline is not answered by the server.
+                if time.monotonic() - began < 1:
+                    raise
+
+    def _server(self) -> Mapping[str, Any]:
+        """What the server says of itself, asked once."""
+        with self._facts_lock:
+            if self._facts is None:
+                self._facts = json.loads(self.connection.get("/v1/service"))
+            return self._facts
+
+
+@attrs.frozen
+class ServedEmbedder:
+    """The embedder of a server, by name: it embeds there."""
+
+    signature: str
+    dimension: None = None
+
+    def embed(self, texts: Sequence[str], *, kind: EmbedKind) -> NoReturn:
+        """Not available."""
+        raise _not_here("embedder")
+
+
+def _not_here(name: str) -> NotAvailableError:
+    return NotAvailableError(
+        f"a knowledge base on a server has no {name} here: open the store itself, where it is"
+    )
+
+
+_PUT: Final = _asked("put_document")
+_LOCAL: Final = frozenset(
+    {
+        "chunks",
+        "documents",
+        "layer_repo",
+        "pipelines",
+        "question_log",
+        "store",
+    }
+)
+
+
+@attrs.frozen(repr=False, init=False)
+class RemotePipeline(PipelineView):
+    """A pipeline of a server. Its methods are the Service's, by the pipeline."""
+
+    def __init__(self, service: RemoteService, pipeline: Pipeline) -> None:
+        # No searches: they are the server's.
+        super().__init__(service, pipeline, cast(Any, None))
+
+    @property
+    def _connection(self) -> Connection:
+        return cast(RemoteService, self.service).connection
+
+    def search(self, query: Query | str, **options: Unpack[SearchOptions]) -> Result:
+        """`PipelineView.search`."""
+        found: Result = self._asked("search", query, **options)
+        return found
+
+    def search_documents(self, query: Query | str, **options: Unpack[SearchOptions]) -> Result:
+        """`PipelineView.search_documents`."""
+        found: Result = self._asked("search_documents", query, **options)
+        return found
+
+    def search_many(
+        self, queries: Iterable[Query | str], **options: Unpack[SearchOptions]
+    ) -> Sequence[Result]:
+        """`PipelineView.search_many`, one request for each."""
+        return [self.search(query, **options) for query in check_queries(queries)]
+
+    def context(self, *given: Any, **named: Any) -> ContextPack:
+        """`PipelineView.context`."""
+        pack: ContextPack = self._asked("context", *given, **named)
+        return pack
+
+    def ask(self, *given: Any, **named: Any) -> Answer:
+        """`PipelineView.ask`."""
+        answer: Answer = self._asked("ask", *given, **named)
+        return answer
+
+    def ask_stream(self, *given: Any, **named: Any) -> AnswerStream:
+        """`PipelineView.ask_stream`."""
+        signature = inspect.signature(PipelineView.ask_stream)
+        arguments = call_arguments("ask", signature, self, given, named)
+        return open_stream(self._connection, arguments, self.pipeline.name)
+
+    def _asked(self, operation: str, *given: Any, **named: Any) -> Any:
+        signature = inspect.signature(getattr(PipelineView, operation))
+        arguments = call_arguments(operation, signature, self, given, named)
+        return self._connection.call(operation, arguments, pipeline=self.pipeline.name)

@@ -1,0 +1,83 @@
+"""An answer in pieces, as server-sent events bring it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import ExitStack
+from typing import Any, Final
+
+from triptych.answering.records import Answer
+from triptych.answering.streaming import AnswerStream
+from triptych.context.pack import ContextPack
+from triptych.errors import ProviderError, StoreError
+from triptych_adapters.client.connection import Connection
+from triptych_adapters.client.requests import failure_of, prepare
+from triptych_adapters.wire.records import from_record
+from triptych_backends.providers.httpx_imports import httpx
+
+__all__ = ["open_stream"]
+
+_ACCEPT: Final = "text/event-stream, application/vnd.triptych.record+json"
+
+
+def open_stream(
+    connection: Connection, arguments: Mapping[str, Any], pipeline: str = ""
+) -> AnswerStream:
+    """The answer to ``ask`` with these arguments; the search is done when this returns.
+
+    Raises:
+        TriptychError: as `Service.ask_stream`.
+    """
+    prepared = prepare("ask", arguments, pipeline)
+    assert prepared.body is not None
+    with ExitStack() as stack:
+        answer = stack.enter_context(connection.stream(prepared.path, prepared.body, _ACCEPT))
+        events = _events(answer)
+        name, data = next(events, ("", None))
+        if name != "context":
+            raise _failed(name, data, connection.url)
+        pack: ContextPack = from_record(ContextPack, data)
+        pieces = _pieces(events, stack.pop_all(), connection.url)
+    return AnswerStream(pack, pieces)
+
+
+def _pieces(
+    events: Iterator[tuple[str, Any]], held: ExitStack, url: str
+) -> Generator[str, None, Answer]:
+    with held:
+        for name, data in events:
+            if name == "text":
+                yield data["text"]
+            elif name == "answer":
+                answer: Answer = from_record(Answer, data)
+                return answer
+            else:
+                raise _failed(name, data, url)
+    raise ProviderError(f"the answer of the server at {url} broke off")
+
+
+def _failed(name: str, data: Any, url: str) -> Exception:
+    if name == "error":
+        return failure_of(500, json.dumps(data).encode(), f"ask at {url}")
+    return StoreError(
+        f"the server at {url} sent the event {name!r:.40}, which is none of an answer"
+    )
+
+
+def _events(answer: httpx.Response) -> Iterator[tuple[str, Any]]:
+    """The events of a stream, each with its name and its data."""
+    name = ""
+    data: list[str] = []
+    for line in answer.iter_lines():
+        if not line:
+            if data:
+                yield name, json.loads("\n".join(data))
+            name, data = "", []
+            continue
+        field, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if field == "event":
+            name = value
+        elif field == "data":
+            data.append(value)

@@ -1,0 +1,165 @@
+"""The layers that an access shows."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+
+import attrs
+
+from triptych.access.chunks import SeenTexts, visible_units
+from triptych.access.view import AccessView
+from triptych.ingestion.folder_tree import is_folder
+from triptych.records import (
+    Candidate,
+    Condition,
+    DerivedLayer,
+    DocumentInfo,
+    Filter,
+    FilterTree,
+    Layer,
+    LayerQuery,
+    StoredUnit,
+)
+from triptych.records.filters import VERSION, all_of
+from triptych.signatures import embedding_input_sig
+
+__all__ = ["AccessLayers"]
+
+_OF_A_DOCUMENT = Condition(VERSION, "exists")
+"""Folders and datasets have no version."""
+
+
+@attrs.frozen(eq=False)
+class AccessLayers:
+    """A `LayerRepo` of what an access shows.
+
+    Under a filter there are no layers of folders and datasets: they sum up documents that may not
+    be the caller's.
+    """
+
+    _view: AccessView
+    _seen: SeenTexts
+
+    def put(self, layer: DerivedLayer) -> bool:
+        """See `LayerRepo.put`."""
+        view = self._view
+        view.check_write(layer.dataset_id)
+        if view.tree is not None:
+            if _is_above(layer.doc_name):
+                view.check_whole(layer.dataset_id, "a layer of a folder or a dataset")
+            if view.info(layer.dataset_id, layer.doc_name) is None:
+                return False
+        return view.store.layers.put(layer)
+
+    def get(self, dataset_id: str, doc_name: str, layer: Layer) -> DerivedLayer | None:
+        """See `LayerRepo.get`."""
+        view = self._view
+        if not view.access.names(dataset_id):
+            return None
+        if view.tree is None:
+            return view.store.layers.get(dataset_id, doc_name, layer)
+        info = None if _is_above(doc_name) else view.info(dataset_id, doc_name)
+        if info is None:
+            return None
+        return _shown(view, view.store.layers.get(dataset_id, doc_name, layer), info)
+
+    def list(self, dataset_id: str, *, layer: Layer | None = None) -> Sequence[DerivedLayer]:
+        """See `LayerRepo.list`."""
+        view = self._view
+        if not view.access.names(dataset_id):
+            return []
+        return self._visible(dataset_id, view.store.layers.list(dataset_id, layer=layer))
+
+    def page(
+        self,
+        dataset_id: str,
+        layer: Layer,
+        *,
+        prefix: str = "",
+        after: str | None = None,
+        limit: int,
+    ) -> Sequence[DerivedLayer]:
+        """See `LayerRepo.page`."""
+        view = self._view
+        if not view.access.names(dataset_id):
+            return []
+        if view.tree is None:
+            return view.store.layers.page(
+                dataset_id, layer, prefix=prefix, after=after, limit=limit
+            )
+        found: list[DerivedLayer] = []
+        while len(found) < limit:
+            page = view.store.layers.page(
+                dataset_id, layer, prefix=prefix, after=after, limit=limit
+            )
+            found += self._visible(dataset_id, page)
+            if len(page) < limit:
+                break
+            after = page[-1].doc_name
+        return found[: max(limit, 0)]
+
+    def _visible(self, dataset_id: str, layers: Sequence[DerivedLayer]) -> Sequence[DerivedLayer]:
+        view = self._view
+        if view.tree is None:
+            return layers
+        names = [each.doc_name for each in layers if not _is_above(each.doc_name)]
+        there = view.infos(dataset_id, names)
+        shown = [
+            each
+            for each in layers
+            if each.doc_name in there and _shown(view, each, there[each.doc_name]) is not None
+        ]
+        self._seen.add(dataset_id, [embedding_input_sig(each.content) for each in shown])
+        return shown
+
+    def delete_by_doc(self, dataset_id: str, doc_name: str) -> None:
+        """See `LayerRepo.delete_by_doc`."""
+        view = self._view
+        view.check_write(dataset_id)
+        if view.tree is None or view.info(dataset_id, doc_name) is not None:
+            view.store.layers.delete_by_doc(dataset_id, doc_name)
+
+    def delete_by_dataset(self, dataset_id: str) -> None:
+        """See `LayerRepo.delete_by_dataset`."""
+        self._view.check_whole(dataset_id, "deleting all its layers")
+        self._view.store.layers.delete_by_dataset(dataset_id)
+
+    def search(self, query: LayerQuery) -> Sequence[Candidate]:
+        """See `LayerRepo.search`; the statistics are those of the caller's layers."""
+        view = self._view
+        return view.store.layers.search(
+            attrs.evolve(
+                query,
+                dataset_ids=view.named(query.dataset_ids),
+                filter=_of_documents(view.tree, query.filter),
+            )
+        )
+
+    def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
+        """See `LayerRepo.fetch`."""
+        return visible_units(self._view, self._view.store.layers.fetch(keys))
+
+    @property
+    def in_process(self) -> bool:
+        """See `LayerRepo.in_process`."""
+        return self._view.store.layers.in_process
+
+
+def _is_above(doc_name: str) -> bool:
+    """Whether a layer under this name is that of a folder or a dataset."""
+    return not doc_name or is_folder(doc_name)
+
+
+def _shown(view: AccessView, layer: DerivedLayer | None, info: DocumentInfo) -> DerivedLayer | None:
+    """``layer`` of the document ``info``, None if it sums up a state that is not the caller's."""
+    if layer is None or not view.shows_derived(info, layer.sig, info.content_sha256):
+        return None
+    return layer
+
+
+def _of_documents(tree: FilterTree | None, asked: Filter) -> Filter:
+    """``asked`` of the layers of documents that pass ``tree``."""
+    if tree is None:
+        return asked
+    ours = all_of(tree, _OF_A_DOCUMENT)
+    return attrs.evolve(asked, tree=all_of(asked.tree, ours), within=all_of(asked.within, ours))

@@ -1,0 +1,75 @@
+"""A store as an access shows it."""
+
+from __future__ import annotations
+
+from triptych.access.chunks import AccessChunks, SeenTexts
+from triptych.access.documents import AccessDocuments, AccessVersions
+from triptych.access.kept import AccessAnswers, AccessSettings
+from triptych.access.layers import AccessLayers
+from triptych.access.records import Access
+from triptych.access.searches import (
+    AccessCorpusStats,
+    AccessDocumentSearch,
+    AccessDocumentVectorSearch,
+    AccessSparse,
+)
+from triptych.access.view import AccessView
+from triptych.contracts import Capabilities, ChunkRepo, DocumentRepo, LayerRepo, Store
+from triptych.records import DatasetStats
+from triptych.repositories import StoreBase
+
+__all__ = ["AccessStore"]
+
+
+class AccessStore(StoreBase):
+    """A `Store` that holds, to whoever reads it, what an access shows of another.
+
+    Everything that a Service does, it does by a store: over this one it finds, counts and names
+    nothing else, whatever it is asked. What a store can do beside that, and that is not listed in
+    `capabilities`, it cannot do here.
+    """
+
+    def __init__(self, store: Store, capabilities: Capabilities, access: Access) -> None:
+        self.view = AccessView(store, capabilities, access)
+        seen = SeenTexts()
+        self.documents: DocumentRepo = AccessDocuments(self.view)
+        self.chunks: ChunkRepo = AccessChunks(self.view, seen)
+        self.layers: LayerRepo = AccessLayers(self.view, seen)
+        self.capabilities = _capabilities(self.view, seen)
+
+    def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
+        """See `Store.stats`. Under a filter the caller's documents and chunks are counted, which
+        takes time in proportion to them."""
+        if not self.view.shows(dataset_id):
+            return None
+        if self.view.tree is None:
+            return self.view.store.stats(dataset_id, chunker_sig=chunker_sig, embed_sig=embed_sig)
+        return super().stats(dataset_id, chunker_sig=chunker_sig, embed_sig=embed_sig)
+
+    def close(self) -> None:
+        """Leave the store open: it is closed by whoever opened it."""
+
+
+def _capabilities(view: AccessView, seen: SeenTexts) -> Capabilities:
+    """What the store can do for this access.
+
+    Its own checks, its journal of layers and its change log speak of all that is stored.
+    """
+    has, is_filtered = view.capabilities, view.tree is not None
+    documents, vectors = has.document_search, has.document_vector_search
+    return Capabilities(
+        versions=None if has.versions is None else AccessVersions(view),
+        document_search=None if documents is None else AccessDocumentSearch(view, documents),
+        document_vector_search=(
+            None if vectors is None else AccessDocumentVectorSearch(view, vectors)
+        ),
+        corpus_stats=(
+            None if has.corpus_stats is None else AccessCorpusStats(view, has.corpus_stats)
+        ),
+        eraser=has.eraser if view.access.can_write else None,
+        settings=(
+            None if has.settings is None or is_filtered else AccessSettings(view, has.settings)
+        ),
+        sparse=None if has.sparse is None else AccessSparse(view, has.sparse, seen),
+        answers=None if has.answers is None else AccessAnswers(view, has.answers),
+    )

@@ -1,0 +1,217 @@
+"""What one access shows of a store: the rules that its repositories share."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+import attrs
+
+from triptych.access.records import Access
+from triptych.contracts import Capabilities, Store
+from triptych.errors import AccessDeniedError, NotFoundError
+from triptych.records import (
+    Condition,
+    DerivedSig,
+    DocumentInfo,
+    Filter,
+    FilterTree,
+    SourceDocument,
+    Subject,
+)
+from triptych.records.filters import NAME, all_of
+from triptych.records.metadata import Metadata
+from triptych.rules import missing_dataset
+
+__all__ = ["AccessView", "named_condition"]
+
+_Document = TypeVar("_Document", DocumentInfo, SourceDocument)
+_PAGE = 1_000  # names that one condition lists
+
+
+def named_condition(names: Collection[str]) -> Condition:
+    """The condition that a document has one of these names."""
+    return Condition(NAME, "in", tuple(("text", name) for name in names))
+
+
+@attrs.frozen(eq=False)
+class AccessView:
+    """What an `Access` shows of ``store``.
+
+    What is outside of it is answered on the same path as what is not there: the same reads of
+    the store, then the same answer.
+    """
+
+    store: Store
+    capabilities: Capabilities
+    access: Access
+
+    @property
+    def tree(self) -> FilterTree | None:
+        """What every document of the caller passes; None where all do."""
+        return self.access.tree
+
+    # Datasets
+
+    def datasets(self) -> Sequence[str]:
+        """The datasets that there are for the caller, ordered.
+
+        Where the access names none and has a filter, those that hold a document which passes it.
+        """
+        found = [each for each in self.store.documents.list_datasets() if self.access.names(each)]
+        if self.tree is None or self.access.dataset_ids is not None:
+            return found
+        return [each for each in found if self._holds_any(each)]
+
+    def shows(self, dataset_id: str) -> bool:
+        """Whether the dataset, which may not exist, is one that the caller may read."""
+        if not self.access.names(dataset_id):
+            return False
+        if self.tree is None or self.access.dataset_ids is not None:
+            return True
+        return self._holds_any(dataset_id)
+
+    def _holds_any(self, dataset_id: str) -> bool:
+        return bool(self.store.documents.list(dataset_id, where=self.tree, limit=1))
+
+    def named(self, dataset_ids: Sequence[str]) -> tuple[str, ...]:
+        """Those of ``dataset_ids`` that the caller may name, in their order."""
+        return tuple(each for each in dataset_ids if self.access.names(each))
+
+    def missing(self, dataset_id: str) -> NotFoundError:
+        """The error where there is no such dataset for the caller."""
+        return missing_dataset(dataset_id, self.datasets())
+
+    # Documents
+
+    def admits(self, document: DocumentInfo | SourceDocument) -> bool:
+        """Whether this state of a document is one of the caller's."""
+        return self.tree is None or self.tree.admits(_subject(document))
+
+    def admits_metadata(self, name: str, metadata: Metadata) -> bool:
+        """Whether a document of this name and metadata would be one of the caller's, whenever it
+        expires."""
+        return self.tree is None or self.tree.admits(Subject(name=name, metadata=metadata))
+
+    def admitted(self, document: _Document | None) -> _Document | None:
+        """``document``, None unless it is one of the caller's."""
+        return document if document is not None and self.admits(document) else None
+
+    def info(self, dataset_id: str, name: str) -> DocumentInfo | None:
+        """The document without its content, None if there is none for the caller."""
+        if not self.access.names(dataset_id):
+            return None
+        return self.admitted(self.store.documents.get_info(dataset_id, name))
+
+    def infos(self, dataset_id: str, names: Sequence[str]) -> Mapping[str, DocumentInfo]:
+        """Those of ``names`` that are the caller's documents."""
+        if not self.access.names(dataset_id):
+            return {}
+        found: dict[str, DocumentInfo] = {}
+        several = list(dict.fromkeys(names))
+        for start in range(0, len(several), _PAGE):
+            tree = all_of(named_condition(several[start : start + _PAGE]), self.tree)
+            for info in self.store.documents.list(dataset_id, where=tree):
+                found[info.name] = info
+        return found
+
+    def every_info(self, dataset_id: str) -> Mapping[str, DocumentInfo]:
+        """All documents of the dataset that are the caller's, ordered by name."""
+        if not self.access.names(dataset_id):
+            return {}
+        return {info.name: info for info in self.store.documents.list(dataset_id, where=self.tree)}
+
+    def history(self, dataset_id: str, name: str) -> Sequence[DocumentInfo]:
+        """The versions of a document, newest first, down to the last that is not the caller's.
+
+        What a document was before it became the caller's stays with whose it was.
+        """
+        reader = self.capabilities.versions
+        if reader is None or not self.access.names(dataset_id):
+            return ()
+        return list(_while_admitted(self, reader.versions(dataset_id, name)))
+
+    def shows_derived(self, info: DocumentInfo, sig: DerivedSig, digest: str) -> bool:
+        """Whether what was derived from the document ``info`` is of a state that is the caller's.
+
+        ``digest`` is what ``sig.input_sig`` is where it is derived from the present state. What was
+        derived from an older one shows that one's text.
+        """
+        if self.tree is None or sig.input_sig == digest or sig.source_version == info.version:
+            return True
+        versions = self.history(info.dataset_id, info.name)
+        return any(each.version == sig.source_version for each in versions)
+
+    # Filters
+
+    def filter(self, asked: Filter) -> Filter:
+        """``asked`` with what the caller's documents pass, and with statistics of these alone."""
+        if self.tree is None:
+            return asked
+        return attrs.evolve(
+            asked, tree=all_of(asked.tree, self.tree), within=all_of(asked.within, self.tree)
+        )
+
+    def where(self, tree: FilterTree | None) -> FilterTree | None:
+        """``tree`` and what the caller's documents pass."""
+        return all_of(tree, self.tree)
+
+    # Writes
+
+    def check_can_write(self) -> None:
+        """Refuse every write where the access may only read.
+
+        Raises:
+            AccessDeniedError: it may only read.
+        """
+        if not self.access.can_write:
+            raise AccessDeniedError("this access may only read: ask for one that may write")
+
+    def check_write(self, dataset_id: str) -> None:
+        """Refuse a write that the access does not allow.
+
+        Raises:
+            AccessDeniedError: it may only read.
+            NotFoundError: the dataset is not one that it names.
+        """
+        self.check_can_write()
+        if not self.access.names(dataset_id):
+            raise self.missing(dataset_id)
+
+    def check_whole(self, dataset_id: str, what: str) -> None:
+        """Refuse a write that concerns a whole dataset where the access has a filter.
+
+        Raises:
+            AccessDeniedError: the access may only read, or has a filter.
+            NotFoundError: the dataset is not one that it names.
+        """
+        self.check_write(dataset_id)
+        if self.tree is not None:
+            raise AccessDeniedError(
+                f"this access is to some documents of a dataset, and {what} concerns all of them: "
+                "ask for an access without a filter"
+            )
+
+    def refused(self, name: str) -> AccessDeniedError:
+        """The error where a document may not be written."""
+        return AccessDeniedError(
+            f"this access does not allow writing the document {name!r}: its name and metadata, "
+            "before and after, must pass the access's filter"
+        )
+
+
+def _subject(document: DocumentInfo | SourceDocument) -> Subject:
+    return Subject(
+        name=document.name,
+        metadata=document.metadata,
+        version=document.version,
+        updated_at=document.updated_at,
+        expires_at=document.system.expires_at,
+    )
+
+
+def _while_admitted(view: AccessView, versions: Sequence[DocumentInfo]) -> Iterator[DocumentInfo]:
+    for each in versions:
+        if not view.admits(each):
+            return
+        yield each

@@ -1,0 +1,111 @@
+"""Pages of changes, made of what a store's log has: the rules that `ChangeReader` asks for.
+
+A run of pages covers what was committed after ``base``, up to ``until``, which was the end of the
+log when the run began. Whatever is committed meanwhile is of the next run. So a page says of a
+document what became of it between two moments, and both are the same for all pages of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from triptych.records import ChangeCursor, ChangeKind, ChangePage, DocumentChange
+
+__all__ = ["ChangeLogReader", "ChangeRow", "LogHead", "read_page"]
+
+
+class LogHead(NamedTuple):
+    """The end of the log: the greatest number that was committed, and the mark of it."""
+
+    number: int
+    mark: str
+
+
+class ChangeRow(NamedTuple):
+    """A change: its number, its document, and what became of it since the run's base."""
+
+    number: int
+    dataset_id: str
+    name: str
+    version: int
+    kind: ChangeKind
+
+
+class ChangeLogReader(Protocol):
+    """One state of a log of changes, of one dataset or of all. Every method answers of it.
+
+    A document that is deleted and put again is another one to the log.
+    """
+
+    def head(self) -> LogHead:
+        """The end of the log."""
+        ...
+
+    def mark(self, number: int) -> str:
+        """The mark of a position, random, so that a mark and its number name one history.
+
+        Copies of a log that were written to apart have different marks from there on.
+        """
+        ...
+
+    def forgotten(self) -> int:
+        """The greatest number of a deletion that is not in the log any more, 0 for none."""
+        ...
+
+    def rows(self, *, after: int, base: int, until: int, limit: int) -> Sequence[ChangeRow]:
+        """The first ``limit`` changes with a number above ``after``, up to ``until``, by number.
+
+        A document that is there now has its last change; it was added, unless one of this name was
+        there at ``base``. A deletion counts if it is the last of its name up to ``until``, one was
+        there at ``base``, and none was at ``until``.
+        """
+        ...
+
+
+def read_page(log: ChangeLogReader, since: ChangeCursor | None, limit: int) -> ChangePage:
+    """The page of at most ``limit`` changes after ``since``; see `ChangeReader.read_changes`."""
+    head = log.head()
+    reset = since is not None and not _continues(log, head, since)
+    position = base = 0
+    end = head
+    if since is not None and not reset:
+        position = base = since.number
+        if since.base is not None and since.until is not None:
+            base, end = since.base, LogHead(since.until, since.mark)
+    found = log.rows(after=position, base=base, until=end.number, limit=limit + 1)
+    if not found and end.number < head.number and not reset:
+        return read_page(log, ChangeCursor(number=end.number, mark=end.mark), limit)
+    changes = tuple(
+        DocumentChange(
+            dataset_id=row.dataset_id,
+            name=row.name,
+            kind=row.kind,
+            version=row.version,
+            cursor=str(_cursor(row.number, base, end)),
+        )
+        for row in found[:limit]
+    )
+    cut = len(found) > limit
+    return ChangePage(
+        changes=changes,
+        cursor=changes[-1].cursor if cut else str(_cursor(end.number, base, end)),
+        reset=reset,
+        more=cut or end.number < head.number,
+    )
+
+
+def _continues(log: ChangeLogReader, head: LogHead, since: ChangeCursor) -> bool:
+    """Whether the log holds what ``since`` was read from, and every deletion after its base."""
+    if since.marked > head.number or log.mark(since.marked) != since.mark:
+        return False
+    base = since.number if since.base is None else since.base
+    # Who began with nothing misses no deletion of what was gone by then; what is forgotten of the
+    # time after that is found when the run is over.
+    return base == 0 or log.forgotten() <= base
+
+
+def _cursor(number: int, base: int, end: LogHead) -> ChangeCursor:
+    if number == end.number:
+        return ChangeCursor(number=number, mark=end.mark)
+    return ChangeCursor(number=number, mark=end.mark, base=base, until=end.number)

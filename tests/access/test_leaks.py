@@ -1,0 +1,358 @@
+"""What could tell a caller of others, one by one: beside what every method answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+import attrs
+import pytest
+
+from support.access_pair import DOCUMENTS, OURS, THEIRS, Pair, options
+from triptych import contracts
+from triptych.access import Access
+from triptych.access.chunks import AccessChunks
+from triptych.access.documents import AccessDocuments, AccessVersions
+from triptych.access.kept import AccessAnswers, AccessSettings
+from triptych.access.layers import AccessLayers
+from triptych.access.searches import (
+    AccessCorpusStats,
+    AccessDocumentSearch,
+    AccessDocumentVectorSearch,
+    AccessSparse,
+)
+from triptych.errors import AccessDeniedError, NotAvailableError, NotFoundError, TriptychError
+from triptych.records import Candidate, NewDocument, ResolvedQuery
+from triptych.search.named import Pipeline
+from triptych.service import Service
+from triptych.testing import ScriptedLLM
+from triptych.text import get_analyzer
+from triptych_adapters.tools import knowledge_tools
+from triptych_backends.memory import MemoryStore
+
+HIDDEN = ("zebra", "4711", "secret", "theirs", "zoo", "untagged")
+
+
+def service(**more: Any) -> Service:
+    made = Service(MemoryStore(), options=options(**more))
+    for dataset_id, name, content, metadata in DOCUMENTS:
+        made.put_document(dataset_id, name, content, metadata)
+    return made
+
+
+@pytest.fixture
+def kb() -> Iterator[Service]:
+    with service() as made:
+        yield made
+
+
+def names_nothing(said: object) -> None:
+    text = str(said).lower()
+    assert not [word for word in HIDDEN if word in text], text
+
+
+# What stands under every method
+
+
+@pytest.mark.parametrize(
+    ("view", "contract"),
+    [
+        (AccessDocuments, contracts.DocumentRepo),
+        (AccessVersions, contracts.VersionReader),
+        (AccessChunks, contracts.ChunkRepo),
+        (AccessLayers, contracts.LayerRepo),
+        (AccessCorpusStats, contracts.CorpusStatsReader),
+        (AccessDocumentSearch, contracts.DocLevelSearcher),
+        (AccessDocumentVectorSearch, contracts.DocVectorSearcher),
+        (AccessSparse, contracts.SparseRepo),
+        (AccessSettings, contracts.SettingsStore),
+        (AccessAnswers, contracts.AnswerCache),
+    ],
+)
+def test_every_method_of_a_repository_is_decided_on(view: type, contract: type) -> None:
+    asked = {
+        name
+        for each in contract.__mro__
+        for name in vars(each)
+        if not name.startswith("_") and each.__module__ == contracts.__name__
+    }
+    assert {name for name in asked if name not in vars(view)} == set()
+
+
+def test_a_capability_that_nobody_decided_on_is_not_there(kb: Service) -> None:
+    known = {
+        "versions", "document_search", "document_vector_search", "corpus_stats", "eraser",
+        "settings", "sparse", "answers",
+    }  # fmt: skip
+    for access in (Access(can_write=True), Access(where=OURS, can_write=True)):
+        found = attrs.asdict(kb.restricted(access).capabilities, recurse=False)
+        assert {name for name, each in found.items() if each is not None} <= known
+
+
+def test_what_is_forbidden_and_what_is_missing_take_the_same_path(kb: Service) -> None:
+    """The store is asked the same, for a document of others and for one that is not there."""
+    asked: list[str] = []
+
+    class Traced:
+        def __init__(self, inner: Any, what: str) -> None:
+            self._inner, self._what = inner, what
+
+        def __getattr__(self, name: str) -> Any:
+            found = getattr(self._inner, name)
+            if not callable(found):
+                return found
+
+            def call(*args: Any, **kwargs: Any) -> Any:
+                asked.append(f"{self._what}.{name}")
+                return found(*args, **kwargs)
+
+            return call
+
+    class Store:
+        documents = Traced(kb.store.documents, "documents")
+        chunks = Traced(kb.store.chunks, "chunks")
+        layers = Traced(kb.store.layers, "layers")
+        stats = Traced(kb.store, "store").stats
+
+        def close(self) -> None:
+            pass
+
+    traced = Service(Store(), options=options())  # type: ignore[arg-type]
+    ours = traced.restricted(Access(where=OURS, can_write=True))
+    one = traced.restricted(Access(dataset_ids=["kb"]))
+    cases: list[tuple[Any, Sequence[tuple[str, str]]]] = [
+        (lambda d, n: ours.get_document(d, n), [("kb", "zebra.md"), ("kb", "none.md")]),
+        (lambda d, n: ours.layer(d, n, "L0"), [("kb", "zebra.md"), ("kb", "none.md")]),
+        (lambda d, n: ours.delete_document(d, n), [("kb", "zebra.md"), ("kb", "none.md")]),
+        (lambda d, n: ours.list_documents(d), [("zoo", ""), ("none", "")]),
+        (lambda d, n: ours.search("zebra", dataset_id=d), [("zoo", ""), ("none", "")]),
+        (lambda d, n: one.search("zebra", dataset_id=d), [("zoo", ""), ("none", "")]),
+        (lambda d, n: one.stats(d), [("zoo", ""), ("none", "")]),
+        (lambda d, n: one.get_document(d, n), [("zoo", "animals.md"), ("none", "animals.md")]),
+    ]
+    for call, places in cases:
+        paths = []
+        for place in places:
+            asked.clear()
+            with suppress(TriptychError):
+                call(*place)
+            paths.append(list(asked))
+        assert paths[0] == paths[1]
+
+
+# Statistics
+
+
+def test_statistics_of_terms_are_of_the_callers_chunks(by_filter: Pair) -> None:
+    terms = get_analyzer("english").analyze_query("zebra anchor rope tide code")
+    readers = [each.capabilities.corpus_stats for each in (by_filter.ours, by_filter.twin)]
+    found, wanted = (
+        each.corpus_stats(["kb", "zoo"], terms) for each in readers if each is not None
+    )
+    assert found == wanted
+    assert "zebra" not in found.document_frequencies
+
+
+def test_a_calibration_of_all_documents_judges_nothing_under_a_filter(kb: Service) -> None:
+    settings = kb.capabilities.settings
+    assert settings is not None
+    settings.set_setting("answerability/kb", "zebra", expected=None)
+    settings.set_setting("answerability/zoo", "zebra", expected=None)
+    assert kb.restricted(Access(where=OURS)).capabilities.settings is None
+    reader = kb.restricted(Access(dataset_ids=["kb"])).capabilities.settings
+    assert reader is not None
+    assert set(reader.list_settings()) == {"answerability/kb"}
+    assert reader.get_setting("answerability/zoo") is None
+    found = kb.restricted(Access(where=OURS)).search("anchor", dataset_id="kb")
+    assert (found.answerability, found.warnings) == (None, ())
+
+
+# What is kept between calls
+
+
+def test_cached_answers_do_not_cross_accesses() -> None:
+    with service(semantic_cache=True) as kb:
+        accesses = [
+            Access(), Access(where=OURS), Access(where=THEIRS), Access(dataset_ids=["kb"]),
+            Access(where={"team": ["ours", "theirs"]}),
+        ]  # fmt: skip
+        services = [kb, *(kb.restricted(each) for each in accesses)]
+        with service() as plain:
+            uncached = [plain, *(plain.restricted(each) for each in accesses)]
+            for _ in range(2):
+                for cached, other in zip(services, uncached, strict=True):
+                    found = cached.search("zebra anchor", dataset_id="kb")
+                    wanted = other.search("zebra anchor", dataset_id="kb")
+                    assert [(h.doc_name, h.score) for h in found.hits] == [
+                        (h.doc_name, h.score) for h in wanted.hits
+                    ]
+                    if cached._cached is not None:
+                        cached._cached.flush()
+        # Each found its own answer the second time, and counts itself alone.
+        assert [each.cache_stats().hits for each in services[1:]] == [1] * len(accesses)
+        assert kb.cache_stats().hits == len(services)
+        same = kb.restricted(Access(where=OURS))
+        assert same.search("zebra anchor", dataset_id="kb").cache_similarity is not None
+        assert same.cache_stats().entries == 0
+
+
+def test_logged_questions_are_not_shown() -> None:
+    with service(question_log=True) as kb:
+        ours = kb.restricted(Access(where=OURS))
+        ours.search("quantum", dataset_id="kb", mode="bm25")
+        assert [each.text for each in kb.question_log.questions()] == ["quantum"]
+        with pytest.raises(NotAvailableError):
+            ours.question_log.questions()
+
+
+def test_a_cursor_is_of_what_the_caller_sees(by_filter: Pair) -> None:
+    def pages(kb: Service) -> list[Any]:
+        tool = knowledge_tools(kb, max_tokens=256)[0]
+        found, more = [], {}
+        while True:
+            answer = tool.call({"query": "anchor rope", "top_k": 10, **more})
+            found.append(answer)
+            cursor = answer["cursor"] if isinstance(answer, dict) else None
+            if cursor is None:
+                return found
+            more = {"cursor": cursor}
+
+    assert pages(by_filter.ours) == pages(by_filter.twin)
+
+
+# Receipts
+
+
+def test_a_receipt_of_others_tells_nothing(kb: Service) -> None:
+    receipt = kb.context("zebra code", 4000, dataset_id="kb", counter=len).receipt
+    ours = kb.restricted(Access(where=OURS))
+    replayed = ours.replay(receipt)
+    shown = {piece.citation.doc_name for piece in replayed.pieces}
+    assert not shown & {"zebra.md", "guide/secret.md", "untagged.md"}
+    assert {each.reason for each in replayed.missing if each.piece.doc_name == "zebra.md"} == {
+        "the document 'zebra.md' is gone"
+    }
+    gone = attrs.evolve(receipt, pieces=tuple(
+        attrs.evolve(each, doc_name="none.md") for each in receipt.pieces
+    ))  # fmt: skip
+    assert {each.reason for each in ours.replay(gone).missing} == {"the document 'none.md' is gone"}
+    answer = kb.ask("zebra code", dataset_id="kb", llm=ScriptedLLM("It is 4711 [1]."))
+    assert "4711" not in ours.replay(answer.receipt).text
+
+
+# Pipelines and lanes
+
+
+def test_pipelines_are_those_of_the_callers_datasets() -> None:
+    pipelines = [
+        Pipeline(name="everything"),
+        Pipeline(name="zoo", datasets=["zoo"]),
+        Pipeline(name="both", datasets=["kb", "zoo"]),
+        Pipeline(name="kb", datasets=["kb"]),
+    ]
+    with service(pipelines=pipelines) as kb:
+        ours = kb.restricted(Access(dataset_ids=["kb"], where=OURS))
+        assert list(ours.pipelines) == ["everything", "kb"]
+        with pytest.raises(NotFoundError) as error:
+            ours.pipeline("both")
+        names_nothing(error.value)
+        assert [each.name for each in ours.options.pipelines] == ["everything", "kb"]
+        for name in ours.pipelines:
+            view = ours.pipeline(name)
+            names_nothing(repr(view.search("zebra anchor").hits))
+            names_nothing(view.context("zebra anchor", 300, counter=len).render())
+            names_nothing([each.hits for each in view.search_many(["zebra", "anchor"])])
+            names_nothing(view.ask("anchor", llm=ScriptedLLM("It is [1].")).text)
+
+
+class Elsewhere:
+    """A lane of another engine, which knows nothing of filters."""
+
+    name = "elsewhere"
+    signature = "elsewhere/1"
+
+    def __init__(self) -> None:
+        self.depths: list[int] = []
+
+    def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
+        self.depths.append(query.limit)
+        places = [("kb", "zebra.md"), ("kb", "guide/secret.md"), ("zoo", "animals.md")] * 20
+        places += [("kb", "guide/rope.md"), ("kb", "tide.md")]
+        return [
+            Candidate(dataset_id=dataset_id, doc_name=name, index=0, score=100.0 - at)
+            for at, (dataset_id, name) in enumerate(dict.fromkeys(places))
+        ][: query.limit]
+
+
+def test_a_lane_of_another_engine_is_looked_through() -> None:
+    lane = Elsewhere()
+    with service(retrievers=[lane]) as kb:
+        for access in (Access(where=OURS), Access(where=OURS, dataset_ids=["kb"])):
+            ours = kb.restricted(access)
+            assert "elsewhere" in ours.lanes
+            found = ours.search("anything", scope="all", mode="elsewhere", top_k=2)
+            assert [hit.doc_name for hit in found.hits] == ["guide/rope.md", "tide.md"]
+            found = ours.search("anything", scope="all", mode="elsewhere", top_k=3)
+            assert (len(found.hits), found.exhausted) == (2, True)
+            names_nothing(repr(ours.search("anchor", scope="all").hits))
+        assert max(lane.depths) > 3
+
+
+# Costs
+
+
+def test_a_text_of_others_is_embedded_as_if_it_was_new() -> None:
+    with Service(MemoryStore(), options=options()) as kb:
+        kb.put_document("kb", "theirs.md", "The zebra code is 4711.", THEIRS)
+        ours = kb.restricted(Access(where=OURS, can_write=True))
+        document = NewDocument(name="guess.md", content="The zebra code is 4711.", metadata=OURS)
+        report = ours.put_documents("kb", [document])
+        other = NewDocument(name="other.md", content="The zebra code is 4712.", metadata=OURS)
+        assert attrs.asdict(report) == attrs.asdict(ours.put_documents("kb", [other]))
+        assert (report.added, report.chunks, report.embedded, report.encoded) == (1, 1, 0, 0)
+        for call in (
+            lambda: ours.put_documents("kb", [document], embed="later"),
+            lambda: ours.put_document("kb", "guess.md", "The code.", OURS, embed="later"),
+        ):
+            with pytest.raises(AccessDeniedError, match="at once"):
+                call()
+        steps: list[object] = []
+        ours.put_documents("kb", [attrs.evolve(other, name="o.md")], progress=steps.append)
+        assert steps == []
+        report = kb.put_documents("kb", [attrs.evolve(document, name="again.md")])
+        assert report.embedded + report.reused == 1
+
+
+# Errors
+
+
+def test_errors_name_nothing_of_others(by_filter: Pair, by_dataset: Pair) -> None:
+    cases = [
+        lambda s: s.search("x", dataset_id="none"),
+        lambda s: s.search("x", dataset_ids=["kb", "none"]),
+        lambda s: s.get_document("kb", "none.md"),
+        lambda s: s.get_document("none", "none.md"),
+        lambda s: s.list_documents("none"),
+        lambda s: s.put_document_layer("kb", "none.md", "L0", "x"),
+        lambda s: s.put_folder_layer("kb", "none/", "L0", "x"),
+        lambda s: s.update_metadata("none", {"a": 1}, names=["x"]),
+        lambda s: s.delete_documents("none", names=["x"]),
+        lambda s: s.restore("kb", "none.md", 1),
+        lambda s: s.pipeline("none"),
+        lambda s: s.list_documents("kb", sort="-$version", after="none.md"),
+    ]
+    for call in cases:
+        with pytest.raises(TriptychError) as error:
+            call(by_filter.ours)
+        names_nothing((error.value, getattr(error.value, "__notes__", ())))
+        with pytest.raises(TriptychError) as error:
+            call(by_dataset.ours)
+        assert "zoo" not in str(error.value)
+
+
+def test_the_doctor_reports_of_the_callers_documents(by_dataset: Pair) -> None:
+    report = by_dataset.ours.doctor()
+    assert report.checked["datasets"] == 1
+    assert report.checked["documents"] == by_dataset.twin.count_documents("kb")
+    assert "zoo" not in repr(report)

@@ -1,0 +1,247 @@
+"""What a restricted Service writes, and what becomes of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from support.access_pair import OURS, THEIRS, options
+from triptych.access import Access
+from triptych.access.service import RestrictedService
+from triptych.errors import (
+    AccessDeniedError,
+    ConflictError,
+    NotFoundError,
+    StoreError,
+    TriptychError,
+    ValidationError,
+)
+from triptych.records import Layer, NewDocument, RebuildScope
+from triptych.service import Service
+from triptych_backends.memory import MemoryStore
+
+
+@pytest.fixture
+def kb() -> Iterator[Service]:
+    with Service(MemoryStore(), options=options()) as service:
+        service.put_document("kb", "mine.md", "An anchor.", OURS)
+        service.put_document("kb", "theirs.md", "A zebra.", THEIRS)
+        service.put_document("zoo", "z.md", "A zebra.", THEIRS)
+        yield service
+
+
+@pytest.fixture
+def writer(kb: Service) -> Service:
+    return kb.restricted(Access(where=OURS, can_write=True))
+
+
+def state(kb: Service) -> list[tuple[str, str, int, dict[str, Any]]]:
+    """All documents, as they are."""
+    return [
+        (dataset_id, info.name, info.version, dict(info.metadata))
+        for dataset_id in kb.list_datasets()
+        for info in kb.list_documents(dataset_id)
+    ]
+
+
+WRITES: dict[str, Callable[[Service], Any]] = {
+    "put_document": lambda s: s.put_document("kb", "theirs.md", "Mine.", OURS),
+    "put_documents": lambda s: s.put_documents("kb", {"theirs.md": "Mine."}).raise_for_failures(),
+    "update_metadata": lambda s: s.update_metadata("kb", OURS, names=["theirs.md"]),
+    "delete_document": lambda s: s.delete_document("kb", "theirs.md"),
+    "delete_documents": lambda s: s.delete_documents("kb", where={"$name": {"$exists": True}}),
+    "restore": lambda s: s.restore("kb", "theirs.md", 1),
+    "remove_expired": lambda s: s.remove_expired(),
+    "purge": lambda s: s.purge("kb", "theirs.md"),
+    "put_document_layer": lambda s: s.put_document_layer("kb", "theirs.md", "L0", "A horse."),
+    "embed_pending": lambda s: s.embed_pending(),
+    "rebuild": lambda s: s.rebuild(),
+    "create_dataset": lambda s: s.create_dataset("new"),
+    "configure_dataset": lambda s: s.configure_dataset("kb", language="german"),
+    "delete_dataset": lambda s: s.delete_dataset("kb"),
+    "recreate": lambda s: s.recreate("kb"),
+    "put_dataset_layer": lambda s: s.put_dataset_layer("kb", "L0", "All of it."),
+    "put_folder_layer": lambda s: s.put_folder_layer("kb", "g/", "L0", "All of it."),
+}
+"""Writes, each at what is not the caller's."""
+
+
+def test_every_method_that_writes_has_a_case() -> None:
+    listed = vars(RestrictedService).items()
+    assert set(WRITES) == {name for name, each in listed if hasattr(each, "__wrapped__")}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_who_may_only_read_changes_nothing(name: str, kb: Service) -> None:
+    for access in (Access(), Access(dataset_ids=["kb"]), Access(where=OURS)):
+        before = state(kb)
+        with pytest.raises(AccessDeniedError, match="may only read"):
+            WRITES[name](kb.restricted(access))
+        assert state(kb) == before
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_what_is_not_the_callers_stays_as_it_is(name: str, kb: Service, writer: Service) -> None:
+    before = [each for each in state(kb) if each[3] == THEIRS]
+    layers, config = kb.layers("kb"), kb.stats("kb")[0].config
+    said = ""
+    try:
+        WRITES[name](writer)
+    except TriptychError as error:
+        said = str(error)
+    assert "zebra" not in said
+    assert "zoo" not in said
+    assert [each for each in state(kb) if each[3] == THEIRS] == before
+    assert [each for each in kb.layers("kb") if each.doc_name != "mine.md"] == layers
+    assert kb.stats("kb")[0].config == config
+    assert kb.list_datasets() == ["kb", "zoo"]
+
+
+def test_a_document_is_the_callers_before_and_after(kb: Service, writer: Service) -> None:
+    for name, metadata in (
+        ("theirs.md", OURS), ("mine.md", THEIRS), ("mine.md", {}), ("new.md", {}), ("new.md", None),
+    ):  # fmt: skip
+        with pytest.raises(AccessDeniedError, match=f"not allow writing the document '{name}'"):
+            writer.put_document("kb", name, "Other.", metadata)
+        report = writer.put_documents(
+            "kb", [NewDocument(name=name, content="Other.", metadata=metadata)]
+        )
+        assert [type(each.error) for each in report.failed] == [AccessDeniedError]
+    assert writer.put_document("kb", "mine.md", "Kept.").metadata == OURS
+    assert writer.put_document("kb", "new.md", "New.", {**OURS, "year": 1}).version == 1
+    report = writer.put_documents(
+        "kb",
+        [
+            NewDocument(name="mine.md", content="Once more."),
+            NewDocument(name="theirs.md", content="Mine now.", metadata=OURS),
+            NewDocument(name="mine.md", content="And again."),
+            NewDocument(name="third.md", content="Third.", metadata=OURS),
+        ],
+    )
+    assert (report.added, report.updated, len(report.failed)) == (1, 2, 1)
+    assert writer.get_document("kb", "mine.md").content == "And again."
+    with pytest.raises(AccessDeniedError):
+        writer.update_metadata("kb", {"team": None}, names=["mine.md"]).raise_for_failures()
+    assert kb.get_document("kb", "theirs.md").content == "A zebra."
+
+
+def test_versions_count_for_the_callers_documents_alone(kb: Service, writer: Service) -> None:
+    with pytest.raises(ConflictError) as error:
+        writer.put_document("kb", "mine.md", "Other.", if_version=7)
+    assert error.value.actual == 1
+    with pytest.raises(AccessDeniedError):
+        writer.put_document("kb", "theirs.md", "Other.", OURS, if_version=0)
+    with pytest.raises(ConflictError) as error:
+        writer.delete_document("kb", "theirs.md", if_version=1)
+    assert error.value.actual == 0
+    assert writer.delete_document("kb", "theirs.md") is False
+    assert writer.delete_document("kb", "mine.md", if_version=1) is True
+
+
+def test_others_that_write_meanwhile_are_not_written_over(kb: Service) -> None:
+    """Two callers put the same name at once: it stays with whoever had it first."""
+    red, blue = (
+        kb.restricted(Access(where={"team": team}, can_write=True)) for team in ("red", "blue")
+    )
+    refused: list[str] = []
+
+    def put(service: Service, team: str) -> None:
+        for at in range(20):
+            try:
+                service.put_document("kb", f"{at}.md", f"Of {team}.", {"team": team})
+            except AccessDeniedError:
+                refused.append(team)
+
+    threads = [threading.Thread(target=put, args=each) for each in ((red, "red"), (blue, "blue"))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(refused) == 20
+    assert red.count_documents("kb") + blue.count_documents("kb") == 20
+    for info in kb.list_documents("kb", where={"team": ["red", "blue"]}):
+        assert (info.version, kb.get_document("kb", info.name).content) == (
+            1, f"Of {info.metadata['team']}.",
+        )  # fmt: skip
+
+
+def test_what_becomes_the_callers_brings_no_history_with_it(kb: Service) -> None:
+    reader = kb.restricted(Access(where=OURS))
+    kb.put_document("kb", "doc.md", "Public draft.", OURS)
+    kb.put_document("kb", "doc.md", "Secret zebra plan.", THEIRS)
+    with pytest.raises(NotFoundError):
+        reader.get_document("kb", "doc.md", 1)
+    kb.put_document("kb", "doc.md", "Public text.", OURS)
+    assert [each.version for each in reader.history("kb", "doc.md")] == [3]
+    for version in (1, 2):
+        with pytest.raises(NotFoundError, match="3"):
+            reader.get_document("kb", "doc.md", version)
+        found = reader.search("draft zebra public", dataset_id="kb", as_of=version)
+        assert "doc.md" not in [hit.doc_name for hit in found.hits]
+    pack = reader.context("zebra plan", 200, dataset_id="kb", as_of=2, counter=len)
+    assert "zebra" not in pack.render()
+
+
+def test_what_was_derived_from_a_text_of_others_is_not_shown(kb: Service) -> None:
+    """The chunks and the abstract of a document still are of its last text, which was another's."""
+    kb.put_document("kb", "doc.md", "Secret zebra plan.", THEIRS)
+    kb.put_document_layer("kb", "doc.md", Layer.ABSTRACT, "About a zebra plan.")
+    store = kb.store
+    store.documents.put("kb", NewDocument(name="doc.md", content="Nothing here.", metadata=OURS))
+    reader = kb.restricted(Access(where=OURS))
+    assert kb.search("zebra plan", dataset_id="kb", mode="bm25").hits[0].stale == "source"
+    for mode in ("bm25", "vector", "hybrid", "sparse"):
+        assert "zebra" not in repr(reader.search("zebra plan", dataset_id="kb", mode=mode).hits)
+    assert "zebra" not in repr(reader.search("zebra plan", dataset_id="kb", layer="L0").hits)
+    assert reader.layers("kb") == []
+    assert reader.layer("kb", "doc.md", "L0") is None
+    assert list(reader.chunks.iter_chunks("kb", "doc.md")) == []
+
+
+def test_restricting_again_narrows(kb: Service) -> None:
+    ours = kb.restricted(Access(where=OURS))
+    assert ours.restricted(Access(can_write=True)).access.can_write
+    with pytest.raises(AccessDeniedError):
+        ours.restricted(Access(can_write=True)).put_document("kb", "mine.md", "Other.")
+    both = ours.restricted(Access(where=THEIRS))
+    assert both.list_datasets() == []
+    assert both.search("zebra anchor", scope="all").hits == ()
+    only = ours.restricted(Access(dataset_ids=["zoo", "kb"]))
+    assert only.list_datasets() == ["kb"]
+    with pytest.raises(NotFoundError):
+        only.count_documents("zoo")
+    named = kb.restricted(Access(dataset_ids=["kb", "zoo"], where=OURS))
+    assert named.list_datasets() == ["kb", "zoo"]
+    assert named.count_documents("zoo") == 0
+
+
+def test_it_is_closed_with_the_service_it_is_made_of_and_closes_nothing_else(kb: Service) -> None:
+    one, two = kb.restricted(Access()), kb.restricted(Access(where=OURS))
+    one.search("anchor", dataset_id="kb")
+    one.close()
+    with pytest.raises(StoreError, match="closed"):
+        one.list_datasets()
+    assert two.list_datasets() == ["kb"]
+    kb.close()
+    with pytest.raises(StoreError, match="closed"):
+        two.list_datasets()
+
+
+@pytest.mark.parametrize("given", [None, {"dataset_ids": ["kb"]}, Access])
+def test_restricted_takes_an_access(kb: Service, given: Any) -> None:
+    with pytest.raises(ValidationError, match="takes an Access"):
+        kb.restricted(given)
+
+
+def test_a_rebuild_under_a_filter_is_of_the_callers_documents(kb: Service, writer: Service) -> None:
+    report = writer.rebuild()
+    assert (report.checked, report.fresh) == (1, 1)
+    report = writer.rebuild(RebuildScope(dataset_id="kb", doc_names=("theirs.md", "none.md")))
+    assert (report.checked, report.removed) == (0, 0)
+    assert kb.search("zebra", dataset_id="kb").hits
+    with pytest.raises(NotFoundError) as error:
+        writer.rebuild(dataset_id="zoo")
+    assert str(error.value) == "there is no dataset 'zoo'; the datasets are: 'kb'"

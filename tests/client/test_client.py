@@ -1,0 +1,200 @@
+"""A Service on a server answers as one that is here, record for record and error for error."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import triptych
+from support.served import served
+from triptych import NewDocument, Pipeline, Query, Service
+from triptych.errors import (
+    CancelledError,
+    ConflictError,
+    NotAvailableError,
+    NotFoundError,
+    StoreError,
+    ValidationError,
+)
+from triptych.testing import ScriptedLLM
+from triptych.views.dataset import Dataset
+from triptych.views.pipeline import PipelineView
+from triptych_adapters.client import RemotePipeline, RemoteService, connect
+
+TEA = "# Tea\n\nA pot of tea is brewed with water that boils.\n"
+MILK = "# Milk\n\nMilk is warmed slowly in a pan.\n"
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder: Path = tmp_path_factory.mktemp("served")
+    with triptych.open(
+        folder / "kb.db",
+        embedder="hash",
+        llm=ScriptedLLM(*["Tea is brewed [1]."] * 20),
+        pipelines=[Pipeline(name="short", search={"top_k": 1}, token_budget=300)],
+    ) as kb:
+        kb.put_documents("d", {"tea.md": TEA, "food/milk.md": MILK})
+        yield kb
+
+
+@pytest.fixture(scope="module")
+def remote(local: Service) -> Iterator[RemoteService]:
+    with served(local, write=True) as url, connect(url) as kb:
+        yield kb
+
+
+PUBLIC = [name for name in vars(Service) if not name.startswith("_")]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_method_of_a_service_is_carried_out_there(name: str) -> None:
+    shared = {"dataset"}  # a view that calls the methods
+    assert name in shared or getattr(RemoteService, name) is not getattr(Service, name)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, it in vars(PipelineView).items() if inspect.isfunction(it)]
+)
+def test_every_method_of_a_pipeline_is_carried_out_there(name: str) -> None:
+    own = name.startswith("_") or name in vars(RemotePipeline)
+    assert own
+
+
+def test_searches_and_records_are_the_same(local: Service, remote: RemoteService) -> None:
+    assert isinstance(remote, Service)
+    for query in (
+        "pot of tea",
+        Query(text="milk", dataset_id="d", top_k=1, where={"$name": {"$in": ["food/milk.md"]}}),
+    ):
+        options = {} if isinstance(query, Query) else {"dataset_id": "d"}
+        ours, theirs = local.search(query, **options), remote.search(query, **options)
+        assert [hit.doc_name for hit in theirs] == [hit.doc_name for hit in ours]
+        assert [(h.score, h.scores, h.content, h.sig) for h in theirs] == [
+            (h.score, h.scores, h.content, h.sig) for h in ours
+        ]
+    both = remote.search_many(["tea", Query(text="milk", dataset_id="d", top_k=1)], dataset_id="d")
+    assert [len(each.hits) > 0 for each in both] == [True, True]
+    assert remote.get_document("d", "food/milk.md") == local.get_document("d", "food/milk.md")
+    assert list(remote.list_documents("d")) == list(local.list_documents("d"))
+    assert list(remote.list_documents("d", limit=1)) == list(local.list_documents("d", limit=1))
+    assert remote.stats() == local.stats()
+    assert remote.lanes == local.lanes
+    ours, theirs = (
+        local.context("tea", 200, dataset_id="d"),
+        remote.context("tea", 200, dataset_id="d"),
+    )
+    assert theirs.render() == ours.render()
+    assert remote.verify(theirs.pieces[0].citation) == local.verify(ours.pieces[0].citation)
+    assert isinstance(remote.dataset("d"), Dataset)
+    assert remote.dataset("d").count() == 2
+
+
+def test_writes_with_metadata_versions_and_moments(remote: RemoteService) -> None:
+    from datetime import UTC, date, datetime
+
+    day = {"day": date(2026, 9, 1), "tags": ["a", "b"], "n": 1.5}
+    stored = remote.put_document("w", "a/ä .md", "One.", day, if_version=0)
+    assert (stored.version, dict(stored.metadata)) == (1, day)
+    with pytest.raises(ConflictError) as caught:
+        remote.put_document("w", "a/ä .md", "Two.", if_version=7)
+    assert (caught.value.expected, caught.value.actual) == (7, 1)
+    late = datetime(2030, 1, 1, tzinfo=UTC)
+    again = remote.put_document("w", "a/ä .md", "Two.", expires_at=late)
+    assert again.system.expires_at == late
+    assert len(remote.history("w", "a/ä .md")) == 2
+    assert "+Two." in remote.diff("w", "a/ä .md", 1)
+    found = remote.search("two", dataset_id="w", where={"day": {"$gte": date(2026, 1, 1)}})
+    assert len(found.hits) == 1
+    report = remote.update_metadata("w", {"n": None}, names=["a/ä .md"])
+    assert report.updated == 1
+    assert remote.delete_document("w", "a/ä .md")
+    assert remote.delete_dataset("w")
+
+
+def test_a_bulk_put_goes_in_batches(remote: RemoteService) -> None:
+    seen: list[int] = []
+    many = (NewDocument(name=f"{n}.md", content=f"Page {n}.") for n in range(600))
+    report = remote.put_documents("many", many, progress=lambda p: seen.append(p.done))
+    assert (report.added, report.chunks, report.pending, report.failed) == (600, 600, 0, ())
+    assert seen[0] == 256
+    assert remote.stats("many")[0].vectors == 600
+    large = {f"{n}.md": "word " * 60_000 for n in range(4)}
+    assert remote.put_documents("many", large, embed="later").updated == 4
+    with pytest.raises(ValidationError, match="NewDocument"):
+        remote.put_documents("many", ["x"])  # type: ignore[list-item]
+    remote.delete_dataset("many")
+
+
+@pytest.mark.parametrize(
+    "name", ["..", "a/../b", "/etc/passwd", "//", "a?b#c%2e", "ü/\u2028.md", "{x}"]
+)
+def test_any_name_goes_there_and_back(remote: RemoteService, name: str) -> None:
+    try:
+        remote.put_document("names", name, "Text.")
+    except ValidationError:
+        return
+    assert remote.get_document("names", name).name == name
+    assert remote.delete_document("names", name)
+
+
+def test_errors_are_the_services_own(local: Service, remote: RemoteService) -> None:
+    for call, kind in (
+        (lambda kb: kb.get_document("d", "none.md"), NotFoundError),
+        (lambda kb: kb.search("x", dataset_id="none"), NotFoundError),
+        (lambda kb: kb.search("x", dataset_id="d", top_k=0), ValidationError),
+        (lambda kb: kb.search("x", dataset_id="d", mode="colbert"), ValidationError),
+        (lambda kb: kb.delete_documents("d"), ValidationError),
+        (lambda kb: kb.pipeline("none"), NotFoundError),
+    ):
+        with pytest.raises(kind) as ours:
+            call(local)
+        with pytest.raises(kind) as theirs:
+            call(remote)
+        assert type(theirs.value) is type(ours.value)
+        # What does not fit the schema of an operation is refused before the Service sees it.
+        assert str(theirs.value) == str(ours.value) or "top_k" in str(theirs.value)
+    with pytest.raises(NotAvailableError, match="takes no counter"):
+        remote.context("tea", 100, dataset_id="d", counter=len)
+    for part in ("store", "documents", "chunks", "searches"):
+        with pytest.raises(NotAvailableError, match="on a server"):
+            getattr(remote, part)
+    with pytest.raises(TypeError):
+        remote.get_document()  # type: ignore[call-arg]
+
+
+def test_pipelines_and_answers(local: Service, remote: RemoteService) -> None:
+    short = remote.pipeline("short")
+    assert len(short.search("milk tea", dataset_id="d").hits) == 1
+    assert short.context("tea", dataset_id="d").budget == 300
+    answer = remote.ask("How is tea made?", dataset_id="d")
+    assert (answer.text, len(answer.citations)) == ("Tea is brewed [1].", 1)
+    assert remote.replay(answer.receipt) == local.replay(answer.receipt)
+    with remote.ask_stream("How is tea made?", dataset_id="d") as stream:
+        assert stream.pack.pieces
+        assert "".join(stream) == stream.answer.text == answer.text
+    assert "".join(short.ask_stream("How is tea made?", dataset_id="d")) == answer.text
+
+
+def test_deadlines_and_closing(local: Service) -> None:
+    with served(local) as url:
+        kb = connect(url)
+        with triptych.deadline(0), pytest.raises(CancelledError):
+            kb.search("x", dataset_id="d")
+        with pytest.raises(Exception, match="reading only"):
+            kb.put_document("d", "x", "y")
+        kb.close()
+        kb.close()
+        with pytest.raises(StoreError, match="closed"):
+            kb.search("x", dataset_id="d")
+    with connect(url) as gone, pytest.raises(StoreError, match="cannot be reached"):
+        gone.list_datasets()
+
+
+@pytest.mark.parametrize("url", ["ftp://x", "http://", "http://u:p@h", "http://h/?q"])
+def test_an_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(ValidationError):
+        connect(url)
