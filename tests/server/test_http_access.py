@@ -10,8 +10,8 @@ import pytest
 
 import triptych
 from support.asgi import Client
-from triptych import Service
-from triptych_adapters.http import Limits, RefusedError, create_app
+from triptych import AccessDeniedError, AuthenticationError, Service, TooManyRequestsError
+from triptych_adapters.http import Limits, create_app
 from triptych_adapters.wire.operations import OPERATIONS
 from triptych_adapters.wire.routes import ROUTES
 
@@ -28,10 +28,10 @@ class Keys:
         if authorization == "Bearer good":
             return self.service
         if authorization == "Bearer often":
-            raise RefusedError("too often", status=429, retry_after=2.4)
+            raise TooManyRequestsError("too often", retry_after=2.4)
         if authorization == "Bearer elsewhere":
-            raise RefusedError("this key is for another dataset", status=403)
-        raise RefusedError("give a key: Authorization: Bearer …")
+            raise AccessDeniedError("this key is for another dataset")
+        raise AuthenticationError("give a key: Authorization: Bearer …")
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_every_operation_needs_a_key_before_anything_is_read(
     client = Client(create_app(service, authenticate=Keys(service), write=True))
     for headers in ({}, {"Authorization": "Bearer bad"}, {"Authorization": "Basic Zzo="}):
         answer = client(route.method, url, content=b"\xff", headers=headers)
-        assert (answer.status_code, answer.json()["error"]["code"]) == (401, "UNAUTHORIZED")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (401, "AUTHENTICATION_ERROR")
         assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
@@ -63,13 +63,14 @@ def test_a_key_is_asked_for_by_each_request(service: Service) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "status", "code"), [("often", 429, "RATE_LIMITED"), ("elsewhere", 403, "FORBIDDEN")]
+    ("key", "status", "code"),
+    [("often", 429, "TOO_MANY_REQUESTS_ERROR"), ("elsewhere", 403, "ACCESS_DENIED_ERROR")],
 )
 def test_a_refusal_says_why(service: Service, key: str, status: int, code: str) -> None:
     client = Client(create_app(service, authenticate=Keys(service)))
     answer = client("GET", "/v1/datasets", headers={"Authorization": f"Bearer {key}"})
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
-    assert answer.headers.get("retry-after") == ("2" if status == 429 else None)
+    assert answer.headers.get("retry-after") == ("3" if status == 429 else None)
 
 
 def test_a_probe_and_the_description_need_no_key(service: Service) -> None:
