@@ -38,6 +38,7 @@ COMMANDS = (
     "history",
     "diff",
     "restore",
+    "changes",
     "layers",
     "layers show",
     "layers plan",

@@ -24,7 +24,7 @@ from triptych_adapters.wire.operations import ARGUMENTS, OPERATIONS, QUERY, Effe
 from triptych_adapters.wire.schema import to_json
 from triptych_backends.embedders import HashEmbedder
 
-OF_THE_OBJECT = {"ask_stream", "close", "dataset", "pipeline"}
+OF_THE_OBJECT = {"ask_stream", "close", "dataset", "follow", "pipeline"}
 """Methods that are about the Python object, or give one that is read piece by piece."""
 
 FOR_PYTHON = {
@@ -120,6 +120,11 @@ CALLS: list[tuple[str, dict[str, Any], Callable[[Any], bool]]] = [
         "get_document",
         {"dataset_id": "d", "name": "b.md"},
         lambda it: it["metadata"] == {"day": {"$date": "2026-09-01"}},
+    ),
+    (
+        "changes",
+        {"limit": 1},
+        lambda it: ([each["kind"] for each in it["changes"]], it["more"]) == (["added"], True),
     ),
     ("list_datasets", {}, lambda it: it == ["d"]),
     ("history", {"dataset_id": "d", "name": "g/a.md"}, lambda it: len(it) == 2),
