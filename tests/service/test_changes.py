@@ -252,8 +252,9 @@ async def test_changes_are_followed_with_async_for(kb: Service) -> None:
     seen: list[list[tuple[str, str]]] = []
 
     async def follow(name: str) -> None:
-        async for page in service.dataset(name).follow(poll=0.01):
-            seen.append(told(page))
+        pages = service.dataset(name).follow(poll=0.01)
+        seen.extend([told(await anext(pages))])
+        await anext(pages)
 
     tasks = [asyncio.create_task(follow(name)) for name in ("d", "e")]
     await service.put_document("d", "a", "one")
