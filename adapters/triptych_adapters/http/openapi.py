@@ -13,7 +13,6 @@ import triptych
 from triptych.search.reranking import Rerank
 from triptych_adapters.http.described import DescribedRoute
 from triptych_adapters.http.openapi_schemas import COMPONENTS, narrowed
-from triptych_adapters.http.operations import route_name
 from triptych_adapters.http.preconditions import CONDITIONAL
 from triptych_adapters.http.server import Server
 from triptych_adapters.http.streams import EVENTS_TYPE

@@ -35,7 +35,7 @@ from triptych_adapters.wire.query_string import query_arguments
 from triptych_adapters.wire.records import RECORD_TYPE
 from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES, Route
 
-__all__ = ["LONG", "operation_routes", "route_name"]
+__all__ = ["LONG", "operation_routes"]
 
 LONG: Final = frozenset({"ask", "replay", "rebuild", "embed_pending", "doctor", "purge", "health"})
 """Operations that ask a model, or go through a whole store."""

@@ -81,6 +81,7 @@ ROUTES: Final[Mapping[str, Route]] = {
         Route("history", "GET", _DATASET + "/history/{name:path}"),
         Route("diff", "GET", _DATASET + "/diff/{name:path}"),
         Route("restore", "POST", _DATASET + "/restore/{name:path}"),
+        Route("changes", "GET", "/v1/changes"),
         Route("list_datasets", "GET", "/v1/datasets"),
         Route("create_dataset", "PUT", _DATASET),
         Route("configure_dataset", "PATCH", _DATASET),
