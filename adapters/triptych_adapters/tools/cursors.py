@@ -19,7 +19,7 @@ from triptych_adapters.tools.base import Base
 from triptych_adapters.tools.paging import Place
 from triptych_adapters.tools.rendering import to_json
 
-__all__ = ["MOST_ENTRIES", "Key", "Position", "fill_by_key", "read_position"]
+__all__ = ["MOST_ENTRIES", "Key", "Position", "fill_by_key", "read_position", "write_cursor"]
 
 MOST_ENTRIES: Final = 200
 """The most entries of one answer."""
@@ -67,9 +67,10 @@ def read_position(arguments: Mapping[str, Any], asked: str) -> Position:
     return Position(key, int(found[4]), found[3] or "")
 
 
-def _cursor(after: Key, character: int, seen: str, asked: str) -> str:
-    key = "".join(f"{len(each)}:{each}" for each in after)
-    body = f"{_short(asked)}.{seen}.{character}.{key}"
+def write_cursor(position: Position, asked: str) -> str:
+    """The cursor to ``position`` in what was ``asked``."""
+    key = "".join(f"{len(each)}:{each}" for each in position.after)
+    body = f"{_short(asked)}.{position.seen}.{position.character}.{key}"
     return f"{_short(body)}.{body}"
 
 
@@ -125,7 +126,7 @@ def fill_by_key(
             return None
         at, character = (len(shown), 0) if place is None else (place.hit, place.character)
         seen = _seen(shown[at]) if character and at < len(shown) else ""
-        return _cursor(keys[at], character, seen, asked)
+        return write_cursor(Position(keys[at], character, seen), asked)
 
     return base.fill(answer, field, shown, Place(0, position.character), cursor)
 

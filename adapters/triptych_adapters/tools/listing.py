@@ -10,6 +10,7 @@ from triptych.records import DocumentInfo
 from triptych_adapters.tools.base import Base, compact, cursor_schema
 from triptych_adapters.tools.cursors import MOST_ENTRIES, Key, fill_by_key, read_position
 from triptych_adapters.tools.rendering import to_json
+from triptych_adapters.tools.results import DOCUMENTS
 from triptych_adapters.tools.tool import Tool
 from triptych_adapters.wire import schema
 from triptych_adapters.wire.operations import ARGUMENTS
@@ -55,6 +56,7 @@ def list_tool(base: Base) -> Tool:
         _LIST,
         [],
         lambda arguments: _list(base, arguments),
+        DOCUMENTS,
     )
 
 

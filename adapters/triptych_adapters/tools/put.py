@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from triptych.errors import ConflictError, NotFoundError
 from triptych_adapters.tools.base import Base
+from triptych_adapters.tools.results import PUT
 from triptych_adapters.tools.tool import Tool
 from triptych_adapters.wire.operations import ARGUMENTS
 
@@ -40,6 +41,7 @@ def put_tool(base: Base) -> Tool:
         _PUT,
         ["name", "content"],
         lambda arguments: _put(base, arguments),
+        PUT,
         writes=True,
     )
 

@@ -11,6 +11,7 @@ from triptych.records import Layer, Query, Scope
 from triptych_adapters.tools.base import QUOTED, Base, compact, cursor_schema
 from triptych_adapters.tools.paging import Place, check_cursor, next_cursor, read_cursor
 from triptych_adapters.tools.rendering import clip, to_json, tokens
+from triptych_adapters.tools.results import HITS
 from triptych_adapters.tools.tool import Tool
 from triptych_adapters.wire import schema
 from triptych_adapters.wire.operations import QUERY, mode_schema
@@ -54,6 +55,7 @@ def search_tool(base: Base) -> Tool:
         {**_SEARCH, "mode": mode_schema(lanes)},
         ["query"],
         lambda arguments: _search(base, arguments),
+        HITS,
     )
 
 

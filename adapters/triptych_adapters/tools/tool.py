@@ -44,6 +44,7 @@ class Tool:
         read_only: whether it changes nothing.
         destructive: whether it may replace or delete something; never where it is read-only.
         render: how an answer is written: as JSON, or as Markdown.
+        result: the JSON Schema of an answer that is no error; None where it is not known.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Tool:
     read_only: bool = attrs.field(default=False, repr=False)
     destructive: bool = attrs.field(repr=False)
     render: Callable[[Mapping[str, Any]], str] = attrs.field(default=to_json, repr=False)
+    result: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
 
     @destructive.default
     def _destructive(self) -> bool:

@@ -1,0 +1,195 @@
+"""``triptych mcp``."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from triptych_adapters.cli.session import Session, command, examples
+
+if TYPE_CHECKING:
+    from triptych_factory import Settings
+
+
+class AgentChoice(StrEnum):
+    """The coding agents whose configuration is known."""
+
+    CLAUDE = "claude"
+    CURSOR = "cursor"
+    GEMINI = "gemini"
+    VSCODE = "vscode"
+    CODEX = "codex"
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``mcp``."""
+    command(
+        app,
+        "mcp",
+        epilog=examples(
+            "triptych mcp --print-config > .mcp.json",
+            "triptych mcp --print-config --agent codex --write",
+            "triptych mcp --http --port 8765",
+        ),
+    )(mcp)
+
+
+def mcp(
+    session: Session,
+    dataset: Annotated[
+        str | None,
+        typer.Option("--dataset", "-d", help="Show this dataset only.", show_default=False),
+    ] = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Let the model put documents, too.")
+    ] = False,
+    http: Annotated[
+        bool, typer.Option("--http", help="Serve streamable HTTP instead of stdin and stdout.")
+    ] = False,
+    host: Annotated[
+        str, typer.Option("--host", help="Where to listen. Without keys loopback only.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Where to listen; 0: any free port.")
+    ] = 8765,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-host",
+            metavar="NAME",
+            help="A name that clients call this server by, beside localhost.",
+            show_default=False,
+        ),
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-origin",
+            metavar="ORIGIN",
+            help="An origin, such as https://example.com, whose pages may ask.",
+            show_default=False,
+        ),
+    ] = None,
+    max_tokens: Annotated[
+        int, typer.Option("--max-tokens", min=256, help="The limit of an answer.")
+    ] = 4000,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", help="The limit of a call.")
+    ] = 120.0,
+    print_config: Annotated[
+        bool,
+        typer.Option("--print-config", help="Print what a coding agent takes as configuration."),
+    ] = False,
+    agent: Annotated[
+        AgentChoice, typer.Option("--agent", help="The agent that --print-config is for.")
+    ] = AgentChoice.CLAUDE,
+) -> None:
+    """Serve the knowledge base to agents, by the Model Context Protocol.
+
+    Tools search, read and list; documents, their versions and layers are resources. It is
+    read-only unless --write is given. An agent starts this command itself: --print-config prints
+    what goes into the agent's configuration, with the store and the options given.
+    """
+    settings = session.settings().without_llm()
+    if print_config:
+        _print_config(session, settings, dataset, agent, write=write, http=http, port=port)
+        return
+    _require()
+    from triptych_adapters.mcp.server import ServerOptions, make_server
+
+    options = ServerOptions(dataset_id=dataset, write=write, max_tokens=max_tokens, seconds=timeout)
+    with session.service(
+        create=write, settings=settings, dataset=dataset or "", preload=True
+    ) as service:
+        if not http:
+            from triptych_adapters.mcp.stdio import serve_stdio
+
+            _log_to_stderr()
+            serve_stdio(make_server(service, options), service.close)
+            return
+        from triptych_adapters.access import authenticator
+        from triptych_adapters.mcp.binding import check_binding
+        from triptych_adapters.mcp.http import PATH, listen, make_app, serve_http
+
+        authenticate = authenticator(service)
+        check_binding(host, allow_host or (), keys=authenticate is not None)
+        app = make_app(
+            make_server(service if authenticate is None else None, options),
+            host=host,
+            hosts=allow_host or (),
+            origins=allow_origin or (),
+            authenticate=authenticate,
+        )
+
+        def tell(name: str, number: int) -> None:
+            session.output.note(f"serving http://{name}:{number}{PATH}")
+
+        sock = listen(host, port)
+        _log_to_stderr()
+        serve_http(app, sock, tell)
+
+
+def _log_to_stderr() -> None:
+    """Keep stdout for the protocol."""
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
+
+
+def _require() -> None:
+    """Say which extra is missing.
+
+    Raises:
+        NotAvailableError: the protocol's SDK is not installed.
+    """
+    from importlib.util import find_spec
+
+    from triptych.errors import NotAvailableError
+
+    if find_spec("mcp") is None:
+        raise NotAvailableError(
+            "triptych mcp needs the package mcp, which is not installed: "
+            "pip install 'triptych[mcp]'"
+        )
+
+
+def _print_config(
+    session: Session,
+    settings: Settings,
+    dataset: str | None,
+    agent: AgentChoice,
+    *,
+    write: bool,
+    http: bool,
+    port: int,
+) -> None:
+    from triptych_adapters.mcp.configuration import AGENTS, configuration
+
+    if http:
+        text = configuration(agent, url=f"http://127.0.0.1:{port}/mcp")
+    else:
+        text = configuration(agent, command=_command(session, settings, dataset, write=write))
+    session.output.write(text)
+    session.output.note(f"goes into {AGENTS[agent]}")
+
+
+def _command(
+    session: Session, settings: Settings, dataset: str | None, *, write: bool
+) -> list[str]:
+    """The command, whatever directory an agent starts it in."""
+    from triptych_factory.locations import relative_to
+
+    script = Path(sys.argv[0])
+    if script.name == "triptych" and script.is_file():
+        words = [str(script.absolute())]
+    else:
+        words = [sys.executable, "-m", "triptych_adapters.cli"]
+    words += ["mcp", "--store", relative_to(settings.url, Path.cwd())]
+    if session.options.embedder is not None:
+        words += ["--embedder", session.options.embedder]
+    if dataset is not None:
+        words += ["--dataset", dataset]
+    return [*words, "--write"] if write else words

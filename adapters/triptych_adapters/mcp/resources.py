@@ -1,0 +1,151 @@
+"""Documents and layers as resources: listed in pages, read by their URIs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, Final
+
+import attrs
+
+from triptych.errors import NotFoundError
+from triptych.records import DocumentInfo, Layer
+from triptych.service import Service
+from triptych_adapters.mcp.uris import Place, read_uri
+from triptych_adapters.tools.cursors import Key, Position, read_position, write_cursor
+
+__all__ = ["TEMPLATES", "Resources"]
+
+_PAGE: Final = 100
+_MARKDOWN: Final = (".md", ".markdown", ".mdx")
+_ROOT: Final = "triptych://dataset/{dataset_id}"
+
+TEMPLATES: Final[Sequence[dict[str, Any]]] = (
+    {
+        "uriTemplate": _ROOT + "/document/{+name}",
+        "name": "document",
+        "title": "A document",
+        "description": "The text of a document, as it was put.",
+    },
+    {
+        "uriTemplate": _ROOT + "/version/{version}/{+name}",
+        "name": "document-version",
+        "title": "An earlier version of a document",
+        "description": "The text of a document as it was in a version that is kept.",
+    },
+    {
+        "uriTemplate": _ROOT + "/layer/{layer}/{+name}",
+        "name": "layer",
+        "title": "The abstract or overview of a document or folder",
+        "description": "layer is L0 (one sentence) or L1 (an overview); a folder ends in a slash.",
+    },
+    {
+        "uriTemplate": _ROOT + "/layer/{layer}",
+        "name": "dataset-layer",
+        "title": "The abstract or overview of a dataset",
+        "description": "layer is L0 (one sentence) or L1 (an overview).",
+    },
+)
+"""The forms of the URIs, as the protocol writes them."""
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Resources:
+    """The resources of a Service, or of one dataset of it."""
+
+    service: Service
+    dataset_id: str | None = None
+
+    def page(self, cursor: str | None) -> tuple[list[dict[str, Any]], str | None]:
+        """One page of resources, and the cursor of the next.
+
+        Each dataset's own layers come first, then its documents by name.
+
+        Raises:
+            ValidationError: the cursor is damaged.
+        """
+        asked = f"resources {self.dataset_id or ''}"
+        position = read_position({} if cursor is None else {"cursor": cursor}, asked)
+        entries = self._entries(position)
+        page = list(islice(entries, _PAGE))
+        more = next(entries, None) is not None
+        following = write_cursor(Position(page[-1][0]), asked) if more else None
+        return [entry for _, entry in page], following
+
+    def read(self, uri: str) -> dict[str, Any]:
+        """The text of a resource, with its URI and media type.
+
+        Raises:
+            NotFoundError: there is no such resource.
+        """
+        place = read_uri(uri)
+        if self.dataset_id is not None and place.dataset_id != self.dataset_id:
+            raise NotFoundError(f"there is no resource {uri[:200]!r}")
+        if place.layer is None:
+            document = self.service.get_document(place.dataset_id, place.name, place.version)
+            kind = _media_type(document.name)
+            return {"uri": uri, "mimeType": kind, "text": document.content}
+        found = self._layer(place)
+        if found is None:
+            raise NotFoundError(f"there is no layer {uri[:200]!r}: it was not made yet")
+        return {"uri": uri, "mimeType": "text/markdown", "text": found}
+
+    def _layer(self, place: Place) -> str | None:
+        layer = place.layer or Layer.ABSTRACT
+        found = (
+            self.service.layer(place.dataset_id, place.name, layer)
+            if place.name
+            else self.service.dataset_layer(place.dataset_id, layer)
+        )
+        return None if found is None else found.content
+
+    def _entries(self, position: Position) -> Iterator[tuple[Key, dict[str, Any]]]:
+        """The resources after ``position``: a dataset, a name, and a layer of the dataset."""
+        dataset, after, own = position.after or ("", "", "")
+        datasets = self.service.list_datasets()
+        for dataset_id in datasets:
+            bound = self.dataset_id is not None and dataset_id != self.dataset_id
+            if bound or dataset_id < dataset:
+                continue
+            last: str | DocumentInfo = after if dataset_id == dataset else ""
+            if not last:
+                yield from self._own(dataset_id, own if dataset_id == dataset else "")
+            while True:
+                try:
+                    page = self.service.list_documents(dataset_id, after=last, limit=_PAGE)
+                except NotFoundError:  # deleted meanwhile
+                    break
+                for info in page:
+                    yield (dataset_id, info.name, ""), _entry(info)
+                if len(page) < _PAGE:
+                    break
+                last = page[-1]
+
+    def _own(self, dataset_id: str, after: str) -> Iterator[tuple[Key, dict[str, Any]]]:
+        """The layers of the dataset itself."""
+        for layer, what in ((Layer.ABSTRACT, "Abstract"), (Layer.OVERVIEW, "Overview")):
+            place = Place(dataset_id=dataset_id, layer=layer)
+            if str(layer) > after and self._layer(place) is not None:
+                about = {"uri": place.uri, "name": f"{dataset_id} {layer}"}
+                yield (
+                    (dataset_id, "", str(layer)),
+                    {**about, "title": f"{what} of {dataset_id}", "mimeType": "text/markdown"},
+                )
+
+
+def _entry(info: DocumentInfo) -> dict[str, Any]:
+    title = info.metadata.get("title")
+    return {
+        "uri": Place(dataset_id=info.dataset_id, name=info.name).uri,
+        "name": info.name,
+        **({"title": title} if isinstance(title, str) and title else {}),
+        "description": f"Version {info.version} in the dataset {info.dataset_id}.",
+        "mimeType": _media_type(info.name),
+        "size": info.size,
+        "annotations": {"lastModified": info.updated_at.isoformat()},
+    }
+
+
+def _media_type(name: str) -> str:
+    """What the text is, which is not what a file was that it was read from."""
+    return "text/markdown" if name.lower().endswith(_MARKDOWN) else "text/plain"

@@ -1,0 +1,158 @@
+"""`triptych mcp` as an agent starts it: over stdin and stdout, and over HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+import triptych
+from support.cli_run import ran
+from support.mcp_clients import ERAS, Connected, connected
+from triptych_adapters.access import KeyStore
+
+mcp = pytest.importorskip("mcp")
+httpx2 = pytest.importorskip("httpx2")
+streamable_http_client = pytest.importorskip("mcp.client.streamable_http").streamable_http_client
+pytestmark = pytest.mark.process
+
+COMMAND = (sys.executable, "-m", "triptych_adapters.cli", "mcp")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("mcp") / "kb.db"
+    with triptych.open(path, embedder=None) as service:
+        service.put_document("docs", "guide/tea.md", "# Tea\n\nLeaves, and a kettle.")
+    return path
+
+
+@pytest.fixture(scope="module", params=ERAS)
+def client(store: Path, request: pytest.FixtureRequest) -> Iterator[Connected]:
+    command, *arguments = (*COMMAND, "--store", str(store), "--embedder", "none", "--write")
+    server = mcp.StdioServerParameters(command=command, args=arguments, env=dict(os.environ))
+    with connected(server, request.param) as client:
+        yield client
+
+
+def test_an_agent_searches_puts_and_reads(client: Connected, store: Path) -> None:
+    assert "knowledge_put" in [tool.name for tool in client.list_tools().tools]
+    found = client.call_tool("knowledge_search", {"query": "kettle"})
+    assert [hit["name"] for hit in found.structured_content["hits"]] == ["guide/tea.md"]
+    name = f"{client.client.mode}.md"
+    client.call_tool("knowledge_put", {"dataset_id": "docs", "name": name, "content": "samovar"})
+    with triptych.open(store, embedder=None) as service:
+        assert service.get_document("docs", name).content == "samovar"
+        service.put_document("docs", name, "by somebody else")
+    # What another process has written is there at once.
+    (content,) = client.read_resource(f"triptych://dataset/docs/document/{name}").contents
+    assert content.text == "by somebody else"
+
+
+def test_the_protocol_is_what_the_client_asked_for(client: Connected) -> None:
+    version = "2025-11-25" if client.client.mode == "legacy" else "2026-07-28"
+    assert client.client.protocol_version == version
+
+
+MESSAGES = (
+    {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        },
+    },
+    {"jsonrpc": "2.0", "method": "notifications/initialized"},
+    {
+        "jsonrpc": "2.0",
+        "id": 2,
+        "method": "tools/call",
+        "params": {"name": "knowledge_search", "arguments": {"query": "kettle"}},
+    },
+)
+
+
+SLOW = [pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGINT, signal.SIGTERM)]
+
+
+@pytest.mark.parametrize("number", [None, *SLOW])
+def test_stdout_holds_the_protocol_and_nothing_else(number: int | None) -> None:
+    script = Path(__file__).parents[1] / "support" / "mcp_script.py"
+    server = subprocess.Popen(
+        [sys.executable, str(script)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stdin is not None
+    assert server.stdout is not None
+    assert server.stderr is not None
+    with server:
+        server.stdin.write("no JSON\n")
+        for message in MESSAGES:
+            server.stdin.write(json.dumps(message) + "\n")
+        server.stdin.flush()
+        answers = {}
+        while 2 not in answers:
+            answer = json.loads(server.stdout.readline())
+            answers[answer.get("id")] = answer
+        if number is None:
+            server.stdin.close()
+        else:
+            server.send_signal(number)
+        assert server.stdout.read() == ""
+        printed = server.stderr.read()
+    assert server.returncode == 0
+    assert answers[2]["result"]["structuredContent"]["hits"][0]["name"] == "a.md"
+    assert {"looking", "for it"} < set(printed.splitlines())
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, *SLOW[:1]])
+def test_a_server_over_http_asks_for_keys_and_ends_well_at_a_signal(
+    tmp_path: Path, number: int
+) -> None:
+    store = tmp_path / "kb.db"
+    with triptych.open(store, embedder=None) as service:
+        service.put_document("mine", "tea.md", "kettle")
+        service.put_document("yours", "tea.md", "kettle")
+        key = KeyStore.of(service).add("an agent", dataset_ids=["mine"]).token
+    arguments = [*COMMAND, "--store", str(store), "--embedder", "none", "--http", "--port", "0"]
+    server = subprocess.Popen(
+        [*arguments, "--write"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert server.stdout is not None
+    assert server.stderr is not None
+    with server:
+        found = re.search(r"http://127\.0\.0\.1:\d+/mcp", server.stderr.readline())
+        assert found is not None
+        refused = httpx.post(found[0], json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
+        assert refused.status_code == 401
+        asking = httpx2.AsyncClient(headers={"authorization": f"Bearer {key}"})
+        transport = streamable_http_client(found[0], http_client=asking)
+        with connected(transport, "2026-07-28") as client:
+            assert "knowledge_put" not in [tool.name for tool in client.list_tools().tools]
+            hits = client.call_tool("knowledge_search", {"query": "kettle"}).structured_content
+            assert [hit["dataset"] for hit in hits["hits"]] == ["mine"]
+            client.portal.call(asking.aclose)
+        server.send_signal(number)
+        printed = server.stdout.read(), server.stderr.read()
+    assert (server.returncode, *printed) == (0, "", "")
+
+
+def test_others_are_not_served_without_keys(store: Path) -> None:
+    served = ("mcp", "--http", "--store", str(store), "--embedder", "none")
+    refused = ran([*served, "--host", "0.0.0.0"])
+    assert refused.code == 2
+    assert "without keys" in refused.err

@@ -1,0 +1,64 @@
+"""The protocol SDK's own client, called from tests that are not asynchronous."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from mcp import Client
+from starlette.types import ASGIApp
+
+from triptych_adapters.mcp.http import PATH, listen
+
+__all__ = ["ERAS", "Connected", "connected", "served"]
+
+ERAS = ("legacy", "2026-07-28")
+"""The modes of the client: with a handshake (up to 2025-11-25), and without."""
+
+
+class Connected:
+    """A connected client: each of its coroutines as a function."""
+
+    def __init__(self, portal: BlockingPortal, client: Client) -> None:
+        self.portal = portal
+        self.client = client
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self.client, name)
+
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            return self.portal.call(lambda: method(*arguments, **keywords))
+
+        return call
+
+
+@contextmanager
+def connected(server: Any, era: str) -> Iterator[Connected]:
+    """A client of ``server``, a URL, a command or a transport."""
+    with start_blocking_portal() as portal:
+        client = Client(server, mode=era, cache=None)
+        with portal.wrap_async_context_manager(client):
+            yield Connected(portal, client)
+
+
+@contextmanager
+def served(app: ASGIApp) -> Iterator[str]:
+    """The app on a free port of the loopback, in a thread; its URL."""
+    sock = listen("127.0.0.1", 0)
+    config = uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1, ws="none")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})
+    thread.start()
+    try:
+        while not server.started:
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{sock.getsockname()[1]}{PATH}"
+    finally:
+        server.should_exit = True
+        thread.join()
+        sock.close()
