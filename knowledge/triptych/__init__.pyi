@@ -244,8 +244,6 @@ from triptych.views.pipeline import PipelineView as PipelineView
 
 __all__ = [
     "LLM",
-    "Access",
-    "AccessDeniedError",
     "Answer",
     "AnswerPrompt",
     "AnswerStream",
