@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from support.access_pair import OURS, THEIRS, options
-from triptych.access import Access
+from triptych.access import Access, service
 from triptych.access.service import RestrictedService
 from triptych.errors import (
     AccessDeniedError,
@@ -70,8 +70,15 @@ WRITES: dict[str, Callable[[Service], Any]] = {
 
 
 def test_every_method_that_writes_has_a_case() -> None:
-    listed = vars(RestrictedService).items()
-    assert set(WRITES) == {name for name, each in listed if hasattr(each, "__wrapped__")}
+    assert set(WRITES) == service.WRITES | service.EMBEDS
+
+
+def test_a_method_that_nobody_decided_on_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Service, "spy", lambda self: self.documents, raising=False)
+    monkeypatch.setattr(RestrictedService, "spy", None, raising=False)
+    service._decide()
+    with Service(MemoryStore()) as kb, pytest.raises(AccessDeniedError, match="spy"):
+        kb.restricted(Access()).spy()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("name", WRITES)

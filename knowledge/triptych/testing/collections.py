@@ -31,11 +31,11 @@ NAMES = ("a", "b/c", "b/d", "e")
 OURS = Filter(within=parse_filter({"team": "ours"}))
 QUERIES = ("storm", "tide rope", "keeper of the storm storm", "nothing of it")
 
-texts = st.lists(
+_texts = st.lists(
     st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join), min_size=1, max_size=3
 ).map("\n\n".join)
-writes = st.lists(
-    st.tuples(st.sampled_from(NAMES), texts, st.sampled_from(("ours", "theirs")), st.booleans()),
+_writes = st.lists(
+    st.tuples(st.sampled_from(NAMES), _texts, st.sampled_from(("ours", "theirs")), st.booleans()),
     min_size=2,
     max_size=8,
 )
@@ -50,7 +50,7 @@ class CollectionTests(HarnessTests):
         numbers = itertools.count()
 
         @settings(max_examples=8, deadline=None)
-        @given(writes=writes)
+        @given(writes=_writes)
         def agrees(writes: Sequence[tuple[str, str, str, bool]]) -> None:
             self._agree(store, next(numbers), writes)
 
