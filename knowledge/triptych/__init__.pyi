@@ -245,7 +245,6 @@ from triptych.views.pipeline import PipelineView as PipelineView
 __all__ = [
     "LLM",
     "Access",
-    "AccessDeniedError",
     "Answer",
     "AnswerPrompt",
     "AnswerStream",
@@ -263,7 +262,6 @@ __all__ = [
     "DerivationError",
     "DerivedLayer",
     "DirectorySync",
-    "DocumentChange",
     "DocumentInfo",
     "Embedder",
     "EventReloader",
