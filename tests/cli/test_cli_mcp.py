@@ -27,12 +27,6 @@ def test_the_configuration_starts_this_store_from_anywhere(
     assert 'url = "http://127.0.0.1:9000/mcp"' in served.text
 
 
-def test_others_are_not_served_without_keys() -> None:
-    refused = ran(["mcp", "--http", "--host", "0.0.0.0"])
-    assert refused.code == 2
-    assert "without keys" in refused.err
-
-
 def test_the_extra_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
     missing = ran(["mcp"])

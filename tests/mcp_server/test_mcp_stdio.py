@@ -11,12 +11,17 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 import triptych
+from support.cli_run import ran
 from support.mcp_clients import ERAS, Connected, connected
+from triptych_adapters.access import KeyStore
 
 mcp = pytest.importorskip("mcp")
+httpx2 = pytest.importorskip("httpx2")
+streamable_http_client = pytest.importorskip("mcp.client.streamable_http").streamable_http_client
 pytestmark = pytest.mark.process
 
 COMMAND = (sys.executable, "-m", "triptych_adapters.cli", "mcp")
@@ -78,7 +83,11 @@ MESSAGES = (
 )
 
 
-def test_stdout_holds_the_protocol_and_nothing_else() -> None:
+SLOW = [pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGINT, signal.SIGTERM)]
+
+
+@pytest.mark.parametrize("number", [None, *SLOW])
+def test_stdout_holds_the_protocol_and_nothing_else(number: int | None) -> None:
     script = Path(__file__).parents[1] / "support" / "mcp_script.py"
     server = subprocess.Popen(
         [sys.executable, str(script)],
@@ -99,7 +108,10 @@ def test_stdout_holds_the_protocol_and_nothing_else() -> None:
         while 2 not in answers:
             answer = json.loads(server.stdout.readline())
             answers[answer.get("id")] = answer
-        server.stdin.close()
+        if number is None:
+            server.stdin.close()
+        else:
+            server.send_signal(number)
         assert server.stdout.read() == ""
         printed = server.stderr.read()
     assert server.returncode == 0
@@ -107,19 +119,40 @@ def test_stdout_holds_the_protocol_and_nothing_else() -> None:
     assert {"looking", "for it"} < set(printed.splitlines())
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
-)
-def test_a_server_over_http_ends_well_at_a_signal(store: Path, number: int) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, *SLOW[:1]])
+def test_a_server_over_http_asks_for_keys_and_ends_well_at_a_signal(
+    tmp_path: Path, number: int
+) -> None:
+    store = tmp_path / "kb.db"
+    with triptych.open(store, embedder=None) as service:
+        service.put_document("mine", "tea.md", "kettle")
+        service.put_document("yours", "tea.md", "kettle")
+        key = KeyStore.of(service).add("an agent", dataset_ids=["mine"]).token
     arguments = [*COMMAND, "--store", str(store), "--embedder", "none", "--http", "--port", "0"]
-    server = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    server = subprocess.Popen(
+        [*arguments, "--write"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     assert server.stdout is not None
     assert server.stderr is not None
     with server:
         found = re.search(r"http://127\.0\.0\.1:\d+/mcp", server.stderr.readline())
         assert found is not None
-        with connected(found[0], "2026-07-28") as client:
+        refused = httpx.post(found[0], json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
+        assert refused.status_code == 401
+        asking = httpx2.AsyncClient(headers={"authorization": f"Bearer {key}"})
+        transport = streamable_http_client(found[0], http_client=asking)
+        with connected(transport, "2026-07-28") as client:
             assert "knowledge_put" not in [tool.name for tool in client.list_tools().tools]
+            hits = client.call_tool("knowledge_search", {"query": "kettle"}).structured_content
+            assert [hit["dataset"] for hit in hits["hits"]] == ["mine"]
+            client.portal.call(asking.aclose)
         server.send_signal(number)
         printed = server.stdout.read(), server.stderr.read()
     assert (server.returncode, *printed) == (0, "", "")
+
+
+def test_others_are_not_served_without_keys(store: Path) -> None:
+    served = ("mcp", "--http", "--store", str(store), "--embedder", "none")
+    refused = ran([*served, "--host", "0.0.0.0"])
+    assert refused.code == 2
+    assert "without keys" in refused.err

@@ -25,4 +25,4 @@ class Loud(Service):
 if __name__ == "__main__":
     with Loud(MemoryStore()) as service:
         service.put_document("docs", "a.md", "kettle")
-        serve_stdio(make_server(service, ServerOptions()))
+        serve_stdio(make_server(service, ServerOptions()), service.close)

@@ -95,45 +95,48 @@ def mcp(
     read-only unless --write is given. An agent starts this command itself: --print-config prints
     what goes into the agent's configuration, with the store and the options given.
     """
-    from triptych_adapters.mcp.binding import check_binding
-
     settings = session.settings().without_llm()
     if print_config:
         _print_config(session, settings, dataset, agent, write=write, http=http, port=port)
         return
-    # stdout is the protocol's.
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
-    if http:
-        check_binding(host, allow_host or (), keys=False)
     _require()
     from triptych_adapters.mcp.server import ServerOptions, make_server
 
     options = ServerOptions(dataset_id=dataset, write=write, max_tokens=max_tokens, seconds=timeout)
-    if http:
-        from triptych_adapters.mcp.http import PATH, listen, make_app, serve_http
-
-        sock = listen(host, port)
-        with session.service(
-            create=write, settings=settings, dataset=dataset or "", preload=True
-        ) as service:
-            app = make_app(
-                make_server(service, options),
-                host=host,
-                hosts=allow_host or (),
-                origins=allow_origin or (),
-            )
-            serve_http(
-                app,
-                sock,
-                lambda name, number: session.output.note(f"serving http://{name}:{number}{PATH}"),
-            )
-        return
-    from triptych_adapters.mcp.stdio import serve_stdio
-
     with session.service(
         create=write, settings=settings, dataset=dataset or "", preload=True
     ) as service:
-        serve_stdio(make_server(service, options))
+        if not http:
+            from triptych_adapters.mcp.stdio import serve_stdio
+
+            _log_to_stderr()
+            serve_stdio(make_server(service, options), service.close)
+            return
+        from triptych_adapters.access import authenticator
+        from triptych_adapters.mcp.binding import check_binding
+        from triptych_adapters.mcp.http import PATH, listen, make_app, serve_http
+
+        authenticate = authenticator(service)
+        check_binding(host, allow_host or (), keys=authenticate is not None)
+        app = make_app(
+            make_server(service if authenticate is None else None, options),
+            host=host,
+            hosts=allow_host or (),
+            origins=allow_origin or (),
+            authenticate=authenticate,
+        )
+
+        def tell(name: str, number: int) -> None:
+            session.output.note(f"serving http://{name}:{number}{PATH}")
+
+        sock = listen(host, port)
+        _log_to_stderr()
+        serve_http(app, sock, tell)
+
+
+def _log_to_stderr() -> None:
+    """Keep stdout for the protocol."""
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
 
 
 def _require() -> None:

@@ -13,7 +13,6 @@ import triptych
 from triptych.search.reranking import Rerank
 from triptych_adapters.http.described import DescribedRoute
 from triptych_adapters.http.openapi_schemas import COMPONENTS, narrowed
-from triptych_adapters.http.operations import route_name
 from triptych_adapters.http.preconditions import CONDITIONAL
 from triptych_adapters.http.server import Server
 from triptych_adapters.http.streams import EVENTS_TYPE
@@ -143,7 +142,7 @@ def _operation(server: Server, route: Route) -> dict[str, Any]:
     if route.method == "GET":
         answers["304"] = {"description": "What the client has, by If-None-Match."}
     found: dict[str, Any] = {
-        "operationId": route_name(route),
+        "operationId": route.name,
         "summary": operation.summary,
         "tags": [str(operation.effect)],
         **({"description": " ".join(notes)} if notes else {}),

@@ -35,7 +35,7 @@ from triptych_adapters.wire.query_string import query_arguments
 from triptych_adapters.wire.records import RECORD_TYPE
 from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES, Route
 
-__all__ = ["LONG", "operation_routes", "route_name"]
+__all__ = ["LONG", "operation_routes"]
 
 LONG: Final = frozenset({"ask", "replay", "rebuild", "embed_pending", "doctor", "purge", "health"})
 """Operations that ask a model, or go through a whole store."""
@@ -45,12 +45,7 @@ def operation_routes(server: Server) -> Iterator[RawRoute]:
     """A route for each operation of a Service."""
     for route in (*ROUTES.values(), *PIPELINE_ROUTES.values()):
         handler = _Handler(server, route)
-        yield RawRoute(route.path, handler.answer, methods=[route.method], name=route_name(route))
-
-
-def route_name(route: Route) -> str:
-    """What a route is called in the log and in the OpenAPI document."""
-    return route.operation + ("_by_pipeline" if "pipeline" in route.in_path else "")
+        yield RawRoute(route.path, handler.answer, methods=[route.method], name=route.name)
 
 
 @attrs.frozen(kw_only=True)

@@ -9,6 +9,7 @@ import attrs
 
 from triptych.errors import ConflictError, NotAvailableError, ValidationError
 from triptych.text.injection import suspicious
+from triptych.text.tokens import MOST_CHARACTERS
 from triptych_adapters.tools.base import QUOTED, Base, compact, cursor_schema
 from triptych_adapters.tools.paging import Place, check_cursor, next_cursor, read_cursor
 from triptych_adapters.tools.rendering import to_json
@@ -22,6 +23,7 @@ __all__ = ["get_tool"]
 _LINE: Final = re.compile(r"[^\r\n]*+(?:\r\n?|\n)|[^\r\n]++")
 _LINES: Final = re.compile(r"\s*([0-9]{1,9})\s*(?:(-)\s*([0-9]{1,9})?\s*)?")
 _MOST_VERSIONS: Final = 20
+_MOST_SIGNS: Final = 5
 _GET: Final[dict[str, dict[str, Any]]] = {
     "name": {**ARGUMENTS["name"], "description": "The document, by its exact name."},
     "dataset_id": {
@@ -79,8 +81,8 @@ def _get(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
     fields["total_lines"] = len(lines)
     if versions := _versions(base, dataset_id, name):
         fields["versions"] = versions
-    if signs := suspicious(part):
-        fields["signs"] = [attrs.asdict(sign) for sign in signs]
+    if signs := _signs(part, start.character, MOST_CHARACTERS * base.max_tokens):
+        fields["signs"] = signs
     parts = [{**fields, "content": part}]
     check_cursor(start, parts)
 
@@ -91,6 +93,13 @@ def _get(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
     if not filled["documents"]:
         raise ConflictError("the cursor leads past the document's end: ask without a cursor")
     return {**filled["documents"][0], "cursor": filled["cursor"]}
+
+
+def _signs(text: str, start: int, most: int) -> list[dict[str, Any]]:
+    """What looks like instructions to a model in the part of ``text`` that can be shown."""
+    found = suspicious(text[start : start + most])[:_MOST_SIGNS]
+    moved = (attrs.evolve(each, start=each.start + start, end=each.end + start) for each in found)
+    return [attrs.asdict(each) for each in moved]
 
 
 def _read_lines(text: str, total: int) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from triptych_adapters.wire.operations import ARGUMENTS
 __all__ = ["overview_tool"]
 
 _PAGE: Final = 64
+_FIRST_PAGE: Final = 2
 _LAST: Final = "\U0010ffff"
 _OVERVIEW: Final[dict[str, dict[str, Any]]] = {
     "path": {
@@ -120,10 +121,12 @@ def _folder(base: Base, dataset_id: str, path: str, position: Position) -> _Entr
         yield ("",), _own(base, dataset_id, path)
     skipped = after if after is not None and after.endswith("/") else ""
     name = f"{skipped}{_LAST}" if skipped else after or ""
+    size = _FIRST_PAGE
     while True:
-        page = base.service.list_documents(dataset_id, prefix=path, after=name, limit=_PAGE)
+        page = base.service.list_documents(dataset_id, prefix=path, after=name, limit=size)
         if not page:
             return
+        size = min(2 * size, _PAGE)
         for info in page:
             name = info.name
             if skipped and name.startswith(skipped):
@@ -136,6 +139,7 @@ def _folder(base: Base, dataset_id: str, path: str, position: Position) -> _Entr
             about = {"name": skipped, "kind": "folder", "documents": _count(base, info, skipped)}
             yield (skipped,), about | _layer(base, dataset_id, skipped, Layer.ABSTRACT)
             name = f"{skipped}{_LAST}"
+            size = _FIRST_PAGE  # the rest of this page is in the folder, too
             break
 
 

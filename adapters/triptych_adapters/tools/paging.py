@@ -123,7 +123,9 @@ def paginate(
     while at < len(hits):
         length = len(hits[at].get("content", ""))
         whole = _part(hits[at], character, length)
-        price = cost(whole)
+        # What is certainly too long need not be counted, which takes a while for a megabyte.
+        too_long = length - character > MOST_CHARACTERS * room
+        price = room + 1 if too_long else cost(whole)
         if price <= room:
             shown.append(whole)
             room -= price
