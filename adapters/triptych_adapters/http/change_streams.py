@@ -86,8 +86,7 @@ class ChangeStream(Response):
                 while self._caller.remaining > 2 * _POLL:
                     if not self._page.more:
                         await self._caller.pause(_POLL)
-                    asked = self._arguments | {"since": self._page.cursor}
-                    self._page = await self._caller.run(lambda a=asked: self._service.changes(**a))
+                    self._page = await self._caller.run(self._next)
                     if part := self._events(self._page):
                         await send_part(part)
                         spoke = time.monotonic()
@@ -99,8 +98,12 @@ class ChangeStream(Response):
                 await send_part(event("error", problem_of(error).json()))
             await send_part(b"", more=False)
 
+    def _next(self) -> ChangePage:
+        return self._service.changes(**self._arguments | {"since": self._page.cursor})
+
     def _events(self, page: ChangePage) -> bytes:
-        parts = [event("reset", {})] if page.reset else []
-        for change in page.changes:
-            parts.append(f"id: {change.cursor}\n".encode() + event("change", self._form(change)))
-        return b"".join(parts)
+        changes = (
+            f"id: {change.cursor}\n".encode() + event("change", self._form(change))
+            for change in page.changes
+        )
+        return (event("reset", {}) if page.reset else b"") + b"".join(changes)

@@ -126,7 +126,7 @@ def _operation(server: Server, route: Route) -> dict[str, Any]:
     writes = operation.effect is not Effect.READS
     notes: list[str] = []
     answer = _answer(operation.result)
-    if operation.name == "ask":
+    if operation.name in ("ask", "changes"):
         answer["content"][EVENTS_TYPE] = {}
     answers = {"200": answer} | ({"201": answer} if operation.name in _CREATE else {})
     statuses = {*_ALWAYS, *(_WRITES if writes else ())}
