@@ -133,6 +133,7 @@ def test_what_is_forbidden_and_what_is_missing_take_the_same_path(kb: Service) -
         (lambda d, n: one.stats(d), [("zoo", ""), ("none", "")]),
         (lambda d, n: one.get_document(d, n), [("zoo", "animals.md"), ("none", "animals.md")]),
     ]
+    ours.list_datasets()  # from here on it knows a document of each dataset that it sees
     for call, places in cases:
         paths = []
         for place in places:
@@ -168,6 +169,55 @@ def test_a_calibration_of_all_documents_judges_nothing_under_a_filter(kb: Servic
     assert reader.get_setting("answerability/zoo") is None
     found = kb.restricted(Access(where=OURS)).search("anchor", dataset_id="kb")
     assert (found.answerability, found.warnings) == (None, ())
+
+
+def test_layers_of_folders_have_no_part_in_the_scores_of_a_filter_on_names() -> None:
+    with service() as kb, Service(MemoryStore(), options=options()) as twin:
+        for one in (kb, twin):
+            for name in ("guide/anchor.md", "guide/rope.md"):
+                one.put_document("kb", name, f"# About {name}\n\nText.", OURS)
+                one.put_document_layer("kb", name, "L0", f"The abstract of {name}, an anchor.")
+        kb.delete_document("kb", "guide/secret.md")
+        kb.put_folder_layer("kb", "guide/", "L0", "All abstracts of anchor things.")
+        kb.put_dataset_layer("kb", "L0", "The abstract of all.")
+        ours = kb.restricted(Access(where={"doc_prefix": "guide/"}))
+        for mode in ("bm25", "vector", "hybrid"):
+            for top_k in (1, 2, 3):
+                found, wanted = (
+                    each.search(
+                        "abstract anchor", dataset_id="kb", layer="L0", mode=mode, top_k=top_k
+                    )
+                    for each in (ours, twin)
+                )
+                assert [(h.doc_name, h.score) for h in found.hits] == [
+                    (h.doc_name, h.score) for h in wanted.hits
+                ]
+                assert found.exhausted == wanted.exhausted
+        assert ours.layer("kb", "guide/", "L0") is None
+        assert ours.dataset_layer("kb", "L0") is None
+
+
+def test_warnings_count_the_callers_documents(kb: Service) -> None:
+    ours = kb.restricted(Access(where=OURS))
+    kb.store.documents.put("kb", NewDocument(name="new.md", content="Zebra.", metadata=THEIRS))
+    assert kb.search("anchor", dataset_id="kb").warnings != ()
+    assert ours.search("anchor", dataset_id="kb").warnings == ()
+    kb.store.documents.put("kb", NewDocument(name="own.md", content="Ours.", metadata=OURS))
+    (warning,) = ours.search("anchor", dataset_id="kb").warnings
+    assert warning.startswith("1 document is not indexed yet")
+
+
+def test_a_vector_is_given_to_who_has_read_its_text(kb: Service) -> None:
+    ours = kb.restricted(Access(where=OURS))
+    config = kb.chunks.config("kb")
+    assert config is not None
+    chunks = {name: next(kb.chunks.iter_chunks("kb", name)) for name in ("tide.md", "zebra.md")}
+    digests = [each.sig.input_sig for each in chunks.values()]
+    assert len(kb.chunks.known_vectors("kb", config.embed_sig, digests)) == 2
+    assert ours.chunks.known_vectors("kb", config.embed_sig, digests) == {}
+    assert len(list(ours.chunks.iter_chunks("kb"))) == 3
+    known = ours.chunks.known_vectors("kb", config.embed_sig, digests)
+    assert list(known) == [chunks["tide.md"].sig.input_sig]
 
 
 # What is kept between calls

@@ -168,6 +168,55 @@ def test_others_that_write_meanwhile_are_not_written_over(kb: Service) -> None:
         )  # fmt: skip
 
 
+def test_a_document_that_becomes_anothers_while_it_is_written_is_left_alone(kb: Service) -> None:
+    class Meddling:
+        """Documents that another writer takes over just before they are put."""
+
+        def __init__(self) -> None:
+            self.left = 1
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(kb.store.documents, name)
+
+        def taken_over(self, dataset_id: str, name: str) -> None:
+            if self.left:
+                self.left -= 1
+                kb.put_document(dataset_id, name, "A zebra by now.", THEIRS)
+
+        def put(self, dataset_id: str, document: NewDocument) -> Any:
+            self.taken_over(dataset_id, document.name)
+            return kb.store.documents.put(dataset_id, document)
+
+        def put_many(self, dataset_id: str, documents: Any) -> Any:
+            self.taken_over(dataset_id, documents[0].name)
+            return kb.store.documents.put_many(dataset_id, documents)
+
+        def delete(self, dataset_id: str, name: str, *, if_version: int | None = None) -> bool:
+            self.taken_over(dataset_id, name)
+            return kb.store.documents.delete(dataset_id, name, if_version=if_version)
+
+    class Store:
+        documents = Meddling()
+        chunks, layers, stats = kb.store.chunks, kb.store.layers, kb.store.stats
+
+        def close(self) -> None:
+            pass
+
+    ours = Service(Store(), options=options()).restricted(  # type: ignore[arg-type]
+        Access(where=OURS, can_write=True)
+    )
+    with pytest.raises(AccessDeniedError):
+        ours.put_document("kb", "mine.md", "Mine.")
+    Store.documents.left = 1
+    kb.put_document("kb", "mine.md", "Mine.", OURS)
+    report = ours.put_documents("kb", {"mine.md": "Mine again."})
+    assert [type(each.error) for each in report.failed] == [AccessDeniedError]
+    Store.documents.left = 1
+    kb.put_document("kb", "mine.md", "Mine.", OURS)
+    assert ours.delete_document("kb", "mine.md") is False
+    assert kb.get_document("kb", "mine.md").content == "A zebra by now."
+
+
 def test_what_becomes_the_callers_brings_no_history_with_it(kb: Service) -> None:
     reader = kb.restricted(Access(where=OURS))
     kb.put_document("kb", "doc.md", "Public draft.", OURS)

@@ -167,6 +167,8 @@ READS: Mapping[str, list[Call]] = {
 
 ELSEWHERE = {
     "replay": "test_leaks.py",
+    "changes": "test_changes.py",
+    "follow": "test_changes.py",
     "cache_stats": "test_leaks.py",
     "pipeline": "test_leaks.py",
     "restricted": "test_restricted.py",

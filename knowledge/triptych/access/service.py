@@ -137,6 +137,8 @@ class RestrictedService(Service):
     delete_dataset = _writes(Service.delete_dataset)
     recreate = _writes(Service.recreate)
     purge = _writes(Service.purge)
+    changes = _reads(Service.changes)
+    follow = _reads(Service.follow)
     search = _reads(Service.search)
     search_documents = _reads(Service.search_documents)
     search_many = _reads(Service.search_many)
