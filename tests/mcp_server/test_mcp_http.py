@@ -112,6 +112,7 @@ def test_tools_are_declared_with_schemas_and_hints(client: Connected) -> None:
         "knowledge_get",
         "knowledge_list",
         "knowledge_overview",
+        "knowledge_changes",
         "knowledge_put",
     ]
     for name, tool in tools.items():
