@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 HOME = ROOT / "knowledge/triptych"
 TARGET = HOME / "aio/generated.py"
-NOT_ASYNC = frozenset({"close", "dataset", "pipeline", "restricted"})
+NOT_ASYNC = frozenset({"close", "dataset", "follow", "pipeline", "restricted"})
 HEAD = '''"""`Service` and its views, awaited. Written by tools/generate_aio.py: do not edit."""
 
 '''

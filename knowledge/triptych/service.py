@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -41,6 +41,7 @@ from triptych.errors import (
     StoreError,
     ValidationError,
 )
+from triptych.following import check_poll, follow_changes, read_changes
 from triptych.ingestion.batches import check_progress
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.embedding import check_embedder
@@ -55,6 +56,7 @@ from triptych.ingestion.versions import VersionHistory, restored, unified_diff
 from triptych.ingestion.writer import Writer
 from triptych.records import (
     CacheStats,
+    ChangePage,
     DatasetConfig,
     DatasetStats,
     DeleteReport,
@@ -641,6 +643,71 @@ class Service(CloseOnExit):
         """
         old = self.get_document(dataset_id, name, version)
         return self._writer.put(dataset_id, restored(old, if_version))
+
+    # Changes
+
+    def changes(
+        self, since: str | None = None, *, dataset_id: str | None = None, limit: int = 1000
+    ) -> ChangePage:
+        """What became of the documents since a cursor: added, updated or deleted.
+
+        For caches, copies and indexes elsewhere that follow this knowledge base. Each document
+        comes once, with its last change, in the order in which these were committed. A change that
+        was committed before the call is in it, whichever process made it. Pass the page's cursor
+        to read on, at once while ``more`` is true. Apply "added" and "updated" alike: read the
+        document and replace what you have.
+
+        Where ``reset`` is true the store could not go on from ``since``: it is the cursor of
+        another store, or of what a restored backup does not have, or deletions after it are
+        forgotten, as after `purge`. Drop what you have; the page begins at the beginning.
+
+        A document that has expired is deleted when it is removed (`remove_expired`, `rebuild`).
+
+        Args:
+            since: the cursor of a page or a change; None begins with every document, as added.
+            dataset_id: only changes of this dataset, which need not exist (any more).
+            limit: the most changes of the page, 1 to 10,000.
+
+        Raises:
+            ValidationError: ``since`` is no cursor, or the limit is out of range.
+            NotAvailableError: the store has no log of its changes.
+        """
+        self._open()
+        return read_changes(self.capabilities.changes, since, dataset_id, limit)
+
+    def follow(
+        self,
+        since: str | None = None,
+        *,
+        dataset_id: str | None = None,
+        limit: int = 1000,
+        poll: float = 0.5,
+    ) -> Iterator[ChangePage]:
+        """Pages of `changes` as they come, without an end: none of them says nothing.
+
+        ``poll`` is how many seconds pass between two looks at the store, which are cheap while
+        nothing is written; in a store of files each looks through the folders. A deadline around
+        the loop ends it with `CancelledError`, closing the Service with `StoreError`.
+
+        Raises:
+            ValidationError, NotAvailableError: as `changes`; ``poll`` is not above 0.
+        """
+        check_poll(poll)
+        self._open()
+        reader = self.capabilities.changes
+        if reader is None:
+            raise NotAvailableError("this store has no log of its changes")
+
+        def page_after(cursor: str | None) -> ChangePage:
+            return self.changes(cursor, dataset_id=dataset_id, limit=limit)
+
+        def head() -> str:
+            self._open()
+            return reader.change_head()
+
+        return follow_changes(page_after, head, since, poll)
+
+    # Datasets
 
     def list_datasets(self) -> Sequence[str]:
         """The ids of all datasets, in order."""

@@ -12,6 +12,7 @@ import pytest
 from support.access_pair import DOCUMENTS, OURS, THEIRS, Pair, options
 from triptych import contracts
 from triptych.access import Access
+from triptych.access.changes import AccessChanges
 from triptych.access.chunks import AccessChunks
 from triptych.access.documents import AccessDocuments, AccessVersions
 from triptych.access.kept import AccessAnswers, AccessSettings
@@ -68,6 +69,7 @@ def names_nothing(said: object) -> None:
         (AccessSparse, contracts.SparseRepo),
         (AccessSettings, contracts.SettingsStore),
         (AccessAnswers, contracts.AnswerCache),
+        (AccessChanges, contracts.ChangeReader),
     ],
 )
 def test_every_method_of_a_repository_is_decided_on(view: type, contract: type) -> None:
@@ -83,7 +85,7 @@ def test_every_method_of_a_repository_is_decided_on(view: type, contract: type) 
 def test_a_capability_that_nobody_decided_on_is_not_there(kb: Service) -> None:
     known = {
         "versions", "document_search", "document_vector_search", "corpus_stats", "eraser",
-        "settings", "sparse", "answers",
+        "settings", "sparse", "answers", "changes",
     }  # fmt: skip
     for access in (Access(can_write=True), Access(where=OURS, can_write=True)):
         found = attrs.asdict(kb.restricted(access).capabilities, recurse=False)

@@ -39,6 +39,7 @@ COMMANDS = (
     "history",
     "diff",
     "restore",
+    "changes",
     "layers",
     "layers show",
     "layers plan",

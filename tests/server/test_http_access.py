@@ -10,8 +10,8 @@ import pytest
 
 import triptych
 from support.asgi import Client
-from triptych import Service
-from triptych_adapters.http import Limits, RefusedError, create_app
+from triptych import AccessDeniedError, AuthenticationError, Service, TooManyRequestsError
+from triptych_adapters.http import Limits, create_app
 from triptych_adapters.wire.operations import OPERATIONS
 from triptych_adapters.wire.routes import ROUTES
 
@@ -28,10 +28,10 @@ class Keys:
         if authorization == "Bearer good":
             return self.service
         if authorization == "Bearer often":
-            raise RefusedError("too often", status=429, retry_after=2.4)
+            raise TooManyRequestsError("too often", retry_after=2.4)
         if authorization == "Bearer elsewhere":
-            raise RefusedError("this key is for another dataset", status=403)
-        raise RefusedError("give a key: Authorization: Bearer …")
+            raise AccessDeniedError("this key is for another dataset")
+        raise AuthenticationError("give a key: Authorization: Bearer …")
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_every_operation_needs_a_key_before_anything_is_read(
     client = Client(create_app(service, authenticate=Keys(service), write=True))
     for headers in ({}, {"Authorization": "Bearer bad"}, {"Authorization": "Basic Zzo="}):
         answer = client(route.method, url, content=b"\xff", headers=headers)
-        assert (answer.status_code, answer.json()["error"]["code"]) == (401, "UNAUTHORIZED")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (401, "AUTHENTICATION_ERROR")
         assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
@@ -63,13 +63,14 @@ def test_a_key_is_asked_for_by_each_request(service: Service) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "status", "code"), [("often", 429, "RATE_LIMITED"), ("elsewhere", 403, "FORBIDDEN")]
+    ("key", "status", "code"),
+    [("often", 429, "TOO_MANY_REQUESTS_ERROR"), ("elsewhere", 403, "ACCESS_DENIED_ERROR")],
 )
 def test_a_refusal_says_why(service: Service, key: str, status: int, code: str) -> None:
     client = Client(create_app(service, authenticate=Keys(service)))
     answer = client("GET", "/v1/datasets", headers={"Authorization": f"Bearer {key}"})
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
-    assert answer.headers.get("retry-after") == ("2" if status == 429 else None)
+    assert answer.headers.get("retry-after") == ("3" if status == 429 else None)
 
 
 def test_a_probe_and_the_description_need_no_key(service: Service) -> None:
@@ -122,6 +123,75 @@ def test_nesting_is_bounded(service: Service, body: str) -> None:
     answer = Client(create_app(service))("POST", "/v1/search", content=body, headers=headers)
     assert answer.status_code == 400
     assert "nested deeper than 64" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "body", [b'"' + b'\\"' * 400_000 + b"[" * 100, b'"' * 400_001 + b"[" * 65, b"[" * 65 + b'"\\']
+)
+def test_texts_that_never_end_cost_no_time(service: Service, body: bytes) -> None:
+    headers = {"Content-Type": "application/json"}
+    answer = Client(create_app(service))("POST", "/v1/search", content=body, headers=headers)
+    assert answer.status_code == 400
+
+
+def test_a_flood_of_bad_keys_leaves_the_server_serving(service: Service) -> None:
+    import asyncio
+
+    app = create_app(service, authenticate=Keys(service), limits=Limits(threads=2))
+
+    async def flood() -> list[httpx.Response]:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            keys = [*(f"Bearer {number}" for number in range(300)), "Bearer good"]
+            asked = (client.get("/v1/datasets", headers={"Authorization": key}) for key in keys)
+            return await asyncio.gather(*asked)
+
+    *refused, answered = asyncio.run(flood())
+    assert {each.status_code for each in refused} == {401}
+    assert answered.json() == ["d"]
+
+
+def test_a_client_that_goes_away_cancels_its_call(service: Service) -> None:
+    import asyncio
+    import threading
+
+    from triptych import CancelledError, deadlines
+
+    began, ended = threading.Event(), threading.Event()
+
+    def endless() -> Any:
+        began.set()
+        try:
+            while True:
+                deadlines.check("the call")
+        except CancelledError:
+            ended.set()
+            raise
+
+    service.list_datasets = endless  # type: ignore[method-assign]  # to be slow
+    app = create_app(service)
+
+    async def asked() -> None:
+        messages: list[Any] = [{"type": "http.request", "body": b"", "more_body": False}]
+
+        async def receive() -> Any:
+            if messages:
+                return messages.pop()
+            await asyncio.to_thread(began.wait, 30)
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            raise AssertionError(message)
+
+        scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1"}
+        scope |= {"method": "GET", "scheme": "http", "path": "/v1/datasets"}
+        scope |= {"raw_path": b"/v1/datasets", "query_string": b""}
+        await asyncio.wait_for(
+            app({**scope, "headers": [(b"host", b"localhost")]}, receive, send), 60
+        )
+
+    asyncio.run(asked())
+    assert ended.is_set()
 
 
 def test_brackets_in_a_text_are_no_nesting(service: Service) -> None:

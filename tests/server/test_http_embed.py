@@ -9,9 +9,9 @@ import pytest
 
 import triptych
 from support.asgi import Client
-from triptych import ProviderError, Service
+from triptych import AuthenticationError, ProviderError, Service
 from triptych.search.reranking import Rerank
-from triptych_adapters.http import RefusedError, create_app
+from triptych_adapters.http import create_app
 from triptych_backends.embedders import HashEmbedder
 
 KEY = {"Authorization": "Bearer anything"}
@@ -66,13 +66,13 @@ def test_every_route_needs_a_header_that_is_not_empty(
     options = {} if body is None else {"json": body}
     for headers in ({}, {"Authorization": ""}, {"Authorization": "  "}):
         answer = client(method, path, headers=headers, **options)
-        assert (answer.status_code, answer.json()["error"]["code"]) == (401, "UNAUTHORIZED")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (401, "AUTHENTICATION_ERROR")
     assert client(method, path, headers=KEY, **options).status_code in (200, 202, 204, 404)
 
 
 def test_where_keys_are_checked_a_wrong_one_is_refused(service: Service) -> None:
     def nobody(authorization: str | None) -> Service:
-        raise RefusedError("no such key")
+        raise AuthenticationError("no such key")
 
     client = Client(create_app(service, write=True, authenticate=nobody), **KEY)
     for method, path, body in ROUTES:

@@ -22,9 +22,12 @@ def test_schemathesis_finds_nothing(tmp_path: Path) -> None:
         assert process.stdout is not None
         url = process.stdout.readline().strip()
         command = [str(TOOL), "run", f"{url}/v1/openapi.json", "--max-examples", "15"]
-        # Key: the routes that ask for a header take any where no keys are checked.
+        # The routes that ask for a header take any where no keys are checked.
         command += ["-H", "Authorization: Bearer any", "--phases", "examples,coverage,fuzzing"]
         command += ["--no-color", "--request-timeout", "60"]
+        # No schema says which filters, queries and pairs of arguments mean something: what fits
+        # the schema may still be refused with 400.
+        command += ["--exclude-checks", "positive_data_acceptance"]
         try:
             done = subprocess.run(
                 command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=1700

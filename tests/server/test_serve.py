@@ -10,13 +10,16 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
+import triptych
 from support.cli_run import fresh_shell
 from support.http_server import Served, served
 from triptych.sync import SyncRoot
+from triptych_adapters.access import KeyStore
 from triptych_adapters.wire.errors import Exit
 from triptych_factory import Settings, wire
 from triptych_factory.syncing import remembered_roots
@@ -200,6 +203,37 @@ def test_a_stop_answers_what_is_under_way(tmp_path: Path) -> None:
             assert server.stop() == 0
             thread.join()
         assert answers[0].json()["counts"]["added"] == 300
+
+
+def test_keys_of_the_store_are_checked(tmp_path: Path) -> None:
+    with triptych.open(tmp_path / "kb.db", embedder="hash") as service:
+        service.put_document("mine", "a.md", "Tea is hot.")
+        service.put_document("theirs", "b.md", "Milk is white.")
+        keys = KeyStore.of(service)
+        reader = keys.add("reader", dataset_ids=["mine"]).token
+        writer = keys.add("writer", dataset_ids=["mine"], can_write=True).token
+    with served(tmp_path, "--write") as server:
+
+        def asked(key: str, method: str, path: str, **options: Any) -> httpx.Response:
+            headers = {"Authorization": f"Bearer {key}", "Host": "kb.example"}
+            return httpx.request(method, server.url + path, headers=headers, **options)
+
+        assert httpx.get(f"{server.url}/v1/datasets").status_code == 401
+        assert asked("tk_bad", "GET", "/v1/datasets").status_code == 401
+        assert asked(reader, "GET", "/v1/datasets").json() == ["mine"]
+        hidden = asked(reader, "GET", "/v1/datasets/theirs/documents/b.md")
+        none = asked(reader, "GET", "/v1/datasets/nothing/documents/b.md")
+        assert (hidden.status_code, none.status_code) == (404, 404)
+        assert hidden.text.replace("theirs", "nothing") == none.text
+        put = {"json": {"content": "x"}}
+        path = "/v1/datasets/mine/documents/c.md"
+        assert asked(reader, "PUT", path, **put).status_code == 403
+        assert asked(writer, "PUT", path, **put).status_code == 201
+        assert asked(writer, "PUT", path.replace("mine", "theirs"), **put).status_code == 404
+        with triptych.open(tmp_path / "kb.db", embedder="hash") as service:
+            KeyStore.of(service).revoke(KeyStore.of(service).list()[1].id)
+        assert asked(writer, "PUT", path, **put).status_code == 401
+        assert reader not in server.log.read_text(encoding="utf-8")
 
 
 def test_what_comes_too_slowly_is_cut_off(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_every_call_has_its_coroutine(facade: type, of: type) -> None:
         for name, found in vars(of).items()
         if not name.startswith("_") and inspect.isfunction(found)
     }
-    for name in calls - {"ask_stream", "dataset", "pipeline", "restricted"}:
+    for name in calls - {"ask_stream", "dataset", "follow", "pipeline", "restricted"}:
         assert inspect.iscoroutinefunction(getattr(facade, name)), name
 
 

@@ -5,11 +5,13 @@ Its language model answers whatever it is asked, and it has a pipeline.
 
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import uvicorn
 
 import triptych
 from triptych.records import Generation, Message
+from triptych.sync import DirectorySync, SyncRoot
 from triptych_adapters.http.app import create_app
 from triptych_adapters.http.protocol import HeadProtocol
 
@@ -31,10 +33,13 @@ def main() -> None:
     with triptych.open(sys.argv[1], embedder="hash", llm=Obliging(), pipelines=pipelines) as kb:
         kb.put_document("docs", "tea.md", "# Tea\n\nTea is hot.\n", {"lang": "en"})
         kb.put_document("default", "milk.md", "# Milk\n\nMilk is white.\n")
+        notes = Path(sys.argv[1]).with_name("notes")
+        notes.mkdir()
+        (notes / "milk.md").write_text("Milk is white.", encoding="utf-8")
+        directory = DirectorySync(kb, [SyncRoot(path=notes, dataset_id="notes")])
+        app = create_app(kb, write=True, sync=lambda service: directory.sync())
         protocol: type = HeadProtocol
-        config = uvicorn.Config(
-            create_app(kb, write=True), port=0, http=protocol, log_level="warning", ws="none"
-        )
+        config = uvicorn.Config(app, port=0, http=protocol, log_level="warning", ws="none")
         socket = config.bind_socket()
         socket.listen()
         print(f"http://127.0.0.1:{socket.getsockname()[1]}", flush=True)

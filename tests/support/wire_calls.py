@@ -53,6 +53,11 @@ CALLS: list[tuple[str, dict[str, Any], Callable[[Any], bool]]] = [
         {"dataset_id": "d", "name": "b.md"},
         lambda it: it["metadata"] == {"day": {"$date": "2026-09-01"}},
     ),
+    (
+        "changes",
+        {"limit": 1},
+        lambda it: ([each["kind"] for each in it["changes"]], it["more"]) == (["added"], True),
+    ),
     ("list_datasets", {}, lambda it: it == ["d"]),
     ("history", {"dataset_id": "d", "name": "g/a.md"}, lambda it: len(it) == 2),
     ("diff", {"dataset_id": "d", "name": "g/a.md", "old": 1}, lambda it: "+Tea is hot." in it),

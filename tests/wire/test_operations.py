@@ -25,7 +25,7 @@ from triptych_adapters.wire.operations import ARGUMENTS, OPERATIONS, QUERY, Effe
 from triptych_adapters.wire.schema import to_json
 from triptych_backends.embedders import HashEmbedder
 
-OF_THE_OBJECT = {"ask_stream", "close", "dataset", "pipeline", "restricted"}
+OF_THE_OBJECT = {"ask_stream", "close", "dataset", "follow", "pipeline", "restricted"}
 """Methods that are about the Python object, or give one that is read piece by piece."""
 
 FOR_PYTHON = {

@@ -30,6 +30,7 @@ _MODULES = {
     "read": ("get", "list"),
     "tag": ("count", "tag"),
     "history": ("history", "diff", "restore"),
+    "changes": ("changes",),
     "maintain": ("create", "rebuild", "embed", "delete"),
     "status": ("status",),
     "doctor": ("doctor",),

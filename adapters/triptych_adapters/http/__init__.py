@@ -3,10 +3,10 @@
 Needs the extra ``server``.
 """
 
-from triptych_adapters.http.authentication import Authenticator, RefusedError
+from triptych_adapters.http.authentication import Authenticator
 from triptych_adapters.http.limits import Limits
 
-__all__ = ["Authenticator", "Limits", "RefusedError", "create_app"]
+__all__ = ["Authenticator", "Limits", "create_app"]
 
 
 def __getattr__(name: str) -> object:

@@ -1,4 +1,4 @@
-"""Who asks: the seam between the server and keys."""
+"""Who asks: the seam between a server and keys."""
 
 from __future__ import annotations
 
@@ -6,30 +6,14 @@ from typing import Protocol
 
 from triptych.service import Service
 
-__all__ = ["Authenticator", "RefusedError"]
-
-
-class RefusedError(Exception):
-    """A request is refused for who asks.
-
-    Attributes:
-        status: 401 where no key or an invalid one was given, 403 where a key may not, 429 where
-            it asks too often.
-        retry_after: of 429, in seconds; None where it is not known.
-    """
-
-    def __init__(
-        self, message: str, *, status: int = 401, retry_after: float | None = None
-    ) -> None:
-        super().__init__(message)
-        self.status = status
-        self.retry_after = retry_after
+__all__ = ["Authenticator"]
 
 
 class Authenticator(Protocol):
     """Turns the Authorization header of a request into what its sender may use.
 
     It is called in a worker thread, once for each request, and may block.
+    `triptych_adapters.access.authenticator` makes one of the keys of a store.
     """
 
     def __call__(self, authorization: str | None) -> Service:
@@ -38,6 +22,8 @@ class Authenticator(Protocol):
         ``authorization`` is the header's value, None where there is none.
 
         Raises:
-            RefusedError: the sender is unknown, or asks too often.
+            AuthenticationError: the sender is unknown; answered with 401.
+            AccessDeniedError: the sender is known, and may not ask; 403.
+            TooManyRequestsError: the sender asks too often; 429.
         """
         ...

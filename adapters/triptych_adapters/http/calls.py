@@ -49,11 +49,12 @@ class Calls:
 
     @asynccontextmanager
     async def caller(self, request: Request, *, long: bool = False) -> AsyncIterator[Caller]:
-        """What runs the calls of one request. Its body has been read.
+        """What runs the calls of one request.
 
         Raises:
             ProblemError: 503, as too many requests are under way.
         """
+        await request.body()  # what comes after it is that the client goes away
         if self._under_way >= self._limits.waiting:
             raise ProblemError(
                 503,

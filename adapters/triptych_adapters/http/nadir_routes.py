@@ -13,7 +13,8 @@ from triptych.answering import AnswerStream
 from triptych.errors import NotAvailableError
 from triptych.records import Hit
 from triptych.service import Service
-from triptych_adapters.http.answers import encoded, json_response
+from triptych.sync import SyncReport
+from triptych_adapters.http.answers import encoded, json_response, public
 from triptych_adapters.http.described import Described, DescribedRoute, body_of, parameters
 from triptych_adapters.http.server import Server
 from triptych_adapters.http.streams import Pieces, Reading, StreamedAnswer
@@ -107,9 +108,8 @@ def nadir_routes(server: Server) -> Iterator[DescribedRoute]:
                 "this server has no folders: `triptych serve` syncs those that "
                 "`triptych add` has named"
             )
-        await request.body()
         async with server.calls.caller(request, long=True) as caller:
-            return json_response(await caller.run(lambda: encoded(to_json(sync(service)))))
+            return json_response(await caller.run(lambda: encoded(_synced(sync(service)))))
 
     async def healthz(request: Request) -> Response:
         ok = await server.calls.apart(looks.ok)
@@ -141,6 +141,13 @@ class _Looks:
             return self._service.health(probe=False).ok
         except Exception:  # noqa: BLE001 - whatever it is, the store does not answer
             return False
+
+
+def _synced(report: SyncReport) -> dict[str, Any]:
+    """What a sync did, without the places of its folders."""
+    fields = to_json(public(report))
+    held = sum(each.documents for each in report.held)
+    return {"counts": fields["counts"], "failures": fields["failures"], "held": held}
 
 
 def _options(dataset: str, body: dict[str, Any]) -> dict[str, Any]:

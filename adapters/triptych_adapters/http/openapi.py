@@ -19,7 +19,7 @@ from triptych_adapters.http.streams import EVENTS_TYPE
 from triptych_adapters.wire.arguments import json_schema
 from triptych_adapters.wire.operations import Effect
 from triptych_adapters.wire.records import RECORD_TYPE
-from triptych_adapters.wire.routes import ROUTES, Route
+from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES, Route
 
 __all__ = ["document"]
 
@@ -63,7 +63,7 @@ _ERROR: Final = {
 def document(server: Server, routes: Iterable[Any]) -> dict[str, Any]:
     """OpenAPI 3.1 of what this server serves."""
     paths: dict[str, Any] = {}
-    for route in ROUTES.values():
+    for route in (*ROUTES.values(), *PIPELINE_ROUTES.values()):
         _at(paths, route.path)[route.method.lower()] = _operation(server, route)
     for each in routes:
         if isinstance(each, DescribedRoute):
@@ -110,11 +110,16 @@ def _problems(statuses: Iterable[int]) -> dict[str, Any]:
 def _operation(server: Server, route: Route) -> dict[str, Any]:
     operation = route.called
     properties = {
-        name: narrowed(operation.name, name, schema)
+        name: narrowed(
+            operation.name,
+            name,
+            schema,
+            in_path=name in route.in_path,
+            lanes=server.service.lanes,
+            listed=int(server.limits.listed),
+        )
         for name, schema in operation.parameters["properties"].items()
     }
-    if operation.name == "list_documents":
-        properties["limit"] = {**properties["limit"], "maximum": int(server.limits.listed)}
     required = operation.parameters["required"]
     others = [name for name in properties if name not in route.in_path]
     parameters = [_in_path(name, properties[name]) for name in route.in_path]
@@ -137,7 +142,7 @@ def _operation(server: Server, route: Route) -> dict[str, Any]:
     if route.method == "GET":
         answers["304"] = {"description": "What the client has, by If-None-Match."}
     found: dict[str, Any] = {
-        "operationId": operation.name,
+        "operationId": route.name,
         "summary": operation.summary,
         "tags": [str(operation.effect)],
         **({"description": " ".join(notes)} if notes else {}),

@@ -1,65 +1,46 @@
 """Schemas that the OpenAPI document says more exactly than the arguments' own.
 
 The Service checks what these say; here clients see it before they ask. A narrower schema is no
-second check: nothing reads it but the document.
+second check: nothing reads it but the document. What JSON Schema cannot say stays in words, such
+as that a query has a word.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from triptych.context.rendering import FORMATS
+from triptych.records.values import MAX_NAME_BYTES
+from triptych.text import languages
+from triptych_adapters.wire.operations import mode_schema
 
 __all__ = ["COMPONENTS", "narrowed"]
 
 _Schema = Mapping[str, Any]
 
-_DATE: Final = {
-    "type": "object",
-    "properties": {
-        "$date": {
-            "anyOf": [
-                {"type": "string", "format": "date"},
-                {"type": "string", "format": "date-time"},
-            ]
-        }
-    },
-    "required": ["$date"],
-    "additionalProperties": False,
-}
-_SCALAR: Final = {
-    "anyOf": [
-        {"type": "string", "pattern": "^[^\\u0000]*$"},
-        {"type": "boolean"},
-        {"type": "number", "minimum": -1e15, "maximum": 1e15},
-        {"$ref": "#/components/schemas/Date"},
-    ]
-}
-_KEY: Final = "^[A-Za-z_][A-Za-z0-9_]{0,60}$"
-_ORDERED: Final = {"$ref": "#/components/schemas/Ordered"}
 _REF: Final = {"$ref": "#/components/schemas/Scalar"}
+_ORDERED: Final = {"$ref": "#/components/schemas/Ordered"}
 _LIST: Final = {"type": "array", "items": _REF, "minItems": 1}
-_TEXT: Final = {"type": "string", "minLength": 1, "pattern": "^[ -~]*[!-.0-~]$"}
 _WHERES: Final = {"type": "array", "items": {"$ref": "#/components/schemas/Where"}, "minItems": 1}
+_DATE: Final = {"$ref": "#/components/schemas/Date"}
 
 COMPONENTS: Final[Mapping[str, _Schema]] = {
-    "Date": _DATE,
-    "Scalar": _SCALAR,
-    "Ordered": {
-        "anyOf": [
-            {"type": "string", "pattern": "^[^\\u0000]*$"},
-            {"type": "number", "minimum": -1e15, "maximum": 1e15},
-            {"$ref": "#/components/schemas/Date"},
-        ]
+    "Date": {
+        "type": "object",
+        "properties": {"$date": {"type": "string", "description": "ISO 8601."}},
+        "required": ["$date"],
+        "additionalProperties": False,
     },
+    "Scalar": {"anyOf": [{"type": "string"}, {"type": "boolean"}, {"type": "number"}, _DATE]},
+    "Ordered": {"anyOf": [{"type": "string"}, {"type": "number"}, _DATE]},
     "Comparison": {
         "type": "object",
         "properties": {
             **dict.fromkeys(("$eq", "$ne"), _REF),
             **dict.fromkeys(("$in", "$nin"), _LIST),
             **dict.fromkeys(("$lt", "$lte", "$gt", "$gte"), _ORDERED),
-            "$contains": _TEXT,
+            "$contains": _REF,
             "$exists": {"type": "boolean"},
         },
         "minProperties": 1,
@@ -74,9 +55,6 @@ COMPONENTS: Final[Mapping[str, _Schema]] = {
             "document's own fields."
         ),
         "properties": {
-            "doc_name": _TEXT,
-            "doc_prefix": _TEXT,
-            "heading": _TEXT,
             "$and": _WHERES,
             "$or": _WHERES,
             "$not": {"$ref": "#/components/schemas/Where"},
@@ -88,42 +66,47 @@ COMPONENTS: Final[Mapping[str, _Schema]] = {
 }
 """Schemas by their name in the document."""
 
-_WHERE: Final = {"$ref": "#/components/schemas/Where"}
-_MOMENT: Final = {"type": "string", "format": "date-time"}
+_NAME: Final = {
+    "minLength": 1,
+    "maxLength": MAX_NAME_BYTES,
+    "pattern": "^[^\\u0000-\\u001f\\u007f]*$",
+}
+_IN_PATHS: Final[Mapping[str, _Schema]] = {"dataset_id": _NAME, "name": _NAME}
 _NARROWER: Final[Mapping[str, _Schema]] = {
-    "where": _WHERE,
+    "where": {"$ref": "#/components/schemas/Where"},
     "version": {"minimum": 1},
     "old": {"minimum": 1},
     "new": {"minimum": 1},
-    "query": {"minLength": 1, "pattern": "[A-Za-z0-9]"},
-    "question": {"minLength": 1, "pattern": "[A-Za-z0-9]"},
-    "dataset_id": {"minLength": 1, "maxLength": 256, "pattern": "^[!-~][ -~]*$"},
-    "name": {"minLength": 1, "maxLength": 256, "pattern": "^[!-~]([ -~]*[!-.0-~])?$"},
-    "folder": {"pattern": "^[!-~][ -.0-~]*/$"},
+    "query": {"minLength": 1},
+    "question": {"minLength": 1},
     "format": {"enum": sorted(FORMATS)},
+    "language": {"enum": list(languages())},
 }
-_OF_OPERATIONS: Final[Mapping[tuple[str, str], _Schema]] = {
-    **{
-        (operation, "layer"): {"enum": ["L0", "L1"]}
-        for operation in (
-            *("layer", "dataset_layer", "layers"),
-            *("put_document_layer", "put_dataset_layer", "put_folder_layer"),
-        )
-    },
-    **{
-        (operation, "as_of"): {"anyOf": [{"type": "integer", "minimum": 1}, _MOMENT]}
-        for operation in ("search", "search_documents", "search_many", "context", "ask")
-    },
-    ("put_document", "expires_at"): {"anyOf": [_MOMENT, {"type": "string", "enum": ["never"]}]},
-}
+_LAYERS: Final = frozenset(
+    (
+        *("layer", "dataset_layer", "layers"),
+        *("put_document_layer", "put_dataset_layer", "put_folder_layer"),
+    )
+)
+"""Operations on the layers that are texts."""
 
 
-def narrowed(operation: str, name: str, schema: _Schema) -> _Schema:
-    """``schema`` of an argument, as the document says it."""
-    more = _OF_OPERATIONS.get((operation, name)) or _NARROWER.get(name)
+def narrowed(
+    operation: str, name: str, schema: _Schema, *, in_path: bool, lanes: Sequence[str], listed: int
+) -> _Schema:
+    """``schema`` of an argument, as the document says it.
+
+    ``lanes`` are those of the Service that is served, ``listed`` is the limit of a list.
+    """
+    if name == "mode":
+        return {**mode_schema(lanes)}
+    if operation == "list_documents" and name == "limit":
+        return {**schema, "maximum": listed}
+    if operation in _LAYERS and name == "layer":
+        return {**schema, "enum": ["L0", "L1"]}
+    more = (_IN_PATHS if in_path else {}).get(name) or _NARROWER.get(name)
     if more is None:
         return schema
-    if "anyOf" in more or "$ref" in more:
-        kept = {"description": schema["description"]} if "description" in schema else {}
-        return {**kept, **more}
+    if "$ref" in more:
+        return {"description": schema["description"], **more}
     return {**schema, **more}

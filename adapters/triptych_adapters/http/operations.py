@@ -45,8 +45,7 @@ def operation_routes(server: Server) -> Iterator[RawRoute]:
     """A route for each operation of a Service."""
     for route in (*ROUTES.values(), *PIPELINE_ROUTES.values()):
         handler = _Handler(server, route)
-        name = route.operation + ("_by_pipeline" if "pipeline" in route.in_path else "")
-        yield RawRoute(route.path, handler.answer, methods=[route.method], name=name)
+        yield RawRoute(route.path, handler.answer, methods=[route.method], name=route.name)
 
 
 @attrs.frozen(kw_only=True)

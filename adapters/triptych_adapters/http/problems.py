@@ -9,12 +9,9 @@ from typing import Any, Final
 import attrs
 
 from triptych.errors import (
-    AuthenticationError,
     CancelledError,
     ConflictError,
     NotAvailableError,
-    RateLimitedError,
-    TooManyRequestsError,
     TriptychError,
 )
 from triptych_adapters.wire.errors import error_code, error_form
@@ -103,13 +100,10 @@ def problem_of(error: BaseException) -> Problem:
     if isinstance(error, ConflictError):
         given = {"expected": error.expected, "actual": error.actual}
         details = {name: value for name, value in given.items() if value is not None}
-    if form.status == 503 and not isinstance(error, CancelledError):
-        seconds = error.retry_after if isinstance(error, RateLimitedError) else None
-        headers["Retry-After"] = str(max(1, math.ceil(seconds or 1)))
-    if isinstance(error, TooManyRequestsError):
-        headers["Retry-After"] = str(max(1, math.ceil(error.retry_after)))
-    if isinstance(error, AuthenticationError):
+    if form.status == 401:
         headers["WWW-Authenticate"] = 'Bearer realm="triptych"'
+    if form.status in (429, 503) and not isinstance(error, CancelledError):
+        headers["Retry-After"] = str(max(1, math.ceil(getattr(error, "retry_after", None) or 1)))
     message, hint = _shown(error, form.status)
     return Problem(
         status=form.status,

@@ -14,7 +14,8 @@ from triptych_adapters.http.problems import ProblemError
 
 __all__ = ["check_json_type", "json_body", "media_types", "query_of", "wanted_seconds"]
 
-_TEXTS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# A text that never ends is one, too: else each quote in it would be tried as a beginning.
+_TEXTS: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _BRACKETS: Final = re.compile(rb"[\[\]{}]")
 _WAIT: Final = re.compile(r"\bwait\s*=\s*\"?(\d{1,6})\b", re.IGNORECASE)
 _MOST_PAIRS: Final = 50

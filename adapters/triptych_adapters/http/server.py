@@ -9,8 +9,9 @@ import attrs
 from starlette.requests import Request
 from starlette.responses import Response
 
+from triptych.errors import AuthenticationError
 from triptych.service import Service
-from triptych_adapters.http.authentication import Authenticator, RefusedError
+from triptych_adapters.http.authentication import Authenticator
 from triptych_adapters.http.calls import Calls
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.problems import ProblemError
@@ -43,18 +44,15 @@ class Server:
         ``named`` refuses a request without an Authorization header also where no key is checked.
 
         Raises:
-            ProblemError: the sender is refused.
+            TriptychError: the sender is refused.
         """
         if named and not request.headers.get("authorization", "").strip():
-            raise refusal(RefusedError("this route needs an Authorization header"))
+            raise AuthenticationError("this route needs an Authorization header")
         authenticate = self.authenticate
         if authenticate is None:
             return self.service
-        try:
-            header = request.headers.get("authorization")
-            return await self.calls.apart(lambda: authenticate(header))
-        except RefusedError as refused:
-            raise refusal(refused) from None
+        header = request.headers.get("authorization")
+        return await self.calls.apart(lambda: authenticate(header))
 
     def check_effect(self, effect: Effect) -> None:
         """Refuse what writes where only reading is served.
@@ -69,14 +67,3 @@ class Server:
                 "this server serves reading only",
                 hint="start it with `triptych serve --write`, or create_app(…, write=True)",
             )
-
-
-def refusal(refused: RefusedError) -> ProblemError:
-    """How a refused sender is answered."""
-    code = {401: "UNAUTHORIZED", 403: "FORBIDDEN", 429: "RATE_LIMITED"}
-    headers = {"WWW-Authenticate": 'Bearer realm="triptych"'} if refused.status == 401 else {}
-    if refused.retry_after is not None:
-        headers["Retry-After"] = str(max(1, round(refused.retry_after)))
-    return ProblemError(
-        refused.status, code.get(refused.status, "FORBIDDEN"), str(refused), headers=headers
-    )

@@ -22,6 +22,7 @@ from uvicorn.supervisors import Multiprocess
 from triptych.errors import NotFoundError, ValidationError
 from triptych.service import Service
 from triptych.sync import SyncReport
+from triptych_adapters.access import authenticator
 from triptych_adapters.http.app import create_app
 from triptych_adapters.http.authentication import Authenticator
 from triptych_adapters.http.limits import Limits
@@ -50,8 +51,9 @@ class ServeOptions:
         limits: of requests.
         dataset: what the routes serve that name no dataset.
         drain_seconds: how long a stop waits for requests under way.
-        authenticator: makes of the opened Service what says who asks; None of it, or None
-            instead, serves everybody on this machine. A function of a module: workers import it.
+        authenticator: makes of the opened Service what says who asks; None of it serves everybody
+            on this machine. By default the keys of the store; a function of a module, as workers
+            import it.
     """
 
     settings: Settings
@@ -64,7 +66,7 @@ class ServeOptions:
     limits: Limits = attrs.field(factory=Limits)
     dataset: str = "default"
     drain_seconds: float = 30.0
-    authenticator: Callable[[Service], Authenticator | None] | None = None
+    authenticator: Callable[[Service], Authenticator | None] = authenticator
 
 
 def serve(options: ServeOptions, started: Callable[[str], None]) -> None:
@@ -80,7 +82,7 @@ def serve(options: ServeOptions, started: Callable[[str], None]) -> None:
         raise ValidationError("a server has at least one worker")
     # Whatever is wrong with the store is seen here, not in workers that are started in vain.
     with _opened(options) as service:
-        authenticated = _authenticator(options, service) is not None
+        authenticated = options.authenticator(service) is not None
     if not authenticated:
         _check_loopback(options.host)
     listening = _listen(options.host, options.port)
@@ -131,7 +133,7 @@ def _app(options: ServeOptions) -> ASGIApp:
     if options.workers > 1:
         threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     service = _opened(options)
-    authenticate = _authenticator(options, service)
+    authenticate = options.authenticator(service)
     own = (*_LOOPBACK_NAMES, options.host, *options.hosts)
     hosts = None if authenticate is not None and not options.hosts else own
     app = create_app(
@@ -172,10 +174,6 @@ def _sync(settings: Settings, service: Service) -> SyncReport:
     if not known:
         raise NotFoundError("this store remembers no folders: `triptych add FOLDER` adds one")
     return directory_sync(service, settings, [each.root for each in known]).sync()
-
-
-def _authenticator(options: ServeOptions, service: Service) -> Authenticator | None:
-    return None if options.authenticator is None else options.authenticator(service)
 
 
 def _end_with(parent: int) -> None:

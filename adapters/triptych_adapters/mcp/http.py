@@ -22,7 +22,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from triptych.errors import TriptychError, ValidationError
-from triptych_adapters.http.authentication import Authenticator, RefusedError
+from triptych_adapters.http.authentication import Authenticator
 from triptych_adapters.mcp.server import LOGGER, SERVICE
 from triptych_adapters.wire.errors import error_form
 
@@ -87,9 +87,6 @@ class _Keys:
             service = await anyio.to_thread.run_sync(
                 self._authenticate, authorization, limiter=self._limiter
             )
-        except RefusedError as refused:
-            await _refuse(send, refused.status, str(refused), refused.retry_after)
-            return
         except TriptychError as error:
             form = error_form(error)
             status = 500 if form is None else form.status

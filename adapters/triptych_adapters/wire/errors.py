@@ -147,7 +147,13 @@ def error_form(error: BaseException | type[BaseException]) -> ErrorForm | None:
 
 
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_CODES: Final = {errors.TriptychError: "INTERNAL_ERROR", errors.ValidationError: "INVALID_REQUEST"}
+_CODES: Final = {
+    errors.TriptychError: "INTERNAL_ERROR",
+    errors.ValidationError: "INVALID_REQUEST",
+    errors.AuthenticationError: "UNAUTHORIZED",
+    errors.AccessDeniedError: "FORBIDDEN",
+    errors.TooManyRequestsError: "RATE_LIMITED",
+}
 _KINDS: Final = {
     **{
         _CODES.get(each.kind) or _WORDS.sub("_", each.kind.__name__).upper(): each.kind

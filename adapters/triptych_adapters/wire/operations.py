@@ -310,6 +310,7 @@ ARGUMENTS: Final[Mapping[str, _Schema]] = {
     },
     "queries": {**_TEXTS, "description": "What to find, one after another."},
     "repair": {"type": "boolean", "description": "Whether to repair what can be made again."},
+    "since": _text("The cursor where the last page ended. Leave it out to begin at the beginning."),
     "source_version": _whole("The version that the layer was made from."),
     "summaries": {
         "type": "array",
@@ -389,6 +390,7 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
         _operation("history", Effect.READS),
         _operation("diff", Effect.READS),
         _operation("restore", Effect.WRITES),
+        _operation("changes", Effect.READS),
         _operation("list_datasets", Effect.READS),
         _operation("create_dataset", Effect.WRITES),
         _operation("configure_dataset", Effect.WRITES),

@@ -33,6 +33,11 @@ class Route:
     path: str
 
     @property
+    def name(self) -> str:
+        """That of the operation; by a pipeline, with ``_by_pipeline`` after it."""
+        return f"{self.operation}_by_pipeline" if "{pipeline}" in self.path else self.operation
+
+    @property
     def in_path(self) -> tuple[str, ...]:
         """The arguments that stand in the path, in their order."""
         parts = (part for part in self.path.split("/") if part.startswith("{"))
@@ -76,6 +81,7 @@ ROUTES: Final[Mapping[str, Route]] = {
         Route("history", "GET", _DATASET + "/history/{name:path}"),
         Route("diff", "GET", _DATASET + "/diff/{name:path}"),
         Route("restore", "POST", _DATASET + "/restore/{name:path}"),
+        Route("changes", "GET", "/v1/changes"),
         Route("list_datasets", "GET", "/v1/datasets"),
         Route("create_dataset", "PUT", _DATASET),
         Route("configure_dataset", "PATCH", _DATASET),

@@ -342,6 +342,9 @@ VIEWS: Final[Mapping[str, Callable[[Any], _Fields]]] = {
     "triptych.layers.builder.records.PlannedLayer": _fields(
         "name=doc_name", "layer", "reason", "conditional", "cost"
     ),
+    "triptych.records.changes.DocumentChange": _fields(
+        "dataset=dataset_id", "name", "kind", "version", "cursor"
+    ),
     "triptych.records.derived.DatasetConfig": _config,
     "triptych.records.derived.DerivedLayer": _fields(
         "dataset=dataset_id",

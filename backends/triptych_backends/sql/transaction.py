@@ -50,8 +50,8 @@ _ADD_EPOCH = insert(t.epoch).values(first=bindparam("since"), mark=bindparam("na
 _KEPT_EPOCHS = 10_000
 """An index of an older epoch is built again."""
 _FORGET_EVERY = 1_024
-"""Epochs and deletions are counted, and old ones forgotten, once in so many ticks: it reads all that
-are kept."""
+"""Epochs and deletions are counted, and old ones forgotten, once in so many ticks: it reads all
+that are kept."""
 _REVISE = (
     update(t.dataset).where(in_list(t.dataset.c.id, "datasets")).values(revision=bindparam("fresh"))
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from triptych.access.changes import AccessChanges
 from triptych.access.chunks import AccessChunks, SeenTexts
 from triptych.access.documents import AccessDocuments, AccessVersions
 from triptych.access.kept import AccessAnswers, AccessSettings
@@ -53,7 +54,7 @@ class AccessStore(StoreBase):
 def _capabilities(view: AccessView, seen: SeenTexts) -> Capabilities:
     """What the store can do for this access.
 
-    Its own checks, its journal of layers and its change log speak of all that is stored.
+    Its own checks and its journal of layers speak of all that is stored.
     """
     has, is_filtered = view.capabilities, view.tree is not None
     documents, vectors = has.document_search, has.document_vector_search
@@ -72,4 +73,5 @@ def _capabilities(view: AccessView, seen: SeenTexts) -> Capabilities:
         ),
         sparse=None if has.sparse is None else AccessSparse(view, has.sparse, seen),
         answers=None if has.answers is None else AccessAnswers(view, has.answers),
+        changes=None if has.changes is None else AccessChanges(view, has.changes, has.settings),
     )

@@ -7,6 +7,7 @@ deadline, so that the event loop stays free.
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import os
 from collections.abc import (
@@ -23,6 +24,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych._internal.shared_docs import share_docs
 from triptych._open import open as open_service
@@ -35,7 +37,8 @@ from triptych.aio.generated import (
 from triptych.aio.threads import next_item, run
 from triptych.contracts import LLM, AsyncEmbedder, AsyncLLM, Embedder
 from triptych.errors import NotAvailableError, ValidationError
-from triptych.records import EmbedKind, Generation, Message
+from triptych.following import check_poll
+from triptych.records import ChangePage, EmbedKind, Generation, Message
 from triptych.service import Service
 from triptych.views.dataset import Dataset
 from triptych.views.pipeline import PipelineView
@@ -75,6 +78,13 @@ class AsyncDataset(AsyncDatasetMethods):
     def dataset_id(self) -> str:
         """The dataset's id."""
         return self._view.dataset_id
+
+    def follow(
+        self, since: str | None = None, *, limit: int = 1000, poll: float = 0.5
+    ) -> AsyncIterator[ChangePage]:
+        """`Dataset.follow` with ``async for``; between two looks it holds no thread."""
+        changes = functools.partial(self.changes, limit=limit)
+        return _follow(changes, since, check_poll(poll))
 
     async def _call(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         return await run(method, *args, **kwargs)
@@ -144,6 +154,18 @@ class AsyncService(AsyncServiceMethods):
         """A view of one dataset: the same methods with the dataset filled in."""
         return AsyncDataset(self._service.dataset(dataset_id))
 
+    def follow(
+        self,
+        since: str | None = None,
+        *,
+        dataset_id: str | None = None,
+        limit: int = 1000,
+        poll: float = 0.5,
+    ) -> AsyncIterator[ChangePage]:
+        """`Service.follow` with ``async for``; between two looks it holds no thread."""
+        changes = functools.partial(self.changes, dataset_id=dataset_id, limit=limit)
+        return _follow(changes, since, check_poll(poll))
+
     def pipeline(self, name: str) -> AsyncPipeline:
         """This Service, searching and answering by the pipeline of this name."""
         return AsyncPipeline(self._service.pipeline(name))
@@ -179,6 +201,20 @@ share_docs(AsyncPipelineMethods, PipelineView)
 
 
 # Streams
+
+
+async def _follow(
+    changes: Callable[[str | None], Awaitable[ChangePage]], since: str | None, poll: float
+) -> AsyncIterator[ChangePage]:
+    while True:
+        page = await changes(since)
+        since = page.cursor
+        if page.changes or page.reset:
+            yield page
+        if not page.more:
+            deadlines.check("following the changes")
+            await asyncio.sleep(poll)
+            deadlines.check("following the changes")
 
 
 class ProgressStream(Generic[R]):

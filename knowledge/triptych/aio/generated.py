@@ -21,6 +21,7 @@ from triptych.contracts import (
 )
 from triptych.records import (
     CacheStats,
+    ChangePage,
     DatasetConfig,
     DatasetStats,
     DeleteReport,
@@ -178,6 +179,12 @@ class AsyncServiceMethods:
         return await self._call(
             self.service.restore, dataset_id, name, version, if_version=if_version
         )
+
+    async def changes(
+        self, since: str | None = None, *, dataset_id: str | None = None, limit: int = 1000
+    ) -> ChangePage:
+        """`Service.changes`, awaited."""
+        return await self._call(self.service.changes, since, dataset_id=dataset_id, limit=limit)
 
     async def list_datasets(self) -> Sequence[str]:
         """`Service.list_datasets`, awaited."""
@@ -524,6 +531,10 @@ class AsyncDatasetMethods:
     ) -> SourceDocument:
         """`Dataset.restore`, awaited."""
         return await self._call(self.view.restore, name, version, if_version=if_version)
+
+    async def changes(self, since: str | None = None, *, limit: int = 1000) -> ChangePage:
+        """`Dataset.changes`, awaited."""
+        return await self._call(self.view.changes, since, limit=limit)
 
     async def list(
         self,

@@ -376,9 +376,9 @@ class BackendMachine(RuleBasedStateMachine):
     @rule(limit=st.sampled_from([1, 2]))
     def follow_slowly(self, limit: int) -> None:
         """A page at a time, with anything between two pages."""
-        if capabilities_of(self.store).changes is not None:
-            if not self.follower.turn(self.store, limit).more:
-                assert self.follower.copy == self.versions()
+        follows = capabilities_of(self.store).changes is not None
+        if follows and not self.follower.turn(self.store, limit).more:
+            assert self.follower.copy == self.versions()
 
     def versions(self) -> Versions:
         return {

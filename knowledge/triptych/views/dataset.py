@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
@@ -12,6 +12,7 @@ from triptych._internal.progress import ProgressCallback
 from triptych.contracts import LLM, AnswerabilityJudge
 from triptych.errors import ValidationError
 from triptych.records import (
+    ChangePage,
     DatasetStats,
     DeleteReport,
     DerivedLayer,
@@ -116,6 +117,16 @@ class Dataset:
     def restore(self, name: str, version: int, *, if_version: int | None = None) -> SourceDocument:
         """`Service.restore`."""
         return self.service.restore(self.dataset_id, name, version, if_version=if_version)
+
+    def changes(self, since: str | None = None, *, limit: int = 1000) -> ChangePage:
+        """`Service.changes` of this dataset."""
+        return self.service.changes(since, dataset_id=self.dataset_id, limit=limit)
+
+    def follow(
+        self, since: str | None = None, *, limit: int = 1000, poll: float = 0.5
+    ) -> Iterator[ChangePage]:
+        """`Service.follow` of this dataset."""
+        return self.service.follow(since, dataset_id=self.dataset_id, limit=limit, poll=poll)
 
     def list(
         self,

@@ -1,0 +1,102 @@
+"""``triptych changes``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from triptych_adapters.cli.exits import Exit
+from triptych_adapters.cli.output import SCHEMA, Output, json_text
+from triptych_adapters.cli.session import Session, command, examples
+
+if TYPE_CHECKING:
+    from triptych.records import ChangePage
+
+_LIMIT = 1000
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    command(
+        app,
+        "changes",
+        epilog=examples(
+            "triptych changes                          every document, as added",
+            "triptych changes --since CURSOR --json    what became of them since",
+            "triptych changes --follow                 and each change as it comes, until Ctrl-C",
+        ),
+    )(changes)
+
+
+def changes(
+    session: Session,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--since",
+            metavar="CURSOR",
+            help="Where an earlier run ended. By default begin with every document.",
+            show_default=False,
+        ),
+    ] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option("--dataset", "-d", help="By default all datasets.", show_default=False),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, max=10_000, help="Maximum number of changes.")
+    ] = _LIMIT,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on, and print each change as it comes.")
+    ] = False,
+    poll: Annotated[
+        float,
+        typer.Option("--poll", metavar="SECONDS", help="With --follow: look this often."),
+    ] = 0.5,
+) -> Exit:
+    """List which documents were added, updated or deleted since a cursor, oldest first.
+
+    Each document comes once, with its last change. The cursor to go on from is on stderr, and in
+    the JSON. Where it says "reset", the store could not go on from the cursor it was given and
+    began at the beginning: drop what you have.
+    """
+    with session.service() as service:
+        if not follow:
+            page = service.changes(since, dataset_id=dataset, limit=limit)
+            _print_page(session.output, page)
+            return Exit.OK
+        try:
+            pages = service.follow(since, dataset_id=dataset, limit=limit, poll=poll)
+            _print_pages(session.output, pages)
+        except KeyboardInterrupt:
+            session.output.note("stopped")
+    return Exit.OK
+
+
+def _print_page(output: Output, page: ChangePage) -> None:
+    from triptych_adapters.wire.schema import to_json
+
+    if output.as_json:
+        output.emit(to_json(page))
+        return
+    if page.reset:
+        output.note("reset: the store cannot go on from this cursor; this is from the beginning")
+    output.table(
+        ("change", "dataset", "document", "version"),
+        [(each.kind, each.dataset_id, each.name, each.version) for each in page.changes],
+    )
+    more = "; there are more changes" if page.more else ""
+    output.note(f"go on with --since {page.cursor}{more}")
+
+
+def _print_pages(output: Output, pages: Iterable[ChangePage]) -> None:
+    from triptych_adapters.wire.schema import to_json
+
+    for page in pages:
+        if output.as_json:
+            line = {"schema": SCHEMA, "command": "changes", **to_json(page)}
+            output.write(json_text(line) + "\n")
+        else:
+            _print_page(output, page)
