@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from triptych.records import DocumentChange
 from triptych.text.tokens import estimate_tokens
 from triptych_adapters.tools.base import Base
 from triptych_adapters.tools.cursors import MOST_ENTRIES
@@ -60,19 +61,12 @@ def _changes(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
         dataset_id=base.dataset_id or arguments.get("dataset_id"),
         limit=arguments["limit"],
     )
-    shown = list(page.changes)
+    shown = page.changes
     while True:
         cut = len(shown) < len(page.changes)
+        changes = [_change(each) for each in shown]
         answer = {
-            "changes": [
-                {
-                    "dataset": each.dataset_id,
-                    "name": each.name,
-                    "kind": each.kind,
-                    "version": each.version,
-                }
-                for each in shown
-            ],
+            "changes": changes,
             "more": page.more or cut,
             "reset": page.reset,
             "cursor": shown[-1].cursor if cut else page.cursor,
@@ -81,5 +75,14 @@ def _changes(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
         if over <= 0 or len(shown) < 2:
             return answer
         # About as many fewer as there are tokens too many; one at least.
-        each_costs = max(base.form.cost(answer["changes"][-1]), 1)
-        shown = shown[: max(len(shown) - max(over // (2 * each_costs), 1), 1)]
+        costs = max(base.form.cost(changes[-1]), 1)
+        shown = shown[: max(len(shown) - max(over // (2 * costs), 1), 1)]
+
+
+def _change(change: DocumentChange) -> dict[str, Any]:
+    return {
+        "dataset": change.dataset_id,
+        "name": change.name,
+        "kind": change.kind,
+        "version": change.version,
+    }
