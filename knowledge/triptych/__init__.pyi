@@ -261,7 +261,6 @@ __all__ = [
     "DerivationError",
     "DerivedLayer",
     "DirectorySync",
-    "DocumentChange",
     "DocumentInfo",
     "Embedder",
     "EventReloader",

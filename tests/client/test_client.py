@@ -198,3 +198,16 @@ def test_deadlines_and_closing(local: Service) -> None:
 def test_an_address_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(ValidationError):
         connect(url)
+
+
+def test_changes_are_followed(local: Service, remote: RemoteService) -> None:
+    page = remote.changes(dataset_id="d")
+    assert page == local.changes(dataset_id="d")
+    assert {each.name for each in page.changes} == {"tea.md", "food/milk.md"}
+    follower = remote.follow(page.cursor, dataset_id="d", poll=0.01)
+    local.put_document("d", "new.md", "New.")
+    assert [(each.name, each.kind) for each in next(follower).changes] == [("new.md", "added")]
+    local.delete_document("d", "new.md")
+    assert [(each.name, each.kind) for each in next(follower).changes] == [("new.md", "deleted")]
+    with triptych.deadline(0.05), pytest.raises(CancelledError):
+        next(follower)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -26,7 +27,7 @@ from triptych.errors import (
 )
 from triptych.service import Service
 from triptych_adapters.mcp.binding import check_binding
-from triptych_adapters.mcp.http import make_app
+from triptych_adapters.mcp.http import listen, make_app
 from triptych_adapters.mcp.server import ServerOptions, make_server
 from triptych_backends.memory import MemoryStore
 
@@ -89,7 +90,7 @@ def urls() -> Iterator[dict[str, str]]:
         keyed = make_server(None, ServerOptions(write=True))
         apps = {
             "whole": make_app(whole),
-            "hasty": make_app(hasty),
+            "hasty": make_app(hasty, hosts=["kb.example"], origins=["https://app.example"]),
             "keyed": make_app(keyed, authenticate=authenticate),
         }
         yield {name: stack.enter_context(served(app)) for name, app in apps.items()}
@@ -112,6 +113,7 @@ def test_tools_are_declared_with_schemas_and_hints(client: Connected) -> None:
         "knowledge_get",
         "knowledge_list",
         "knowledge_overview",
+        "knowledge_changes",
         "knowledge_put",
     ]
     for name, tool in tools.items():
@@ -280,6 +282,18 @@ def test_another_host_or_origin_is_refused(urls: dict[str, str]) -> None:
     assert (own.status_code, own.json()["error"]["code"]) == (400, -32600)  # there is no session
 
 
+def test_hosts_and_origins_that_were_named_are_served(urls: dict[str, str]) -> None:
+    url = urls["hasty"]
+    for headers in (
+        {"host": "kb.example"},
+        {"host": "kb.example:8443"},
+        {"origin": "https://app.example"},
+    ):
+        assert post(url, **headers).status_code == 400  # there is no session
+    assert post(url, host="kb.example.evil.example").status_code == 421
+    assert post(url, origin="https://app.example.evil.example").status_code == 403
+
+
 def test_a_body_that_is_too_large_or_no_json_is_refused(urls: dict[str, str]) -> None:
     url = urls["whole"]
     types = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
@@ -290,6 +304,14 @@ def test_a_body_that_is_too_large_or_no_json_is_refused(urls: dict[str, str]) ->
     assert "Traceback" not in deep.text
     other = httpx.post(url, content=b"{}", headers={**types, "content-type": "text/plain"})
     assert other.status_code == 400
+
+
+def test_small_answers_are_sent_at_once() -> None:
+    # asyncio sets TCP_NODELAY only on sockets that say they are of TCP: 40 ms an answer.
+    with listen("127.0.0.1", 0) as sock:
+        assert sock.proto == socket.IPPROTO_TCP
+    with pytest.raises(ValidationError, match="there is no address"):
+        listen("no.such.host.invalid", 0)
 
 
 # Keys

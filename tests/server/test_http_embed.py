@@ -66,7 +66,7 @@ def test_every_route_needs_a_header_that_is_not_empty(
     options = {} if body is None else {"json": body}
     for headers in ({}, {"Authorization": ""}, {"Authorization": "  "}):
         answer = client(method, path, headers=headers, **options)
-        assert (answer.status_code, answer.json()["error"]["code"]) == (401, "AUTHENTICATION_ERROR")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (401, "UNAUTHORIZED")
     assert client(method, path, headers=KEY, **options).status_code in (200, 202, 204, 404)
 
 

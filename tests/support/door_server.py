@@ -13,6 +13,7 @@ import triptych
 from triptych.records import Generation, Message
 from triptych.sync import DirectorySync, SyncRoot
 from triptych_adapters.http.app import create_app
+from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.protocol import HeadProtocol
 
 
@@ -37,7 +38,9 @@ def main() -> None:
         notes.mkdir()
         (notes / "milk.md").write_text("Milk is white.", encoding="utf-8")
         directory = DirectorySync(kb, [SyncRoot(path=notes, dataset_id="notes")])
-        app = create_app(kb, write=True, sync=lambda service: directory.sync())
+        # A stream of changes lasts as long as a request may.
+        limits = Limits(seconds=5)
+        app = create_app(kb, write=True, limits=limits, sync=lambda service: directory.sync())
         protocol: type = HeadProtocol
         config = uvicorn.Config(app, port=0, http=protocol, log_level="warning", ws="none")
         socket = config.bind_socket()

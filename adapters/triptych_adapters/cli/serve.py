@@ -71,7 +71,6 @@ def serve(
     from triptych.errors import NotAvailableError
 
     try:
-        from triptych_adapters.access import authenticator
         from triptych_adapters.http.limits import Limits
         from triptych_adapters.http.serving import ServeOptions, serve as run
     except ImportError as error:
@@ -88,7 +87,6 @@ def serve(
         origins=tuple(allow_origin or ()),
         limits=Limits(body=max_body, seconds=timeout),
         dataset=dataset,
-        authenticator=authenticator,
     )
 
     def started(url: str) -> None:

@@ -7,11 +7,12 @@ import inspect
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn, TypeVar, Unpack, cast
 
 import attrs
 
+from triptych import deadlines
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.access import Access
 from triptych.answering.records import Answer
@@ -19,8 +20,10 @@ from triptych.answering.streaming import AnswerStream
 from triptych.context.pack import ContextPack
 from triptych.contracts import LLM, Capabilities
 from triptych.errors import CancelledError, DerivationError, NotAvailableError, ValidationError
+from triptych.following import check_poll
 from triptych.ingestion.batches import check_progress
 from triptych.records import (
+    ChangePage,
     DocumentInfo,
     EmbedKind,
     EmbedReport,
@@ -263,6 +266,26 @@ class RemoteService(Service):
             if len(page) < size or len(found) == limit:
                 return found
             after = page[-1].name
+
+    def follow(
+        self,
+        since: str | None = None,
+        *,
+        dataset_id: str | None = None,
+        limit: int = 1000,
+        poll: float = 0.5,
+    ) -> Iterator[ChangePage]:
+        """`Service.follow`: the server is asked every ``poll`` seconds while nothing changes."""
+        seconds = check_poll(poll)
+        while True:
+            page = self.changes(since, dataset_id=dataset_id, limit=limit)
+            since = page.cursor
+            if page.changes or page.reset:
+                yield page
+            if not page.more:
+                left = deadlines.remaining()
+                time.sleep(seconds if left is None else min(seconds, left))
+                deadlines.check("following the changes")
 
     def rebuild(
         self,

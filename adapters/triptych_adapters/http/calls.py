@@ -113,6 +113,21 @@ class Caller:
         _seen(call)
         raise ClientGoneError
 
+    @property
+    def remaining(self) -> float:
+        """Seconds that the request has left."""
+        return self._scope.remaining
+
+    async def pause(self, seconds: float) -> None:
+        """Wait.
+
+        Raises:
+            ClientGoneError: the client went away.
+        """
+        done, _ = await asyncio.wait({self._gone}, timeout=seconds)
+        if done:
+            raise ClientGoneError
+
     async def apart(self, function: Callable[[], T]) -> T:
         """Call ``function`` in a thread, whether the client is there or not."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, function)

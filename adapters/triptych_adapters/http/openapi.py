@@ -126,8 +126,8 @@ def _operation(server: Server, route: Route) -> dict[str, Any]:
     writes = operation.effect is not Effect.READS
     notes: list[str] = []
     answer = _answer(operation.result)
-    if operation.name == "ask":
-        answer["content"][EVENTS_TYPE] = {"schema": {"type": "string"}}
+    if operation.name in ("ask", "changes"):
+        answer["content"][EVENTS_TYPE] = {}
     answers = {"200": answer} | ({"201": answer} if operation.name in _CREATE else {})
     statuses = {*_ALWAYS, *(_WRITES if writes else ())}
     if writes or operation.name in _ASK_A_MODEL:
@@ -174,7 +174,7 @@ def _described(server: Server, route: DescribedRoute) -> dict[str, Any]:
         answers[str(status)] = {"description": description}
         if contents:
             answers[str(status)]["content"] = {
-                kind: {"schema": schema} for kind, schema in contents.items()
+                kind: {"schema": schema} if schema else {} for kind, schema in contents.items()
             }
     found: dict[str, Any] = {
         "operationId": described.name,

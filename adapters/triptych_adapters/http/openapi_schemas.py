@@ -71,7 +71,10 @@ _NAME: Final = {
     "maxLength": MAX_NAME_BYTES,
     "pattern": "^[^\\u0000-\\u001f\\u007f]*$",
 }
-_IN_PATHS: Final[Mapping[str, _Schema]] = {"dataset_id": _NAME, "name": _NAME}
+_NAMED: Final = frozenset({"put_document", "create_dataset"})
+"""Operations that check the names in their path however little else they are asked."""
+
+_IN_PATHS: Final = frozenset({"dataset_id", "name"})
 _NARROWER: Final[Mapping[str, _Schema]] = {
     "where": {"$ref": "#/components/schemas/Where"},
     "version": {"minimum": 1},
@@ -104,8 +107,11 @@ def narrowed(
         return {**schema, "maximum": listed}
     if operation in _LAYERS and name == "layer":
         return {**schema, "enum": ["L0", "L1"]}
-    more = (_IN_PATHS if in_path else {}).get(name) or _NARROWER.get(name)
-    if more is None:
+    if in_path and name in _IN_PATHS:
+        return {**schema, **(_NAME if operation in _NAMED else {"minLength": 1})}
+    more = _NARROWER.get(name)
+    # Of no queries nothing is checked.
+    if more is None or (operation == "search_many" and name == "where"):
         return schema
     if "$ref" in more:
         return {"description": schema["description"], **more}

@@ -22,6 +22,7 @@ from triptych_adapters.http.answers import (
     problem_response,
     public,
 )
+from triptych_adapters.http.change_streams import ChangeStream
 from triptych_adapters.http.idempotency import KeptAnswer, OpenKey
 from triptych_adapters.http.preconditions import CONDITIONAL, etag, guarded, is_unchanged
 from triptych_adapters.http.problems import problem_of
@@ -75,6 +76,9 @@ class _Handler:
         arguments = operation.read(await self._arguments(request))
         if operation.name == "ask" and EVENTS_TYPE in media_types(request):
             return await _asked(server, request, service, arguments)
+        if operation.name == "changes" and EVENTS_TYPE in media_types(request):
+            _, form = form_of(media_types(request))
+            return await ChangeStream.start(server, request, service, arguments, form)
         async with server.calls.caller(request, long=operation.name in LONG) as caller:
             answered = await caller.run(lambda: self._once(request, service, arguments))
         headers = answered.headers

@@ -88,7 +88,7 @@ RUN: Final = Described(
                     },
                     "required": ["answer", "sources", "tokens_used"],
                 },
-                EVENTS_TYPE: {"type": "string"},
+                EVENTS_TYPE: {},
             },
         )
     },

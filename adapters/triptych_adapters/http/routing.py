@@ -7,6 +7,7 @@ decoded, and would be read as two segments.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
+from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
 from starlette.requests import Request
@@ -17,6 +18,8 @@ from starlette.types import Receive, Scope, Send
 from triptych_adapters.http.problems import ProblemError
 
 __all__ = ["Endpoint", "RawRoute"]
+
+_KNOWN: Final = "triptych.segments"
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -66,6 +69,15 @@ class RawRoute(Route):
 
 
 def _segments(scope: Scope) -> list[str]:
+    """The path's segments as they were sent. Each route asks for them."""
+    known = scope.get(_KNOWN)
+    if known is None or known[0] != scope.get("root_path", ""):
+        known = scope[_KNOWN] = (scope.get("root_path", ""), _split(scope))
+    found: list[str] = known[1]
+    return found
+
+
+def _split(scope: Scope) -> list[str]:
     raw = scope.get("raw_path")
     path = quote(scope["path"], safe="/%") if raw is None else raw.decode("latin-1")
     root = scope.get("root_path", "").rstrip("/")

@@ -16,10 +16,10 @@ from triptych_adapters.http.answers import encoded
 from triptych_adapters.http.calls import Caller, ClientGoneError
 from triptych_adapters.http.server import Server
 
-__all__ = ["EVENTS_TYPE", "Pieces", "StreamedAnswer", "event"]
+__all__ = ["EVENTS_TYPE", "QUIET", "Pieces", "StreamedAnswer", "event"]
 
 EVENTS_TYPE: Final = "text/event-stream"
-_QUIET: Final = 15.0
+QUIET: Final = 15.0
 """Seconds after which a comment shows proxies that the connection lives."""
 
 Pieces = AsyncIterator[bytes]
@@ -117,7 +117,7 @@ class Reading:
         while True:
             asked = asyncio.ensure_future(self._caller.run(self._next))
             try:
-                while not (await asyncio.wait({asked}, timeout=_QUIET))[0]:
+                while not (await asyncio.wait({asked}, timeout=QUIET))[0]:
                     if self.idle is not None:
                         await self.idle()
             except BaseException:
