@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from support.access_pair import OURS, THEIRS, options
+from triptych import AsyncService
 from triptych.access import Access, service
 from triptych.access.service import RestrictedService
 from triptych.errors import (
@@ -301,3 +303,13 @@ def test_a_rebuild_under_a_filter_is_of_the_callers_documents(kb: Service, write
     with pytest.raises(NotFoundError) as error:
         writer.rebuild(dataset_id="zoo")
     assert str(error.value) == "there is no dataset 'zoo'; the datasets are: 'kb'"
+
+
+def test_it_can_be_awaited(kb: Service) -> None:
+    async def asked() -> list[str]:
+        ours = AsyncService(kb).restricted(Access(where=OURS))
+        found = await ours.search("anchor zebra", scope="all")
+        assert [hit.doc_name for hit in found.hits] == ["mine.md"]
+        return list(await ours.list_datasets())
+
+    assert asyncio.run(asked()) == ["kb"]
