@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -313,3 +314,21 @@ def test_it_can_be_awaited(kb: Service) -> None:
         return list(await ours.list_datasets())
 
     assert asyncio.run(asked()) == ["kb"]
+
+
+def test_what_expires_is_the_callers_or_is_not_there(kb: Service, writer: Service) -> None:
+    soon = datetime.now(UTC) + timedelta(milliseconds=150)
+    for name, metadata in (("mine2.md", OURS), ("theirs2.md", THEIRS)):
+        kb.put_document("kb", name, "An anchor zebra.", metadata, expires_at=soon)
+    wait = threading.Event()
+    while datetime.now(UTC) <= soon:
+        wait.wait(0.02)
+    assert [hit.doc_name for hit in writer.search("anchor zebra", scope="all").hits] == ["mine.md"]
+    assert writer.count_documents("kb") == 1
+    assert writer.remove_expired() == 1
+    assert [info.name for info in kb.store.documents.list("kb")] == [
+        "mine.md", "theirs.md", "theirs2.md",
+    ]  # fmt: skip
+    assert writer.documents.with_expired(["kb"], datetime.now(UTC)) == []
+    with pytest.raises(AccessDeniedError):  # a name of theirs, though nothing finds it
+        writer.put_document("kb", "theirs2.md", "Mine.", OURS)
