@@ -242,6 +242,9 @@ def test_a_resource_that_is_not_there_has_the_code_of_its_era(client: Connected)
             client.read_resource(uri)
         assert raised.value.error.code == code
         assert raised.value.error.data == {"uri": uri}
+    with pytest.raises(mcp.MCPError) as raised:
+        client.read_resource("triptych://dataset/docs/document/" + "%00" * 5000)
+    assert len(raised.value.error.message) < 1000
 
 
 # Limits

@@ -6,7 +6,6 @@ import copy
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
-from weakref import WeakKeyDictionary
 
 import anyio
 import attrs
@@ -22,6 +21,8 @@ from triptych.service import Service
 from triptych_adapters.mcp.calls import Calls, Progress
 from triptych_adapters.mcp.resources import TEMPLATES, Resources
 from triptych_adapters.tools import DEFAULT_MAX_TOKENS, Tool, knowledge_tools
+from triptych_adapters.tools.rendering import clip
+from triptych_adapters.tools.tool import ERROR_TOKENS
 
 __all__ = ["LOGGER", "SERVICE", "ServerOptions", "make_server"]
 
@@ -107,11 +108,10 @@ class _Handlers:
         self._service = service
         self._options = options
         self._others = others
-        self._made: WeakKeyDictionary[Service, dict[str, Tool]] = WeakKeyDictionary()
+        self._own = {} if service is None else _tools(service, options, others)
         self._calls: Calls | None = None
         # By which header checks go: arguments mirrored in headers, of which there are none.
-        own = {} if service is None else self._tools(service)
-        self.schemas = {name: dict(tool.parameters) for name, tool in own.items()}
+        self.schemas = {name: dict(tool.parameters) for name, tool in self._own.items()}
 
     def _service_of(self, ctx: Any) -> Service:
         if self._service is not None:
@@ -119,11 +119,9 @@ class _Handlers:
         service: Service = ctx.request.scope["state"][SERVICE]
         return service
 
-    def _tools(self, service: Service) -> dict[str, Tool]:
-        made = self._made.get(service)
-        if made is None:
-            made = self._made[service] = _tools(service, self._options, self._others)
-        return made
+    def _tools_of(self, ctx: Any) -> dict[str, Tool]:
+        # Those of a key are made for each request, which takes less than a millisecond.
+        return self._own or _tools(self._service_of(ctx), self._options, self._others)
 
     async def _run(self, call: Callable[[], _T], progress: Progress | None = None) -> _T:
         if self._calls is None:  # made in the event loop, which the limiter belongs to
@@ -136,14 +134,14 @@ class _Handlers:
     async def list_tools(self, ctx: Any, params: Any) -> types.ListToolsResult:
         """See ``tools/list``: all on one page."""
         _check_first_page(params)
-        tools = [_declared(tool) for tool in self._tools(self._service_of(ctx)).values()]
+        tools = [_declared(tool) for tool in self._tools_of(ctx).values()]
         return types.ListToolsResult(tools=tools)
 
     async def call_tool(
         self, ctx: Any, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         """See ``tools/call``: an error that the model can act on is an answer."""
-        tool = self._tools(self._service_of(ctx)).get(params.name)
+        tool = self._tools_of(ctx).get(params.name)
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, f"there is no tool {params.name[:80]!r}")
         arguments = params.arguments or {}
@@ -201,11 +199,11 @@ class _Handlers:
             return await self._run(call)
         except NotFoundError as error:
             code = _NOT_FOUND if ctx.protocol_version < _MODERN else types.INVALID_PARAMS
-            raise MCPError(code, str(error), {"uri": uri}) from error
+            raise MCPError(code, _said(error), {"uri": uri}) from error
         except ValidationError as error:
-            raise MCPError(types.INVALID_PARAMS, str(error)) from error
+            raise MCPError(types.INVALID_PARAMS, _said(error)) from error
         except TriptychError as error:
-            raise MCPError(types.INTERNAL_ERROR, str(error)) from error
+            raise MCPError(types.INTERNAL_ERROR, _said(error)) from error
         except Exception:  # noqa: BLE001 - a bug; its text is not for the client
             _log.exception("%s failed", ctx.method)
             raise MCPError(types.INTERNAL_ERROR, _INTERNAL["error"]["message"]) from None
@@ -232,6 +230,11 @@ def _declared(tool: Tool) -> types.Tool:
             open_world_hint=False,
         ),
     )
+
+
+def _said(error: TriptychError) -> str:
+    """The error's message, as long as a tool's may be."""
+    return clip(str(error), ERROR_TOKENS)
 
 
 def _check_first_page(params: Any) -> None:
