@@ -29,6 +29,7 @@ from triptych.service import Service
 from triptych_adapters.mcp.binding import check_binding
 from triptych_adapters.mcp.http import listen, make_app
 from triptych_adapters.mcp.server import ServerOptions, make_server
+from triptych_adapters.tools import TOOL_NAMES, knowledge_tools
 from triptych_backends.memory import MemoryStore
 
 mcp = pytest.importorskip("mcp")
@@ -107,15 +108,7 @@ def client(urls: dict[str, str], request: pytest.FixtureRequest) -> Iterator[Con
 
 def test_tools_are_declared_with_schemas_and_hints(client: Connected) -> None:
     tools = {tool.name: tool for tool in client.list_tools().tools}
-    assert list(tools) == [
-        "knowledge_search",
-        "knowledge_context",
-        "knowledge_get",
-        "knowledge_list",
-        "knowledge_overview",
-        "knowledge_changes",
-        "knowledge_put",
-    ]
+    assert tuple(tools) == TOOL_NAMES
     for name, tool in tools.items():
         assert tool.input_schema["additionalProperties"] is False
         assert tool.annotations.read_only_hint is (name != "knowledge_put")
@@ -307,6 +300,13 @@ def test_a_body_that_is_too_large_or_no_json_is_refused(urls: dict[str, str]) ->
     assert "Traceback" not in deep.text
     other = httpx.post(url, content=b"{}", headers={**types, "content-type": "text/plain"})
     assert other.status_code == 400
+
+
+def test_two_tools_of_one_name_are_refused() -> None:
+    with Service(MemoryStore()) as service:
+        tools = knowledge_tools(service)
+        with pytest.raises(ValidationError, match="'knowledge_search'"):
+            make_server(service, ServerOptions(), tools[:1])
 
 
 def test_small_answers_are_sent_at_once() -> None:

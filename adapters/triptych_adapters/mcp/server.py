@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -20,7 +21,7 @@ from triptych.errors import CancelledError, NotFoundError, TriptychError, Valida
 from triptych.service import Service
 from triptych_adapters.mcp.calls import Calls, Progress
 from triptych_adapters.mcp.resources import TEMPLATES, Resources
-from triptych_adapters.tools import DEFAULT_MAX_TOKENS, Tool, knowledge_tools
+from triptych_adapters.tools import DEFAULT_MAX_TOKENS, TOOL_NAMES, Tool, knowledge_tools
 from triptych_adapters.tools.rendering import clip
 from triptych_adapters.tools.tool import ERROR_TOKENS
 
@@ -66,7 +67,13 @@ def make_server(
     """A server over ``service``; with None over the Service that each HTTP request brings.
 
     ``tools`` of your own come after those of the knowledge base.
+
+    Raises:
+        ValidationError: an option is invalid, or two tools have one name.
     """
+    names = Counter([*TOOL_NAMES, *(tool.name for tool in tools)])
+    if twice := [name for name, count in names.items() if count > 1]:
+        raise ValidationError(f"two tools have the name {twice[0]!r}: give yours another")
     handlers = _Handlers(service, options, tools)
     return Server(
         "triptych",
@@ -225,8 +232,7 @@ def _declared(tool: Tool) -> types.Tool:
             title=tool.title or None,
             read_only_hint=tool.read_only,
             destructive_hint=tool.destructive,
-            # The same document put again changes nothing.
-            idempotent_hint=True,
+            idempotent_hint=True if tool.read_only else None,
             open_world_hint=False,
         ),
     )
