@@ -33,6 +33,7 @@ from triptych_adapters.tools import TOOL_NAMES, knowledge_tools
 from triptych_backends.memory import MemoryStore
 
 mcp = pytest.importorskip("mcp")
+mcp_types = pytest.importorskip("mcp_types")
 
 
 class Odd(Service):
@@ -226,6 +227,18 @@ def test_documents_versions_and_layers_are_resources(client: Connected) -> None:
         uri = f"triptych://dataset/docs/{path}"
         (content,) = client.read_resource(uri).contents
         assert (content.uri, content.text) == (uri, text)
+
+
+def test_arguments_of_templates_are_completed(client: Connected) -> None:
+    template = client.list_resource_templates().resource_templates[0].uri_template
+    ref = mcp_types.ResourceTemplateReference(uri=template)
+    asked = {"name": "name", "value": "gui"}
+    done = client.complete(ref, asked, context_arguments={"dataset_id": "docs"}).completion
+    assert (done.values, done.has_more) == (["guide/ä b.md"], False)
+    with pytest.raises(mcp.MCPError, match="no such template"):
+        client.complete(mcp_types.ResourceTemplateReference(uri="x://{y}"), asked)
+    with pytest.raises(mcp.MCPError, match="no such template"):
+        client.complete(mcp_types.PromptReference(name="greet"), asked)
 
 
 def test_a_resource_that_is_not_there_has_the_code_of_its_era(client: Connected) -> None:

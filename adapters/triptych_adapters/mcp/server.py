@@ -86,6 +86,7 @@ def make_server(
         on_list_resources=handlers.list_resources,
         on_list_resource_templates=handlers.list_templates,
         on_read_resource=handlers.read_resource,
+        on_completion=handlers.complete,
         get_tool_input_schema=handlers.schemas.get,
         # What may be called depends on the key, but not on the moment.
         cache_hints={
@@ -199,6 +200,18 @@ class _Handlers:
         found = await self._answered(ctx, lambda: resources.read(uri), uri)
         content = types.TextResourceContents.model_validate(found, by_name=False)
         return types.ReadResourceResult(contents=[content])
+
+    async def complete(self, ctx: Any, params: types.CompleteRequestParams) -> types.CompleteResult:
+        """See ``completion/complete``: values for the arguments of the templates."""
+        known = {each["uriTemplate"] for each in TEMPLATES}
+        if getattr(params.ref, "uri", None) not in known:
+            raise MCPError(types.INVALID_PARAMS, "there is no such template")
+        given = {} if params.context is None else params.context.arguments or {}
+        resources, asked = self._resources_of(ctx), params.argument
+        values, whole = await self._answered(
+            ctx, lambda: resources.complete(asked.name, asked.value, given)
+        )
+        return types.CompleteResult(completion=types.Completion(values=values, has_more=not whole))
 
     async def _answered(self, ctx: Any, call: Callable[[], _T], uri: str = "") -> _T:
         """The answer of ``call``; what it raises, as the protocol writes errors."""
