@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -20,7 +21,7 @@ from triptych.errors import CancelledError, NotFoundError, TriptychError, Valida
 from triptych.service import Service
 from triptych_adapters.mcp.calls import Calls, Progress
 from triptych_adapters.mcp.resources import TEMPLATES, Resources
-from triptych_adapters.tools import DEFAULT_MAX_TOKENS, Tool, knowledge_tools
+from triptych_adapters.tools import DEFAULT_MAX_TOKENS, TOOL_NAMES, Tool, knowledge_tools
 from triptych_adapters.tools.rendering import clip
 from triptych_adapters.tools.tool import ERROR_TOKENS
 
@@ -66,7 +67,13 @@ def make_server(
     """A server over ``service``; with None over the Service that each HTTP request brings.
 
     ``tools`` of your own come after those of the knowledge base.
+
+    Raises:
+        ValidationError: an option is invalid, or two tools have one name.
     """
+    names = Counter([*TOOL_NAMES, *(tool.name for tool in tools)])
+    if twice := [name for name, count in names.items() if count > 1]:
+        raise ValidationError(f"two tools have the name {twice[0]!r}: give yours another")
     handlers = _Handlers(service, options, tools)
     return Server(
         "triptych",
@@ -79,6 +86,7 @@ def make_server(
         on_list_resources=handlers.list_resources,
         on_list_resource_templates=handlers.list_templates,
         on_read_resource=handlers.read_resource,
+        on_completion=handlers.complete,
         get_tool_input_schema=handlers.schemas.get,
         # What may be called depends on the key, but not on the moment.
         cache_hints={
@@ -193,6 +201,18 @@ class _Handlers:
         content = types.TextResourceContents.model_validate(found, by_name=False)
         return types.ReadResourceResult(contents=[content])
 
+    async def complete(self, ctx: Any, params: types.CompleteRequestParams) -> types.CompleteResult:
+        """See ``completion/complete``: values for the arguments of the templates."""
+        known = {each["uriTemplate"] for each in TEMPLATES}
+        if getattr(params.ref, "uri", None) not in known:
+            raise MCPError(types.INVALID_PARAMS, "there is no such template")
+        given = {} if params.context is None else params.context.arguments or {}
+        resources, asked = self._resources_of(ctx), params.argument
+        values, whole = await self._answered(
+            ctx, lambda: resources.complete(asked.name, asked.value, given)
+        )
+        return types.CompleteResult(completion=types.Completion(values=values, has_more=not whole))
+
     async def _answered(self, ctx: Any, call: Callable[[], _T], uri: str = "") -> _T:
         """The answer of ``call``; what it raises, as the protocol writes errors."""
         try:
@@ -225,8 +245,7 @@ def _declared(tool: Tool) -> types.Tool:
             title=tool.title or None,
             read_only_hint=tool.read_only,
             destructive_hint=tool.destructive,
-            # The same document put again changes nothing.
-            idempotent_hint=True,
+            idempotent_hint=True if tool.read_only else None,
             open_world_hint=False,
         ),
     )
