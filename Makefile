@@ -58,7 +58,8 @@ doors: venv ## tests by others of what faces programs, and their frameworks (ins
 	  $(VENV)/doors/bin/python -m pip install --quiet --disable-pip-version-check "schemathesis>=4.32,<5"; }
 	test -x $(VENV)/frameworks/bin/python || $(PY) -m venv $(VENV)/frameworks
 	$(VENV)/frameworks/bin/python -m pip install --quiet --disable-pip-version-check \
-	  -e ".[haystack,langchain]" hypothesis pytest-timeout "langchain-tests>=1.0,<2" pandas
+	  -e ".[haystack,langchain]" hypothesis pytest-timeout "langchain-tests>=1.0,<2" \
+	  pandas langgraph llama-index-core openai-agents pydantic-ai-slim smolagents
 	$(PY) -m pytest -m doors --ignore tests/frameworks
 	$(VENV)/frameworks/bin/python -m pytest tests/frameworks -m doors \
 	  -o asyncio_mode=auto -o asyncio_default_fixture_loop_scope=function

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from langchain_core.caches import BaseCache
 from langchain_core.load import dumps, loads
@@ -23,7 +23,7 @@ from triptych.service import Service
 
 __all__ = ["TriptychCache"]
 
-_KEPT = [
+_KEPT: Final[list[Any]] = [
     AIMessage,
     AIMessageChunk,
     ChatGeneration,
