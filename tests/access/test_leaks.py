@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import pytest
 
-from support.access_pair import DOCUMENTS, OURS, THEIRS, Pair, options
+from support.access_pair import OURS, THEIRS, Pair, filled, names_nothing, options
 from triptych import contracts
 from triptych.access import Access
 from triptych.access.changes import AccessChanges
@@ -23,34 +23,19 @@ from triptych.access.searches import (
     AccessDocumentVectorSearch,
     AccessSparse,
 )
-from triptych.errors import AccessDeniedError, NotAvailableError, NotFoundError, TriptychError
-from triptych.records import Candidate, NewDocument, ResolvedQuery
-from triptych.search.named import Pipeline
+from triptych.errors import AccessDeniedError, NotAvailableError, TriptychError
+from triptych.records import NewDocument
 from triptych.service import Service
 from triptych.testing import ScriptedLLM
 from triptych.text import get_analyzer
 from triptych_adapters.tools import knowledge_tools
 from triptych_backends.memory import MemoryStore
 
-HIDDEN = ("zebra", "4711", "secret", "theirs", "zoo", "untagged")
-
-
-def service(**more: Any) -> Service:
-    made = Service(MemoryStore(), options=options(**more))
-    for dataset_id, name, content, metadata in DOCUMENTS:
-        made.put_document(dataset_id, name, content, metadata)
-    return made
-
 
 @pytest.fixture
 def kb() -> Iterator[Service]:
-    with service() as made:
+    with filled() as made:
         yield made
-
-
-def names_nothing(said: object) -> None:
-    text = str(said).lower()
-    assert not [word for word in HIDDEN if word in text], text
 
 
 # What stands under every method
@@ -172,7 +157,7 @@ def test_a_calibration_of_all_documents_judges_nothing_under_a_filter(kb: Servic
 
 
 def test_layers_of_folders_have_no_part_in_the_scores_of_a_filter_on_names() -> None:
-    with service() as kb, Service(MemoryStore(), options=options()) as twin:
+    with filled() as kb, Service(MemoryStore(), options=options()) as twin:
         for one in (kb, twin):
             for name in ("guide/anchor.md", "guide/rope.md"):
                 one.put_document("kb", name, f"# About {name}\n\nText.", OURS)
@@ -224,13 +209,13 @@ def test_a_vector_is_given_to_who_has_read_its_text(kb: Service) -> None:
 
 
 def test_cached_answers_do_not_cross_accesses() -> None:
-    with service(semantic_cache=True) as kb:
+    with filled(semantic_cache=True) as kb:
         accesses = [
             Access(), Access(where=OURS), Access(where=THEIRS), Access(dataset_ids=["kb"]),
             Access(where={"team": ["ours", "theirs"]}),
         ]  # fmt: skip
         services = [kb, *(kb.restricted(each) for each in accesses)]
-        with service() as plain:
+        with filled() as plain:
             uncached = [plain, *(plain.restricted(each) for each in accesses)]
             for _ in range(2):
                 for cached, other in zip(services, uncached, strict=True):
@@ -250,7 +235,7 @@ def test_cached_answers_do_not_cross_accesses() -> None:
 
 
 def test_logged_questions_are_not_shown() -> None:
-    with service(question_log=True) as kb:
+    with filled(question_log=True) as kb:
         ours = kb.restricted(Access(where=OURS))
         ours.search("quantum", dataset_id="kb", mode="bm25")
         assert [each.text for each in kb.question_log.questions()] == ["quantum"]
@@ -291,64 +276,6 @@ def test_a_receipt_of_others_tells_nothing(kb: Service) -> None:
     assert {each.reason for each in ours.replay(gone).missing} == {"the document 'none.md' is gone"}
     answer = kb.ask("zebra code", dataset_id="kb", llm=ScriptedLLM("It is 4711 [1]."))
     assert "4711" not in ours.replay(answer.receipt).text
-
-
-# Pipelines and lanes
-
-
-def test_pipelines_are_those_of_the_callers_datasets() -> None:
-    pipelines = [
-        Pipeline(name="everything"),
-        Pipeline(name="zoo", datasets=["zoo"]),
-        Pipeline(name="both", datasets=["kb", "zoo"]),
-        Pipeline(name="kb", datasets=["kb"]),
-    ]
-    with service(pipelines=pipelines) as kb:
-        ours = kb.restricted(Access(dataset_ids=["kb"], where=OURS))
-        assert list(ours.pipelines) == ["everything", "kb"]
-        with pytest.raises(NotFoundError) as error:
-            ours.pipeline("both")
-        names_nothing(error.value)
-        assert [each.name for each in ours.options.pipelines] == ["everything", "kb"]
-        for name in ours.pipelines:
-            view = ours.pipeline(name)
-            names_nothing(repr(view.search("zebra anchor").hits))
-            names_nothing(view.context("zebra anchor", 300, counter=len).render())
-            names_nothing([each.hits for each in view.search_many(["zebra", "anchor"])])
-            names_nothing(view.ask("anchor", llm=ScriptedLLM("It is [1].")).text)
-
-
-class Elsewhere:
-    """A lane of another engine, which knows nothing of filters."""
-
-    name = "elsewhere"
-    signature = "elsewhere/1"
-
-    def __init__(self) -> None:
-        self.depths: list[int] = []
-
-    def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
-        self.depths.append(query.limit)
-        places = [("kb", "zebra.md"), ("kb", "guide/secret.md"), ("zoo", "animals.md")] * 20
-        places += [("kb", "guide/rope.md"), ("kb", "tide.md")]
-        return [
-            Candidate(dataset_id=dataset_id, doc_name=name, index=0, score=100.0 - at)
-            for at, (dataset_id, name) in enumerate(dict.fromkeys(places))
-        ][: query.limit]
-
-
-def test_a_lane_of_another_engine_is_looked_through() -> None:
-    lane = Elsewhere()
-    with service(retrievers=[lane]) as kb:
-        for access in (Access(where=OURS), Access(where=OURS, dataset_ids=["kb"])):
-            ours = kb.restricted(access)
-            assert "elsewhere" in ours.lanes
-            found = ours.search("anything", scope="all", mode="elsewhere", top_k=2)
-            assert [hit.doc_name for hit in found.hits] == ["guide/rope.md", "tide.md"]
-            found = ours.search("anything", scope="all", mode="elsewhere", top_k=3)
-            assert (len(found.hits), found.exhausted) == (2, True)
-            names_nothing(repr(ours.search("anchor", scope="all").hits))
-        assert max(lane.depths) > 3
 
 
 # Costs

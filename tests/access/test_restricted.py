@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from support.access_pair import OURS, THEIRS, options
-from triptych.access import Access
+from triptych import AsyncService
+from triptych.access import Access, service
 from triptych.access.service import RestrictedService
 from triptych.errors import (
     AccessDeniedError,
@@ -70,8 +73,15 @@ WRITES: dict[str, Callable[[Service], Any]] = {
 
 
 def test_every_method_that_writes_has_a_case() -> None:
-    listed = vars(RestrictedService).items()
-    assert set(WRITES) == {name for name, each in listed if hasattr(each, "__wrapped__")}
+    assert set(WRITES) == service.WRITES | service.EMBEDS
+
+
+def test_a_method_that_nobody_decided_on_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Service, "spy", lambda self: self.documents, raising=False)
+    monkeypatch.setattr(RestrictedService, "spy", None, raising=False)
+    service._decide()
+    with Service(MemoryStore()) as kb, pytest.raises(AccessDeniedError, match="spy"):
+        kb.restricted(Access()).spy()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("name", WRITES)
@@ -294,3 +304,31 @@ def test_a_rebuild_under_a_filter_is_of_the_callers_documents(kb: Service, write
     with pytest.raises(NotFoundError) as error:
         writer.rebuild(dataset_id="zoo")
     assert str(error.value) == "there is no dataset 'zoo'; the datasets are: 'kb'"
+
+
+def test_it_can_be_awaited(kb: Service) -> None:
+    async def asked() -> list[str]:
+        ours = AsyncService(kb).restricted(Access(where=OURS))
+        found = await ours.search("anchor zebra", scope="all")
+        assert [hit.doc_name for hit in found.hits] == ["mine.md"]
+        return list(await ours.list_datasets())
+
+    assert asyncio.run(asked()) == ["kb"]
+
+
+def test_what_expires_is_the_callers_or_is_not_there(kb: Service, writer: Service) -> None:
+    soon = datetime.now(UTC) + timedelta(milliseconds=150)
+    for name, metadata in (("mine2.md", OURS), ("theirs2.md", THEIRS)):
+        kb.put_document("kb", name, "An anchor zebra.", metadata, expires_at=soon)
+    wait = threading.Event()
+    while datetime.now(UTC) <= soon:
+        wait.wait(0.02)
+    assert [hit.doc_name for hit in writer.search("anchor zebra", scope="all").hits] == ["mine.md"]
+    assert writer.count_documents("kb") == 1
+    assert writer.remove_expired() == 1
+    assert [info.name for info in kb.store.documents.list("kb")] == [
+        "mine.md", "theirs.md", "theirs2.md",
+    ]  # fmt: skip
+    assert writer.documents.with_expired(["kb"], datetime.now(UTC)) == []
+    with pytest.raises(AccessDeniedError):  # a name of theirs, though nothing finds it
+        writer.put_document("kb", "theirs2.md", "Mine.", OURS)

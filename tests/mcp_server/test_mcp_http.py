@@ -29,9 +29,11 @@ from triptych.service import Service
 from triptych_adapters.mcp.binding import check_binding
 from triptych_adapters.mcp.http import listen, make_app
 from triptych_adapters.mcp.server import ServerOptions, make_server
+from triptych_adapters.tools import TOOL_NAMES, knowledge_tools
 from triptych_backends.memory import MemoryStore
 
 mcp = pytest.importorskip("mcp")
+mcp_types = pytest.importorskip("mcp_types")
 
 
 class Odd(Service):
@@ -107,15 +109,7 @@ def client(urls: dict[str, str], request: pytest.FixtureRequest) -> Iterator[Con
 
 def test_tools_are_declared_with_schemas_and_hints(client: Connected) -> None:
     tools = {tool.name: tool for tool in client.list_tools().tools}
-    assert list(tools) == [
-        "knowledge_search",
-        "knowledge_context",
-        "knowledge_get",
-        "knowledge_list",
-        "knowledge_overview",
-        "knowledge_changes",
-        "knowledge_put",
-    ]
+    assert tuple(tools) == TOOL_NAMES
     for name, tool in tools.items():
         assert tool.input_schema["additionalProperties"] is False
         assert tool.annotations.read_only_hint is (name != "knowledge_put")
@@ -235,6 +229,18 @@ def test_documents_versions_and_layers_are_resources(client: Connected) -> None:
         assert (content.uri, content.text) == (uri, text)
 
 
+def test_arguments_of_templates_are_completed(client: Connected) -> None:
+    template = client.list_resource_templates().resource_templates[0].uri_template
+    ref = mcp_types.ResourceTemplateReference(uri=template)
+    asked = {"name": "name", "value": "gui"}
+    done = client.complete(ref, asked, context_arguments={"dataset_id": "docs"}).completion
+    assert (done.values, done.has_more) == (["guide/ä b.md"], False)
+    with pytest.raises(mcp.MCPError, match="no such template"):
+        client.complete(mcp_types.ResourceTemplateReference(uri="x://{y}"), asked)
+    with pytest.raises(mcp.MCPError, match="no such template"):
+        client.complete(mcp_types.PromptReference(name="greet"), asked)
+
+
 def test_a_resource_that_is_not_there_has_the_code_of_its_era(client: Connected) -> None:
     code = -32002 if client.client.mode == "legacy" else -32602
     for uri in ("triptych://dataset/docs/document/none.md", "file:///etc/passwd"):
@@ -242,6 +248,9 @@ def test_a_resource_that_is_not_there_has_the_code_of_its_era(client: Connected)
             client.read_resource(uri)
         assert raised.value.error.code == code
         assert raised.value.error.data == {"uri": uri}
+    with pytest.raises(mcp.MCPError) as raised:
+        client.read_resource("triptych://dataset/docs/document/" + "%00" * 5000)
+    assert len(raised.value.error.message) < 1000
 
 
 # Limits
@@ -304,6 +313,13 @@ def test_a_body_that_is_too_large_or_no_json_is_refused(urls: dict[str, str]) ->
     assert "Traceback" not in deep.text
     other = httpx.post(url, content=b"{}", headers={**types, "content-type": "text/plain"})
     assert other.status_code == 400
+
+
+def test_two_tools_of_one_name_are_refused() -> None:
+    with Service(MemoryStore()) as service:
+        tools = knowledge_tools(service)
+        with pytest.raises(ValidationError, match="'knowledge_search'"):
+            make_server(service, ServerOptions(), tools[:1])
 
 
 def test_small_answers_are_sent_at_once() -> None:

@@ -90,7 +90,7 @@ def test_a_cursor_that_is_none_is_refused_before_the_stream(service: Service) ->
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "INVALID_REQUEST")
 
 
-def test_a_follower_is_told_to_begin_again(service: Service, tmp_path: Path) -> None:
+def test_a_follower_of_another_store_begins_again(service: Service, tmp_path: Path) -> None:
     with triptych.open(tmp_path / "other.db", embedder="none") as other:
         other.put_document("d", "z.md", "x")
         cursor = other.changes().cursor

@@ -275,5 +275,8 @@ def test_what_cannot_be_served_ends_the_start(
         done = shell("serve", "--write", "--port", str(taken.getsockname()[1]))
     assert done.code == Exit.USAGE
     assert "give another --port" in done.err
+    done = shell("-s", "memory://", "serve", "--write", "--workers", "2", "--port", "0")
+    assert done.code == Exit.USAGE
+    assert "a store in memory is one process's own" in done.err
     done = shell("serve", "--write", "--host", "no such host")
     assert "there is no address" in done.err

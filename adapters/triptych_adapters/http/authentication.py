@@ -23,7 +23,7 @@ class Authenticator(Protocol):
 
         Raises:
             AuthenticationError: the sender is unknown; answered with 401.
-            AccessDeniedError: the sender is known, and may not ask; 403.
+            AccessDeniedError: the sender is known, and not allowed to ask; 403.
             TooManyRequestsError: the sender asks too often; 429.
         """
         ...

@@ -1,4 +1,4 @@
-"""Routes that are no operations: each with what the OpenAPI document says of it."""
+"""Routes beside the operations: each with what the OpenAPI document says of it."""
 
 from __future__ import annotations
 

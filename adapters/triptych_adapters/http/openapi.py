@@ -69,7 +69,17 @@ def document(server: Server, routes: Iterable[Any]) -> dict[str, Any]:
         if isinstance(each, DescribedRoute):
             described = each.described
             _at(paths, described.path)[described.method.lower()] = _described(server, each)
-    statuses = sorted({*_ALWAYS, *_MODELS, *_WRITES, 401, 408, 412, 429})
+    statuses = sorted(
+        {
+            status
+            for item in paths.values()
+            for operation in item.values()
+            for status, response in operation["responses"].items()
+            if "$ref" in response
+        }
+    )
+    keyed = server.authenticate is not None
+    schemes = {"securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}}}
     made: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {
@@ -82,8 +92,8 @@ def document(server: Server, routes: Iterable[Any]) -> dict[str, Any]:
         "paths": dict(sorted(paths.items())),
         "components": {
             "schemas": {"Error": _ERROR, **COMPONENTS},
-            "responses": {str(status): _problem(status) for status in statuses},
-            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+            "responses": {status: _problem(int(status)) for status in statuses},
+            **(schemes if keyed else {}),
         },
     }
     return made

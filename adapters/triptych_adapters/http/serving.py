@@ -17,9 +17,10 @@ from typing import Any, cast
 import attrs
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
-from triptych.errors import NotFoundError, ValidationError
+from triptych.errors import NotFoundError, StoreError, ValidationError
 from triptych.service import Service
 from triptych.sync import SyncReport
 from triptych_adapters.access import authenticator
@@ -75,11 +76,17 @@ def serve(options: ServeOptions, started: Callable[[str], None]) -> None:
     ``started`` is called once with the URL, when it takes connections.
 
     Raises:
-        ValidationError: without keys, ``host`` is an address that other machines reach.
+        ValidationError: without keys, ``host`` is an address that other machines reach; or several
+            workers are to share a store in memory.
         TriptychError: the store or a model cannot be opened.
     """
     if options.workers < 1:
         raise ValidationError("a server has at least one worker")
+    if options.workers > 1 and options.settings.url.startswith("memory:"):
+        raise ValidationError(
+            "a store in memory is one process's own: serve it with --workers 1, or a store with a "
+            "file with several"
+        )
     # Whatever is wrong with the store is seen here, not in workers that are started in vain.
     with _opened(options) as service:
         authenticated = options.authenticator(service) is not None
@@ -87,6 +94,7 @@ def serve(options: ServeOptions, started: Callable[[str], None]) -> None:
         _check_loopback(options.host)
     listening = _listen(options.host, options.port)
     config = _config(options)
+    log_to_stderr()
     with listening:
         started(_url(listening))
         if options.workers == 1:
@@ -94,7 +102,10 @@ def serve(options: ServeOptions, started: Callable[[str], None]) -> None:
             with suppress(KeyboardInterrupt):
                 _Once(config).run([listening])
         else:
-            Multiprocess(config, [listening]).run()
+            supervisor = Multiprocess(config, [listening])
+            supervisor.run()
+            if any(each.exitcode == STARTUP_FAILURE for each in supervisor.processes):
+                raise StoreError("a worker could not start: its last lines of the log say why")
 
 
 class _Once(uvicorn.Server):

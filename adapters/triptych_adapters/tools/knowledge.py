@@ -19,7 +19,18 @@ from triptych_adapters.tools.put import put_tool
 from triptych_adapters.tools.search import search_tool
 from triptych_adapters.tools.tool import Tool
 
-__all__ = ["knowledge_tools"]
+__all__ = ["TOOL_NAMES", "knowledge_tools"]
+
+TOOL_NAMES: Final = (
+    "knowledge_search",
+    "knowledge_context",
+    "knowledge_get",
+    "knowledge_list",
+    "knowledge_overview",
+    "knowledge_changes",
+    "knowledge_put",
+)
+"""The names of the tools, in their order."""
 
 _NEEDS: Final = ("search", "get_document", "list_documents", "layer", "put_document")
 
