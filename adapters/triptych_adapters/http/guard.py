@@ -95,7 +95,9 @@ class Guard:
         if origin is not None:
             own = f"{scope.get('scheme', 'http')}://{host}"
             if origin.lower() != own and origin.lower() not in self._origins:
-                raise ProblemError(403, "FORBIDDEN", "this server does not answer pages of this Origin")
+                raise ProblemError(
+                    403, "FORBIDDEN", "this server does not answer pages of this Origin"
+                )
         if headers.get("content-encoding", "identity").lower() != "identity":
             raise ProblemError(
                 415,
