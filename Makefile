@@ -56,7 +56,13 @@ doors: venv ## tests by others of what faces programs, and their frameworks (ins
 	  conformance-0.2.0@npm:@modelcontextprotocol/conformance@0.2.0-alpha.12 @redocly/cli@2
 	test -x $(VENV)/doors/bin/st || { $(PY) -m venv $(VENV)/doors && \
 	  $(VENV)/doors/bin/python -m pip install --quiet --disable-pip-version-check "schemathesis>=4.32,<5"; }
-	$(PY) -m pytest -m doors
+	test -x $(VENV)/frameworks/bin/python || $(PY) -m venv $(VENV)/frameworks
+	$(VENV)/frameworks/bin/python -m pip install --quiet --disable-pip-version-check \
+	  -e ".[haystack,langchain]" hypothesis pytest-timeout "langchain-tests>=1.0,<2" \
+	  pandas langgraph llama-index-core openai-agents pydantic-ai-slim smolagents
+	$(PY) -m pytest -m doors --ignore tests/frameworks
+	$(VENV)/frameworks/bin/python -m pytest tests/frameworks -m doors \
+	  -o asyncio_mode=auto -o asyncio_default_fixture_loop_scope=function
 
 lint: venv ## ruff, mypy, pyright on the public surface, import-linter
 	$(VENV)/bin/ruff check .

@@ -244,7 +244,6 @@ from triptych.views.pipeline import PipelineView as PipelineView
 
 __all__ = [
     "LLM",
-    "Access",
     "Answer",
     "AnswerPrompt",
     "AnswerStream",

@@ -41,11 +41,11 @@ from triptych.errors import (
     StoreError,
     ValidationError,
 )
-from triptych.following import check_poll, follow_changes, read_changes
 from triptych.ingestion.batches import check_progress
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.embedding import check_embedder
 from triptych.ingestion.expiration import remove_expired, without_expired
+from triptych.ingestion.following import check_poll, follow_changes, read_changes
 from triptych.ingestion.layers import LayerService
 from triptych.ingestion.management import DocumentManager, which_documents
 from triptych.ingestion.pending_datasets import PendingEmbedder

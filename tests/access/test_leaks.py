@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import pytest
 
-from support.access_pair import DOCUMENTS, OURS, THEIRS, Pair, options
+from support.access_pair import OURS, THEIRS, Pair, filled, names_nothing, options
 from triptych import contracts
 from triptych.access import Access
 from triptych.access.changes import AccessChanges
@@ -23,34 +23,19 @@ from triptych.access.searches import (
     AccessDocumentVectorSearch,
     AccessSparse,
 )
-from triptych.errors import AccessDeniedError, NotAvailableError, NotFoundError, TriptychError
-from triptych.records import Candidate, NewDocument, ResolvedQuery
-from triptych.search.named import Pipeline
+from triptych.errors import AccessDeniedError, NotAvailableError, TriptychError
+from triptych.records import NewDocument
 from triptych.service import Service
 from triptych.testing import ScriptedLLM
 from triptych.text import get_analyzer
 from triptych_adapters.tools import knowledge_tools
 from triptych_backends.memory import MemoryStore
 
-HIDDEN = ("zebra", "4711", "secret", "theirs", "zoo", "untagged")
-
-
-def service(**more: Any) -> Service:
-    made = Service(MemoryStore(), options=options(**more))
-    for dataset_id, name, content, metadata in DOCUMENTS:
-        made.put_document(dataset_id, name, content, metadata)
-    return made
-
 
 @pytest.fixture
 def kb() -> Iterator[Service]:
-    with service() as made:
+    with filled() as made:
         yield made
-
-
-def names_nothing(said: object) -> None:
-    text = str(said).lower()
-    assert not [word for word in HIDDEN if word in text], text
 
 
 # What stands under every method
@@ -133,6 +118,7 @@ def test_what_is_forbidden_and_what_is_missing_take_the_same_path(kb: Service) -
         (lambda d, n: one.stats(d), [("zoo", ""), ("none", "")]),
         (lambda d, n: one.get_document(d, n), [("zoo", "animals.md"), ("none", "animals.md")]),
     ]
+    ours.list_datasets()  # from here on it knows a document of each dataset that it sees
     for call, places in cases:
         paths = []
         for place in places:
@@ -170,17 +156,66 @@ def test_a_calibration_of_all_documents_judges_nothing_under_a_filter(kb: Servic
     assert (found.answerability, found.warnings) == (None, ())
 
 
+def test_layers_of_folders_have_no_part_in_the_scores_of_a_filter_on_names() -> None:
+    with filled() as kb, Service(MemoryStore(), options=options()) as twin:
+        for one in (kb, twin):
+            for name in ("guide/anchor.md", "guide/rope.md"):
+                one.put_document("kb", name, f"# About {name}\n\nText.", OURS)
+                one.put_document_layer("kb", name, "L0", f"The abstract of {name}, an anchor.")
+        kb.delete_document("kb", "guide/secret.md")
+        kb.put_folder_layer("kb", "guide/", "L0", "All abstracts of anchor things.")
+        kb.put_dataset_layer("kb", "L0", "The abstract of all.")
+        ours = kb.restricted(Access(where={"doc_prefix": "guide/"}))
+        for mode in ("bm25", "vector", "hybrid"):
+            for top_k in (1, 2, 3):
+                found, wanted = (
+                    each.search(
+                        "abstract anchor", dataset_id="kb", layer="L0", mode=mode, top_k=top_k
+                    )
+                    for each in (ours, twin)
+                )
+                assert [(h.doc_name, h.score) for h in found.hits] == [
+                    (h.doc_name, h.score) for h in wanted.hits
+                ]
+                assert found.exhausted == wanted.exhausted
+        assert ours.layer("kb", "guide/", "L0") is None
+        assert ours.dataset_layer("kb", "L0") is None
+
+
+def test_warnings_count_the_callers_documents(kb: Service) -> None:
+    ours = kb.restricted(Access(where=OURS))
+    kb.store.documents.put("kb", NewDocument(name="new.md", content="Zebra.", metadata=THEIRS))
+    assert kb.search("anchor", dataset_id="kb").warnings != ()
+    assert ours.search("anchor", dataset_id="kb").warnings == ()
+    kb.store.documents.put("kb", NewDocument(name="own.md", content="Ours.", metadata=OURS))
+    (warning,) = ours.search("anchor", dataset_id="kb").warnings
+    assert warning.startswith("1 document is not indexed yet")
+
+
+def test_a_vector_is_given_to_who_has_read_its_text(kb: Service) -> None:
+    ours = kb.restricted(Access(where=OURS))
+    config = kb.chunks.config("kb")
+    assert config is not None
+    chunks = {name: next(kb.chunks.iter_chunks("kb", name)) for name in ("tide.md", "zebra.md")}
+    digests = [each.sig.input_sig for each in chunks.values()]
+    assert len(kb.chunks.known_vectors("kb", config.embed_sig, digests)) == 2
+    assert ours.chunks.known_vectors("kb", config.embed_sig, digests) == {}
+    assert len(list(ours.chunks.iter_chunks("kb"))) == 3
+    known = ours.chunks.known_vectors("kb", config.embed_sig, digests)
+    assert list(known) == [chunks["tide.md"].sig.input_sig]
+
+
 # What is kept between calls
 
 
 def test_cached_answers_do_not_cross_accesses() -> None:
-    with service(semantic_cache=True) as kb:
+    with filled(semantic_cache=True) as kb:
         accesses = [
             Access(), Access(where=OURS), Access(where=THEIRS), Access(dataset_ids=["kb"]),
             Access(where={"team": ["ours", "theirs"]}),
         ]  # fmt: skip
         services = [kb, *(kb.restricted(each) for each in accesses)]
-        with service() as plain:
+        with filled() as plain:
             uncached = [plain, *(plain.restricted(each) for each in accesses)]
             for _ in range(2):
                 for cached, other in zip(services, uncached, strict=True):
@@ -200,7 +235,7 @@ def test_cached_answers_do_not_cross_accesses() -> None:
 
 
 def test_logged_questions_are_not_shown() -> None:
-    with service(question_log=True) as kb:
+    with filled(question_log=True) as kb:
         ours = kb.restricted(Access(where=OURS))
         ours.search("quantum", dataset_id="kb", mode="bm25")
         assert [each.text for each in kb.question_log.questions()] == ["quantum"]
@@ -241,64 +276,6 @@ def test_a_receipt_of_others_tells_nothing(kb: Service) -> None:
     assert {each.reason for each in ours.replay(gone).missing} == {"the document 'none.md' is gone"}
     answer = kb.ask("zebra code", dataset_id="kb", llm=ScriptedLLM("It is 4711 [1]."))
     assert "4711" not in ours.replay(answer.receipt).text
-
-
-# Pipelines and lanes
-
-
-def test_pipelines_are_those_of_the_callers_datasets() -> None:
-    pipelines = [
-        Pipeline(name="everything"),
-        Pipeline(name="zoo", datasets=["zoo"]),
-        Pipeline(name="both", datasets=["kb", "zoo"]),
-        Pipeline(name="kb", datasets=["kb"]),
-    ]
-    with service(pipelines=pipelines) as kb:
-        ours = kb.restricted(Access(dataset_ids=["kb"], where=OURS))
-        assert list(ours.pipelines) == ["everything", "kb"]
-        with pytest.raises(NotFoundError) as error:
-            ours.pipeline("both")
-        names_nothing(error.value)
-        assert [each.name for each in ours.options.pipelines] == ["everything", "kb"]
-        for name in ours.pipelines:
-            view = ours.pipeline(name)
-            names_nothing(repr(view.search("zebra anchor").hits))
-            names_nothing(view.context("zebra anchor", 300, counter=len).render())
-            names_nothing([each.hits for each in view.search_many(["zebra", "anchor"])])
-            names_nothing(view.ask("anchor", llm=ScriptedLLM("It is [1].")).text)
-
-
-class Elsewhere:
-    """A lane of another engine, which knows nothing of filters."""
-
-    name = "elsewhere"
-    signature = "elsewhere/1"
-
-    def __init__(self) -> None:
-        self.depths: list[int] = []
-
-    def recall(self, query: ResolvedQuery) -> Sequence[Candidate]:
-        self.depths.append(query.limit)
-        places = [("kb", "zebra.md"), ("kb", "guide/secret.md"), ("zoo", "animals.md")] * 20
-        places += [("kb", "guide/rope.md"), ("kb", "tide.md")]
-        return [
-            Candidate(dataset_id=dataset_id, doc_name=name, index=0, score=100.0 - at)
-            for at, (dataset_id, name) in enumerate(dict.fromkeys(places))
-        ][: query.limit]
-
-
-def test_a_lane_of_another_engine_is_looked_through() -> None:
-    lane = Elsewhere()
-    with service(retrievers=[lane]) as kb:
-        for access in (Access(where=OURS), Access(where=OURS, dataset_ids=["kb"])):
-            ours = kb.restricted(access)
-            assert "elsewhere" in ours.lanes
-            found = ours.search("anything", scope="all", mode="elsewhere", top_k=2)
-            assert [hit.doc_name for hit in found.hits] == ["guide/rope.md", "tide.md"]
-            found = ours.search("anything", scope="all", mode="elsewhere", top_k=3)
-            assert (len(found.hits), found.exhausted) == (2, True)
-            names_nothing(repr(ours.search("anchor", scope="all").hits))
-        assert max(lane.depths) > 3
 
 
 # Costs

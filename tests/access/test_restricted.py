@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from support.access_pair import OURS, THEIRS, options
-from triptych.access import Access
+from triptych import AsyncService
+from triptych.access import Access, service
 from triptych.access.service import RestrictedService
 from triptych.errors import (
     AccessDeniedError,
@@ -70,8 +73,15 @@ WRITES: dict[str, Callable[[Service], Any]] = {
 
 
 def test_every_method_that_writes_has_a_case() -> None:
-    listed = vars(RestrictedService).items()
-    assert set(WRITES) == {name for name, each in listed if hasattr(each, "__wrapped__")}
+    assert set(WRITES) == service.WRITES | service.EMBEDS
+
+
+def test_a_method_that_nobody_decided_on_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Service, "spy", lambda self: self.documents, raising=False)
+    monkeypatch.setattr(RestrictedService, "spy", None, raising=False)
+    service._decide()
+    with Service(MemoryStore()) as kb, pytest.raises(AccessDeniedError, match="spy"):
+        kb.restricted(Access()).spy()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("name", WRITES)
@@ -168,6 +178,55 @@ def test_others_that_write_meanwhile_are_not_written_over(kb: Service) -> None:
         )  # fmt: skip
 
 
+def test_a_document_that_becomes_anothers_while_it_is_written_is_left_alone(kb: Service) -> None:
+    class Meddling:
+        """Documents that another writer takes over just before they are put."""
+
+        def __init__(self) -> None:
+            self.left = 1
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(kb.store.documents, name)
+
+        def taken_over(self, dataset_id: str, name: str) -> None:
+            if self.left:
+                self.left -= 1
+                kb.put_document(dataset_id, name, "A zebra by now.", THEIRS)
+
+        def put(self, dataset_id: str, document: NewDocument) -> Any:
+            self.taken_over(dataset_id, document.name)
+            return kb.store.documents.put(dataset_id, document)
+
+        def put_many(self, dataset_id: str, documents: Any) -> Any:
+            self.taken_over(dataset_id, documents[0].name)
+            return kb.store.documents.put_many(dataset_id, documents)
+
+        def delete(self, dataset_id: str, name: str, *, if_version: int | None = None) -> bool:
+            self.taken_over(dataset_id, name)
+            return kb.store.documents.delete(dataset_id, name, if_version=if_version)
+
+    class Store:
+        documents = Meddling()
+        chunks, layers, stats = kb.store.chunks, kb.store.layers, kb.store.stats
+
+        def close(self) -> None:
+            pass
+
+    ours = Service(Store(), options=options()).restricted(  # type: ignore[arg-type]
+        Access(where=OURS, can_write=True)
+    )
+    with pytest.raises(AccessDeniedError):
+        ours.put_document("kb", "mine.md", "Mine.")
+    Store.documents.left = 1
+    kb.put_document("kb", "mine.md", "Mine.", OURS)
+    report = ours.put_documents("kb", {"mine.md": "Mine again."})
+    assert [type(each.error) for each in report.failed] == [AccessDeniedError]
+    Store.documents.left = 1
+    kb.put_document("kb", "mine.md", "Mine.", OURS)
+    assert ours.delete_document("kb", "mine.md") is False
+    assert kb.get_document("kb", "mine.md").content == "A zebra by now."
+
+
 def test_what_becomes_the_callers_brings_no_history_with_it(kb: Service) -> None:
     reader = kb.restricted(Access(where=OURS))
     kb.put_document("kb", "doc.md", "Public draft.", OURS)
@@ -245,3 +304,31 @@ def test_a_rebuild_under_a_filter_is_of_the_callers_documents(kb: Service, write
     with pytest.raises(NotFoundError) as error:
         writer.rebuild(dataset_id="zoo")
     assert str(error.value) == "there is no dataset 'zoo'; the datasets are: 'kb'"
+
+
+def test_it_can_be_awaited(kb: Service) -> None:
+    async def asked() -> list[str]:
+        ours = AsyncService(kb).restricted(Access(where=OURS))
+        found = await ours.search("anchor zebra", scope="all")
+        assert [hit.doc_name for hit in found.hits] == ["mine.md"]
+        return list(await ours.list_datasets())
+
+    assert asyncio.run(asked()) == ["kb"]
+
+
+def test_what_expires_is_the_callers_or_is_not_there(kb: Service, writer: Service) -> None:
+    soon = datetime.now(UTC) + timedelta(milliseconds=150)
+    for name, metadata in (("mine2.md", OURS), ("theirs2.md", THEIRS)):
+        kb.put_document("kb", name, "An anchor zebra.", metadata, expires_at=soon)
+    wait = threading.Event()
+    while datetime.now(UTC) <= soon:
+        wait.wait(0.02)
+    assert [hit.doc_name for hit in writer.search("anchor zebra", scope="all").hits] == ["mine.md"]
+    assert writer.count_documents("kb") == 1
+    assert writer.remove_expired() == 1
+    assert [info.name for info in kb.store.documents.list("kb")] == [
+        "mine.md", "theirs.md", "theirs2.md",
+    ]  # fmt: skip
+    assert writer.documents.with_expired(["kb"], datetime.now(UTC)) == []
+    with pytest.raises(AccessDeniedError):  # a name of theirs, though nothing finds it
+        writer.put_document("kb", "theirs2.md", "Mine.", OURS)

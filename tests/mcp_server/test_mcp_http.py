@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -26,11 +27,13 @@ from triptych.errors import (
 )
 from triptych.service import Service
 from triptych_adapters.mcp.binding import check_binding
-from triptych_adapters.mcp.http import make_app
+from triptych_adapters.mcp.http import listen, make_app
 from triptych_adapters.mcp.server import ServerOptions, make_server
+from triptych_adapters.tools import TOOL_NAMES, knowledge_tools
 from triptych_backends.memory import MemoryStore
 
 mcp = pytest.importorskip("mcp")
+mcp_types = pytest.importorskip("mcp_types")
 
 
 class Odd(Service):
@@ -89,7 +92,7 @@ def urls() -> Iterator[dict[str, str]]:
         keyed = make_server(None, ServerOptions(write=True))
         apps = {
             "whole": make_app(whole),
-            "hasty": make_app(hasty),
+            "hasty": make_app(hasty, hosts=["kb.example"], origins=["https://app.example"]),
             "keyed": make_app(keyed, authenticate=authenticate),
         }
         yield {name: stack.enter_context(served(app)) for name, app in apps.items()}
@@ -106,14 +109,7 @@ def client(urls: dict[str, str], request: pytest.FixtureRequest) -> Iterator[Con
 
 def test_tools_are_declared_with_schemas_and_hints(client: Connected) -> None:
     tools = {tool.name: tool for tool in client.list_tools().tools}
-    assert list(tools) == [
-        "knowledge_search",
-        "knowledge_context",
-        "knowledge_get",
-        "knowledge_list",
-        "knowledge_overview",
-        "knowledge_put",
-    ]
+    assert tuple(tools) == TOOL_NAMES
     for name, tool in tools.items():
         assert tool.input_schema["additionalProperties"] is False
         assert tool.annotations.read_only_hint is (name != "knowledge_put")
@@ -233,6 +229,18 @@ def test_documents_versions_and_layers_are_resources(client: Connected) -> None:
         assert (content.uri, content.text) == (uri, text)
 
 
+def test_arguments_of_templates_are_completed(client: Connected) -> None:
+    template = client.list_resource_templates().resource_templates[0].uri_template
+    ref = mcp_types.ResourceTemplateReference(uri=template)
+    asked = {"name": "name", "value": "gui"}
+    done = client.complete(ref, asked, context_arguments={"dataset_id": "docs"}).completion
+    assert (done.values, done.has_more) == (["guide/ä b.md"], False)
+    with pytest.raises(mcp.MCPError, match="no such template"):
+        client.complete(mcp_types.ResourceTemplateReference(uri="x://{y}"), asked)
+    with pytest.raises(mcp.MCPError, match="no such template"):
+        client.complete(mcp_types.PromptReference(name="greet"), asked)
+
+
 def test_a_resource_that_is_not_there_has_the_code_of_its_era(client: Connected) -> None:
     code = -32002 if client.client.mode == "legacy" else -32602
     for uri in ("triptych://dataset/docs/document/none.md", "file:///etc/passwd"):
@@ -240,6 +248,9 @@ def test_a_resource_that_is_not_there_has_the_code_of_its_era(client: Connected)
             client.read_resource(uri)
         assert raised.value.error.code == code
         assert raised.value.error.data == {"uri": uri}
+    with pytest.raises(mcp.MCPError) as raised:
+        client.read_resource("triptych://dataset/docs/document/" + "%00" * 5000)
+    assert len(raised.value.error.message) < 1000
 
 
 # Limits
@@ -280,6 +291,18 @@ def test_another_host_or_origin_is_refused(urls: dict[str, str]) -> None:
     assert (own.status_code, own.json()["error"]["code"]) == (400, -32600)  # there is no session
 
 
+def test_hosts_and_origins_that_were_named_are_served(urls: dict[str, str]) -> None:
+    url = urls["hasty"]
+    for headers in (
+        {"host": "kb.example"},
+        {"host": "kb.example:8443"},
+        {"origin": "https://app.example"},
+    ):
+        assert post(url, **headers).status_code == 400  # there is no session
+    assert post(url, host="kb.example.evil.example").status_code == 421
+    assert post(url, origin="https://app.example.evil.example").status_code == 403
+
+
 def test_a_body_that_is_too_large_or_no_json_is_refused(urls: dict[str, str]) -> None:
     url = urls["whole"]
     types = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
@@ -290,6 +313,21 @@ def test_a_body_that_is_too_large_or_no_json_is_refused(urls: dict[str, str]) ->
     assert "Traceback" not in deep.text
     other = httpx.post(url, content=b"{}", headers={**types, "content-type": "text/plain"})
     assert other.status_code == 400
+
+
+def test_two_tools_of_one_name_are_refused() -> None:
+    with Service(MemoryStore()) as service:
+        tools = knowledge_tools(service)
+        with pytest.raises(ValidationError, match="'knowledge_search'"):
+            make_server(service, ServerOptions(), tools[:1])
+
+
+def test_small_answers_are_sent_at_once() -> None:
+    # asyncio sets TCP_NODELAY only on sockets that say they are of TCP: 40 ms an answer.
+    with listen("127.0.0.1", 0) as sock:
+        assert sock.proto == socket.IPPROTO_TCP
+    with pytest.raises(ValidationError, match="there is no address"):
+        listen("no.such.host.invalid", 0)
 
 
 # Keys

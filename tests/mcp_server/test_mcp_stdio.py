@@ -100,7 +100,8 @@ def test_stdout_holds_the_protocol_and_nothing_else(number: int | None) -> None:
     assert server.stdout is not None
     assert server.stderr is not None
     with server:
-        server.stdin.write("no JSON\n")
+        for noise in ("no JSON", "[" * 100_000, "[]", '{"jsonrpc":"2.0","id":null}'):
+            server.stdin.write(f"{noise}\n")
         for message in MESSAGES:
             server.stdin.write(json.dumps(message) + "\n")
         server.stdin.flush()

@@ -114,6 +114,33 @@ def test_texts_of_documents_versions_and_layers_are_read(tmp_path: Path) -> None
         assert bound.page(None) == ([], None)
 
 
+def test_arguments_of_templates_are_completed(tmp_path: Path) -> None:
+    with triptych.open(tmp_path / "kb.db", embedder=None) as service:
+        service.put_documents("docs", {f"guide/{at:03}.md": "text" for at in range(120)})
+        service.put_document("docs", "tea.md", "one")
+        service.put_document("docs", "tea.md", "two")
+        service.put_document("home", "tea.md", "text")
+        resources = Resources(service=service)
+        docs = {"dataset_id": "docs"}
+        assert resources.complete("dataset_id", "", {}) == (["docs", "home"], True)
+        assert resources.complete("dataset_id", "h", {}) == (["home"], True)
+        assert resources.complete("name", "te", docs) == (["tea.md"], True)
+        names, whole = resources.complete("name", "guide/", docs)
+        assert (len(names), names[0], whole) == (100, "guide/000.md", False)
+        assert resources.complete("layer", "", docs) == (["L0", "L1"], True)
+        assert resources.complete("version", "", {**docs, "name": "tea.md"}) == (["2", "1"], True)
+        for argument, given in (
+            ("name", {}),
+            ("name", {"dataset_id": "none"}),
+            ("version", docs),
+            ("other", docs),
+        ):
+            assert resources.complete(argument, "", given) == ([], True)
+        bound = Resources(service=service, dataset_id="home")
+        assert bound.complete("dataset_id", "", {}) == (["home"], True)
+        assert bound.complete("name", "", docs) == (["tea.md"], True)
+
+
 @pytest.mark.parametrize("agent", AGENTS)
 def test_an_agent_is_given_the_command_or_the_url(agent: str) -> None:
     command = ["/usr/bin/triptych", "mcp", "--store", '/home/"me"/kb.db']

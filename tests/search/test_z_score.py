@@ -73,17 +73,17 @@ def test_a_lane_that_stands_out_decides_and_one_without_contrast_does_not() -> N
 
 
 def test_texts_without_a_word_of_the_query_count_as_zeros() -> None:
-    vector = lane([0.5 - at / 1000 for at in range(30)], 100)
+    vector = lane([0.5 - at / 1000 for at in range(50)], 100)
     alone = fuse_lanes(ZScoreRanker(), {"bm25": [candidate("rare", 9.0)], "vector": vector})
     assert (alone[0].doc_name, alone[0].score) == (
         "rare",
-        pytest.approx(9 / pstdev([9.0, *[0.0] * 29]) / 2),
+        pytest.approx(9 / pstdev([9.0, *[0.0] * 49]) / 2),
     )
     # The more hold the word, the less it says.
     many = fuse_lanes(ZScoreRanker(), {"bm25": lane([9.0] * 20), "vector": vector})
     assert many[0].doc_name == "100"
     # As many as were asked for: what else there is, is not known.
-    full = [candidate(f"{at:03}", 9.0 - at / 10) for at in range(30)]
+    full = [candidate(f"{at:03}", 9.0 - at / 10) for at in range(50)]
     ranked = fuse_lanes(ZScoreRanker(), {"bm25": full, "vector": []})
     assert ranked[-1].score == 0.0
 
@@ -218,8 +218,8 @@ class Recorder:
 @pytest.mark.parametrize(
     ("ranker", "mode", "expected"),
     [
-        (ZScoreRanker(), Mode.HYBRID, 30),
-        (None, Mode.HYBRID, 30),
+        (ZScoreRanker(), Mode.HYBRID, 50),
+        (None, Mode.HYBRID, 50),
         (ZScoreRanker(depth=200), Mode.HYBRID, 200),
         (RRFRanker(), Mode.HYBRID, 30),
         (WeightedRanker(), Mode.HYBRID, 30),

@@ -65,3 +65,21 @@ def fill_above(service: Service) -> None:
     for kind in (Layer.ABSTRACT, Layer.OVERVIEW):
         service.put_folder_layer("kb", "guide/", kind, "Anchors, ropes and the zebra code.")
         service.put_dataset_layer("kb", kind, "All about anchors, tides and zebra plans.")
+
+
+HIDDEN = ("zebra", "4711", "secret", "theirs", "zoo", "untagged")
+"""Words of documents that are not ours, and of their names."""
+
+
+def filled(**more: Any) -> Service:
+    """A Service in memory with all documents."""
+    made = Service(MemoryStore(), options=options(**more))
+    for dataset_id, name, content, metadata in DOCUMENTS:
+        made.put_document(dataset_id, name, content, metadata)
+    return made
+
+
+def names_nothing(said: object) -> None:
+    """Assert that ``said`` has none of the words `HIDDEN`."""
+    text = str(said).lower()
+    assert not [word for word in HIDDEN if word in text], text

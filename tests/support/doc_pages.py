@@ -18,7 +18,9 @@ by 0.0001.
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import functools
 import importlib
 import io
 import json
@@ -315,8 +317,22 @@ def unknown_names(page: Path) -> list[str]:
     homes = [_module(home) for home in CAMEL_HOMES]
     spans = sorted(filter(_CAMEL.fullmatch, set(_CODE_SPAN.findall(prose(page)))))
     return unknown + [
-        span for span in spans if not any(hasattr(home, span) for home in homes if home)
+        span
+        for span in spans
+        if not any(hasattr(home, span) for home in homes if home) and span not in _of_frameworks()
     ]
+
+
+@functools.cache
+def _of_frameworks() -> frozenset[str]:
+    """The names of the modules for frameworks, which cannot be imported without them."""
+    adapters = Path(__file__).parents[2] / "adapters" / "triptych_adapters"
+    found: set[str] = set()
+    for framework in ("haystack", "langchain"):
+        tree = ast.parse((adapters / framework / "__init__.py").read_text(encoding="utf-8"))
+        imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+        found |= {name.name for node in imports for name in node.names}
+    return frozenset(found)
 
 
 def _exists(path: list[str]) -> bool:

@@ -309,11 +309,55 @@ def test_names_at_the_edge_of_unicode_end_no_level(service: Service) -> None:
     ]
 
 
+# Changes
+
+
+def changed(answer: Mapping[str, Any]) -> list[tuple[str, str, int]]:
+    return [(each["name"], each["kind"], each["version"]) for each in answer["changes"]]
+
+
+def test_changes_are_those_since_the_last_answer(service: Service) -> None:
+    first = ask(service, "changes", dataset_id="home")
+    assert changed(first) == [("tea.md", "added", 1)]
+    assert (first["more"], first["reset"]) == (False, False)
+    cursor = first["cursor"]
+    assert changed(ask(service, "changes", dataset_id="home", cursor=cursor)) == []
+    service.put_document("home", "tea.md", "Milk, too.")
+    service.put_document("home", "cup.md", "A cup.")
+    service.put_document("docs", "cup.md", "Another.")
+    second = ask(service, "changes", dataset_id="home", cursor=cursor)
+    assert changed(second) == [("tea.md", "updated", 2), ("cup.md", "added", 1)]
+    service.delete_document("home", "cup.md")
+    everywhere = ask(service, "changes", cursor=second["cursor"])
+    assert [(each["dataset"], each["kind"]) for each in everywhere["changes"]] == [
+        ("home", "deleted")
+    ]
+    said = ask(service, "changes", cursor="nonsense")["error"]
+    assert "cursor" in said["message"]
+
+
+@pytest.mark.parametrize(("max_tokens", "limit"), [(256, 200), (600, 200), (4000, 7)])
+def test_pages_of_changes_joined_are_all_changes(
+    service: Service, max_tokens: int, limit: int
+) -> None:
+    service.put_documents("docs", {f"n/{at:03} {'x' * at}.md": "text" for at in range(90)})
+    found: list[str] = []
+    cursor: dict[str, str] = {}
+    while True:
+        answer = ask(service, "changes", max_tokens=max_tokens, limit=limit, **cursor)
+        found += [f"{each['dataset']}/{each['name']}" for each in answer["changes"]]
+        cursor = {"cursor": answer["cursor"]}
+        if not answer["more"]:
+            break
+    everything = [(d, each.name) for d in ("docs", "home") for each in service.list_documents(d)]
+    assert sorted(found) == sorted(f"{dataset}/{name}" for dataset, name in everything)
+
+
 # One dataset alone
 
 
 def test_tools_of_one_dataset_name_no_other(service: Service) -> None:
-    asked = {"get": {"name": "readme.md"}, "list": {}, "overview": {}}
+    asked = {"get": {"name": "readme.md"}, "list": {}, "overview": {}, "changes": {}}
     for name, arguments in asked.items():
         for dataset_id in ("home", "new"):
             made = tool(service, name, dataset_id=dataset_id)

@@ -17,7 +17,7 @@ __all__ = ["KeyAuthenticator", "authenticator"]
 _REFUSED: Final = "give a valid key in the header Authorization: Bearer tk_…"
 _LONGEST: Final = 200  # code points of a header that is looked at
 _NOBODY: Final = Token("0" * 12, "0" * 48)
-_MOST_SERVICES: Final = 256
+_MOST_SERVICES: Final = 64  # each may hold a store of the past in memory
 _Allowed = tuple[tuple[str, ...] | None, bool, str]
 
 

@@ -20,8 +20,8 @@ from triptych.answering.streaming import AnswerStream
 from triptych.context.pack import ContextPack
 from triptych.contracts import LLM, Capabilities
 from triptych.errors import CancelledError, DerivationError, NotAvailableError, ValidationError
-from triptych.following import check_poll
 from triptych.ingestion.batches import check_progress
+from triptych.ingestion.following import check_poll
 from triptych.records import (
     ChangePage,
     DocumentInfo,

@@ -122,7 +122,8 @@ def listen(host: str, port: int) -> socket.socket:
     """
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        sock = socket.socket(family, socket.SOCK_STREAM)
+        # With the protocol named, asyncio sends small answers at once (TCP_NODELAY).
+        sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     except OSError as error:
         raise ValidationError(f"there is no address {host!r}: {error}") from error
     try:

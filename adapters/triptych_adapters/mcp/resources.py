@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
 import attrs
 
-from triptych.errors import NotFoundError
+from triptych.errors import NotAvailableError, NotFoundError
 from triptych.records import DocumentInfo, Layer
 from triptych.service import Service
 from triptych_adapters.mcp.uris import Place, read_uri
@@ -89,6 +89,32 @@ class Resources:
         if found is None:
             raise NotFoundError(f"there is no layer {uri[:200]!r}: it was not made yet")
         return {"uri": uri, "mimeType": "text/markdown", "text": found}
+
+    def complete(
+        self, argument: str, value: str, given: Mapping[str, str]
+    ) -> tuple[list[str], bool]:
+        """The values that begin with ``value`` for an argument of a template; whether all are.
+
+        ``given`` are the template's other arguments.
+        """
+        dataset_id = self.dataset_id or given.get("dataset_id", "")
+        try:
+            if argument == "dataset_id":
+                found = [self.dataset_id] if self.dataset_id else self.service.list_datasets()
+            elif argument == "layer":
+                found = [str(Layer.ABSTRACT), str(Layer.OVERVIEW)]
+            elif argument == "version":
+                versions = self.service.history(dataset_id, given.get("name", ""))
+                found = [str(each.version) for each in versions]
+            elif argument == "name" and dataset_id:
+                page = self.service.list_documents(dataset_id, prefix=value, limit=_PAGE + 1)
+                found = [each.name for each in page]
+            else:
+                found = []
+        except (NotFoundError, NotAvailableError):
+            found = []
+        fitting = [each for each in found if each.startswith(value)]
+        return fitting[:_PAGE], len(fitting) <= _PAGE
 
     def _layer(self, place: Place) -> str | None:
         layer = place.layer or Layer.ABSTRACT

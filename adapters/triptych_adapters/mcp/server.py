@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
-from weakref import WeakKeyDictionary
 
 import anyio
 import attrs
@@ -21,7 +21,9 @@ from triptych.errors import CancelledError, NotFoundError, TriptychError, Valida
 from triptych.service import Service
 from triptych_adapters.mcp.calls import Calls, Progress
 from triptych_adapters.mcp.resources import TEMPLATES, Resources
-from triptych_adapters.tools import DEFAULT_MAX_TOKENS, Tool, knowledge_tools
+from triptych_adapters.tools import DEFAULT_MAX_TOKENS, TOOL_NAMES, Tool, knowledge_tools
+from triptych_adapters.tools.rendering import clip
+from triptych_adapters.tools.tool import ERROR_TOKENS
 
 __all__ = ["LOGGER", "SERVICE", "ServerOptions", "make_server"]
 
@@ -65,7 +67,13 @@ def make_server(
     """A server over ``service``; with None over the Service that each HTTP request brings.
 
     ``tools`` of your own come after those of the knowledge base.
+
+    Raises:
+        ValidationError: an option is invalid, or two tools have one name.
     """
+    names = Counter([*TOOL_NAMES, *(tool.name for tool in tools)])
+    if twice := [name for name, count in names.items() if count > 1]:
+        raise ValidationError(f"two tools have the name {twice[0]!r}: give yours another")
     handlers = _Handlers(service, options, tools)
     return Server(
         "triptych",
@@ -78,6 +86,7 @@ def make_server(
         on_list_resources=handlers.list_resources,
         on_list_resource_templates=handlers.list_templates,
         on_read_resource=handlers.read_resource,
+        on_completion=handlers.complete,
         get_tool_input_schema=handlers.schemas.get,
         # What may be called depends on the key, but not on the moment.
         cache_hints={
@@ -107,11 +116,10 @@ class _Handlers:
         self._service = service
         self._options = options
         self._others = others
-        self._made: WeakKeyDictionary[Service, dict[str, Tool]] = WeakKeyDictionary()
+        self._own = {} if service is None else _tools(service, options, others)
         self._calls: Calls | None = None
         # By which header checks go: arguments mirrored in headers, of which there are none.
-        own = {} if service is None else self._tools(service)
-        self.schemas = {name: dict(tool.parameters) for name, tool in own.items()}
+        self.schemas = {name: dict(tool.parameters) for name, tool in self._own.items()}
 
     def _service_of(self, ctx: Any) -> Service:
         if self._service is not None:
@@ -119,11 +127,9 @@ class _Handlers:
         service: Service = ctx.request.scope["state"][SERVICE]
         return service
 
-    def _tools(self, service: Service) -> dict[str, Tool]:
-        made = self._made.get(service)
-        if made is None:
-            made = self._made[service] = _tools(service, self._options, self._others)
-        return made
+    def _tools_of(self, ctx: Any) -> dict[str, Tool]:
+        # Those of a key are made for each request, which takes less than a millisecond.
+        return self._own or _tools(self._service_of(ctx), self._options, self._others)
 
     async def _run(self, call: Callable[[], _T], progress: Progress | None = None) -> _T:
         if self._calls is None:  # made in the event loop, which the limiter belongs to
@@ -136,14 +142,14 @@ class _Handlers:
     async def list_tools(self, ctx: Any, params: Any) -> types.ListToolsResult:
         """See ``tools/list``: all on one page."""
         _check_first_page(params)
-        tools = [_declared(tool) for tool in self._tools(self._service_of(ctx)).values()]
+        tools = [_declared(tool) for tool in self._tools_of(ctx).values()]
         return types.ListToolsResult(tools=tools)
 
     async def call_tool(
         self, ctx: Any, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         """See ``tools/call``: an error that the model can act on is an answer."""
-        tool = self._tools(self._service_of(ctx)).get(params.name)
+        tool = self._tools_of(ctx).get(params.name)
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, f"there is no tool {params.name[:80]!r}")
         arguments = params.arguments or {}
@@ -195,17 +201,29 @@ class _Handlers:
         content = types.TextResourceContents.model_validate(found, by_name=False)
         return types.ReadResourceResult(contents=[content])
 
+    async def complete(self, ctx: Any, params: types.CompleteRequestParams) -> types.CompleteResult:
+        """See ``completion/complete``: values for the arguments of the templates."""
+        known = {each["uriTemplate"] for each in TEMPLATES}
+        if getattr(params.ref, "uri", None) not in known:
+            raise MCPError(types.INVALID_PARAMS, "there is no such template")
+        given = {} if params.context is None else params.context.arguments or {}
+        resources, asked = self._resources_of(ctx), params.argument
+        values, whole = await self._answered(
+            ctx, lambda: resources.complete(asked.name, asked.value, given)
+        )
+        return types.CompleteResult(completion=types.Completion(values=values, has_more=not whole))
+
     async def _answered(self, ctx: Any, call: Callable[[], _T], uri: str = "") -> _T:
         """The answer of ``call``; what it raises, as the protocol writes errors."""
         try:
             return await self._run(call)
         except NotFoundError as error:
             code = _NOT_FOUND if ctx.protocol_version < _MODERN else types.INVALID_PARAMS
-            raise MCPError(code, str(error), {"uri": uri}) from error
+            raise MCPError(code, _said(error), {"uri": uri}) from error
         except ValidationError as error:
-            raise MCPError(types.INVALID_PARAMS, str(error)) from error
+            raise MCPError(types.INVALID_PARAMS, _said(error)) from error
         except TriptychError as error:
-            raise MCPError(types.INTERNAL_ERROR, str(error)) from error
+            raise MCPError(types.INTERNAL_ERROR, _said(error)) from error
         except Exception:  # noqa: BLE001 - a bug; its text is not for the client
             _log.exception("%s failed", ctx.method)
             raise MCPError(types.INTERNAL_ERROR, _INTERNAL["error"]["message"]) from None
@@ -227,11 +245,15 @@ def _declared(tool: Tool) -> types.Tool:
             title=tool.title or None,
             read_only_hint=tool.read_only,
             destructive_hint=tool.destructive,
-            # The same document put again changes nothing.
-            idempotent_hint=True,
+            idempotent_hint=True if tool.read_only else None,
             open_world_hint=False,
         ),
     )
+
+
+def _said(error: TriptychError) -> str:
+    """The error's message, as long as a tool's may be."""
+    return clip(str(error), ERROR_TOKENS)
 
 
 def _check_first_page(params: Any) -> None:

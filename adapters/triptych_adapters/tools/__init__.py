@@ -2,12 +2,13 @@
 
 from triptych_adapters.context_hook import ContextHook, context_hook
 from triptych_adapters.tools.context import context_tool
-from triptych_adapters.tools.knowledge import knowledge_tools
+from triptych_adapters.tools.knowledge import TOOL_NAMES, knowledge_tools
 from triptych_adapters.tools.limits import DEFAULT_MAX_TOKENS
 from triptych_adapters.tools.tool import Tool
 
 __all__ = [
     "DEFAULT_MAX_TOKENS",
+    "TOOL_NAMES",
     "ContextHook",
     "Tool",
     "context_hook",

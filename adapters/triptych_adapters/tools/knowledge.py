@@ -9,6 +9,7 @@ from triptych.records import check_identifier, check_whole
 from triptych.service import Service
 from triptych_adapters.services import check_service
 from triptych_adapters.tools.base import FORMS, Base
+from triptych_adapters.tools.changes import changes_tool
 from triptych_adapters.tools.context import context_tool
 from triptych_adapters.tools.document import get_tool
 from triptych_adapters.tools.limits import DEFAULT_MAX_TOKENS, LEAST_MAX_TOKENS
@@ -18,7 +19,18 @@ from triptych_adapters.tools.put import put_tool
 from triptych_adapters.tools.search import search_tool
 from triptych_adapters.tools.tool import Tool
 
-__all__ = ["knowledge_tools"]
+__all__ = ["TOOL_NAMES", "knowledge_tools"]
+
+TOOL_NAMES: Final = (
+    "knowledge_search",
+    "knowledge_context",
+    "knowledge_get",
+    "knowledge_list",
+    "knowledge_overview",
+    "knowledge_changes",
+    "knowledge_put",
+)
+"""The names of the tools, in their order."""
 
 _NEEDS: Final = ("search", "get_document", "list_documents", "layer", "put_document")
 
@@ -32,7 +44,8 @@ def knowledge_tools(
     format: Literal["json", "markdown"] = "json",
 ) -> list[Tool]:
     """The tools over ``service``: ``knowledge_search``, ``knowledge_context``, ``knowledge_get``,
-    ``knowledge_list``, ``knowledge_overview`` and, where a model may ``write``, ``knowledge_put``.
+    ``knowledge_list``, ``knowledge_overview``, ``knowledge_changes`` and, where a model may
+    ``write``, ``knowledge_put``.
 
     With ``dataset_id`` they see and change that dataset alone, and have no arguments to name
     another. No answer is estimated above ``max_tokens`` tokens, 256 at least. Answers are JSON, or
@@ -54,5 +67,6 @@ def knowledge_tools(
         get_tool(base),
         list_tool(base),
         overview_tool(base),
+        changes_tool(base),
     ]
     return [*tools, put_tool(base)] if write else tools

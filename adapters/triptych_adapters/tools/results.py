@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["CONTEXT", "DOCUMENT", "DOCUMENTS", "ENTRIES", "HITS", "PUT"]
+__all__ = ["CHANGES", "CONTEXT", "DOCUMENT", "DOCUMENTS", "ENTRIES", "HITS", "PUT"]
 
 _Schema = dict[str, Any]
 
@@ -133,6 +133,20 @@ ENTRIES: Final = _object(
             )
         ),
         "cursor": _CURSOR,
+    },
+)
+CHANGES: Final = _object(
+    "changes more reset cursor",
+    {
+        "changes": _list(
+            _object(
+                "dataset name kind version",
+                {**_PLACED, "kind": {"type": "string", "enum": ["added", "updated", "deleted"]}},
+            )
+        ),
+        "more": {"type": "boolean"},
+        "reset": {"type": "boolean"},
+        "cursor": _text("What the next call begins with."),
     },
 )
 PUT: Final = _object(

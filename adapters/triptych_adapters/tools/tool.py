@@ -121,6 +121,19 @@ class Tool:
 
     # As others declare tools
 
+    def as_function(self) -> Callable[..., str]:
+        """This tool as a plain function, for frameworks that take no other callable."""
+
+        def function(**arguments: Any) -> str:
+            return self(**arguments)
+
+        own = self.__dict__
+        function.__name__ = function.__qualname__ = self.name
+        function.__doc__ = own["__doc__"]
+        function.__annotations__ = dict(own["__annotations__"])
+        function.__signature__ = own["__signature__"]  # type: ignore[attr-defined]  # it takes it
+        return function
+
     def as_openai(self) -> dict[str, Any]:
         """The declaration in the shape of OpenAI's chat completions."""
         return {

@@ -17,7 +17,13 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from triptych_backends.index.segment import IntArray, PostingsLists, Segment, SegmentReader
+from triptych_backends.index.segment import (
+    IntArray,
+    PostingsLists,
+    Segment,
+    SegmentReader,
+    common_places,
+)
 from triptych_backends.index.top_k import SLACK, top_k
 
 K1 = 1.2
@@ -78,12 +84,25 @@ def statistics(
     for at, (view, found) in enumerate(zip(views, numbers, strict=True)):
         corpus = None if corpora is None else corpora[at]
         if corpus is not None:
-            corpus = view.living(corpus)
+            corpus = _living(view, corpus)
         for term, number in found.items():
             frequencies[term] += view.document_frequency(number, corpus)
         count += view.live_count if corpus is None else len(corpus)
-        length += view.live_length if corpus is None else view.length_of(corpus)
+        length += (
+            view.live_length
+            if corpus is None
+            else int(view.segment.lengths[corpus].sum(dtype=np.int64))
+        )
     return Statistics(count, length, frequencies)
+
+
+def _living(view: SegmentReader, units: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Those of `units`, ascending, that are not dead."""
+    if not len(view.dead):
+        return units
+    kept = np.ones(len(units), np.bool_)
+    kept[common_places(units, view.dead)] = False
+    return units[kept]
 
 
 def weigh(corpus: Statistics, repeats: Mapping[str, int]) -> Weights:

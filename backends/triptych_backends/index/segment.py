@@ -340,18 +340,6 @@ class SegmentReader:
         dead = gone if not len(self.dead) else union(self.dead, gone)
         return self if len(dead) == len(self.dead) else SegmentReader(self.segment, dead)
 
-    def living(self, units: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Those of `units`, ascending, that are not dead."""
-        if not len(self.dead):
-            return units
-        kept = np.ones(len(units), np.bool_)
-        kept[common_places(units, self.dead)] = False
-        return units[kept]
-
-    def length_of(self, units: NDArray[np.int32]) -> int:
-        """The total length of these units."""
-        return int(self.segment.lengths[units].sum(dtype=np.int64))
-
     def document_frequency(self, word: int, among: NDArray[np.int32] | None = None) -> int:
         """How many live units have the word of this number; or how many of those `among`."""
         offsets = self.segment.text.offsets

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import attrs
 
@@ -18,14 +19,68 @@ from triptych.records import DoctorReport, EmbedReport, PutReport, RebuildReport
 from triptych.search.question_log import QuestionLog
 from triptych.service import Service
 
-__all__ = ["RestrictedService"]
+__all__ = ["EMBEDS", "READS", "WRITES", "RestrictedService"]
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
-
-def _reads(method: _Method) -> _Method:
-    """A method that reads: it finds what the store of the access holds, and nothing else."""
-    return method
+_OWN: Final = frozenset({"close", "doctor"})
+READS: Final = frozenset(
+    {
+        "restricted",
+        "dataset",
+        "pipeline",
+        "get_document",
+        "list_documents",
+        "count_documents",
+        "history",
+        "diff",
+        "list_datasets",
+        "changes",
+        "follow",
+        "search",
+        "search_documents",
+        "search_many",
+        "context",
+        "verify",
+        "ask",
+        "ask_stream",
+        "replay",
+        "layer",
+        "dataset_layer",
+        "layers",
+        "stats",
+        "cache_stats",
+        "health",
+    }
+)
+"""Methods that read: they find what the store of the access holds, and nothing else."""
+WRITES: Final = frozenset(
+    {
+        "update_metadata",
+        "restore",
+        "create_dataset",
+        "configure_dataset",
+        "delete_document",
+        "delete_documents",
+        "remove_expired",
+        "delete_dataset",
+        "recreate",
+        "purge",
+        "put_document_layer",
+        "put_dataset_layer",
+        "put_folder_layer",
+    }
+)
+"""Methods that write: refused, whatever they are asked, where the access may only read."""
+EMBEDS: Final = frozenset(
+    {
+        "put_document",
+        "put_documents",
+        "embed_pending",
+        "rebuild",
+    }
+)
+"""Methods that write, and may embed texts."""
 
 
 def _writes(method: _Method) -> _Method:
@@ -75,8 +130,8 @@ def _embeds(method: _Method) -> _Method:
 class RestrictedService(Service):
     """A Service over what an `Access` shows of another's store; `Service.restricted` makes it.
 
-    Every public method of Service is listed here as one that reads or writes: a method that comes
-    to Service is not one of this class before somebody has decided that.
+    Every public method of Service is listed above as one that reads or writes. One that is not
+    listed is refused: somebody must decide first.
     """
 
     def __init__(self, base: Service, access: Access) -> None:
@@ -114,48 +169,6 @@ class RestrictedService(Service):
         """Release this Service's own threads; the store and the models stay open."""
         super().close()
 
-    restricted = _reads(Service.restricted)
-    dataset = _reads(Service.dataset)
-    pipeline = _reads(Service.pipeline)
-
-    put_document = _embeds(Service.put_document)
-    put_documents = _embeds(Service.put_documents)
-    embed_pending = _embeds(Service.embed_pending)
-    get_document = _reads(Service.get_document)
-    list_documents = _reads(Service.list_documents)
-    count_documents = _reads(Service.count_documents)
-    update_metadata = _writes(Service.update_metadata)
-    history = _reads(Service.history)
-    diff = _reads(Service.diff)
-    restore = _writes(Service.restore)
-    list_datasets = _reads(Service.list_datasets)
-    create_dataset = _writes(Service.create_dataset)
-    configure_dataset = _writes(Service.configure_dataset)
-    delete_document = _writes(Service.delete_document)
-    delete_documents = _writes(Service.delete_documents)
-    remove_expired = _writes(Service.remove_expired)
-    delete_dataset = _writes(Service.delete_dataset)
-    recreate = _writes(Service.recreate)
-    purge = _writes(Service.purge)
-    search = _reads(Service.search)
-    search_documents = _reads(Service.search_documents)
-    search_many = _reads(Service.search_many)
-    context = _reads(Service.context)
-    verify = _reads(Service.verify)
-    ask = _reads(Service.ask)
-    ask_stream = _reads(Service.ask_stream)
-    replay = _reads(Service.replay)
-    layer = _reads(Service.layer)
-    dataset_layer = _reads(Service.dataset_layer)
-    layers = _reads(Service.layers)
-    put_document_layer = _writes(Service.put_document_layer)
-    put_dataset_layer = _writes(Service.put_dataset_layer)
-    put_folder_layer = _writes(Service.put_folder_layer)
-    rebuild = _embeds(Service.rebuild)
-    stats = _reads(Service.stats)
-    cache_stats = _reads(Service.cache_stats)
-    health = _reads(Service.health)
-
     def doctor(
         self,
         *,
@@ -181,3 +194,26 @@ class RestrictedService(Service):
     def _open(self) -> None:
         super()._open()
         self.base._open()
+
+
+def _refused(name: str) -> Callable[..., Any]:
+    def refused(self: RestrictedService, *args: Any, **kwargs: Any) -> Any:
+        raise AccessDeniedError(f"{name} is not for callers with an access")
+
+    return refused
+
+
+def _decide() -> None:
+    """Give `RestrictedService` each public method of `Service` in the form that is decided on."""
+    for name, method in vars(Service).items():
+        if name.startswith("_") or not inspect.isfunction(method) or name in _OWN | READS:
+            continue
+        if name in WRITES:
+            setattr(RestrictedService, name, _writes(method))
+        elif name in EMBEDS:
+            setattr(RestrictedService, name, _embeds(method))
+        else:
+            setattr(RestrictedService, name, _refused(name))
+
+
+_decide()

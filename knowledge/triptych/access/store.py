@@ -31,12 +31,12 @@ class AccessStore(StoreBase):
     """
 
     def __init__(self, store: Store, capabilities: Capabilities, access: Access) -> None:
-        self.view = AccessView(store, capabilities, access)
+        self.view: AccessView = AccessView(store, capabilities, access)
         seen = SeenTexts()
         self.documents: DocumentRepo = AccessDocuments(self.view)
         self.chunks: ChunkRepo = AccessChunks(self.view, seen)
         self.layers: LayerRepo = AccessLayers(self.view, seen)
-        self.capabilities = _capabilities(self.view, seen)
+        self.capabilities: Capabilities = _capabilities(self.view, seen)
 
     def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
         """See `Store.stats`. Under a filter the caller's documents and chunks are counted, which

@@ -45,6 +45,7 @@ class AccessView:
     store: Store
     capabilities: Capabilities
     access: Access
+    _known: dict[str, str] = attrs.field(factory=dict, init=False, repr=False)
 
     @property
     def tree(self) -> FilterTree | None:
@@ -72,7 +73,17 @@ class AccessView:
         return self._holds_any(dataset_id)
 
     def _holds_any(self, dataset_id: str) -> bool:
-        return bool(self.store.documents.list(dataset_id, where=self.tree, limit=1))
+        """Whether a document of the caller is there. One that was is looked at first: each search
+        asks this."""
+        known = self._known.get(dataset_id)
+        if known is not None and self.info(dataset_id, known) is not None:
+            return True
+        found = self.store.documents.list(dataset_id, where=self.tree, limit=1)
+        if found:
+            self._known[dataset_id] = found[0].name
+        else:
+            self._known.pop(dataset_id, None)
+        return bool(found)
 
     def named(self, dataset_ids: Sequence[str]) -> tuple[str, ...]:
         """Those of ``dataset_ids`` that the caller may name, in their order."""

@@ -37,7 +37,7 @@ from triptych.aio.generated import (
 from triptych.aio.threads import next_item, run
 from triptych.contracts import LLM, AsyncEmbedder, AsyncLLM, Embedder
 from triptych.errors import NotAvailableError, ValidationError
-from triptych.following import check_poll
+from triptych.ingestion.following import check_poll
 from triptych.records import ChangePage, EmbedKind, Generation, Message
 from triptych.service import Service
 from triptych.views.dataset import Dataset

@@ -39,7 +39,7 @@ __all__ = [
 DEFAULT_RRF_K = 60
 """The constant of reciprocal rank fusion; a smaller one weighs the head of a lane more."""
 
-DEFAULT_Z_SCORE_DEPTH = 30
+DEFAULT_Z_SCORE_DEPTH = 50
 """How many candidates each lane brings to `ZScoreRanker`: docs/explanation/retrieval.md."""
 
 _EQUAL = 1e-12  # a share of the scores: what differs by less differs by rounding

@@ -29,13 +29,15 @@ __all__ = ["CollectionTests"]
 WORDS = ("storm", "tide", "rope", "anchor", "keeper")
 NAMES = ("a", "b/c", "b/d", "e")
 OURS = Filter(within=parse_filter({"team": "ours"}))
+ALIKE = (OURS, Filter(within=parse_filter({"$not": {"team": "theirs"}})))
+"""Filters that the same documents pass."""
 QUERIES = ("storm", "tide rope", "keeper of the storm storm", "nothing of it")
 
-texts = st.lists(
+_texts = st.lists(
     st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join), min_size=1, max_size=3
 ).map("\n\n".join)
-writes = st.lists(
-    st.tuples(st.sampled_from(NAMES), texts, st.sampled_from(("ours", "theirs")), st.booleans()),
+_writes = st.lists(
+    st.tuples(st.sampled_from(NAMES), _texts, st.sampled_from(("ours", "theirs")), st.booleans()),
     min_size=2,
     max_size=8,
 )
@@ -50,14 +52,18 @@ class CollectionTests(HarnessTests):
         numbers = itertools.count()
 
         @settings(max_examples=8, deadline=None)
-        @given(writes=writes)
-        def agrees(writes: Sequence[tuple[str, str, str, bool]]) -> None:
-            self._agree(store, next(numbers), writes)
+        @given(writes=_writes, ours=st.sampled_from(ALIKE))
+        def agrees(writes: Sequence[tuple[str, str, str, bool]], ours: Filter) -> None:
+            self._agree(store, next(numbers), writes, ours)
 
         agrees()
 
     def _agree(
-        self, store: Store, number: int, writes: Sequence[tuple[str, str, str, bool]]
+        self,
+        store: Store,
+        number: int,
+        writes: Sequence[tuple[str, str, str, bool]],
+        ours: Filter,
     ) -> None:
         mixed, only = f"mixed{number}", f"only{number}"
         set_config(store, mixed)
@@ -70,16 +76,16 @@ class CollectionTests(HarnessTests):
             if removed or team == "theirs":
                 store.documents.delete(only, name)
         assert [info.name for info in store.documents.list(only)] == [
-            info.name for info in store.documents.list(mixed, where=OURS.within)
+            info.name for info in store.documents.list(mixed, where=ours.within)
         ]
         for text in QUERIES:
             for top_k in (1, 50):
                 for query in (
-                    keyword_query(text, mixed, top_k=top_k, where=OURS),
-                    vector_query(vector_of(text), mixed, top_k=top_k, where=OURS),
+                    keyword_query(text, mixed, top_k=top_k, where=ours),
+                    vector_query(vector_of(text), mixed, top_k=top_k, where=ours),
                 ):
                     self._compare(store, query, only)
-        self._compare_terms(store, mixed, only)
+        self._compare_terms(store, mixed, only, ours)
 
     def test_a_filter_within_a_collection_leaves_its_statistics(self, store: Store) -> None:
         set_config(store, "d")
@@ -130,12 +136,12 @@ class CollectionTests(HarnessTests):
             found, wanted = (vectors.search_docs_by_vector(each) for each in (query, alone))
             assert scores(found) == scores(wanted)
 
-    def _compare_terms(self, store: Store, mixed: str, only: str) -> None:
+    def _compare_terms(self, store: Store, mixed: str, only: str, ours: Filter) -> None:
         reader = capabilities_of(store).corpus_stats
         if reader is None:
             return
         terms = get_analyzer("english").analyze_query(" ".join(WORDS))
-        bounded = reader.corpus_stats([mixed], terms, within=OURS.within)
+        bounded = reader.corpus_stats([mixed], terms, within=ours.within)
         assert bounded == reader.corpus_stats([only], terms)
 
 

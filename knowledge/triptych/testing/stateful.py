@@ -71,7 +71,7 @@ class BackendMachine(RuleBasedStateMachine):
         self.datasets: dict[str, Dataset] = {}
         self.seen: list[SourceDocument] = []
         self.cursors: list[tuple[str, Versions]] = []
-        self.follower = Follower(datasets=self.datasets.keys(), cursor=self.cursor)
+        self.follower: Follower = Follower(datasets=self.datasets.keys(), cursor=self.cursor)
         if capabilities_of(self.store).changes is not None:
             # What earlier runs left is not read again.
             self.follower.catch_up(self.store)

@@ -88,6 +88,15 @@ def test_a_cursor_that_is_not_the_accesss_begins_again(kb: Service) -> None:
     assert (page(again, sealed).reset, said(page(again, sealed))) == (False, [])
 
 
+def test_whoever_follows_reads_the_callers_changes(kb: Service) -> None:
+    ours = kb.restricted(Access(dataset_ids=["kb"]))
+    kb.put_document("other", "b.md", "Theirs.")
+    kb.put_document("kb", "a.md", "Ours.")
+    assert [(each.dataset_id, each.name) for each in ours.changes().changes] == [("kb", "a.md")]
+    assert ours.changes(dataset_id="other").changes == ()
+    assert said(next(iter(ours.follow(poll=0.01)))) == [("kb", "a.md", "added")]
+
+
 def test_restricted_again_it_shows_what_both_show(kb: Service) -> None:
     for dataset_id in ("kb", "other"):
         for name in ("a/1.md", "b/1.md"):

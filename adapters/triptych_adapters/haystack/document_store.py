@@ -1,0 +1,196 @@
+"""A dataset as Haystack's document store."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from haystack import default_from_dict, default_to_dict
+from haystack.dataclasses import Document
+from haystack.document_stores.errors import DuplicateDocumentError
+from haystack.document_stores.types import DuplicatePolicy
+from haystack.errors import FilterError
+from haystack.utils.filters import document_matches_filter
+
+from triptych._open import open as open_service
+from triptych.errors import ConflictError, NotFoundError
+from triptych.service import Service
+from triptych_adapters.haystack.documents import document_of, new_document
+
+__all__ = ["TriptychDocumentStore"]
+
+
+class TriptychDocumentStore:
+    """Keeps Haystack's documents in a dataset: an id is a document's name.
+
+    Triptych cuts, indexes and embeds them itself; an embedding that a document brings is kept, and
+    comes back, but is not searched. Filters mean what Haystack says that they mean: they are
+    evaluated document by document, which takes time in proportion to the dataset.
+
+    Args:
+        url: where the store is, as in `triptych.open`; opened when it is first used.
+        dataset_id: the dataset.
+        embedder: as in `triptych.open`.
+        kb: a knowledge base that is open already, in place of ``url`` and ``embedder``. It stays
+            open, and is not part of what `to_dict` writes.
+    """
+
+    def __init__(
+        self,
+        url: str = "memory://",
+        dataset_id: str = "haystack",
+        *,
+        embedder: str | None = "auto",
+        kb: Service | None = None,
+    ) -> None:
+        self.url = url
+        self.dataset_id = dataset_id
+        self.embedder = embedder
+        self._given = kb
+        self._kb = kb
+        self._lock = threading.Lock()
+
+    @property
+    def kb(self) -> Service:
+        """The knowledge base, opened where it is not."""
+        with self._lock:
+            if self._kb is None:
+                self._kb = open_service(self.url, embedder=self.embedder)
+            return self._kb
+
+    def close(self) -> None:
+        """Close the knowledge base, if it was opened here. Idempotent."""
+        with self._lock:
+            if self._kb is not None and self._given is None:
+                self._kb.close()
+                self._kb = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings, for a pipeline's file."""
+        made: dict[str, Any] = default_to_dict(
+            self, url=self.url, dataset_id=self.dataset_id, embedder=self.embedder
+        )
+        return made
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> TriptychDocumentStore:
+        """The store of what `to_dict` wrote."""
+        store: TriptychDocumentStore = default_from_dict(cls, data)
+        return store
+
+    def count_documents(self) -> int:
+        """How many documents there are."""
+        return self.kb.count_documents(self.dataset_id) if self._exists() else 0
+
+    def filter_documents(self, filters: dict[str, Any] | None = None) -> list[Document]:
+        """The documents that match, ordered by id.
+
+        Raises:
+            FilterError: the filters are invalid.
+        """
+        if filters and "operator" not in filters and "conditions" not in filters:
+            raise FilterError("a filter has an operator, and a field or conditions")
+        return [
+            document
+            for document in self._documents()
+            if not filters or document_matches_filter(filters, document)
+        ]
+
+    def write_documents(
+        self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE
+    ) -> int:
+        """Write documents; how many were written. Without a policy a duplicate fails.
+
+        Raises:
+            ValueError: ``documents`` is not a list of documents.
+            DuplicateDocumentError: a document's id is taken, and the policy is to fail. The others
+                are written.
+        """
+        if not isinstance(documents, list) or not all(
+            isinstance(each, Document) for each in documents
+        ):
+            raise ValueError("write_documents takes a list of haystack Documents")
+        if not documents:
+            return 0
+        over = None if policy == DuplicatePolicy.OVERWRITE else 0
+        new = [new_document(each, if_version=over) for each in documents]
+        report = self.kb.put_documents(self.dataset_id, new)
+        taken = [each.name for each in report.failed if isinstance(each.error, ConflictError)]
+        if taken and policy != DuplicatePolicy.SKIP:
+            raise DuplicateDocumentError(f"there are documents with these ids: {taken[:10]}")
+        if len(taken) < len(report.failed):
+            report.raise_for_failures()
+        return len(documents) - len(taken)
+
+    def delete_documents(self, document_ids: list[str]) -> None:
+        """Delete documents; what is not there is none the less gone."""
+        for name in document_ids:
+            self.kb.delete_document(self.dataset_id, name)
+
+    def delete_all_documents(self) -> None:
+        """Delete all documents."""
+        self.kb.delete_dataset(self.dataset_id)
+
+    def delete_by_filter(self, filters: dict[str, Any]) -> int:
+        """Delete the documents that match; how many.
+
+        Raises:
+            FilterError: the filters are invalid.
+        """
+        found = self.filter_documents(filters)
+        return sum(self.kb.delete_document(self.dataset_id, each.id) for each in found)
+
+    def update_by_filter(self, filters: dict[str, Any], meta: dict[str, Any]) -> int:
+        """Set these fields of the meta of the documents that match; how many.
+
+        Raises:
+            FilterError: the filters are invalid.
+        """
+        found = self.filter_documents(filters)
+        for each in found:
+            each.meta.update(meta)
+        return self.write_documents(found, DuplicatePolicy.OVERWRITE)
+
+    async def count_documents_async(self) -> int:
+        """`count_documents`, awaited."""
+        return await asyncio.to_thread(self.count_documents)
+
+    async def filter_documents_async(self, filters: dict[str, Any] | None = None) -> list[Document]:
+        """`filter_documents`, awaited."""
+        return await asyncio.to_thread(self.filter_documents, filters)
+
+    async def write_documents_async(
+        self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE
+    ) -> int:
+        """`write_documents`, awaited."""
+        return await asyncio.to_thread(self.write_documents, documents, policy)
+
+    async def delete_documents_async(self, document_ids: list[str]) -> None:
+        """`delete_documents`, awaited."""
+        await asyncio.to_thread(self.delete_documents, document_ids)
+
+    async def delete_all_documents_async(self) -> None:
+        """`delete_all_documents`, awaited."""
+        await asyncio.to_thread(self.delete_all_documents)
+
+    async def delete_by_filter_async(self, filters: dict[str, Any]) -> int:
+        """`delete_by_filter`, awaited."""
+        return await asyncio.to_thread(self.delete_by_filter, filters)
+
+    async def update_by_filter_async(self, filters: dict[str, Any], meta: dict[str, Any]) -> int:
+        """`update_by_filter`, awaited."""
+        return await asyncio.to_thread(self.update_by_filter, filters, meta)
+
+    def _exists(self) -> bool:
+        return self.dataset_id in self.kb.list_datasets()
+
+    def _documents(self) -> Iterator[Document]:
+        if not self._exists():
+            return
+        for info in self.kb.list_documents(self.dataset_id):
+            try:
+                yield document_of(self.kb.get_document(self.dataset_id, info.name))
+            except NotFoundError:
+                continue  # another process has deleted it meanwhile

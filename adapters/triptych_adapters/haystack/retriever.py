@@ -1,0 +1,95 @@
+"""Passages of a knowledge base, as a component of a Haystack pipeline."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from haystack import component, default_from_dict, default_to_dict
+from haystack.dataclasses import Document
+
+from triptych_adapters.haystack.document_store import TriptychDocumentStore
+from triptych_adapters.haystack.documents import passage_of
+
+__all__ = ["TriptychRetriever"]
+
+
+@component
+class TriptychRetriever:
+    """Finds passages of the documents of a `TriptychDocumentStore`, best first.
+
+    Each is a `Document` with the passage, its score, the document's meta, and ``meta["triptych"]``:
+    where the passage is, of which version, and why it is stale, if it is.
+
+    Args:
+        document_store: where to search.
+        top_k: how many passages.
+        mode: "hybrid", "bm25", "vector" or another lane; None is hybrid where it can be.
+        filters: Haystack's filters, which hold for every run that has none of its own.
+    """
+
+    def __init__(
+        self,
+        document_store: TriptychDocumentStore,
+        *,
+        top_k: int = 10,
+        mode: str | None = None,
+        filters: dict[str, Any] | None = None,
+    ) -> None:
+        if not isinstance(document_store, TriptychDocumentStore):
+            raise ValueError("document_store is a TriptychDocumentStore")
+        self.document_store = document_store
+        self.top_k = top_k
+        self.mode = mode
+        self.filters = filters
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings, for a pipeline's file."""
+        made: dict[str, Any] = default_to_dict(
+            self,
+            document_store=self.document_store.to_dict(),
+            top_k=self.top_k,
+            mode=self.mode,
+            filters=self.filters,
+        )
+        return made
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> TriptychRetriever:
+        """The retriever of what `to_dict` wrote."""
+        parameters = data["init_parameters"]
+        store = parameters["document_store"]
+        if isinstance(store, dict):
+            parameters["document_store"] = TriptychDocumentStore.from_dict(store)
+        retriever: TriptychRetriever = default_from_dict(cls, data)
+        return retriever
+
+    @component.output_types(documents=list[Document])
+    def run(
+        self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None
+    ) -> dict[str, list[Document]]:
+        """Search; ``filters`` and ``top_k`` replace those of the component."""
+        store, wanted = self.document_store, filters if filters is not None else self.filters
+        if store.dataset_id not in store.kb.list_datasets():
+            return {"documents": []}
+        where = None
+        if wanted:
+            names = [each.id for each in store.filter_documents(wanted)]
+            if not names:
+                return {"documents": []}
+            where = {"$name": {"$in": names}}
+        result = store.kb.search(
+            query,
+            dataset_id=store.dataset_id,
+            top_k=self.top_k if top_k is None else top_k,
+            mode=self.mode,
+            where=where or {},
+        )
+        return {"documents": [passage_of(hit) for hit in result.hits]}
+
+    @component.output_types(documents=list[Document])
+    async def run_async(
+        self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None
+    ) -> dict[str, list[Document]]:
+        """`run`, awaited."""
+        return await asyncio.to_thread(self.run, query, filters, top_k)

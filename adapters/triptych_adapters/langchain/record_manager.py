@@ -1,0 +1,143 @@
+"""A dataset as LangChain's record manager, which remembers what was indexed when."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.indexing import RecordManager
+
+from triptych.records import NewDocument
+from triptych.service import Service
+
+__all__ = ["TriptychRecordManager"]
+
+
+class TriptychRecordManager(RecordManager):
+    """Keeps the records of `langchain_core.indexing.index` beside what is indexed.
+
+    Each key is a document of its own in the dataset ``namespace``, so that records outlive the
+    process, and several processes share them.
+    """
+
+    def __init__(self, kb: Service, namespace: str = "langchain-records") -> None:
+        """Keep the records in the dataset ``namespace`` of ``kb``, which stays open."""
+        super().__init__(namespace)
+        self.kb = kb
+
+    def create_schema(self) -> None:
+        """Make the dataset."""
+        self.kb.create_dataset(self.namespace)
+
+    async def acreate_schema(self) -> None:
+        """Make the dataset."""
+        self.create_schema()
+
+    def get_time(self) -> float:
+        """Seconds since 1970."""
+        return time.time()
+
+    async def aget_time(self) -> float:
+        """Seconds since 1970."""
+        return self.get_time()
+
+    def update(
+        self,
+        keys: Sequence[str],
+        *,
+        group_ids: Sequence[str | None] | None = None,
+        time_at_least: float | None = None,
+    ) -> None:
+        """Note that keys were indexed now.
+
+        Raises:
+            ValueError: there are not as many groups as keys, or the clock is behind
+                ``time_at_least``.
+        """
+        groups = [None] * len(keys) if group_ids is None else group_ids
+        if len(groups) != len(keys):
+            raise ValueError(f"there are {len(keys)} keys and {len(groups)} group_ids")
+        now = self.get_time()
+        if time_at_least is not None and now < time_at_least:
+            raise ValueError(f"the clock says {now}, which is before {time_at_least}")
+        records = [
+            NewDocument(
+                name=_name(key),
+                content=key,
+                metadata={"updated": now, **({} if group is None else {"group": group})},
+            )
+            for key, group in zip(keys, groups, strict=True)
+        ]
+        if records:
+            report = self.kb.put_documents(self.namespace, records, embed="later")
+            report.raise_for_failures()
+
+    async def aupdate(
+        self,
+        keys: Sequence[str],
+        *,
+        group_ids: Sequence[str | None] | None = None,
+        time_at_least: float | None = None,
+    ) -> None:
+        """`update`."""
+        self.update(keys, group_ids=group_ids, time_at_least=time_at_least)
+
+    def exists(self, keys: Sequence[str]) -> list[bool]:
+        """Whether each key was indexed."""
+        if not keys or self.namespace not in self.kb.list_datasets():
+            return [False] * len(keys)
+        where = {"$name": {"$in": [_name(key) for key in keys]}}
+        found = {info.name for info in self.kb.list_documents(self.namespace, where=where)}
+        return [_name(key) in found for key in keys]
+
+    async def aexists(self, keys: Sequence[str]) -> list[bool]:
+        """`exists`."""
+        return self.exists(keys)
+
+    def list_keys(
+        self,
+        *,
+        before: float | None = None,
+        after: float | None = None,
+        group_ids: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> list[str]:
+        """The keys that were indexed before and after these moments, of these groups."""
+        if self.namespace not in self.kb.list_datasets():
+            return []
+        updated: dict[str, Any] = {}
+        if before is not None:
+            updated["$lt"] = before
+        if after is not None:
+            updated["$gt"] = after
+        where: dict[str, Any] = {"updated": updated} if updated else {}
+        if group_ids is not None:
+            where["group"] = {"$in": list(group_ids)}
+        found = self.kb.list_documents(self.namespace, where=where or None, limit=limit)
+        return [self.kb.get_document(self.namespace, info.name).content for info in found]
+
+    async def alist_keys(
+        self,
+        *,
+        before: float | None = None,
+        after: float | None = None,
+        group_ids: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> list[str]:
+        """`list_keys`."""
+        return self.list_keys(before=before, after=after, group_ids=group_ids, limit=limit)
+
+    def delete_keys(self, keys: Sequence[str]) -> None:
+        """Forget keys."""
+        for key in keys:
+            self.kb.delete_document(self.namespace, _name(key))
+
+    async def adelete_keys(self, keys: Sequence[str]) -> None:
+        """`delete_keys`."""
+        self.delete_keys(keys)
+
+
+def _name(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()
