@@ -168,12 +168,16 @@ def test_another_space_lists_every_owner_behind_a_reset(store: SqliteStore) -> N
     assert store.feed.head() == head
 
 
-def test_metadata_alone_and_identical_puts_are_no_change(store: SqliteStore) -> None:
+def test_metadata_alone_changes_nothing_that_is_indexed_identical_puts_nothing_at_all(
+    store: SqliteStore,
+) -> None:
     put(store, "a", "one\n")
     head = store.feed.head()
     store.documents.put("d", NewDocument(name="a", content="one\n", metadata={"k": "v"}))
+    after = store.feed.head()
+    assert (after.seq, store.feed.changes("d", head.seq)) == (head.seq + 1, [])
     store.documents.put("d", NewDocument(name="a", content="one\n", metadata={"k": "v"}))
-    assert store.feed.head() == head
+    assert store.feed.head() == after
     info = store.documents.get_info("d", "a")
     assert info is not None
     assert info.version == 2
