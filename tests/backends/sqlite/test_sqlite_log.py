@@ -172,6 +172,9 @@ def test_metadata_alone_and_identical_puts_are_no_change(store: SqliteStore) -> 
     put(store, "a", "one\n")
     head = store.feed.head()
     store.documents.put("d", NewDocument(name="a", content="one\n", metadata={"k": "v"}))
+    # Those who follow documents see it; an index has nothing to read again.
+    assert store.feed.changes("d", head.seq) == []
+    head = store.feed.head()
     store.documents.put("d", NewDocument(name="a", content="one\n", metadata={"k": "v"}))
     assert store.feed.head() == head
     info = store.documents.get_info("d", "a")
@@ -181,7 +184,7 @@ def test_metadata_alone_and_identical_puts_are_no_change(store: SqliteStore) -> 
 
 MODULES = (
     "vectors documents document_rows deletes chunk_sets change_log filters chunks stats reads "
-    "layers transaction"
+    "layers transaction document_changes"
 )
 
 
