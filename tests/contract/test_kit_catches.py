@@ -19,12 +19,13 @@ from triptych import rules
 from triptych.ingestion.rebuild import RebuildRunner
 from triptych.ingestion.writer import Writer
 from triptych.records import NO_CHUNK, Candidate, Condition, Filter, Finding, RebuildReport
-from triptych.records.filters import HEADING, conditions_of
+from triptych.records.filters import HEADING, all_of, conditions_of
 from triptych.service import Service
 from triptych.testing import Child, Harness, run_stateful
 from triptych.testing.answers import AnswerTests
 from triptych.testing.changes import ChangeTests
 from triptych.testing.chunks import ChunkTests
+from triptych.testing.collections import CollectionTests
 from triptych.testing.concurrency import ConcurrencyTests
 from triptych.testing.corpus import DATASETS
 from triptych.testing.crash import CrashTests
@@ -512,7 +513,29 @@ def stands_still(original: Any, store: MemoryStore) -> Any:
     return "here"
 
 
+def counts_what_it_does_not_show(search: Any, store: Any, query: Any) -> Any:
+    asked = query.filter
+    narrow = Filter(tree=all_of(asked.tree, asked.within), fresh=asked.fresh)
+    return search(attrs.evolve(query, filter=narrow))
+
+
+def shows_what_it_does_not_count(search: Any, store: Any, query: Any) -> Any:
+    return search(attrs.evolve(query, filter=attrs.evolve(query.filter, within=None)))
+
+
 CASES: list[tuple[str, Around, Any, dict[str, Any]]] = [
+    (
+        "chunks.search",
+        counts_what_it_does_not_show,
+        CollectionTests.test_a_filter_within_a_collection_leaves_its_statistics,
+        {},
+    ),
+    (
+        "chunks.search",
+        shows_what_it_does_not_count,
+        CollectionTests.test_several_datasets_are_one_collection,
+        {},
+    ),
     (
         "chunks.doc_names",
         names_only_what_has_chunks,
