@@ -77,6 +77,9 @@ def serve(
         raise NotAvailableError(
             f"serving needs the extra: pip install 'triptych[server]' ({error.name} is missing)"
         ) from error
+    from triptych_factory.served import check_local
+
+    check_local(session.settings(), "serving")
     options = ServeOptions(
         settings=session.settings(),
         host=host,

@@ -19,7 +19,13 @@ from triptych.answering.records import Answer
 from triptych.answering.streaming import AnswerStream
 from triptych.context.pack import ContextPack
 from triptych.contracts import LLM, Capabilities
-from triptych.errors import CancelledError, DerivationError, NotAvailableError, ValidationError
+from triptych.errors import (
+    AccessDeniedError,
+    CancelledError,
+    DerivationError,
+    NotAvailableError,
+    ValidationError,
+)
 from triptych.ingestion.batches import check_progress
 from triptych.ingestion.following import check_poll
 from triptych.records import (
@@ -193,10 +199,19 @@ class RemoteService(Service):
             documents = [NewDocument(name=name, content=text) for name, text in documents.items()]
         total = len(documents) if isinstance(documents, Sequence) else None
         report, done, waiting = PutReport(), 0, []
+        at_once = False
         for batch in batches(documents):
-            stored = self._call(
-                "put_documents", {"dataset_id": dataset_id, "documents": batch, "embed": "later"}
-            )
+            given = {"dataset_id": dataset_id, "documents": batch}
+            try:
+                stored = self._call(
+                    "put_documents", given if at_once else {**given, "embed": "later"}
+                )
+            except AccessDeniedError:
+                if at_once or embed != "now":
+                    raise
+                # A key with a filter embeds what it puts at once. What it may not do it is told.
+                at_once = True
+                stored = self._call("put_documents", given)
             report = added(report, stored)
             if stored.pending:
                 waiting += [each["name"] for each in batch]
