@@ -19,7 +19,8 @@ from triptych_factory.served import connect
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder: Path = tmp_path_factory.mktemp("served")
-    with triptych.open(folder / "kb.db", embedder="hash") as kb:
+    short = triptych.Pipeline(name="short", datasets=["default"], search={"top_k": 1})
+    with triptych.open(folder / "kb.db", embedder="hash", pipelines=[short]) as kb:
         kb.put_documents("default", {"tea.md": "# Tea\n\nA pot of tea.\n", "a/b.md": "Milk.\n"})
         with served(kb, write=True) as address:
             yield address
@@ -86,6 +87,19 @@ def test_commands_take_the_address(
     assert result.code == 0, result.err
     if "--json" in command:
         assert result.json
+
+
+def test_pipelines_are_the_servers(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert ran(["pipelines", "--store", url]).text == "short\n"
+    assert ran(["pipelines", "--store", url, "--json"]).json["pipelines"] == [{"name": "short"}]
+    found = ran(["search", "tea milk", "--pipeline", "short", "--store", url, "--json"])
+    assert (found.code, len(found.json["hits"])) == (0, 1), found.err
+    assert ran(["context", "tea", "--pipeline", "short", "--store", url]).code == 0
+    wrong = ran(["search", "tea", "--pipeline", "shor", "--store", url])
+    assert (wrong.code, "did you mean 'short'" in wrong.err) == (3, True)
 
 
 def test_what_needs_the_store_itself_says_so(

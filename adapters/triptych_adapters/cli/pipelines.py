@@ -29,10 +29,16 @@ def pipelines(session: Session) -> Exit | None:
     """List the pipelines of triptych.toml, and check each.
 
     A pipeline is a name for the choices of a search: datasets, rewriters, lanes, postprocessors,
-    budget, model and prompt. The exit code is 1 where one cannot be used.
+    budget, model and prompt. The exit code is 1 where one cannot be used. Of a server the names are
+    listed.
     """
+    from triptych_factory.served import is_server
+
     settings = session.settings()
     found: list[dict[str, Any]] = []
+    if is_server(settings.url):
+        _list_of_server(session)
+        return None
     for name in settings.pipelines:
         about, problem = _described(session, name)
         found.append({"name": name, **about, "problem": problem})
@@ -44,6 +50,18 @@ def pipelines(session: Session) -> Exit | None:
     if not found:
         session.output.note("no pipelines: describe one in triptych.toml under [pipelines.NAME]")
     return Exit.FAILED if any(each["problem"] for each in found) else None
+
+
+def _list_of_server(session: Session) -> None:
+    with session.service() as service:
+        names = list(service.pipelines)
+    if session.output.as_json:
+        session.output.emit({"pipelines": [{"name": name} for name in names]})
+        return
+    for name in names:
+        session.output.say(name)
+    if not names:
+        session.output.note("no pipelines: they are described where the server runs")
 
 
 def _described(session: Session, name: str) -> tuple[Mapping[str, Any], str | None]:

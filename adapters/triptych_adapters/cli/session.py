@@ -152,14 +152,16 @@ class Session:
         The embedder is that of ``dataset``, unless a setting names one; a
         command that ``tells`` says once for each store that it has none. ``preload`` loads
         a local model meanwhile, for a command that will embed. Of the settings' pipelines it has
-        ``pipeline``.
+        ``pipeline``; a server has its own.
         """
         from triptych.search.named import find_pipeline
         from triptych_factory import wire
+        from triptych_factory.served import is_server
 
         settings = settings or self.settings().without_llm()
         named = () if pipeline is None else (pipeline,)
-        if pipeline is not None:
+        # The pipelines of a server are its own: it says which there are.
+        if pipeline is not None and not is_server(settings.url):
             find_pipeline(settings.pipelines, pipeline)
         with wire(
             settings, create=create, dataset_id=dataset, preload=preload, named=named

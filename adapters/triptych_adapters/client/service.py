@@ -154,6 +154,11 @@ class RemoteService(Service):
         raise _not_here("ranker")
 
     @property
+    def pipelines(self) -> Mapping[str, Pipeline]:  # type: ignore[override]  # likewise
+        """The server's pipelines: their names, and nothing of what they consist of."""
+        return {each: Pipeline(name=each) for each in self._server()["pipelines"]}
+
+    @property
     def lanes(self) -> tuple[str, ...]:
         """The names of the server's lanes."""
         return tuple(self._server()["lanes"])
@@ -166,8 +171,7 @@ class RemoteService(Service):
         """
         from triptych.search.named import find_pipeline
 
-        there = {each: Pipeline(name=each) for each in self._server()["pipelines"]}
-        return RemotePipeline(self, find_pipeline(there, name))
+        return RemotePipeline(self, find_pipeline(self.pipelines, name))
 
     def restricted(self, access: Access) -> NoReturn:
         """Not available: a server restricts its callers by their keys."""
@@ -394,7 +398,6 @@ _LOCAL: Final = frozenset(
         "chunks",
         "documents",
         "layer_repo",
-        "pipelines",
         "question_log",
         "store",
     }
