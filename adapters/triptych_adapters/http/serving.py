@@ -213,7 +213,7 @@ def _resolved(host: str, port: int) -> list[Any]:
 
 def _listen(host: str, port: int) -> socket.socket:
     family, *_, address = _resolved(host, port)[0]
-    # With the protocol's number asyncio sends small answers at once (TCP_NODELAY), else 40 ms later.
+    # Where the protocol is named, asyncio sends small answers at once (TCP_NODELAY).
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
