@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 
 import attrs
 
-from triptych import deadlines
+from triptych import deadlines, telemetry
 from triptych.contracts import LocalRetriever, Ranker, Retriever, Store, StoreRetriever
 from triptych.errors import CancelledError, NotAvailableError, ValidationError
 from triptych.records import Candidate, Candidates, ChunkPlace, Mode, RankedList, ResolvedQuery
@@ -236,7 +236,8 @@ class SearchEngine:
         """The ranking of one group: of one variant in one lane, it is the lane's own."""
         if variants[0].mode != Mode.HYBRID and len(variants) == 1:
             return in_order(lists[0].candidates, lists[0].lane)
-        return self.ranker.rank(variants[0], lists)
+        with telemetry.stage("fuse"):
+            return self.ranker.rank(variants[0], lists)
 
     def close(self) -> None:
         """Let the worker threads end."""
@@ -305,6 +306,13 @@ class SearchEngine:
 
 def _recall(lane: Retriever, query: ResolvedQuery, keep: Keep | None) -> Sequence[Candidate]:
     """The lane's best ``query.limit`` candidates that may stay."""
+    with telemetry.operation("lane", lane=lane.name):
+        found = _recalled(lane, query, keep)
+        telemetry.note(candidates=len(found))
+        return found
+
+
+def _recalled(lane: Retriever, query: ResolvedQuery, keep: Keep | None) -> Sequence[Candidate]:
     if keep is None:
         return lane.recall(query)
     limit, before = query.limit, -1

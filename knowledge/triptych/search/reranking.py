@@ -8,6 +8,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from triptych import telemetry
 from triptych.contracts import HitReader, Reranker
 from triptych.errors import ProviderError, ValidationError
 from triptych.records import Hit, ResolvedQuery
@@ -89,7 +90,8 @@ class Rerank:
         if not head:
             return hits
         try:
-            scores = np.asarray(self.reranker.scores(query.text, passages(head, reader)))
+            with telemetry.operation("rerank", model=self.reranker.signature, texts=len(head)):
+                scores = np.asarray(self.reranker.scores(query.text, passages(head, reader)))
         except ProviderError as error:
             if not self.optional:
                 raise

@@ -8,7 +8,7 @@ from typing import Final
 
 import attrs
 
-from triptych import deadlines
+from triptych import deadlines, telemetry
 from triptych._internal.fencing import data_messages
 from triptych._internal.output_validation import BadAnswerError, checked
 from triptych.contracts import LLM
@@ -76,8 +76,12 @@ class ModelCalls:
         messages = data_messages(prompt, text, frame=frame)
         answer: object = None
         try:
-            with deadlines.deadline(self._timeout):
+            with (
+                deadlines.deadline(self._timeout),
+                telemetry.operation("generate", model=self._llm.signature),
+            ):
                 answer = self._llm.generate(messages, max_tokens=max_tokens)
+                telemetry.note_usage(answer)
             deadlines.check("rewriting the query")
             said = checked(answer, text=text, prompt=prompt, ceiling=max_tokens, whole=whole)
         except BadAnswerError as error:
