@@ -30,6 +30,7 @@ from triptych.records import (
     Query,
     check_whole,
 )
+from triptych.records.failure_warning import FailureWarning
 from triptych.search.rewriters.follow_up import make_standalone
 from triptych.telemetry import Operation
 from triptych.text.injection import suspicious
@@ -152,7 +153,7 @@ def _standalone(request: AskRequest, meter: MeteredLLM, warnings: list[str]) -> 
     try:
         return make_standalone(meter, request.conversation, question)
     except ProviderError as error:
-        warnings.append(f"the question is searched for as it came: {error}")
+        warnings.append(FailureWarning("the question is searched for as it came", error))
         return question
 
 

@@ -17,6 +17,7 @@ from triptych import deadlines, telemetry
 from triptych.contracts import LocalRetriever, Ranker, Retriever, Store, StoreRetriever
 from triptych.errors import CancelledError, NotAvailableError, ValidationError
 from triptych.records import Candidate, Candidates, ChunkPlace, Mode, RankedList, ResolvedQuery
+from triptych.records.failure_warning import FailureWarning
 from triptych.search.fusion import ZScoreRanker, best_of, depth_of, in_order
 
 __all__ = ["FusedRanking", "SearchEngine", "Target"]
@@ -265,7 +266,7 @@ class SearchEngine:
                     raise answer
                 errors.append(answer)
                 lists.append(None)
-                warnings.append(f"the {name} lane did not run: {answer}")
+                warnings.append(FailureWarning(f"the {name} lane did not run", answer))
             else:
                 found = _floor(name, answer, query)
                 lists.append(RankedList(lane=name, candidates=found, weight=query.weight))

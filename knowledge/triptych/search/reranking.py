@@ -12,6 +12,7 @@ from triptych import telemetry
 from triptych.contracts import HitReader, Reranker
 from triptych.errors import ProviderError, ValidationError
 from triptych.records import Hit, ResolvedQuery
+from triptych.records.failure_warning import FailureWarning
 from triptych.search.fusion import min_max
 from triptych.search.passages import passages
 from triptych.search.postprocessing import in_order
@@ -95,7 +96,7 @@ class Rerank:
         except ProviderError as error:
             if not self.optional:
                 raise
-            reader.warn(f"the hits are not reranked: {error}")
+            reader.warn(FailureWarning("the hits are not reranked", error))
             return hits
         plain = scores.dtype.kind in "fiub" and scores.shape == (len(head),)
         if not plain or not np.isfinite(scores).all():

@@ -38,6 +38,7 @@ from triptych.records import (
     Result,
     Vector,
 )
+from triptych.records.failure_warning import FailureWarning
 from triptych.records.serialization import from_dict, to_dict
 from triptych.search.cache_key import describe, request_digest
 from triptych.search.cache_options import SemanticCache
@@ -213,7 +214,7 @@ class CachedSearches:
                 raise
             return None, None, warning  # the search itself says what became of the embedder
         except Exception as error:  # noqa: BLE001 - a cache may fail in any way; it is reported
-            return None, None, f"the semantic cache was not asked ({_shown(error)})"
+            return None, None, FailureWarning("the semantic cache was not asked", error, kind=True)
         return asked, found, warning
 
     def _is_embedded(self, resolved: ResolvedQuery) -> bool:
@@ -339,7 +340,9 @@ class CachedSearches:
                 self._answers.drop_answers(before=asked.began - timedelta(hours=hours))
         except Exception as error:  # noqa: BLE001 - a cache may fail in any way; it is reported
             with self._lock:
-                self._failure = f"the semantic cache could not keep an answer ({_shown(error)})"
+                self._failure = FailureWarning(
+                    "the semantic cache could not keep an answer", error, kind=True
+                )
         finally:
             with self._lock:
                 self._waiting -= 1
@@ -378,7 +381,3 @@ def _warned(result: Result, warning: str) -> Result:
     if not warning:
         return result
     return attrs.evolve(result, warnings=(*result.warnings, warning))
-
-
-def _shown(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"

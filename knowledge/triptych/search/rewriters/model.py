@@ -21,6 +21,7 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.records import Generation, ModelUsage, QueryVariant, Rewriting, check_text
+from triptych.records.failure_warning import FailureWarning
 
 __all__ = ["QUESTION_FRAME", "ModelCalls", "as_it_came", "check_model", "check_seconds", "one_line"]
 
@@ -152,7 +153,7 @@ def as_it_came(text: str, who: str, error: Exception, calls: ModelCalls) -> Rewr
     """Return the question as it came, with the reason why ``who`` did not rewrite it."""
     return Rewriting(
         variants=(QueryVariant(text=text),),
-        warnings=(f"{who} did not rewrite the query ({type(error).__name__}: {error})",),
+        warnings=(FailureWarning(f"{who} did not rewrite the query", error, kind=True),),
         usage=(calls.usage,),
     )
 
