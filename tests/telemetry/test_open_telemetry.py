@@ -19,6 +19,7 @@ from support.asgi import Client
 from triptych import Service, telemetry
 from triptych.records import Generation, Message, Prices, Usage
 from triptych_adapters.http import create_app
+from triptych_adapters.http.observing import observe_serving
 from triptych_adapters.telemetry import OpenTelemetryObserver, StoreFigures
 
 SECRET = "Zanzibar"
@@ -203,3 +204,16 @@ def test_no_text_and_no_name_is_in_a_span_or_a_metric(kb: Service, observed: Obs
     data = observed.reader.get_metrics_data()
     assert data is not None
     assert SECRET.lower() not in (spans + data.to_json()).lower()
+
+
+def test_a_server_without_an_sdk_says_that_spans_go_nowhere(
+    kb: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    observing = observe_serving(kb, metrics=False, otel=True)
+    try:
+        assert telemetry.is_observed()
+        assert "no OpenTelemetry SDK is set up" in caplog.text
+        assert observing.metrics is None
+    finally:
+        observing.stop()
+    assert not telemetry.is_observed()
