@@ -33,4 +33,5 @@ def test_every_error_is_raised_somewhere() -> None:
         for path in source.rglob("*.py"):
             if "testing" not in path.parts:
                 made |= made_in(path)
-    assert set(errors.__all__) - made == {"TriptychError"}
+    # The root stands for an error of elsewhere that came over the wire.
+    assert set(errors.__all__) - made == set()

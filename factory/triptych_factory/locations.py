@@ -102,8 +102,8 @@ def parse_location(url: str) -> Location:
     if scheme in _SERVERS:
         if "@" in rest:
             raise ValidationError(
-                f"{_told(url)} carries a user or a password: give a server's key as api_key "
-                "(TRIPTYCH_API_KEY)"
+                f"{_told(url)} carries a user or a password: give a server's key in "
+                "TRIPTYCH_API_KEY"
             )
         return Location(scheme=scheme, address=url)
     if scheme not in _KNOWN:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
 
+import triptych
 from support.access_pair import OURS, THEIRS, Pair, filled, names_nothing, options
-from triptych import contracts
+from triptych import Pipeline, contracts
 from triptych.access import Access
 from triptych.access.changes import AccessChanges
 from triptych.access.chunks import AccessChunks
@@ -26,6 +28,7 @@ from triptych.access.searches import (
 from triptych.errors import AccessDeniedError, NotAvailableError, TriptychError
 from triptych.records import NewDocument
 from triptych.service import Service
+from triptych.sync import DirectorySync, SyncRoot
 from triptych.testing import ScriptedLLM
 from triptych.text import get_analyzer
 from triptych_adapters.tools import knowledge_tools
@@ -335,3 +338,33 @@ def test_the_doctor_reports_of_the_callers_documents(by_dataset: Pair) -> None:
     assert report.checked["datasets"] == 1
     assert report.checked["documents"] == by_dataset.twin.count_documents("kb")
     assert "zoo" not in repr(report)
+
+
+# Files
+
+
+def test_where_the_server_has_its_files_is_not_shown(tmp_path: Path) -> None:
+    folder = tmp_path / "private"
+    folder.mkdir()
+    (folder / "tea.md").write_text("# Tea\n\nA pot of tea.\n")
+    with triptych.open(
+        tmp_path / "kb.db", embedder="hash", pipelines=[Pipeline(name="p")], semantic_cache=True
+    ) as kb:
+        DirectorySync(kb, [SyncRoot(path=folder, dataset_id="kb")]).sync()
+        assert kb.search("tea", dataset_id="kb").hits[0].path == folder / "tea.md"
+        for access in (Access(dataset_ids=["kb"]), Access(where={"doc_prefix": "t"}), Access()):
+            ours = kb.restricted(access)
+            asked = {"query": "tea", "dataset_id": "kb"}
+            shown: list[Any] = [tool.call(asked) for tool in knowledge_tools(ours)[:1]]
+            for searched in (ours, ours.pipeline("p")):
+                shown += [
+                    searched.search("tea", dataset_id="kb"),
+                    searched.search_documents("tea", dataset_id="kb"),
+                    searched.context("tea", 500, dataset_id="kb"),
+                    searched.ask("tea", dataset_id="kb", llm=ScriptedLLM("Tea [1].")),
+                ]
+            shown.append(ours.dataset("kb").search("tea"))
+            shown += ours.search_many(["tea"], dataset_id="kb")
+            for each in shown:
+                assert "tea.md" in repr(each)
+                assert "private" not in repr(each)

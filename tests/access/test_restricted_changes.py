@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from triptych.access import Access
-from triptych.access.changes import CursorSeal
+from triptych.access.cursor_seal import CursorSeal
 from triptych.errors import NotAvailableError
 from triptych.records import ChangeCursor, ChangePage
 from triptych.service import Service
@@ -95,6 +96,110 @@ def test_whoever_follows_reads_the_callers_changes(kb: Service) -> None:
     assert [(each.dataset_id, each.name) for each in ours.changes().changes] == [("kb", "a.md")]
     assert ours.changes(dataset_id="other").changes == ()
     assert said(next(iter(ours.follow(poll=0.01)))) == [("kb", "a.md", "added")]
+
+
+def test_what_others_purge_lets_nobody_begin_again(kb: Service) -> None:
+    ours = kb.restricted(Access(dataset_ids=["kb", "notes"]))
+    for dataset_id in ("kb", "notes", "other"):
+        kb.put_documents(dataset_id, {"a.md": "One.", "b.md": "Two."})
+    since = ours.changes().cursor
+    middle = ours.changes(limit=1).cursor
+    kb.purge("other", "a.md")
+    kb.purge("other")
+    found = ours.changes(since)
+    assert (said(found), found.reset, found.more) == ([], False, False)
+    assert said(ours.changes(middle)) == [
+        ("kb", "b.md", "added"), ("notes", "a.md", "added"), ("notes", "b.md", "added")
+    ]  # fmt: skip
+    for each in (None, "kb", "other", "none"):
+        assert not ours.changes(since, dataset_id=each).reset
+        assert not ours.changes(middle, dataset_id=each).reset
+    again = ours.restricted(Access(dataset_ids=["notes", "other"]))
+    assert (said(again.changes(middle)), again.changes(since).reset) == (
+        [("notes", "a.md", "added"), ("notes", "b.md", "added")],
+        False,
+    )
+    kb.purge("notes", "a.md")
+    found = ours.changes(since)
+    assert (found.reset, said(found)) == (
+        True,
+        [("kb", "a.md", "added"), ("kb", "b.md", "added"), ("notes", "b.md", "added")],
+    )
+    assert not ours.changes(since, dataset_id="kb").reset
+
+
+def test_a_dataset_of_others_is_one_that_is_not_there(kb: Service) -> None:
+    ours, nobody = kb.restricted(Access(dataset_ids=["kb"])), kb.restricted(Access(dataset_ids=[]))
+    kb.put_document("kb", "a.md", "Ours.")
+    kb.put_document("other", "a.md", "Theirs.")
+    since = ours.changes().cursor
+    kb.delete_document("other", "a.md")
+    for service, dataset_id in ((ours, "other"), (ours, "none"), (nobody, None)):
+        assert said(service.changes(dataset_id=dataset_id)) == []
+        for cursor, reset in ((since, False), ("0-", True), ("7-abc", True)):
+            found = service.changes(cursor, dataset_id=dataset_id)
+            assert (said(found), found.reset, found.more) == ([], reset, False)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("prefix", ["", "1"])
+def test_a_callers_copy_stays_right_whatever_comes_between_pages(
+    kb: Service, seed: int, prefix: str
+) -> None:
+    chance = random.Random(seed)
+    ours = kb.restricted(Access(dataset_ids=["a", "b", "c"]))
+    ours = ours.restricted(
+        Access(dataset_ids=["a", "b", "d"], where={"doc_prefix": prefix} if prefix else None)
+    )
+    cursor: str | None = None
+    copy: dict[tuple[str, str], int] = {}
+
+    def turn(limit: int) -> bool:
+        nonlocal cursor
+        found = ours.changes(cursor, limit=limit)
+        assert len(found.changes) <= limit
+        if found.reset:
+            copy.clear()
+        for change in found.changes:
+            copy[change.dataset_id, change.name] = change.version
+            if change.kind == "deleted":
+                del copy[change.dataset_id, change.name]
+        cursor = found.cursor
+        return found.more
+
+    def is_right() -> bool:
+        return copy == {
+            (dataset_id, info.name): info.version
+            for dataset_id in kb.list_datasets()
+            if dataset_id in "ab"
+            for info in kb.list_documents(dataset_id, prefix=prefix)
+        }
+
+    for step in range(60):
+        dataset_id, name = chance.choice("abcd"), chance.choice(["1", "12", "13", "2", "3"])
+        done = chance.random()
+        if done < 0.5:
+            kb.put_document(dataset_id.replace("d", "c"), name, f"{step}")
+        elif done < 0.68:
+            kb.delete_document(dataset_id, name)
+        elif done < 0.7:
+            kb.delete_dataset(dataset_id)
+        elif done < 0.72:
+            kb.purge(dataset_id, name)
+        elif done < 0.74:
+            while turn(3):
+                pass
+            assert is_right()
+        else:
+            turn(chance.choice([1, 2, 3]))
+    while turn(2):
+        pass
+    assert is_right()
+    cursor = None
+    copy.clear()
+    while turn(1):
+        pass
+    assert is_right()
 
 
 def test_restricted_again_it_shows_what_both_show(kb: Service) -> None:

@@ -23,6 +23,7 @@ from triptych.records.filters import HEADING, all_of, conditions_of
 from triptych.service import Service
 from triptych.testing import Child, Harness, run_stateful
 from triptych.testing.answers import AnswerTests
+from triptych.testing.changes import ChangeTests
 from triptych.testing.chunks import ChunkTests
 from triptych.testing.collections import CollectionTests
 from triptych.testing.concurrency import ConcurrencyTests
@@ -485,6 +486,33 @@ def forgets_revisions(revisions: Any, store: Any, dataset_ids: Any) -> Any:
     return dict.fromkeys(revisions(dataset_ids), "always the same")
 
 
+def hides_deletions(original: Any, store: MemoryStore, *given: Any, **named: Any) -> Any:
+    page = original(*given, **named)
+    left = tuple(each for each in page.changes if each.kind != "deleted")
+    return attrs.evolve(page, changes=left)
+
+
+def takes_any_cursor(original: Any, store: MemoryStore, *given: Any, **named: Any) -> Any:
+    return attrs.evolve(original(*given, **named), reset=False)
+
+
+def forgets_where_a_run_began(original: Any, store: MemoryStore, since: Any, **named: Any) -> Any:
+    return original(since and attrs.evolve(since, base=None, until=None), **named)
+
+
+def calls_everything_new(original: Any, store: MemoryStore, *given: Any, **named: Any) -> Any:
+    page = original(*given, **named)
+    new = tuple(
+        attrs.evolve(each, kind="added") if each.kind == "updated" else each
+        for each in page.changes
+    )
+    return attrs.evolve(page, changes=new)
+
+
+def stands_still(original: Any, store: MemoryStore) -> Any:
+    return "here"
+
+
 def counts_what_it_does_not_show(search: Any, store: Any, query: Any) -> Any:
     asked = query.filter
     narrow = Filter(tree=all_of(asked.tree, asked.within), fresh=asked.fresh)
@@ -820,6 +848,31 @@ CASES: list[tuple[str, Around, Any, dict[str, Any]]] = [
         DocumentTests.test_a_dataset_can_be_made_without_a_document,
         {},
     ),
+    (
+        ".read_changes",
+        hides_deletions,
+        ChangeTests.test_the_last_change_of_each_document_comes_once,
+        {},
+    ),
+    (
+        ".read_changes",
+        takes_any_cursor,
+        ChangeTests.test_a_cursor_of_another_log_is_noticed,
+        {},
+    ),
+    (
+        ".read_changes",
+        forgets_where_a_run_began,
+        ChangeTests.test_pages_of_any_size_say_the_same,
+        {},
+    ),
+    (
+        ".read_changes",
+        calls_everything_new,
+        ChangeTests.test_a_document_that_is_put_again_was_there,
+        {},
+    ),
+    (".change_head", stands_still, ChangeTests.test_the_head_differs_after_each_change, {}),
     (
         "documents.delete_orphans",
         takes_orphans_blindly,

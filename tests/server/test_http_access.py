@@ -199,7 +199,7 @@ def test_brackets_in_a_text_are_no_nesting(service: Service) -> None:
     assert Client(create_app(service))("POST", "/v1/search", json=query).is_success
 
 
-def test_more_requests_than_the_limit_are_refused_with_a_time_to_come_back(
+def test_more_requests_than_the_limit_are_refused_for_a_while(
     service: Service,
 ) -> None:
     import asyncio

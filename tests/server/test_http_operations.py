@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -12,7 +13,7 @@ import pytest
 import triptych
 from support.asgi import Client
 from support.wire_calls import CALLS
-from triptych import Service
+from triptych import Service, ServiceOptions
 from triptych.context import ContextPack
 from triptych.records.serialization import to_dict
 from triptych.testing import ScriptedLLM
@@ -23,6 +24,7 @@ from triptych_adapters.wire.records import RECORD_TYPE, from_record
 from triptych_adapters.wire.routes import ROUTES
 from triptych_adapters.wire.schema import to_json
 from triptych_backends.embedders import HashEmbedder
+from triptych_backends.memory import MemoryStore
 
 RECORDS = {"Accept": RECORD_TYPE}
 STORED = "# Tea\n\nTea is hot.\n"
@@ -198,7 +200,12 @@ def test_a_method_that_is_not_there_names_those_of_every_route_of_the_path(clien
 
 
 def test_names_may_hold_what_separates_in_a_path(client: Client) -> None:
-    for dataset, name in (("a/b", "x/../y.md"), ("..", "a?b#c%.md"), ("d e", "Ü/日.md")):
+    for dataset, name in (
+        ("a/b", "x/../y.md"),
+        ("..", "a?b#c%.md"),
+        ("d e", "Ü/日.md"),
+        ("%2F", "50%41.md"),
+    ):
         arguments = {"dataset_id": dataset, "name": name}
         assert ask(client, "put_document", {**arguments, "content": "x"}).is_success
         found = ask(client, "get_document", arguments).json()
@@ -231,6 +238,22 @@ def test_an_unforeseen_failure_is_not_echoed(
     record = next(each for each in caplog.records if each.name == "triptych.http")
     assert record.exc_info
     assert record.fields["request_id"] == "abc"  # type: ignore[attr-defined]  # given by the log
+
+
+def test_the_files_of_the_server_are_not_shown() -> None:
+    options = ServiceOptions(locate=lambda: lambda document: Path("/srv/secret") / document.name)
+    with Service(MemoryStore(), options=options) as service:
+        service.put_document("d", "a.md", "Tea is hot.")
+        assert service.search("tea", dataset_id="d").hits[0].path == Path("/srv/secret/a.md")
+        client = Client(create_app(service))
+        for headers in ({}, RECORDS):
+            for name, query in (
+                ("search", {"query": "tea"}),
+                ("search_many", {"queries": ["tea"]}),
+            ):
+                answer = ask(client, name, {**query, "dataset_id": "d"}, **headers)
+                assert "a.md" in answer.text
+                assert "/srv" not in answer.text
 
 
 def test_a_store_that_fails_is_not_echoed(

@@ -20,6 +20,7 @@ from support.cli_run import fresh_shell
 from support.http_server import Served, served
 from triptych.sync import SyncRoot
 from triptych_adapters.access import KeyStore
+from triptych_adapters.http.serving import _listen
 from triptych_adapters.wire.errors import Exit
 from triptych_factory import Settings, wire
 from triptych_factory.syncing import remembered_roots
@@ -280,3 +281,9 @@ def test_what_cannot_be_served_ends_the_start(
     assert "a store in memory is one process's own" in done.err
     done = shell("serve", "--write", "--host", "no such host")
     assert "there is no address" in done.err
+
+
+def test_small_answers_are_sent_at_once() -> None:
+    """asyncio sets TCP_NODELAY only where a socket knows that it is TCP."""
+    with _listen("127.0.0.1", 0) as listening:
+        assert listening.proto == socket.IPPROTO_TCP

@@ -210,8 +210,8 @@ def test_one_lane_alone_gives_its_own_scores(kb: Service) -> None:
     (hit,) = kb.search("query", dataset_id="d", mode="vector").hits
     assert hit.score == hit.scores["vector"] == 1.0
     (hit,) = kb.search("up", dataset_id="d", mode="hybrid").hits
-    # The one keyword match among 30 candidates, and a vector lane of one.
-    assert hit.score == pytest.approx((30 / math.sqrt(29) + 1) / 2)
+    # The one keyword match among 50 candidates, and a vector lane of one.
+    assert hit.score == pytest.approx((50 / math.sqrt(49) + 1) / 2)
 
 
 def test_rank_fusion_is_a_named_choice() -> None:

@@ -101,6 +101,8 @@ def narrowed(
 
     ``lanes`` are those of the Service that is served, ``listed`` is the limit of a list.
     """
+    if operation == "search_many" and name in ("mode", "where"):
+        return schema  # of no queries nothing is checked
     if name == "mode":
         return {**mode_schema(lanes)}
     if operation == "list_documents" and name == "limit":
@@ -110,8 +112,7 @@ def narrowed(
     if in_path and name in _IN_PATHS:
         return {**schema, **(_NAME if operation in _NAMED else {"minLength": 1})}
     more = _NARROWER.get(name)
-    # Of no queries nothing is checked.
-    if more is None or (operation == "search_many" and name == "where"):
+    if more is None:
         return schema
     if "$ref" in more:
         return {"description": schema["description"], **more}

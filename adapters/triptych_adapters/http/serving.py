@@ -225,7 +225,8 @@ def _resolved(host: str, port: int) -> list[Any]:
 
 def _listen(host: str, port: int) -> socket.socket:
     family, *_, address = _resolved(host, port)[0]
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    # Where the protocol is named, asyncio sends small answers at once (TCP_NODELAY).
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind(address)

@@ -150,7 +150,12 @@ class RestrictedService(Service):
             each for each in base.pipelines.values() if all(map(access.names, each.datasets))
         ]
         options = attrs.evolve(
-            base.options, ranker=None, retrievers=(), pipelines=pipelines, own_paths=()
+            base.options,
+            ranker=None,
+            retrievers=(),
+            pipelines=pipelines,
+            own_paths=(),
+            locate=None,  # where this machine has its files is not the caller's business
         )
         super().__init__(store, engine, options)
 

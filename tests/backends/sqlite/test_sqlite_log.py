@@ -168,10 +168,15 @@ def test_another_space_lists_every_owner_behind_a_reset(store: SqliteStore) -> N
     assert store.feed.head() == head
 
 
-def test_metadata_alone_and_identical_puts_are_no_change(store: SqliteStore) -> None:
+def test_metadata_alone_changes_nothing_that_is_indexed_identical_puts_nothing_at_all(
+    store: SqliteStore,
+) -> None:
     put(store, "a", "one\n")
     head = store.feed.head()
     store.documents.put("d", NewDocument(name="a", content="one\n", metadata={"k": "v"}))
+    # Those who follow documents see it; an index has nothing to read again.
+    assert store.feed.changes("d", head.seq) == []
+    head = store.feed.head()
     store.documents.put("d", NewDocument(name="a", content="one\n", metadata={"k": "v"}))
     assert store.feed.head() == head
     info = store.documents.get_info("d", "a")
@@ -181,7 +186,7 @@ def test_metadata_alone_and_identical_puts_are_no_change(store: SqliteStore) -> 
 
 MODULES = (
     "vectors documents document_rows deletes chunk_sets change_log filters chunks stats reads "
-    "layers transaction"
+    "layers transaction document_changes"
 )
 
 
