@@ -51,6 +51,7 @@ class PrometheusObserver:
         self._figures = figures
         self._folder = os.environ.get(FOLDER_VARIABLE)
         self._instruments = {each.name: _made(each, self.registry) for each in METRICS}
+        self._labelled: dict[tuple[str, tuple[str, ...]], Any] = {}
         if self._folder is not None:
             _forget_the_dead(Path(self._folder))
 
@@ -71,9 +72,14 @@ class PrometheusObserver:
         if operation.name == "request":
             self._instruments[UNDER_WAY.name].dec()
         for each in measurements(operation):
-            instrument = self._instruments[each.metric.name]
-            if each.labels:
-                instrument = instrument.labels(*each.labels)
+            key = (each.metric.name, each.labels)
+            instrument = self._labelled.get(key)
+            if instrument is None:
+                instrument = self._instruments[each.metric.name]
+                if each.labels:
+                    instrument = instrument.labels(*each.labels)
+                # Looking a series up costs more than counting.
+                self._labelled[key] = instrument
             if each.metric.kind == "histogram":
                 instrument.observe(each.value)
             else:
