@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import random
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterator, Sequence
+import weakref
+from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +18,8 @@ from numpy.typing import NDArray
 
 import triptych
 from triptych.aio import AsyncService, BlockingLLM, ProgressStream, iterate
-from triptych.errors import NotAvailableError, ProviderError, StoreError
+from triptych.aio.threads import THREADS, run
+from triptych.errors import CancelledError, NotAvailableError, ProviderError, StoreError
 from triptych.records import EmbedKind, Generation, Message, Usage
 from triptych.testing.fakes import FakeEmbedder
 
@@ -141,22 +144,147 @@ async def test_a_call_abandoned_by_a_second_cancellation_is_not_reported() -> No
     reported: list[dict[str, object]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, told: reported.append(told))
     with triptych.open("memory://", embedder=embedder) as service:
-        others = asyncio.all_tasks()
-        task = asyncio.ensure_future(AsyncService(service).put_documents("d", DOCUMENTS))
+        ended = threading.Event()
+
+        def put() -> None:
+            try:
+                service.put_documents("d", DOCUMENTS)
+            finally:
+                ended.set()
+
+        task = asyncio.ensure_future(run(put))
         await asyncio.to_thread(embedder.asked.wait, 30)
-        [call] = asyncio.all_tasks() - others - {task}
         task.cancel()
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asyncio.wait_for(task, 10)
         embedder.let.set()
-        await asyncio.wait({call}, timeout=30)
-        assert call.done()
-        await asyncio.sleep(0)
-        del call, task
+        assert await asyncio.to_thread(ended.wait, 30)
+        await asyncio.sleep(0.05)
+        del task
         gc.collect()
     assert reported == []
+
+
+async def test_a_thousand_calls_at_once_stay_within_bounds(tmp_path: Path) -> None:
+    texts = {
+        f"{number:03}.md": f"# Fish {number}\n\nFish {number} swims.\n" for number in range(50)
+    }
+    chance = random.Random(1)
+    with triptych.open(tmp_path / "kb.db", embedder="hash") as service:
+        service.put_documents("d", texts)
+        kb = AsyncService(service)
+        before, most, waits = threading.active_count(), 0, True
+
+        async def watch() -> None:
+            nonlocal most
+            while waits:
+                most = max(most, threading.active_count() - before)
+                await asyncio.sleep(0.005)
+
+        def call(number: int) -> Awaitable[object]:
+            if number % 4:
+                return kb.search(f"fish {number % 50}", dataset_id="d", mode="bm25", top_k=3)
+            return kb.put_document("d", f"new/{number}.md", f"# {number}\n\nOne.\n\n# B\n\nTwo.\n")
+
+        watcher = asyncio.ensure_future(watch())
+        tasks = [asyncio.ensure_future(call(number)) for number in range(1000)]
+        left = chance.sample(range(1000), 400)
+        for at, number in enumerate(left):
+            if at % 8 == 0:
+                await asyncio.sleep(0.001)
+            tasks[number].cancel()
+        done = await asyncio.gather(*tasks, return_exceptions=True)
+        waits = False
+        await watcher
+        assert most <= THREADS + 4  # a search may run its lanes side by side
+        for number, result in enumerate(done):
+            if number not in left:
+                assert not isinstance(result, BaseException), result
+        stored = {info.name for info in service.list_documents("d", prefix="new/")}
+        for number in range(0, 1000, 4):
+            name = f"new/{number}.md"
+            if name in stored:
+                assert service.get_document("d", name).content.endswith("Two.\n")
+            else:
+                assert number in left
+                assert isinstance(done[number], asyncio.CancelledError)
+        report = service.doctor()
+        assert [each for each in report.findings if each.check == "store"] == []
+        assert service.stats("d")[0].stale == 0
+
+
+async def test_a_call_that_waits_for_a_thread_is_let_go_at_once() -> None:
+    embedder = Held()
+
+    class Text(str):
+        """One that can be referred to weakly."""
+
+    with triptych.open("memory://", embedder=embedder) as service:
+        kb = AsyncService(service)
+        holding = [
+            asyncio.ensure_future(kb.put_document("d", f"{number}", f"text {number}"))
+            for number in range(THREADS)
+        ]
+        await asyncio.to_thread(embedder.asked.wait, 30)
+        await asyncio.sleep(0.1)
+        text = Text("text")
+        kept = weakref.ref(text)
+        waiting = asyncio.ensure_future(kb.put_document("d", "waiting", text))
+        del text
+        await asyncio.sleep(0.01)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(waiting, 5)
+        del waiting
+        gc.collect()
+        assert kept() is None
+        with triptych.deadline(0.05), pytest.raises(CancelledError, match="waiting for a thread"):
+            await asyncio.wait_for(kb.put_document("d", "late", "text"), 5)
+        embedder.let.set()
+        await asyncio.gather(*holding)
+        assert {info.name for info in service.list_documents("d")} == {
+            f"{number}" for number in range(THREADS)
+        }
+
+
+async def test_a_model_on_the_loop_may_need_a_thread_itself() -> None:
+    class Looking(Awaited):
+        async def aembed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
+            await asyncio.get_running_loop().getaddrinfo("127.0.0.1", 80)
+            return await super().aembed(texts, kind=kind)
+
+    async with await AsyncService.open("memory://", embedder=Looking(), llm=None) as kb:
+        puts = [kb.put_document("d", f"{number}", f"text {number}") for number in range(100)]
+        await asyncio.wait_for(asyncio.gather(*puts), 60)
+        assert await kb.count_documents("d") == 100
+
+
+async def test_a_model_on_the_loop_is_cancelled_with_its_call() -> None:
+    class Endless(Awaited):
+        def __init__(self) -> None:
+            super().__init__()
+            self.asked = asyncio.Event()
+            self.cancelled = asyncio.Event()
+
+        async def aembed(self, texts: Sequence[str], *, kind: EmbedKind) -> NDArray[np.float32]:
+            self.asked.set()
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:
+                self.cancelled.set()
+                raise
+            raise AssertionError
+
+    model = Endless()
+    async with await AsyncService.open("memory://", embedder=model, llm=None) as kb:
+        task = asyncio.ensure_future(kb.put_document("d", "a", "text"))
+        await model.asked.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, 30)
+        await asyncio.wait_for(model.cancelled.wait(), 30)
 
 
 async def test_the_progress_of_a_call_is_a_stream(service: triptych.Service) -> None:

@@ -7,6 +7,7 @@ deadline, so that the event loop stays free.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import functools
 import inspect
 import os
@@ -19,7 +20,7 @@ from collections.abc import (
     Sequence,
 )
 from types import TracebackType
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +56,8 @@ __all__ = [
     "iterate",
 ]
 
+_LOOK: Final = 0.05
+"""Seconds between two looks at the deadline, while a model is waited for."""
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
@@ -350,7 +353,17 @@ def _wait(loop: asyncio.AbstractEventLoop, call: Callable[[], Coroutine[Any, Any
             "a model with async methods was called in the thread of its event loop, which would "
             "wait for itself: call the knowledge base by an AsyncService"
         )
-    return asyncio.run_coroutine_threadsafe(call(), loop).result()
+    asked = asyncio.run_coroutine_threadsafe(call(), loop)
+    try:
+        while not asked.done():
+            deadlines.check("waiting for a model")
+            if loop.is_closed():
+                raise NotAvailableError("the event loop of the model with async methods is closed")
+            concurrent.futures.wait([asked], timeout=_LOOK)
+    except BaseException:
+        asked.cancel()
+        raise
+    return asked.result()
 
 
 def _is_async(model: object, method: str) -> bool:
