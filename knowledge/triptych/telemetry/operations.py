@@ -96,11 +96,11 @@ class Operation:
     def __init__(
         self, name: str, attributes: dict[str, Value], carrier: Mapping[str, str] | None = None
     ) -> None:
-        self.name = name
-        self.attributes = attributes
+        self.name: str = name
+        self.attributes: dict[str, Value] = attributes
         self.carrier: Mapping[str, str] = carrier or {}
         self.stages: dict[str, float] = {}
-        self.seconds = 0.0
+        self.seconds: float = 0.0
         self.error: BaseException | None = None
         self._tokens: list[Token[Operation | None]] = []
         self._observations: list[Observation] = []
