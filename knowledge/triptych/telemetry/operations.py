@@ -96,11 +96,11 @@ class Operation:
     def __init__(
         self, name: str, attributes: dict[str, Value], carrier: Mapping[str, str] | None = None
     ) -> None:
-        self.name = name
-        self.attributes = attributes
+        self.name: str = name
+        self.attributes: dict[str, Value] = attributes
         self.carrier: Mapping[str, str] = carrier or {}
         self.stages: dict[str, float] = {}
-        self.seconds = 0.0
+        self.seconds: float = 0.0
         self.error: BaseException | None = None
         self._tokens: list[Token[Operation | None]] = []
         self._observations: list[Observation] = []
@@ -176,8 +176,8 @@ class _Part(Operation):
     __slots__ = ()
 
     def __init__(self, whole: Operation) -> None:
-        self.attributes = whole.attributes
-        self.stages = whole.stages
+        self.attributes: dict[str, Value] = whole.attributes
+        self.stages: dict[str, float] = whole.stages
         self.error = None
 
     @contextmanager
@@ -205,8 +205,8 @@ class _Unobserved(_Part):
     __slots__ = ()
 
     def __init__(self) -> None:
-        self.attributes = {}
-        self.stages = {}
+        self.attributes: dict[str, Value] = {}
+        self.stages: dict[str, float] = {}
         self.error = None
 
     def note(self, **attributes: Value) -> None:
