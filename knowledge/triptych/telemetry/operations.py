@@ -176,8 +176,8 @@ class _Part(Operation):
     __slots__ = ()
 
     def __init__(self, whole: Operation) -> None:
-        self.attributes = whole.attributes
-        self.stages = whole.stages
+        self.attributes: dict[str, Value] = whole.attributes
+        self.stages: dict[str, float] = whole.stages
         self.error = None
 
     @contextmanager
@@ -205,8 +205,8 @@ class _Unobserved(_Part):
     __slots__ = ()
 
     def __init__(self) -> None:
-        self.attributes = {}
-        self.stages = {}
+        self.attributes: dict[str, Value] = {}
+        self.stages: dict[str, float] = {}
         self.error = None
 
     def note(self, **attributes: Value) -> None:
