@@ -11,7 +11,7 @@ __all__ = ["MEANINGS", "Exit", "describe", "exit_after", "exit_for", "hint_for"]
 
 MEANINGS = {
     Exit.OK: "done; a search without hits is done, too",
-    Exit.FAILED: "declined at a prompt, or an unforeseen failure",
+    Exit.FAILED: "declined at a prompt, refused by a key, or an unforeseen failure",
     Exit.USAGE: "the command line, a setting or a file name is invalid",
     Exit.NOT_FOUND: "no such store, dataset, document or layer",
     Exit.CONFLICT: "the document has changed since (--if-version)",

@@ -158,7 +158,11 @@ def revoke(
 
 
 def _settings(session: Session) -> Settings:
-    return attrs.evolve(session.settings().without_llm(), embedder="none")
+    from triptych_factory.served import check_local
+
+    settings = session.settings()
+    check_local(settings, "`triptych keys`")
+    return attrs.evolve(settings.without_llm(), embedder="none")
 
 
 def _moment(moment: Any) -> str:

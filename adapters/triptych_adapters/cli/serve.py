@@ -97,6 +97,9 @@ def serve(
                 f"{option} needs the extra: pip install 'triptych[telemetry]' ({package} is "
                 "missing)"
             )
+    from triptych_factory.served import check_local
+
+    check_local(session.settings(), "serving")
     options = ServeOptions(
         settings=session.settings(),
         host=host,

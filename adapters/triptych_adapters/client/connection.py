@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
+import time
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 
 from triptych import deadlines
-from triptych.errors import StoreError, StoreLockedError, TriptychError
-from triptych_adapters.client.requests import Prepared, answer_of, failure_of, prepare
+from triptych.errors import StoreError, TooManyRequestsError, TriptychError
+from triptych_adapters.client.answers import read_body
+from triptych_adapters.client.requests import answer_of, failure_of, prepare, shown_problem
 from triptych_adapters.wire.operations import Effect
 from triptych_backends.embedders.lazy import Lazy
 from triptych_backends.providers.exchange import checked_base_url, checked_key
@@ -23,7 +26,12 @@ __all__ = ["Connection"]
 
 _ATTEMPTS: Final = 4
 _FIRST_PAUSE: Final = 0.1
-_LONGEST_PAUSE: Final = 5.0
+_LONGEST_PAUSE: Final = 2.0
+_LONGEST_WAIT: Final = 60.0
+"""Seconds that a server may ask to wait; it is not asked again after a longer time."""
+_PATIENCE: Final = 15.0
+"""Seconds in which a server that has answered before may start again."""
+_JSON: Final = {"accept": "application/json"}
 _BUSY: Final = frozenset({429, 503})
 
 
@@ -36,6 +44,7 @@ class Connection:
         self._headers = {"authorization": f"Bearer {secret}"} if secret else {}
         self._timeouts = timeouts or Timeouts()
         self._closed = threading.Event()
+        self._has_answered = False
         self._client: Lazy[httpx.Client] = Lazy(self._open, httpx.Client.close)
 
     @property
@@ -53,7 +62,8 @@ class Connection:
 
         ``pipeline`` is the name of one that it runs by.
 
-        A request that the server was too busy for is sent again, as one is that did not reach it.
+        A request that the server was too busy for is sent again, as one is that did not reach it:
+        up to four times, and for 15 seconds to a server that has answered before.
         One that may have been carried out is sent again with the same key, by which the server
         carries it out once.
 
@@ -67,50 +77,65 @@ class Connection:
         if prepared.operation.effect is not Effect.READS:
             headers["idempotency-key"] = uuid.uuid4().hex
         what = f"{operation} at {self.url}"
-        return answer_of(prepared, self._sent(prepared, headers, what))
+        clock = CallClock(what, self._timeouts.call)
+
+        def ask() -> AbstractContextManager[httpx.Response]:
+            return self._request(
+                prepared.method, prepared.path, prepared.query, prepared.body, headers, clock
+            )
+
+        return answer_of(prepared, self._sent(ask, what, clock))
 
     def get(self, path: str) -> bytes:
         """The body of what is at ``path``, as JSON of the server's own."""
-        clock = CallClock(f"asking {self.url}", self._timeouts.call)
-        with self._request("GET", path, {}, None, {"accept": "application/json"}, clock) as answer:
-            body: bytes = answer.read()
-            if answer.status_code == 200:
-                return body
-            raise failure_of(answer.status_code, body, f"{path} at {self.url}")
+        what = f"{path} at {self.url}"
+        clock = CallClock(what, self._timeouts.call)
+        return self._sent(lambda: self._request("GET", path, {}, None, _JSON, clock), what, clock)
 
     @contextmanager
     def stream(self, path: str, body: bytes, accept: str) -> Iterator[httpx.Response]:
         """An answer that is read as it comes."""
         clock = CallClock(f"asking {self.url}", self._timeouts.call)
         headers = {"accept": accept, "content-type": "application/json"}
-        with self._request("POST", path, {}, body, headers, clock) as answer:
-            if answer.status_code != 200:
-                raise failure_of(answer.status_code, answer.read(), f"{path} at {self.url}")
-            yield answer
+        try:
+            with self._request("POST", path, {}, body, headers, clock) as answer:
+                if answer.status_code != 200:
+                    text = read_body(answer, self.url)
+                    raise failure_of(
+                        answer.status_code, text, f"{path} at {self.url}", answer.headers
+                    )
+                yield answer
+        except _BrokenError as broken:
+            raise broken.error from broken.__cause__
 
-    def _sent(self, prepared: Prepared, headers: Mapping[str, str], what: str) -> bytes:
-        clock = CallClock(what, self._timeouts.call)
+    def _sent(
+        self, ask: Callable[[], AbstractContextManager[httpx.Response]], what: str, clock: CallClock
+    ) -> bytes:
+        """The body of the answer, asked for again where that may help.
+
+        A server that never answered is given up soon. One that did may be starting again.
+        """
         pause = _FIRST_PAUSE
-        for attempt in range(1, _ATTEMPTS + 1):
-            last = attempt == _ATTEMPTS
+        until = time.monotonic() + (_PATIENCE if self._has_answered else 0)
+        for attempt in itertools.count(1):
+            last = attempt >= _ATTEMPTS and time.monotonic() >= until
             try:
-                with self._request(
-                    prepared.method, prepared.path, prepared.query, prepared.body, headers, clock
-                ) as answer:
-                    body: bytes = answer.read()
+                with ask() as answer:
+                    body = read_body(answer, self.url)
             except _BrokenError as broken:
                 if last:
                     raise broken.error from broken.__cause__
                 wait = pause
             else:
-                if 200 <= answer.status_code < 300:
+                if answer.is_success:
+                    self._has_answered = True
                     return body
-                failure = failure_of(answer.status_code, body, what)
-                asked = retry_after_seconds(answer.headers.get("retry-after"))
-                if last or asked is None or not _is_passing(answer.status_code, failure):
+                failure = failure_of(answer.status_code, body, what, answer.headers)
+                if last or not _is_passing(answer.status_code, body, failure):
                     raise failure
-                wait = max(pause, asked)
-                if wait > clock.left:
+                asked = retry_after_seconds(answer.headers.get("retry-after"))
+                wait = max(pause, asked or 0)
+                if wait > min(clock.left, _LONGEST_WAIT):
                     raise failure
             clock.sleep(wait)
             pause = min(2 * pause, _LONGEST_PAUSE)
@@ -156,7 +181,7 @@ class Connection:
 
     def _open(self) -> httpx.Client:
         return httpx.Client(
-            headers=self._headers,
+            headers={**self._headers, "accept-encoding": "identity"},
             transport=BoundedTransport(verify=self.url.startswith("https:"), proxy=None),
             follow_redirects=False,
             trust_env=False,
@@ -179,6 +204,8 @@ def _unreachable(url: str, error: Exception) -> StoreError:
     )
 
 
-def _is_passing(status: int, failure: TriptychError) -> bool:
+def _is_passing(status: int, body: bytes, failure: TriptychError) -> bool:
     """Whether the same request may succeed a little later."""
-    return status in _BUSY and (status == 429 or isinstance(failure, StoreLockedError | StoreError))
+    if not shown_problem(body)[0]:
+        return status in _BUSY or status == 502  # a proxy, whose server starts again
+    return status in _BUSY and isinstance(failure, StoreError | TooManyRequestsError)

@@ -9,22 +9,31 @@ from typing import Any, Final
 import attrs
 
 from triptych.errors import (
+    AccessDeniedError,
+    AuthenticationError,
     CancelledError,
     ConflictError,
     NotAvailableError,
     StoreError,
+    TooManyRequestsError,
     TriptychError,
     ValidationError,
 )
+from triptych_adapters.client.answers import stranger
 from triptych_adapters.wire.errors import error_kind
 from triptych_adapters.wire.operations import Operation
 from triptych_adapters.wire.query_string import query_pairs
 from triptych_adapters.wire.records import RECORD_TYPE, from_record
 from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES, Route
+from triptych_backends.providers.timeouts import retry_after_seconds
 
 __all__ = ["Prepared", "answer_of", "failure_of", "prepare", "shown_problem"]
 
-_SHOWN: Final = 500
+_KEY: Final = (
+    "set TRIPTYCH_API_KEY to a key of that server, or give open(…, api_key=…); `triptych keys add` "
+    "makes one where the server's store is"
+)
+_DENIED: Final = "`triptych keys list`, where the server's store is, shows what each key may do"
 
 
 @attrs.frozen(kw_only=True)
@@ -95,19 +104,32 @@ def answer_of(prepared: Prepared, body: bytes) -> Any:
         ) from error
 
 
-def failure_of(status: int, body: bytes, what: str) -> TriptychError:
+def failure_of(
+    status: int, body: bytes, what: str, headers: Mapping[str, str] | None = None
+) -> TriptychError:
     """The error that an answer of this status tells of; ``what`` was asked for."""
     code, message, hint, details = shown_problem(body)
+    headers = headers or {}
     if not code:
-        return StoreError(
-            f"{what}: the server answered with status {status}, and not as Triptych does"
-            + (f": {message}" if message else "; is the address right?")
-        )
+        said = f"{what}: the server answered with status {status}, and not as Triptych does"
+        if 300 <= status < 400 and (target := headers.get("location")):
+            return StoreError(
+                f"{said}: it redirects to {target!r:.200}, which is not followed"
+            ).hinted("if that is the server's address, give it in place of this one")
+        said += f": {message}" if message else ""
+        return StoreError(said).hinted("is the address that of a `triptych serve`?")
     kind = error_kind(code)
     if kind is ConflictError:
         made: TriptychError = ConflictError(
             message, expected=details.get("expected"), actual=details.get("actual")
         )
+    elif kind is TooManyRequestsError:
+        wait = retry_after_seconds(headers.get("retry-after"))
+        made = TooManyRequestsError(message, retry_after=1.0 if wait is None else wait)
+    elif kind is AuthenticationError:
+        made, hint = AuthenticationError(f"{what}: {message}"), hint or _KEY
+    elif kind is AccessDeniedError:
+        made, hint = AccessDeniedError(message), hint or _DENIED
     elif kind is not None:
         made = kind(message)
     elif status in (400, 404, 405, 411, 413, 415, 422, 431):
@@ -127,7 +149,7 @@ def shown_problem(body: bytes) -> tuple[str, str, str, Mapping[str, Any]]:
         error = json.loads(body)["error"]
         code, message = error["code"], error["message"]
     except (ValueError, RecursionError, TypeError, KeyError):
-        return "", body[:_SHOWN].decode("utf-8", "replace").strip(), "", {}
+        return "", stranger(body), "", {}
     if not isinstance(code, str) or not isinstance(message, str):
         return "", "", "", {}
     hint, details = error.get("hint", ""), error.get("details", {})

@@ -11,10 +11,10 @@ from triptych.answering.records import Answer
 from triptych.answering.streaming import AnswerStream
 from triptych.context.pack import ContextPack
 from triptych.errors import ProviderError, StoreError
+from triptych_adapters.client.answers import lines_of
 from triptych_adapters.client.connection import Connection
 from triptych_adapters.client.requests import failure_of, prepare
 from triptych_adapters.wire.records import from_record
-from triptych_backends.providers.httpx_imports import httpx
 
 __all__ = ["open_stream"]
 
@@ -33,7 +33,7 @@ def open_stream(
     assert prepared.body is not None
     with ExitStack() as stack:
         answer = stack.enter_context(connection.stream(prepared.path, prepared.body, _ACCEPT))
-        events = _events(answer)
+        events = _events(lines_of(answer, connection.url), connection.url)
         name, data = next(events, ("", None))
         if name != "context":
             raise _failed(name, data, connection.url)
@@ -65,14 +65,20 @@ def _failed(name: str, data: Any, url: str) -> Exception:
     )
 
 
-def _events(answer: httpx.Response) -> Iterator[tuple[str, Any]]:
+def _events(lines: Iterator[str], url: str) -> Iterator[tuple[str, Any]]:
     """The events of a stream, each with its name and its data."""
     name = ""
     data: list[str] = []
-    for line in answer.iter_lines():
+    for line in lines:
         if not line:
             if data:
-                yield name, json.loads("\n".join(data))
+                try:
+                    found = json.loads("\n".join(data))
+                except (ValueError, RecursionError) as error:
+                    raise StoreError(
+                        f"the server at {url} sent an event that cannot be read ({error!s:.200})"
+                    ) from error
+                yield name, found
             name, data = "", []
             continue
         field, _, value = line.partition(":")
