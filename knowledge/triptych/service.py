@@ -12,6 +12,7 @@ from weakref import WeakSet
 
 import attrs
 
+from triptych import telemetry
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych._internal.progress import ProgressCallback
 from triptych._internal.shared_docs import share_docs
@@ -475,12 +476,17 @@ class Service(CloseOnExit):
             raise NotAvailableError(
                 "there is no embedder to make vectors with: open the knowledge base with one"
             )
-        if dataset_id is None:
-            return self._embeddings.datasets(self.documents.list_datasets(), progress)
-        _check_names(dataset_id)
-        if dataset_id not in self.documents.list_datasets():
-            raise self._missing(dataset_id)
-        return self._embeddings.dataset(dataset_id, doc_names, progress)
+        if dataset_id is not None:
+            _check_names(dataset_id)
+            if dataset_id not in self.documents.list_datasets():
+                raise self._missing(dataset_id)
+        with telemetry.operation("embed_pending"):
+            if dataset_id is None:
+                report = self._embeddings.datasets(self.documents.list_datasets(), progress)
+            else:
+                report = self._embeddings.dataset(dataset_id, doc_names, progress)
+            telemetry.note(documents=report.documents, failed=len(report.failed))
+            return report
 
     # Documents out
 
@@ -772,7 +778,10 @@ class Service(CloseOnExit):
         _check_names(dataset_id, name)
         if if_version is not None:
             check_whole(if_version, "if_version")
-        return self.documents.delete(dataset_id, name, if_version=if_version)
+        with telemetry.operation("delete"):
+            deleted = self.documents.delete(dataset_id, name, if_version=if_version)
+            telemetry.note(documents=int(deleted))
+            return deleted
 
     def delete_documents(
         self,
@@ -804,7 +813,10 @@ class Service(CloseOnExit):
             )
         if dataset_id not in self.documents.list_datasets():
             raise self._missing(dataset_id)
-        return self._manager.delete(dataset_id, tree, wanted)
+        with telemetry.operation("delete", bulk=True):
+            report = self._manager.delete(dataset_id, tree, wanted)
+            telemetry.note(documents=len(report.deleted), failed=len(report.failed))
+            return report
 
     def remove_expired(self, dataset_id: str | None = None) -> int:
         """Delete the documents of a dataset, or of all, that have expired; how many.
@@ -1249,10 +1261,15 @@ class Service(CloseOnExit):
             if not report.removed:
                 raise self._missing(scope.dataset_id)
             return report
-        if scope.doc_names:
-            return self._rebuilds.named(scope.dataset_id, scope.doc_names)
-        datasets = [scope.dataset_id] if scope.dataset_id else self.documents.list_datasets()
-        return self._rebuilds.datasets(datasets, progress)
+        with telemetry.operation("rebuild"):
+            if scope.doc_names:
+                report = self._rebuilds.named(scope.dataset_id, scope.doc_names)
+            else:
+                one = scope.dataset_id
+                datasets = [one] if one else self.documents.list_datasets()
+                report = self._rebuilds.datasets(datasets, progress)
+            telemetry.note(documents=report.rebuilt, failed=len(report.failed))
+            return report
 
     def stats(self, dataset_id: str | None = None) -> list[DatasetStats]:
         """Counts of one dataset, or of all; also the model, width and count of the vectors.

@@ -27,6 +27,9 @@ NO_STORE = {"numpy", "sqlalchemy", "triptych.service", "triptych_backends", "onn
 # builds contexts and layers, what cuts Chinese, and the network. The statements that read are
 # compiled ahead, and plain options are converted without pydantic.
 NOT_TO_READ = {
+    "opentelemetry",
+    "prometheus_client",
+    "triptych_adapters.telemetry",
     "alembic",
     "sqlalchemy",
     "pydantic",

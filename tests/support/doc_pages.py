@@ -39,6 +39,8 @@ from typing import Any
 import attrs
 
 from support.cli_run import ran
+from triptych_adapters.telemetry.figures import FIGURES
+from triptych_adapters.telemetry.measurements import METRICS
 
 __all__ = ["Block", "anchors", "blocks", "dead_links", "matches", "run_page", "unknown_names"]
 
@@ -51,6 +53,9 @@ _QUALIFIED = re.compile(r"(?<!\.)\btriptych((?:\.[A-Za-z_]\w*)+)")
 _CAMEL = re.compile(r"[A-Z]+[a-z]+(?:[A-Z]+[a-z0-9]*)+|[A-Z][a-z]+Error")
 _EXIT = re.compile(r"exit=(\d+)")
 
+METRIC_NAMES = frozenset(each.name for each in METRICS) | frozenset(
+    each.name.replace("triptych_store_", "triptych.store.") for each in FIGURES
+)
 CAMEL_HOMES = (
     "triptych",
     "triptych.aio",
@@ -312,7 +317,9 @@ def unknown_names(page: Path) -> list[str]:
         f"triptych{found}"
         for found in sorted(set(_QUALIFIED.findall(text)))
         # The settings file, and the group of entry points, which is no module.
-        if found not in (".toml", ".parsers") and not _exists(found[1:].split("."))
+        if found not in (".toml", ".parsers")
+        and f"triptych{found}" not in METRIC_NAMES
+        and not _exists(found[1:].split("."))
     ]
     homes = [_module(home) for home in CAMEL_HOMES]
     spans = sorted(filter(_CAMEL.fullmatch, set(_CODE_SPAN.findall(prose(page)))))

@@ -11,5 +11,5 @@ LONG = "long"
 
 
 def examples(at_length: int) -> int:
-    """``at_length`` under the profile `LONG`, else a third of it."""
-    return at_length if settings.get_current_profile_name() == LONG else max(at_length // 3, 1)
+    """``at_length`` under the profile `LONG`, else a quarter of it."""
+    return at_length if settings.get_current_profile_name() == LONG else max(at_length // 4, 1)

@@ -58,6 +58,15 @@ def serve(
     max_body: Annotated[
         int, typer.Option("--max-body", metavar="BYTES", help="The limit of a request's body.")
     ] = 1 << 20,
+    metrics: Annotated[
+        bool, typer.Option("--metrics", help="Serve /metrics for Prometheus.")
+    ] = False,
+    otel: Annotated[
+        bool,
+        typer.Option(
+            "--otel", help="Give spans and metrics to the OpenTelemetry SDK this is run with."
+        ),
+    ] = False,
     dataset: Annotated[
         str, typer.Option("--dataset", "-d", help="What the routes serve that name none.")
     ] = "default",
@@ -68,6 +77,8 @@ def serve(
     unless --write is given. Without keys only this machine is answered. Ctrl-C and SIGTERM let
     requests end that are under way.
     """
+    from importlib.util import find_spec
+
     from triptych.errors import NotAvailableError
 
     try:
@@ -77,6 +88,15 @@ def serve(
         raise NotAvailableError(
             f"serving needs the extra: pip install 'triptych[server]' ({error.name} is missing)"
         ) from error
+    for wanted, option, package in (
+        (metrics, "--metrics", "prometheus_client"),
+        (otel, "--otel", "opentelemetry"),
+    ):
+        if wanted and find_spec(package) is None:
+            raise NotAvailableError(
+                f"{option} needs the extra: pip install 'triptych[telemetry]' ({package} is "
+                "missing)"
+            )
     from triptych_factory.served import check_local
 
     check_local(session.settings(), "serving")
@@ -90,6 +110,8 @@ def serve(
         origins=tuple(allow_origin or ()),
         limits=Limits(body=max_body, seconds=timeout),
         dataset=dataset,
+        metrics=metrics,
+        otel=otel,
     )
 
     def started(url: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,7 @@ def _report(
     failure: TriptychError | None,
 ) -> Exit:
     from triptych.errors import NotFoundError, StoreError
+    from triptych_adapters.telemetry.figures import figures
     from triptych_adapters.wire.schema import to_json
     from triptych_factory.embedders import build_embedder
     from triptych_factory.locations import parse_location
@@ -119,7 +121,12 @@ def _report(
             "health": health.checks,
             "problems": problems,
         }
-        output.emit(about | to_json(found))
+        numbers = {
+            # The names that /metrics has.
+            "figures": figures(datasets, cache),
+            "server": _server_metrics(service),
+        }
+        output.emit(about | to_json(found) | numbers)
         return ended(health)
     has_sparse = any(each.sparse_spaces or each.sparse_pending for each in datasets)
     output.table(
@@ -186,6 +193,20 @@ def _cache(service: Service) -> CacheStats | None:
         return None
     unused = found == CacheStats() and service.options.semantic_cache is None
     return None if unused else found
+
+
+def _server_metrics(service: Service) -> list[dict[str, Any]] | None:
+    """What the server counted: None without one, or where it does not show that to this caller."""
+    from triptych.errors import TriptychError
+
+    connection = getattr(service, "connection", None)
+    if connection is None:
+        return None
+    try:
+        found: list[dict[str, Any]] = json.loads(connection.get("/metrics"))
+    except TriptychError:
+        return None
+    return found
 
 
 def ended(health: Health) -> Exit:

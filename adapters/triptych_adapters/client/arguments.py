@@ -11,10 +11,13 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from triptych.errors import NotAvailableError, ValidationError
-from triptych.records import NewDocument, Query
-from triptych.records.metadata import metadata_to_plain
+from triptych.ingestion.batches import PutReportBuilder, new_documents
+from triptych.records import NewDocument, Query, check_text
+from triptych.records.metadata import check_metadata
 from triptych.records.search_options import SearchOptions, check_option_names
 from triptych.records.serialization import to_dict
+from triptych.search.query import validate
+from triptych.service import Service
 from triptych_adapters.wire.operations import OPERATIONS
 
 __all__ = ["added", "batches", "call_arguments", "plain", "query_fields", "query_of"]
@@ -22,6 +25,7 @@ __all__ = ["added", "batches", "call_arguments", "plain", "query_fields", "query
 _BATCH: Final = 256
 _BATCH_BYTES: Final = 512 << 10
 _METADATA: Final = frozenset({"metadata", "changes", "where"})
+_TEXTS: Final = frozenset({"content", "name", "dataset_id"})
 _IGNORED: Final = frozenset({"layer", "top_k"})
 """Fields of a query that play no role where an operation does not take them."""
 R = TypeVar("R", bound=attrs.AttrsInstance)
@@ -86,6 +90,8 @@ def call_arguments(
             continue
         if name in ("query", "question"):
             query = query_of(value, bound.get("options", {}))
+            if isinstance(owner, Service):
+                validate(query)  # a pipeline may fill in what is missing
             arguments |= {name: query.text, **query_fields(operation, query)}
         elif name in known:
             if value is not parameter.default:
@@ -99,8 +105,12 @@ def call_arguments(
 
 
 def _plain_argument(name: str, value: Any) -> Any:
+    if name == "metadata":
+        value = check_metadata(value)
     if name in _METADATA:
         return plain(value)
+    if isinstance(value, str) or name in _TEXTS:
+        return check_text(value, name)
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping | list | tuple):
@@ -111,22 +121,23 @@ def _plain_argument(name: str, value: Any) -> Any:
         raise ValidationError(f"{name} cannot be {value!r:.80}") from None
 
 
-def batches(documents: Iterable[NewDocument]) -> Iterator[list[dict[str, Any]]]:
+def batches(
+    documents: Iterable[NewDocument] | Mapping[str, str], refused: PutReportBuilder
+) -> Iterator[list[dict[str, Any]]]:
     """The documents as JSON's types, in batches that a server takes at a time.
+
+    Names and contents that make no document are told to ``refused``.
 
     Raises:
         ValidationError: something in ``documents`` is not a document.
     """
     if isinstance(documents, Sequence):
-        for each in documents:
-            _check_document(each)
+        # Of a list nothing is stored, if something is wrong in it.
+        documents = list(new_documents(documents, refused))
     batch: list[dict[str, Any]] = []
     size = 0
-    for each in documents:
-        _check_document(each)
+    for each in new_documents(documents, refused):
         fields = to_dict(each)
-        if each.metadata is not None:
-            fields["metadata"] = metadata_to_plain(each.metadata)
         length = len(json.dumps(fields, ensure_ascii=False).encode("utf-8", "surrogatepass"))
         if batch and (len(batch) == _BATCH or size + length > _BATCH_BYTES):
             yield batch
@@ -135,11 +146,6 @@ def batches(documents: Iterable[NewDocument]) -> Iterator[list[dict[str, Any]]]:
         size += length
     if batch:
         yield batch
-
-
-def _check_document(value: object) -> None:
-    if not isinstance(value, NewDocument):
-        raise ValidationError(f"{value!r:.60} is not a NewDocument")
 
 
 def added(left: R, right: R) -> R:

@@ -19,14 +19,8 @@ from triptych.answering.records import Answer
 from triptych.answering.streaming import AnswerStream
 from triptych.context.pack import ContextPack
 from triptych.contracts import LLM, Capabilities
-from triptych.errors import (
-    AccessDeniedError,
-    CancelledError,
-    DerivationError,
-    NotAvailableError,
-    ValidationError,
-)
-from triptych.ingestion.batches import check_progress
+from triptych.errors import CancelledError, DerivationError, NotAvailableError, ValidationError
+from triptych.ingestion.batches import PutReportBuilder, check_progress
 from triptych.ingestion.following import check_poll
 from triptych.records import (
     ChangePage,
@@ -130,8 +124,10 @@ class RemoteService(Service):
     @property
     def options(self) -> ServiceOptions:  # type: ignore[override]  # an attribute, where it is wired
         """What is known here of how the server is wired: which embedder it has."""
-        signature = self._server()["embedder"]
-        return ServiceOptions(embedder=None if signature is None else ServedEmbedder(signature))
+        facts = self._server()
+        signature, dimension = facts["embedder"], facts.get("dimension")
+        model = None if signature is None else ServedEmbedder(signature, dimension)
+        return ServiceOptions(embedder=model)
 
     @property
     def capabilities(self) -> Capabilities:  # type: ignore[override]  # likewise
@@ -197,45 +193,21 @@ class RemoteService(Service):
         progress: ProgressCallback | None = None,
         embed: Any = "now",
     ) -> PutReport:
-        """`Service.put_documents`: sent in batches, the vectors made when all are stored."""
+        """`Service.put_documents`, in batches; one that the server ends in time is sent again."""
         check_progress(progress)
-        if isinstance(documents, Mapping):
-            documents = [NewDocument(name=name, content=text) for name, text in documents.items()]
-        total = len(documents) if isinstance(documents, Sequence) else None
-        report, done, waiting = PutReport(), 0, []
-        at_once = False
-        for batch in batches(documents):
-            given = {"dataset_id": dataset_id, "documents": batch}
-            try:
-                stored = self._call(
-                    "put_documents", given if at_once else {**given, "embed": "later"}
-                )
-            except AccessDeniedError:
-                if at_once or embed != "now":
-                    raise
-                # A key with a filter embeds what it puts at once. What it may not do it is told.
-                at_once = True
-                stored = self._call("put_documents", given)
-            report = added(report, stored)
-            if stored.pending:
-                waiting += [each["name"] for each in batch]
+        refused = PutReportBuilder(dataset_id)
+        total = len(documents) if isinstance(documents, Sequence | Mapping) else None
+        report, done = PutReport(), 0
+        for batch in batches(documents, refused):
+            fields = {"dataset_id": dataset_id, "documents": batch, "embed": embed}
+            report = added(report, self._until_done("put_documents", fields))
             done += len(batch)
             if progress is not None:
                 progress(Progress(phase="documents", done=done, total=total))
-        if embed not in ("now", "later"):
-            # The server names what is wrong with it.
+        if not done:
+            # The server says what is wrong with the other arguments.
             self._call("put_documents", {"dataset_id": dataset_id, "documents": [], "embed": embed})
-        if waiting and embed == "now":
-            made = self.embed_pending(dataset_id, doc_names=waiting, progress=progress)
-            report = attrs.evolve(
-                report,
-                embedded=made.embedded,
-                encoded=made.encoded,
-                reused=report.reused + made.reused,
-                pending=made.pending,
-                failed=(*report.failed, *made.failed),
-            )
-        return report
+        return attrs.evolve(report, failed=(*report.failed, *refused.report().failed))
 
     def embed_pending(
         self,
@@ -379,7 +351,7 @@ class ServedEmbedder:
     """The embedder of a server, by name: it embeds there."""
 
     signature: str
-    dimension: None = None
+    dimension: int | None = None
 
     def embed(self, texts: Sequence[str], *, kind: EmbedKind) -> NoReturn:
         """Not available."""

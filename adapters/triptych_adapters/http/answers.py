@@ -11,7 +11,10 @@ from typing import Any, Final
 import attrs
 from starlette.responses import Response
 
+from triptych.answering import Answer
+from triptych.context import ContextPack
 from triptych.records import Failure, Health, Hit, Result
+from triptych.records.failure_warning import public_warning
 from triptych_adapters.http.problems import Problem, public_error
 from triptych_adapters.wire.records import RECORD_TYPE, to_record
 from triptych_adapters.wire.schema import to_json
@@ -43,7 +46,12 @@ def encoded(value: Any) -> bytes:
 def public(value: Any) -> Any:
     """``value`` without what concerns the server alone: its files, its drivers' messages."""
     if isinstance(value, Result):
-        return attrs.evolve(value, hits=tuple(map(_public_hit, value.hits)))
+        hits = tuple(map(_public_hit, value.hits))
+        return attrs.evolve(value, hits=hits, warnings=_public_warnings(value))
+    if isinstance(value, Answer):
+        return attrs.evolve(value, pack=public(value.pack), warnings=_public_warnings(value))
+    if isinstance(value, ContextPack):
+        return attrs.evolve(value, warnings=_public_warnings(value))
     if isinstance(value, Health):
         checks = (attrs.evolve(each, error=_error(each.error)) for each in value.checks)
         return attrs.evolve(value, checks=tuple(checks))
@@ -53,6 +61,10 @@ def public(value: Any) -> Any:
     if attrs.has(type(value)) and isinstance(failed, tuple) and failed:
         return attrs.evolve(value, failed=tuple(map(_public_failure, failed)))
     return value
+
+
+def _public_warnings(value: Result | ContextPack | Answer) -> tuple[str, ...]:
+    return tuple(map(public_warning, value.warnings))
 
 
 def _public_hit(hit: Hit) -> Hit:

@@ -22,6 +22,7 @@ from triptych_adapters.http.calls import Calls
 from triptych_adapters.http.embed_routes import embed_routes
 from triptych_adapters.http.guard import Guard
 from triptych_adapters.http.limits import Limits
+from triptych_adapters.http.metrics_route import Metrics, metrics_routes
 from triptych_adapters.http.nadir_routes import nadir_routes
 from triptych_adapters.http.openapi import document
 from triptych_adapters.http.operations import operation_routes
@@ -45,6 +46,7 @@ def create_app(
     limits: Limits | None = None,
     dataset: str = "default",
     sync: Callable[[Service], SyncReport] | None = None,
+    metrics: Metrics | None = None,
 ) -> FastAPI:
     """An app that serves ``service``; mount it, or give it to an ASGI server.
 
@@ -61,6 +63,8 @@ def create_app(
         limits: None is `Limits()`.
         dataset: what the routes serve that name none.
         sync: syncs folders into the Service of the sender, for ``/ingest``.
+        metrics: what ``/metrics`` shows, such as a `PrometheusObserver` that was given to
+            `triptych.telemetry.observe`; None leaves the route out.
 
     Raises:
         ValidationError: ``service`` is none.
@@ -104,6 +108,7 @@ def create_app(
         *embed_routes(server),
         *pipeline_routes(server),
         *nadir_routes(server),
+        *metrics_routes(server, metrics),
     ]
     _allow_together(routes)
     app.router.routes.extend(routes)

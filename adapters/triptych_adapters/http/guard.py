@@ -13,6 +13,7 @@ from typing import Any, Final
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from triptych import telemetry
 from triptych_adapters.http.answers import problem_response
 from triptych_adapters.http.calls import ClientGoneError
 from triptych_adapters.http.limits import Limits
@@ -24,6 +25,7 @@ LOGGER: Final = "triptych.http"
 """The logger of requests; `triptych serve` writes it to stderr as JSON."""
 
 _ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _ALWAYS: Final = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
@@ -57,10 +59,12 @@ class Guard:
         scope.setdefault("state", {})["request_id"] = answer.request_id
         began = time.perf_counter()
         error: BaseException | None = None
+        operation = telemetry.operation("request", carrier=headers)
         try:
-            self._check(scope, headers)
-            body = _Body(receive, self._limits)
-            await self._app(scope, body.receive, answer.send)
+            with operation.current():
+                self._check(scope, headers)
+                body = _Body(receive, self._limits)
+                await self._app(scope, body.receive, answer.send)
         except ClientGoneError:
             answer.status = answer.status or 499
         except ProblemError as problem:
@@ -72,7 +76,14 @@ class Guard:
                 raise  # the server closes the connection: what was sent is not whole
             await answer.fail(scope, receive, failure)
         finally:
-            self._note(scope, answer, time.perf_counter() - began, error)
+            broke = self._note(scope, answer, time.perf_counter() - began, error)
+            method = scope["method"]
+            operation.note(
+                method=method if method in _METHODS else "_OTHER",
+                route=getattr(scope.get("route"), "path", ""),
+                status=answer.status,
+            )
+            operation.end(broke)
 
     def _check(self, scope: Scope, headers: Headers) -> None:
         if sum(len(name) + len(value) for name, value in scope["headers"]) > (
@@ -113,7 +124,8 @@ class Guard:
 
     def _note(
         self, scope: Scope, answer: _Answer, seconds: float, error: BaseException | None
-    ) -> None:
+    ) -> BaseException | None:
+        """Log the request; what it failed with, where that was the server's failure."""
         route = scope.get("route")
         fields: dict[str, Any] = {
             "request_id": answer.request_id,
@@ -131,9 +143,9 @@ class Guard:
             answer.status >= 500 or not answer.status or "failure" in scope["state"]
         )
         level = logging.ERROR if failed else logging.INFO
-        self._log.log(
-            level, "request", extra={"fields": fields}, exc_info=error if failed else None
-        )
+        failure = error if failed else None
+        self._log.log(level, "request", extra={"fields": fields}, exc_info=failure)
+        return failure
 
 
 def _name(host: str) -> str:

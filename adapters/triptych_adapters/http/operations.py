@@ -225,10 +225,10 @@ async def _asked(
         pack = reading.stream.pack
         # A client that wants records makes its own stream of them, which has all of the context.
         whole = media_type == RECORD_TYPE
-        yield event("context", form(pack)) if whole else event("sources", form(pack.pieces))
+        yield event("context", form(public(pack))) if whole else event("sources", form(pack.pieces))
         async for piece in reading:
             yield event("text", {"text": piece})
-        yield event("answer", form(reading.stream.answer))
+        yield event("answer", form(public(reading.stream.answer)))
 
     def failed(error: BaseException) -> bytes:
         return event("error", problem_of(error).json())

@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any, cast
 
 import attrs
@@ -28,6 +28,7 @@ from triptych_adapters.http.app import create_app
 from triptych_adapters.http.authentication import Authenticator
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.logs import log_to_stderr
+from triptych_adapters.http.observing import counted_together, observe_serving
 from triptych_adapters.http.protocol import HeadProtocol
 from triptych_factory import Settings, wire
 from triptych_factory.syncing import directory_sync, remembered_roots
@@ -51,6 +52,8 @@ class ServeOptions:
         origins: web pages that may ask.
         limits: of requests.
         dataset: what the routes serve that name no dataset.
+        metrics: whether ``/metrics`` is served, with the numbers of all workers.
+        otel: whether spans and metrics go to the OpenTelemetry SDK of the process.
         drain_seconds: how long a stop waits for requests under way.
         authenticator: makes of the opened Service what says who asks; None of it serves everybody
             on this machine. By default the keys of the store; a function of a module, as workers
@@ -66,6 +69,8 @@ class ServeOptions:
     origins: Sequence[str] = ()
     limits: Limits = attrs.field(factory=Limits)
     dataset: str = "default"
+    metrics: bool = False
+    otel: bool = False
     drain_seconds: float = 30.0
     authenticator: Callable[[Service], Authenticator | None] = authenticator
 
@@ -95,7 +100,10 @@ def serve(options: ServeOptions, started: Callable[[str], None]) -> None:
     listening = _listen(options.host, options.port)
     config = _config(options)
     log_to_stderr()
-    with listening:
+    with ExitStack() as held:
+        held.enter_context(listening)
+        if options.metrics and options.workers > 1:
+            held.enter_context(counted_together())
         started(_url(listening))
         if options.workers == 1:
             # What uvicorn raises once more after its shutdown is no failure.
@@ -145,6 +153,7 @@ def _app(options: ServeOptions) -> ASGIApp:
         threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     service = _opened(options)
     authenticate = options.authenticator(service)
+    observing = observe_serving(service, metrics=options.metrics, otel=options.otel)
     own = (*_LOOPBACK_NAMES, options.host, *options.hosts)
     hosts = None if authenticate is not None and not options.hosts else own
     app = create_app(
@@ -156,22 +165,25 @@ def _app(options: ServeOptions) -> ASGIApp:
         limits=options.limits,
         dataset=options.dataset,
         sync=functools.partial(_sync, options.settings),
+        metrics=observing.metrics,
     )
-    return _Closing(app, service)
+    return _Closing(app, service, observing.stop)
 
 
 class _Closing:
     """An app that closes its Service after its last request."""
 
-    def __init__(self, app: ASGIApp, service: Service) -> None:
+    def __init__(self, app: ASGIApp, service: Service, stop: Callable[[], None]) -> None:
         self._app = app
         self._service = service
+        self._stop = stop
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await self._app(scope, receive, send)
         finally:
             if scope["type"] == "lifespan":
+                self._stop()
                 self._service.close()
 
 
@@ -213,7 +225,7 @@ def _resolved(host: str, port: int) -> list[Any]:
 
 def _listen(host: str, port: int) -> socket.socket:
     family, *_, address = _resolved(host, port)[0]
-    # With the protocol's number asyncio sends small answers at once (TCP_NODELAY), else 40 ms later.
+    # Where the protocol is named, asyncio sends small answers at once (TCP_NODELAY).
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -41,10 +41,11 @@ SERVICE: Final = Described(
                         "version": {"type": "string"},
                         "write": {"type": "boolean"},
                         "embedder": {"type": ["string", "null"]},
+                        "dimension": {"type": ["integer", "null"]},
                         "lanes": _TEXTS,
                         "pipelines": _TEXTS,
                     },
-                    "required": ["version", "write", "embedder", "lanes", "pipelines"],
+                    "required": ["version", "write", "embedder", "dimension", "lanes", "pipelines"],
                 }
             },
         )
@@ -76,6 +77,7 @@ def standing_routes(server: Server) -> Iterator[DescribedRoute]:
             "version": triptych.__version__,
             "write": server.write,
             "embedder": None if embedder is None else embedder.signature,
+            "dimension": None if embedder is None else embedder.dimension,
             "lanes": list(service.lanes),
             "pipelines": sorted(service.pipelines),
         }

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any
 
 import attrs
 
-from triptych import deadlines
+from triptych import deadlines, telemetry
 from triptych.answering.citations import CitationFilter, sentences_of
 from triptych.answering.conversation import check_turns, newest_turns
 from triptych.answering.metering import MeteredLLM, check_llm
@@ -29,7 +30,9 @@ from triptych.records import (
     Query,
     check_whole,
 )
+from triptych.records.failure_warning import FailureWarning
 from triptych.search.rewriters.follow_up import make_standalone
+from triptych.telemetry import Operation
 from triptych.text.injection import suspicious
 from triptych.text.tokens import TokenCounter
 
@@ -111,12 +114,19 @@ class Answerer:
 
     def ask(self, request: AskRequest) -> Answer:
         """Search, and answer in one piece."""
-        return _drained(self._prepared(request)._written(streamed=False))
+        with telemetry.operation("ask"):
+            return _drained(self._prepared(request)._written(streamed=False))
 
     def stream(self, request: AskRequest) -> AnswerStream:
         """Search, and answer piece by piece."""
-        asked = self._prepared(request)
-        return AnswerStream(asked.pack, asked._written(streamed=True))
+        operation = telemetry.operation("ask", streamed=True)
+        try:
+            with operation.current():
+                asked = self._prepared(request)
+        except BaseException as error:
+            operation.end(error)
+            raise
+        return AnswerStream(asked.pack, _observed(operation, asked._written(streamed=True)))
 
     def _prepared(self, request: AskRequest) -> _Asked:
         deadlines.check("the answer")
@@ -143,7 +153,7 @@ def _standalone(request: AskRequest, meter: MeteredLLM, warnings: list[str]) -> 
     try:
         return make_standalone(meter, request.conversation, question)
     except ProviderError as error:
-        warnings.append(f"the question is searched for as it came: {error}")
+        warnings.append(FailureWarning("the question is searched for as it came", error))
         return question
 
 
@@ -232,6 +242,7 @@ class _Asked:
         sent: Sequence[Message] = (),
     ) -> Answer:
         request, meter, pack = self.request, self.meter, self.pack
+        telemetry.note(abstained=reason)
         by_number = {piece.number: piece for piece in pack.pieces}
         marks = () if reading is None else tuple(reading.marks)
         cited = dict.fromkeys(number for mark in marks for number in mark.numbers)
@@ -323,6 +334,27 @@ class _Opening:
             self.declined = self._held.lstrip(_QUOTES).startswith(NO_ANSWER)
             shown, self._held = "" if self.declined else self._held, None
         return shown
+
+
+def _observed(
+    operation: Operation, pieces: Generator[str, None, Answer]
+) -> Generator[str, None, Answer]:
+    """The pieces, each made as a part of the operation, which ends with them."""
+    try:
+        while True:
+            with operation.current():
+                try:
+                    piece = next(pieces)
+                except StopIteration as end:
+                    whole: Any = end.value
+                    answer: Answer = whole
+                    return answer
+            yield piece
+    finally:
+        error = sys.exception()
+        with operation.current():
+            pieces.close()
+        operation.end(error)
 
 
 def _drained(pieces: Generator[str, None, Answer]) -> Answer:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
 
 import attrs
 
-from triptych import deadlines
+from triptych import deadlines, telemetry
 from triptych.contracts import LLM
 from triptych.errors import NotAvailableError, ProviderError, TriptychError, ValidationError
 from triptych.records import Generation, Message, ModelUsage, Prices, Usage, check_text
+from triptych.telemetry import Operation
 from triptych.text.tokens import estimate_tokens
 
 __all__ = ["MeteredLLM", "check_llm"]
@@ -79,14 +80,15 @@ class MeteredLLM:
         """
         deadlines.check(_DOING)
         with self._call(messages) as done:
-            answer: object = self._llm.generate(messages, max_tokens=max_tokens)
+            with done.operation.current():
+                answer: object = self._llm.generate(messages, max_tokens=max_tokens)
             if not isinstance(answer, Generation) or not isinstance(answer.text, str):
                 raise ProviderError(
                     f"{self.signature!r} answered with a value of type {type(answer).__name__}: "
                     "its generate must return a Generation with text"
                 )
             self.truncated = answer.truncated
-            done(answer.usage, answer.text)
+            done.take(answer.usage, answer.text)
         return answer
 
     def stream(self, messages: Sequence[Message], *, max_tokens: int) -> Iterator[str]:
@@ -111,7 +113,7 @@ class MeteredLLM:
                     yield piece
                     deadlines.check(_DOING)
             finally:
-                done(getattr(pieces, "usage", None), "".join(said))
+                done.take(getattr(pieces, "usage", None), "".join(said))
                 close = getattr(pieces, "close", None)
                 if callable(close):
                     close()
@@ -120,8 +122,8 @@ class MeteredLLM:
     def _call(self, messages: Sequence[Message]) -> _Call:
         return _Call(self, messages)
 
-    def settle(self, asked: int, said: object, text: str | None) -> None:
-        """Add one call: what the model says that it took, or an estimate."""
+    def settle(self, asked: int, said: object, text: str | None) -> ModelUsage:
+        """Add one call, and return it: what the model says that it took, or an estimate."""
         told = said if isinstance(said, Usage) else Usage()
         failed = text is None
         inputs, outputs = _count(told.input_tokens), _count(told.output_tokens)
@@ -130,7 +132,7 @@ class MeteredLLM:
             inputs = inputs or asked
             outputs = outputs or estimate_tokens(text or "")
         cost = self._prices.of(inputs, outputs) if self._prices else 0.0
-        self.usage = self.usage + ModelUsage(
+        spent = ModelUsage(
             model=self.signature,
             calls=1,
             failures=int(failed),
@@ -138,6 +140,8 @@ class MeteredLLM:
             output_tokens=outputs,
             cost=cost,
         )
+        self.usage = self.usage + spent
+        return spent
 
 
 @attrs.define
@@ -148,11 +152,14 @@ class _Call:
     _messages: Sequence[Message]
     _said: object = attrs.field(default=None, init=False)
     _text: str | None = attrs.field(default=None, init=False)
+    operation: Operation = attrs.field(init=False)
 
-    def __enter__(self) -> Callable[[object, str], None]:
-        return self._done
+    def __enter__(self) -> Self:
+        self.operation = telemetry.operation("generate", model=self._meter.signature)
+        return self
 
-    def _done(self, said: object, text: str) -> None:
+    def take(self, said: object, text: str) -> None:
+        """Take what the model said, of its usage and altogether."""
         self._said, self._text = said, text
 
     def __exit__(
@@ -160,7 +167,9 @@ class _Call:
     ) -> None:
         failed = isinstance(error, Exception) and not self._text
         asked = sum(estimate_tokens(each.content) + 4 for each in self._messages)
-        self._meter.settle(asked, self._said, None if failed else self._text or "")
+        spent = self._meter.settle(asked, self._said, None if failed else self._text or "")
+        self.operation.note_spent(spent)
+        self.operation.end(error)
         if isinstance(error, Exception) and not isinstance(error, TriptychError):
             raise ProviderError(
                 f"{self._meter.signature!r} failed ({type(error).__name__}: {error})"

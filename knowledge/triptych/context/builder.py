@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from triptych import telemetry
 from triptych._internal.digests import digest
 from triptych.context.fences import WIDEST, check_fence, new_mark
 from triptych.context.pack import ContextPack
@@ -91,6 +92,14 @@ class ContextBuilder:
         self, query: Query, settings: ContextSettings
     ) -> tuple[Retrieved, ContextPack]:
         """Everything that a context of ``query`` can be made of, and the best mixture of it."""
+        with telemetry.operation("context"):
+            found, pack = self._find_and_pack(query, settings)
+            telemetry.note(pieces=len(pack.pieces), tokens=pack.tokens)
+            return found, pack
+
+    def _find_and_pack(
+        self, query: Query, settings: ContextSettings
+    ) -> tuple[Retrieved, ContextPack]:
         if query.as_of is None:
             found = retrieve(self._searches, query, settings.layers, self._recipe)
             return found, self._pack(query, settings, found)
@@ -104,6 +113,10 @@ class ContextBuilder:
             return found, attrs.evolve(pack, as_of=past.as_of, warnings=warnings)
 
     def _pack(self, query: Query, settings: ContextSettings, found: Retrieved) -> ContextPack:
+        with telemetry.stage("pack"):
+            return self._packed(query, settings, found)
+
+    def _packed(self, query: Query, settings: ContextSettings, found: Retrieved) -> ContextPack:
         budget, format, counting = settings.token_budget, settings.format, settings.counter
         sources = Sources(self._documents, self._chunks)
         widest = WIDEST if settings.fence else ""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from triptych import telemetry
 from triptych.contracts import CoverageEmbedder, Embedder
 from triptych.errors import ProviderError, TriptychError, ValidationError
 from triptych.records import EmbedKind, Vector, check_text
@@ -58,7 +59,14 @@ def embed(embedder: Embedder, texts: Sequence[str], *, kind: EmbedKind) -> NDArr
         ProviderError: the embedder raised, which is the ``__cause__``, or returned something
             else; the message says what, and for which text. Errors of Triptych's own pass.
     """
-    who = f"the embedder {embedder.signature!r}"
+    signature = embedder.signature
+    with telemetry.operation("embed", model=signature, kind=kind, texts=len(texts)):
+        return _embedded(embedder, texts, kind=kind, who=f"the embedder {signature!r}")
+
+
+def _embedded(
+    embedder: Embedder, texts: Sequence[str], *, kind: EmbedKind, who: str
+) -> NDArray[np.float32]:
     try:
         raw = np.asarray(embedder.embed(texts, kind=kind))
     except TriptychError:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import attrs
 
+from triptych import telemetry
 from triptych.contracts import SparseEncoder, SparseRepo
 from triptych.errors import ProviderError, TriptychError, ValidationError
 from triptych.records import EmbedKind, SparseVector, check_text
@@ -62,7 +63,14 @@ def encode_sparse(
         ProviderError: the encoder raised, which is the ``__cause__``, or returned something else;
             the message says what, and for which text. Errors of Triptych's own pass.
     """
-    who = f"the sparse encoder {encoder.signature!r}"
+    signature = encoder.signature
+    with telemetry.operation("encode", model=signature, kind=kind, texts=len(texts)):
+        return _encoded(encoder, texts, kind=kind, who=f"the sparse encoder {signature!r}")
+
+
+def _encoded(
+    encoder: SparseEncoder, texts: Sequence[str], *, kind: EmbedKind, who: str
+) -> list[SparseVector]:
     try:
         vectors = list(encoder.encode(texts, kind=kind))
     except TriptychError:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
-from triptych import deadlines
+from triptych import deadlines, telemetry
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.chunking.outline import Outliner
 from triptych.contracts import ChunkRepo, DocumentRepo
@@ -171,12 +171,18 @@ class Writer:
 
     def put(self, dataset_id: str, document: NewDocument, *, later: bool = False) -> SourceDocument:
         """Store and derive one document; its vectors too, unless they are to come ``later``."""
+        with telemetry.operation("put"):
+            return self._put(dataset_id, document, later=later)
+
+    def _put(self, dataset_id: str, document: NewDocument, *, later: bool) -> SourceDocument:
         deadlines.check("the put")
         self.check_config(dataset_id)
         stored = self._documents.put(dataset_id, self._outlined(document))
         with self.filler(dataset_id) as filler:
             try:
-                failed = self.refresh(dataset_id, [stored], filler, later=later).failed
+                refreshed = self.refresh(dataset_id, [stored], filler, later=later)
+                telemetry.note(documents=1, chunks=refreshed.chunks)
+                failed = refreshed.failed
                 if not later:
                     filler.finish()
             except CancelledError:
@@ -201,6 +207,23 @@ class Writer:
         """Store and chunk in batches; then their vectors, unless they are to come ``later``."""
         check_documents(documents)
         check_progress(progress)
+        with telemetry.operation("put", bulk=True):
+            report = self._put_many(dataset_id, documents, progress, later=later)
+            telemetry.note(
+                documents=report.added + report.updated + report.unchanged,
+                failed=len(report.failed),
+                chunks=report.chunks,
+            )
+            return report
+
+    def _put_many(
+        self,
+        dataset_id: str,
+        documents: Iterable[NewDocument] | Mapping[str, str],
+        progress: ProgressCallback | None,
+        *,
+        later: bool,
+    ) -> PutReport:
         self.check_config(dataset_id)
         total = len(documents) if isinstance(documents, Mapping | Sequence) else None
         tally = PutReportBuilder(dataset_id)

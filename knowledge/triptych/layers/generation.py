@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 
-from triptych import deadlines, signatures
+from triptych import deadlines, signatures, telemetry
 from triptych._internal.digests import digest
 from triptych.contracts import LLM
 from triptych.errors import CancelledError, DerivationError, ValidationError
@@ -198,7 +198,9 @@ def _ask(
     deadlines.check(f"generating the {what}")
     ceiling = settings.abstract_max_tokens if what == "abstract" else settings.overview_max_tokens
     try:
-        answer = llm.generate(messages, max_tokens=ceiling)
+        with telemetry.operation("generate", model=llm.signature):
+            answer = llm.generate(messages, max_tokens=ceiling)
+            telemetry.note_usage(answer)
     except CancelledError:
         raise
     except Exception as error:

@@ -13,10 +13,11 @@ from typing import Any, Literal, TypeVar
 
 import attrs
 
-from triptych import deadlines
+from triptych import deadlines, telemetry
 from triptych.contracts import LocalRetriever, Ranker, Retriever, Store, StoreRetriever
 from triptych.errors import CancelledError, NotAvailableError, ValidationError
 from triptych.records import Candidate, Candidates, ChunkPlace, Mode, RankedList, ResolvedQuery
+from triptych.records.failure_warning import FailureWarning
 from triptych.search.fusion import ZScoreRanker, best_of, depth_of, in_order
 
 __all__ = ["FusedRanking", "SearchEngine", "Target"]
@@ -236,7 +237,8 @@ class SearchEngine:
         """The ranking of one group: of one variant in one lane, it is the lane's own."""
         if variants[0].mode != Mode.HYBRID and len(variants) == 1:
             return in_order(lists[0].candidates, lists[0].lane)
-        return self.ranker.rank(variants[0], lists)
+        with telemetry.stage("fuse"):
+            return self.ranker.rank(variants[0], lists)
 
     def close(self) -> None:
         """Let the worker threads end."""
@@ -264,7 +266,7 @@ class SearchEngine:
                     raise answer
                 errors.append(answer)
                 lists.append(None)
-                warnings.append(f"the {name} lane did not run: {answer}")
+                warnings.append(FailureWarning(f"the {name} lane did not run", answer))
             else:
                 found = _floor(name, answer, query)
                 lists.append(RankedList(lane=name, candidates=found, weight=query.weight))
@@ -305,6 +307,13 @@ class SearchEngine:
 
 def _recall(lane: Retriever, query: ResolvedQuery, keep: Keep | None) -> Sequence[Candidate]:
     """The lane's best ``query.limit`` candidates that may stay."""
+    with telemetry.operation("lane", lane=lane.name):
+        found = _recalled(lane, query, keep)
+        telemetry.note(candidates=len(found))
+        return found
+
+
+def _recalled(lane: Retriever, query: ResolvedQuery, keep: Keep | None) -> Sequence[Candidate]:
     if keep is None:
         return lane.recall(query)
     limit, before = query.limit, -1

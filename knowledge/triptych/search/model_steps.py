@@ -12,6 +12,7 @@ from triptych import deadlines
 from triptych.contracts import LLM, HitReader
 from triptych.errors import ProviderError, ValidationError
 from triptych.records import Hit, ResolvedQuery, check_whole
+from triptych.records.failure_warning import FailureWarning
 from triptych.search.passage_scores import check_llm, score_passages
 from triptych.search.passages import passages
 
@@ -71,7 +72,7 @@ class ChunkFilter:
         try:
             scores = score_passages(self.llm, query.text, texts, max_tokens=self.max_tokens)
         except ProviderError as error:
-            reader.warn(f"the hits are not filtered: {error}")
+            reader.warn(FailureWarning("the hits are not filtered", error))
             return hits
         kept = [
             attrs.evolve(hit, scores={**hit.scores, "filter": score})

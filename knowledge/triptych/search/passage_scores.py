@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Any, Final
 
+from triptych import telemetry
 from triptych.contracts import LLM
 from triptych.errors import ProviderError, TriptychError, UnusableAnswerError, ValidationError
 from triptych.records import Generation, Message
@@ -57,7 +58,9 @@ def score_passages(
     limit = _TOKENS + _TOKENS_EACH * count if max_tokens is None else max_tokens
     messages = [Message("system", system), Message("user", user)]
     try:
-        answer: object = llm.generate(messages, max_tokens=limit)
+        with telemetry.operation("generate", model=llm.signature):
+            answer: object = llm.generate(messages, max_tokens=limit)
+            telemetry.note_usage(answer)
     except TriptychError:
         raise
     except Exception as error:

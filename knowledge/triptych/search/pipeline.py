@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import attrs
 
-from triptych import deadlines
+from triptych import deadlines, telemetry
 from triptych.contracts import Postprocessor, QueryRewriter, Ranker, Store
 from triptych.errors import NotAvailableError, ProviderError, ValidationError
 from triptych.ingestion.derivation import DerivationPipeline
@@ -154,12 +154,13 @@ class SearchPipeline:
 
         ``vectors`` are those of texts that the caller has embedded, by kind and text.
         """
-        if query.as_of is not None:
-            with self.past(query) as past:
-                return past.dated(past.searches.search(past.query, vectors=vectors))
-        (request,) = self._prepare([query], vectors=vectors)
-        self._warn_of_layers(request)
-        return self._run(request)
+        with telemetry.operation("search", target="chunk"):
+            if query.as_of is not None:
+                with self.past(query) as past:
+                    return past.dated(past.searches.search(past.query, vectors=vectors))
+            (request,) = self._prepare([query], vectors=vectors)
+            self._warn_of_layers(request)
+            return self._run(request)
 
     def search_with_signals(self, query: Query) -> tuple[Result, Mapping[str, float]]:
         """Run `search`; also what the lanes say of how well it answers.
@@ -173,22 +174,24 @@ class SearchPipeline:
 
     def search_documents(self, query: Query, *, vectors: KnownVectors | None = None) -> Result:
         """Search whole documents; ``vectors`` as in `search`."""
-        if query.as_of is not None:
-            with self.past(attrs.evolve(query, layer=Layer.DETAIL)) as past:
-                return past.dated(past.searches.search_documents(past.query, vectors=vectors))
-        return self._run(*self._prepare([], whole=query, vectors=vectors))
+        with telemetry.operation("search", target="document"):
+            if query.as_of is not None:
+                with self.past(attrs.evolve(query, layer=Layer.DETAIL)) as past:
+                    return past.dated(past.searches.search_documents(past.query, vectors=vectors))
+            return self._run(*self._prepare([], whole=query, vectors=vectors))
 
     def search_many(
         self, queries: Sequence[Query], *, vectors: KnownVectors | None = None
     ) -> list[Result]:
         """Run `search` for each query, with one call to the embedder for each moment of those
         that ask for the past, and one for all others."""
-        if any(query.as_of is not None for query in queries):
-            return self._search_moments(queries, vectors)
-        requests = self._prepare(queries, vectors=vectors)
-        for request in requests:
-            self._warn_of_layers(request)
-        return self._run_all(requests)
+        with telemetry.operation("search", target="many", queries=len(queries)):
+            if any(query.as_of is not None for query in queries):
+                return self._search_moments(queries, vectors)
+            requests = self._prepare(queries, vectors=vectors)
+            for request in requests:
+                self._warn_of_layers(request)
+            return self._run_all(requests)
 
     def _run_all(self, requests: Sequence[SearchRequest]) -> list[Result]:
         self._embed(requests)
@@ -217,8 +220,9 @@ class SearchPipeline:
                     "per_document"
                 )
         reads = self._hydrator.reads_documents
-        requests = self._prepare(queries, whole=whole if reads else None)
-        results = self._run_all(requests)
+        with telemetry.operation("search", target="context", queries=len(queries) + reads):
+            requests = self._prepare(queries, whole=whole if reads else None)
+            results = self._run_all(requests)
         last = results.pop() if reads else None
         below = [
             each for request in requests if request.target == "chunk" for each in request.below
@@ -345,7 +349,8 @@ class SearchPipeline:
         if alike not in known:
             plain = attrs.evolve(query, text=resolved.text, mode=resolved.mode, syntax=False)
             probe = SearchProbe(self._engine, self._derivation, request)
-            known[alike] = rewrite(rewriter, plain, probe), request
+            with telemetry.stage("rewrite"):
+                known[alike] = rewrite(rewriter, plain, probe), request
             request.usage = known[alike][0].usage
         rewriting, first = known[alike]
         request.vectors = first.vectors
@@ -370,10 +375,12 @@ class SearchPipeline:
         spare = 1
         while True:
             deadlines.check("the search")
-            ranking = self._engine.retrieve(request.target, request.variants, depth, keep)
+            with telemetry.stage("retrieve"):
+                ranking = self._engine.retrieve(request.target, request.variants, depth, keep)
             above = ranking.above(query.threshold)
             request.below = ranking.below(query.threshold)
-            hydrated = self._hydrator.hits(request, above[: depth * spare])
+            with telemetry.stage("hydrate"):
+                hydrated = self._hydrator.hits(request, above[: depth * spare])
             # Steps may ask models: they run when there is enough to choose from.
             found = at_most(hydrated.hits, query.per_document)
             if len(found) < min(query.top_k, len(above)):
@@ -388,11 +395,12 @@ class SearchPipeline:
                     continue
             reader = StoreHitReader(self._store, hydrated.versions, query.filter.tree)
             hits: Sequence[Hit] = hydrated.hits
-            for step in steps:
-                deadlines.check("the search")
-                hits = step(query, hits, reader)
-            kept = at_most(hits, query.per_document)
-            shown = self._hydrator.with_windows(kept, reader, query.top_k)
+            with telemetry.stage("postprocess"):
+                for step in steps:
+                    deadlines.check("the search")
+                    hits = step(query, hits, reader)
+                kept = at_most(hits, query.per_document)
+                shown = self._hydrator.with_windows(kept, reader, query.top_k)
             if spare > 1 or not reader.missed:
                 break
             # A document has changed since its hits were read: once more, of its new state.
@@ -401,6 +409,8 @@ class SearchPipeline:
         hidden = self._not_indexed(request) if len(shown) < min(query.top_k, _FEW) else ()
         unmatched = () if shown or not request.fields else (_no_such_fields(request.fields),)
         seen = query.top_k if query.per_document is None else depth * spare
+        if telemetry.is_observed():
+            telemetry.note(mode=str(query.mode), hits=len(shown[query.offset :]))
         return Result(
             hits=tuple(shown[query.offset :]),
             warnings=(
@@ -466,6 +476,7 @@ class SearchPipeline:
         versions = {(hit.dataset_id, hit.doc_name): hit.sig.source_version for hit in found}
         reader = StoreHitReader(self._store, versions)
         shown = self._hydrator.with_windows(found[: query.top_k], reader, query.top_k)
+        telemetry.note(mode="list", hits=len(shown[query.offset :]))
         return Result(
             hits=tuple(shown[query.offset :]),
             warnings=request.warnings,

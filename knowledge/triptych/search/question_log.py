@@ -18,6 +18,7 @@ import attrs
 from triptych.contracts import SettingsStore
 from triptych.errors import NotAvailableError, StoreError, ValidationError
 from triptych.records import Answerability, Hit
+from triptych.records.failure_warning import FailureWarning
 from triptych.records.serialization import from_dict, to_dict
 
 __all__ = ["MOST_QUESTIONS", "LoggedQuestion", "QuestionLog", "unlogged"]
@@ -103,7 +104,7 @@ class QuestionLog:
         try:
             self._change(added)
         except Exception as error:  # noqa: BLE001 - a log that fails must not fail a search
-            return f"the question was not logged: {error}"
+            return FailureWarning("the question was not logged", error)
         return None
 
     def questions(self, dataset_id: str | None = None) -> list[LoggedQuestion]:

@@ -8,9 +8,11 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from triptych import telemetry
 from triptych.contracts import HitReader, Reranker
 from triptych.errors import ProviderError, ValidationError
 from triptych.records import Hit, ResolvedQuery
+from triptych.records.failure_warning import FailureWarning
 from triptych.search.fusion import min_max
 from triptych.search.passages import passages
 from triptych.search.postprocessing import in_order
@@ -89,11 +91,12 @@ class Rerank:
         if not head:
             return hits
         try:
-            scores = np.asarray(self.reranker.scores(query.text, passages(head, reader)))
+            with telemetry.operation("rerank", model=self.reranker.signature, texts=len(head)):
+                scores = np.asarray(self.reranker.scores(query.text, passages(head, reader)))
         except ProviderError as error:
             if not self.optional:
                 raise
-            reader.warn(f"the hits are not reranked: {error}")
+            reader.warn(FailureWarning("the hits are not reranked", error))
             return hits
         plain = scores.dtype.kind in "fiub" and scores.shape == (len(head),)
         if not plain or not np.isfinite(scores).all():

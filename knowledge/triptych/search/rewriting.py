@@ -9,6 +9,7 @@ import attrs
 from triptych.contracts import ProbingRewriter, QueryProbe, QueryRewriter
 from triptych.errors import CancelledError, ValidationError
 from triptych.records import Mode, Query, QueryVariant, ResolvedQuery, Rewriting
+from triptych.records.failure_warning import FailureWarning
 from triptych.search.query import over_fetch
 
 __all__ = [
@@ -37,7 +38,7 @@ def rewrite(rewriter: QueryRewriter, query: Query, probe: QueryProbe | None = No
     except Exception as error:  # noqa: BLE001 - a rewriter may fail in any way; it is reported
         return Rewriting(
             variants=(QueryVariant(text=query.text),),
-            warnings=(f"the query was not rewritten ({type(error).__name__}: {error})",),
+            warnings=(FailureWarning("the query was not rewritten", error, kind=True),),
         )
 
 

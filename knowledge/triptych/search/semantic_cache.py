@@ -21,7 +21,7 @@ from pathlib import Path
 import attrs
 import numpy as np
 
-from triptych import deadlines
+from triptych import deadlines, telemetry
 from triptych.contracts import AnswerCache, Store
 from triptych.errors import CancelledError, ProviderError, TriptychError
 from triptych.ingestion.derivation import DerivationPipeline
@@ -38,6 +38,7 @@ from triptych.records import (
     Result,
     Vector,
 )
+from triptych.records.failure_warning import FailureWarning
 from triptych.records.serialization import from_dict, to_dict
 from triptych.search.cache_key import describe, request_digest
 from triptych.search.cache_options import SemanticCache
@@ -108,14 +109,20 @@ class CachedSearches:
 
     def search(self, query: Query) -> Result:
         """`SearchPipeline.search`, from the cache where it can be."""
-        return self._run(query, documents=False)
+        with telemetry.operation("search", target="chunk"):
+            return self._run(query, documents=False)
 
     def search_documents(self, query: Query) -> Result:
         """`SearchPipeline.search_documents`, from the cache where it can be."""
-        return self._run(query, documents=True)
+        with telemetry.operation("search", target="document"):
+            return self._run(query, documents=True)
 
     def search_many(self, queries: Sequence[Query]) -> list[Result]:
         """`SearchPipeline.search_many`: those that the cache does not answer are run together."""
+        with telemetry.operation("search", target="many", queries=len(queries)):
+            return self._run_many(queries)
+
+    def _run_many(self, queries: Sequence[Query]) -> list[Result]:
         requests = [
             None if query.as_of is not None else self._resolver.resolve(query) for query in queries
         ]
@@ -169,6 +176,9 @@ class CachedSearches:
     def _run(self, query: Query, *, documents: bool) -> Result:
         asked, found, warning = self._look(query, documents=documents)
         if found is not None:
+            telemetry.note(
+                mode=str(asked.request.query.mode) if asked else "", hits=len(found.hits)
+            )
             return found
         search = self._pipeline.search_documents if documents else self._pipeline.search
         if asked is None:
@@ -195,14 +205,16 @@ class CachedSearches:
             asked = self._asked(query, request, known or {})
             if asked is None:
                 return None, None, warning
-            found = self._found(asked)
+            with telemetry.stage("cache"):
+                found = self._found(asked)
             self._count(found is not None, found is None)
+            telemetry.add("cache_hits" if found is not None else "cache_misses")
         except (CancelledError, ProviderError) as error:
             if isinstance(error, CancelledError):
                 raise
             return None, None, warning  # the search itself says what became of the embedder
         except Exception as error:  # noqa: BLE001 - a cache may fail in any way; it is reported
-            return None, None, f"the semantic cache was not asked ({_shown(error)})"
+            return None, None, FailureWarning("the semantic cache was not asked", error, kind=True)
         return asked, found, warning
 
     def _is_embedded(self, resolved: ResolvedQuery) -> bool:
@@ -328,7 +340,9 @@ class CachedSearches:
                 self._answers.drop_answers(before=asked.began - timedelta(hours=hours))
         except Exception as error:  # noqa: BLE001 - a cache may fail in any way; it is reported
             with self._lock:
-                self._failure = f"the semantic cache could not keep an answer ({_shown(error)})"
+                self._failure = FailureWarning(
+                    "the semantic cache could not keep an answer", error, kind=True
+                )
         finally:
             with self._lock:
                 self._waiting -= 1
@@ -367,7 +381,3 @@ def _warned(result: Result, warning: str) -> Result:
     if not warning:
         return result
     return attrs.evolve(result, warnings=(*result.warnings, warning))
-
-
-def _shown(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"

@@ -58,6 +58,22 @@ _INSTRUCTION: Final = regex.compile(
     rf"|\bignora{_TO}(?:todas{_TO})?las{_TO}instrucciones{_TO}(?:anteriores|previas)",
     regex.V1 | regex.IGNORECASE,
 )
+# Without one of these, or of the pairs below, `_INSTRUCTION` matches nowhere: most texts are done
+# with after a look for some words.
+_ALONE: Final = (
+    *("ignor", "disregard", "forget", "overrid", "overrul", "bypass", "prompt", "instruction"),
+    *("vergiss", "missacht", "忽略", "无视", "忘记", "忽視", "無視"),
+)
+_TOGETHER: Final = (
+    (("follow",), ("not",)),
+    (("now",), ("you",)),
+    (("tell", "inform", "alert", "mention"), ("user", "human")),
+    (
+        ("attention", "note", "message", "important", "if", "as"),
+        ("llm", "gpt", "claude", "gemini", "copilot", "model", "chatbot", "assistant"),
+    ),
+)
+_AI: Final = regex.compile(r"\bai\b", regex.V1 | regex.IGNORECASE)
 _COMMENT: Final = regex.compile(r"<!--(?:[^-]|-(?!->))*+(?:-->|\Z)", regex.V1)
 _OF_A_MODEL: Final = regex.compile(rf"\b{_MODEL}", regex.V1 | regex.IGNORECASE)
 _ORDER: Final = regex.compile(
@@ -108,11 +124,25 @@ class Sign:
     text: str = ""
 
 
+def _may_instruct(text: str) -> bool:
+    """Whether `_INSTRUCTION` has to look at ``text``; never False where it would find something."""
+    has = text.casefold().__contains__
+    return (
+        any(map(has, _ALONE))
+        or any(any(map(has, one)) and any(map(has, other)) for one, other in _TOGETHER)
+        or (has("ai") and _AI.search(text) is not None)
+    )
+
+
+def _instructions(text: str) -> Iterator[regex.Match[str]]:
+    return _INSTRUCTION.finditer(text) if _may_instruct(text) else iter(())
+
+
 def suspicious(text: str) -> tuple[Sign, ...]:
     """Return the signs in ``text``, in their order, the first 32."""
     signs = [
         *_comments(text),
-        *(_sign("instruction", text, found) for found in _INSTRUCTION.finditer(text)),
+        *(_sign("instruction", text, found) for found in _instructions(text)),
         *(_sign("template", text, found) for found in _TEMPLATE.finditer(text)),
         *(_sign("fence", text, found) for found in _FENCE.finditer(text)),
         *(() if text.isascii() else _unseen(text)),

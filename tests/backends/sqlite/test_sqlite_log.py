@@ -178,7 +178,7 @@ def test_metadata_alone_changes_nothing_that_is_indexed_identical_puts_nothing_a
     assert store.feed.changes("d", head.seq) == []
     head = store.feed.head()
     store.documents.put("d", NewDocument(name="a", content="one\n", metadata={"k": "v"}))
-    assert store.feed.head() == after
+    assert store.feed.head() == head
     info = store.documents.get_info("d", "a")
     assert info is not None
     assert info.version == 2

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Sequence
 
 import attrs
 
-from triptych import deadlines
+from triptych import deadlines, telemetry
 from triptych._internal.retries import Retries, wait
 from triptych.contracts import LLM, LayerJournal
 from triptych.errors import (
@@ -122,8 +123,10 @@ class BudgetedLLM:
             _check()
             self._hold(asked)
             used = Usage()
+            call = telemetry.operation("generate", model=self.usage.model)
             try:
-                answer = self._llm.generate(messages, max_tokens=max_tokens)
+                with call.current():
+                    answer = self._llm.generate(messages, max_tokens=max_tokens)
                 used = _used(answer, asked)
             except (CancelledError, NotAvailableError, ProviderSetupError):
                 raise
@@ -146,7 +149,9 @@ class BudgetedLLM:
             else:
                 return answer
             finally:
-                self._settle(asked, used)
+                spent = self._settle(asked, used)
+                call.note_spent(spent)
+                call.end(sys.exception())
             wait(pause, _check)
 
     def _hold(self, asked: Usage) -> None:
@@ -185,7 +190,7 @@ class BudgetedLLM:
         )
         return OutOfBudgetError(ceiling, needed=needed, hopeless=needed > most, over=over)
 
-    def _settle(self, asked: Usage, used: Usage) -> None:
+    def _settle(self, asked: Usage, used: Usage) -> ModelUsage:
         cost = self._prices.of(used.input_tokens, used.output_tokens) if self._prices else 0.0
         spent = ModelUsage(
             model=self.usage.model,
@@ -200,6 +205,7 @@ class BudgetedLLM:
             self.usage = self.usage + spent
             self._changed.notify_all()
         self._journal.record_usage(self._dataset_id, attrs.evolve(spent, calls=1))
+        return spent
 
 
 def _check() -> None:

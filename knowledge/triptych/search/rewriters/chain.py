@@ -10,6 +10,7 @@ from triptych._internal.concurrency import map_ordered
 from triptych.contracts import QueryProbe, QueryRewriter
 from triptych.errors import CancelledError, ValidationError
 from triptych.records import ModelUsage, Query, QueryVariant, Rewriting
+from triptych.records.failure_warning import FailureWarning
 from triptych.search.rewriting import MAX_VARIANTS, call_rewriter
 
 __all__ = ["ChainRewriter", "one_rewriter", "rewriters_of"]
@@ -70,7 +71,7 @@ def _next(
             name = type(rewriter).__name__
             return Rewriting(
                 variants=(QueryVariant(text=variant.text),),
-                warnings=(f"{name} did not rewrite the query ({type(error).__name__}: {error})",),
+                warnings=(FailureWarning(f"{name} did not rewrite the query", error, kind=True),),
             )
 
     made = list(map_ordered(of, before.variants, _WORKERS))

@@ -8,7 +8,7 @@ from typing import Final
 
 import attrs
 
-from triptych import deadlines
+from triptych import deadlines, telemetry
 from triptych._internal.fencing import data_messages
 from triptych._internal.output_validation import BadAnswerError, checked
 from triptych.contracts import LLM
@@ -21,6 +21,7 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.records import Generation, ModelUsage, QueryVariant, Rewriting, check_text
+from triptych.records.failure_warning import FailureWarning
 
 __all__ = ["QUESTION_FRAME", "ModelCalls", "as_it_came", "check_model", "check_seconds", "one_line"]
 
@@ -76,8 +77,12 @@ class ModelCalls:
         messages = data_messages(prompt, text, frame=frame)
         answer: object = None
         try:
-            with deadlines.deadline(self._timeout):
+            with (
+                deadlines.deadline(self._timeout),
+                telemetry.operation("generate", model=self._llm.signature),
+            ):
                 answer = self._llm.generate(messages, max_tokens=max_tokens)
+                telemetry.note_usage(answer)
             deadlines.check("rewriting the query")
             said = checked(answer, text=text, prompt=prompt, ceiling=max_tokens, whole=whole)
         except BadAnswerError as error:
@@ -148,7 +153,7 @@ def as_it_came(text: str, who: str, error: Exception, calls: ModelCalls) -> Rewr
     """Return the question as it came, with the reason why ``who`` did not rewrite it."""
     return Rewriting(
         variants=(QueryVariant(text=text),),
-        warnings=(f"{who} did not rewrite the query ({type(error).__name__}: {error})",),
+        warnings=(FailureWarning(f"{who} did not rewrite the query", error, kind=True),),
         usage=(calls.usage,),
     )
 

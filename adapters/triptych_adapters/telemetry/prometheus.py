@@ -1,0 +1,172 @@
+"""Metrics for Prometheus: counted in this process, or in all that share a folder."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric as Family
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from prometheus_client.registry import Collector
+
+from triptych.errors import TriptychError
+from triptych.telemetry import Observation, Operation
+from triptych_adapters.telemetry.figures import FIGURES
+from triptych_adapters.telemetry.measurements import (
+    BUCKETS,
+    METRICS,
+    UNDER_WAY,
+    Metric,
+    measurements,
+)
+
+__all__ = ["FOLDER_VARIABLE", "PrometheusObserver"]
+
+FOLDER_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
+"""Names the folder that several processes count in; prometheus_client reads it on import."""
+_log = logging.getLogger(__name__)
+
+
+class PrometheusObserver:
+    """Counts operations; `exposition` is what Prometheus scrapes.
+
+    With ``PROMETHEUS_MULTIPROC_DIR`` set before this module is imported, what is exposed are the
+    numbers of all processes that share the folder.
+    """
+
+    def __init__(
+        self,
+        registry: CollectorRegistry | None = None,
+        *,
+        figures: Callable[[], Mapping[str, int]] | None = None,
+    ) -> None:
+        """``registry`` None makes one; ``figures`` are of a store, such as `StoreFigures`."""
+        self.registry: CollectorRegistry = registry or CollectorRegistry()
+        self._figures = figures
+        self._folder = os.environ.get(FOLDER_VARIABLE)
+        self._instruments = {each.name: _made(each, self.registry) for each in METRICS}
+        self._labelled: dict[tuple[str, tuple[str, ...]], Any] = {}
+        if self._folder is not None:
+            _forget_the_dead(Path(self._folder))
+
+    @property
+    def content_type(self) -> str:
+        """The media type of `exposition`."""
+        return str(CONTENT_TYPE_LATEST)
+
+    def begin(self, operation: Operation) -> Observation:
+        """See `Observer.begin`."""
+        is_request = operation.name == "request"
+        if is_request:
+            self._instruments[UNDER_WAY.name].inc()
+        return _Counted(self, operation)
+
+    def count(self, operation: Operation) -> None:
+        """Add what an operation that has ended came to."""
+        if operation.name == "request":
+            self._instruments[UNDER_WAY.name].dec()
+        for each in measurements(operation):
+            key = (each.metric.name, each.labels)
+            instrument = self._labelled.get(key)
+            if instrument is None:
+                instrument = self._instruments[each.metric.name]
+                if each.labels:
+                    instrument = instrument.labels(*each.labels)
+                # Looking a series up costs more than counting.
+                self._labelled[key] = instrument
+            if each.metric.kind == "histogram":
+                instrument.observe(each.value)
+            else:
+                instrument.inc(each.value)
+
+    def exposition(self) -> bytes:
+        """Every metric, as text that Prometheus reads (`content_type`)."""
+        return b"".join(generate_latest(each) for each in self._registries())
+
+    def samples(self) -> list[dict[str, Any]]:
+        """Every metric as a name, labels and a value; of histograms sum and count."""
+        return [
+            {"name": sample.name, "labels": dict(sample.labels), "value": float(sample.value)}
+            for registry in self._registries()
+            for family in registry.collect()
+            for sample in family.samples
+            if not sample.name.endswith(("_bucket", "_created"))
+        ]
+
+    def _registries(self) -> Iterable[CollectorRegistry]:
+        if self._folder is None:
+            yield self.registry
+        else:
+            shared = CollectorRegistry()
+            MultiProcessCollector(shared, path=self._folder)  # type: ignore[no-untyped-call]
+            yield shared
+        if self._figures is not None:
+            of_store = CollectorRegistry()
+            of_store.register(_StoreCollector(self._figures))
+            yield of_store
+
+
+class _Counted(Observation):
+    def __init__(self, observer: PrometheusObserver, operation: Operation) -> None:
+        self._observer = observer
+        self._operation = operation
+
+    def end(self) -> None:
+        self._observer.count(self._operation)
+
+
+class _StoreCollector(Collector):
+    def __init__(self, figures: Callable[[], Mapping[str, int]]) -> None:
+        self._figures = figures
+
+    def describe(self) -> Iterable[Family]:
+        """Nothing: to be registered should read no store."""
+        return ()
+
+    def collect(self) -> Iterable[Family]:
+        """The figures that there are, and whether the store could be read."""
+        try:
+            found: Mapping[str, int] = self._figures()
+        except TriptychError as error:
+            _log.warning("the figures of the store could not be read: %s", error)
+            found = {}
+        about = "1 where the figures of the store could be read."
+        yield GaugeMetricFamily("triptych_store_readable", about, value=int(bool(found)))
+        for each in FIGURES:
+            if each.name in found:
+                kind = CounterMetricFamily if each.is_counter else GaugeMetricFamily
+                yield kind(each.name, each.about, value=found[each.name])
+
+
+def _made(metric: Metric, registry: CollectorRegistry) -> Any:
+    name, about, labels = metric.prometheus_name, metric.about, metric.labels
+    if metric.kind == "histogram":
+        return Histogram(name, about, labels, registry=registry, buckets=BUCKETS)
+    if metric.kind == "counter":
+        return Counter(name, about, labels, registry=registry)
+    return Gauge(name, about, labels, registry=registry, multiprocess_mode="livesum")
+
+
+def _forget_the_dead(folder: Path) -> None:
+    """Remove what processes that are gone counted as under way; their counters stay."""
+    for file in folder.glob("gauge_live*_*.db"):
+        with suppress(ValueError):
+            pid = int(file.stem.rpartition("_")[2])
+            if not _is_alive(pid):
+                mark_process_dead(pid, path=str(folder))  # type: ignore[no-untyped-call]
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,29 @@
+"""What a knowledge base tells of its work: operations, to whoever observes this process."""
+
+from triptych.telemetry.operations import (
+    Observation,
+    Observer,
+    Operation,
+    Value,
+    add,
+    is_observed,
+    note,
+    note_usage,
+    observe,
+    operation,
+    stage,
+)
+
+__all__ = [
+    "Observation",
+    "Observer",
+    "Operation",
+    "Value",
+    "add",
+    "is_observed",
+    "note",
+    "note_usage",
+    "observe",
+    "operation",
+    "stage",
+]

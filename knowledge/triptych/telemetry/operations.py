@@ -1,0 +1,312 @@
+"""What a knowledge base tells of its work: operations, to whoever observes this process.
+
+Nothing is observed unless `observe` was called, and then nothing is measured either: an operation
+without an observer is one test of a variable. `triptych_adapters.telemetry` has observers for
+OpenTelemetry and Prometheus.
+
+An operation never carries texts of documents or queries, names of documents or datasets, nor
+secrets: sizes, counts, names of lanes and signatures of models alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar, Token
+from types import TracebackType
+from typing import Protocol, Self
+
+from triptych.records.journal import ModelUsage
+from triptych.records.models import Generation
+
+__all__ = [
+    "Observation",
+    "Observer",
+    "Operation",
+    "Value",
+    "add",
+    "is_observed",
+    "note",
+    "note_usage",
+    "observe",
+    "operation",
+    "stage",
+]
+
+Value = str | int | float | bool
+_log = logging.getLogger(__name__)
+
+
+class Observation:
+    """What an observer keeps of one operation, from its begin to its end.
+
+    ``enter`` and ``leave`` come in pairs, in one thread: what begins between them is part of the
+    operation. A stream is entered once for each piece that it gives.
+    """
+
+    def enter(self) -> None:
+        """The operation goes on in this thread."""
+
+    def leave(self) -> None:
+        """The operation pauses, or has ended."""
+
+    def end(self) -> None:
+        """The operation has ended: its attributes, stages, seconds and error are known."""
+
+
+class Observer(Protocol):
+    """Is called for each operation, in its thread; it should be quick. Thread-safe."""
+
+    def begin(self, operation: Operation) -> Observation | None:
+        """An operation begins; None leaves it out.
+
+        What an observer raises is logged, and stops nothing.
+        """
+        ...
+
+
+class Operation:
+    """One piece of work: a search, a lane of it, a put, a model's call, a request.
+
+    Attributes:
+        name: what it is: "search", "lane", "embed", "encode", "rerank", "generate", "put",
+            "delete", "rebuild", "embed_pending", "context", "ask" or "request".
+        attributes: what is known of it; more is noted as it goes on.
+        carrier: the headers of the request that asked for it, where a trace may go on from.
+        stages: seconds by stage.
+        seconds: how long it took, once it has ended.
+        error: what it ended with, None if it did not fail.
+    """
+
+    __slots__ = (
+        "_began",
+        "_observations",
+        "_tokens",
+        "attributes",
+        "carrier",
+        "error",
+        "name",
+        "seconds",
+        "stages",
+    )
+
+    def __init__(
+        self, name: str, attributes: dict[str, Value], carrier: Mapping[str, str] | None = None
+    ) -> None:
+        self.name: str = name
+        self.attributes: dict[str, Value] = attributes
+        self.carrier: Mapping[str, str] = carrier or {}
+        self.stages: dict[str, float] = {}
+        self.seconds: float = 0.0
+        self.error: BaseException | None = None
+        self._tokens: list[Token[Operation | None]] = []
+        self._observations: list[Observation] = []
+        for observer in _observers:
+            try:
+                made = observer.begin(self)
+            except Exception:  # noqa: BLE001 - what observes may fail in any way; it is logged
+                _log.exception("an observer failed")
+            else:
+                if made is not None:
+                    self._observations.append(made)
+        self._began = time.perf_counter()
+
+    def note(self, **attributes: Value) -> None:
+        """Add to the attributes."""
+        self.attributes.update(attributes)
+
+    def note_spent(self, usage: ModelUsage) -> None:
+        """Note what a call of a model took."""
+        self.note(
+            input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, cost=usage.cost
+        )
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Make what begins in the block a part of this operation."""
+        self._enter()
+        try:
+            yield
+        finally:
+            self._leave()
+
+    def end(self, error: BaseException | None = None) -> None:
+        """The operation has ended, with ``error`` if it failed."""
+        self.seconds = time.perf_counter() - self._began
+        # What a reader does who stops a stream is no failure.
+        self.error = None if isinstance(error, GeneratorExit) else error
+        self._each(lambda each: each.end())
+        self._observations.clear()
+
+    def __enter__(self) -> Self:
+        self._enter()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._leave()
+        self.end(error)
+
+    def _enter(self) -> None:
+        self._tokens.append(_current.set(self))
+        self._each(lambda each: each.enter())
+
+    def _leave(self) -> None:
+        self._each(lambda each: each.leave())
+        _current.reset(self._tokens.pop())
+
+    def _each(self, call: Callable[[Observation], None]) -> None:
+        for observation in self._observations:
+            try:
+                call(observation)
+            except Exception:  # noqa: BLE001 - what observes may fail in any way; it is logged
+                _log.exception("an observer failed")
+
+
+class _Part(Operation):
+    """A part of an operation of the same name: what is noted is noted there."""
+
+    __slots__ = ()
+
+    def __init__(self, whole: Operation) -> None:
+        self.attributes: dict[str, Value] = whole.attributes
+        self.stages: dict[str, float] = whole.stages
+        self.error = None
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        yield
+
+    def end(self, error: BaseException | None = None) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        pass
+
+
+class _Unobserved(_Part):
+    """Every operation, while nobody observes."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.attributes: dict[str, Value] = {}
+        self.stages: dict[str, float] = {}
+        self.error = None
+
+    def note(self, **attributes: Value) -> None:
+        pass
+
+
+class _Stage:
+    __slots__ = ("_began", "_name", "_operation")
+
+    def __init__(self, name: str, operation: Operation) -> None:
+        self._name = name
+        self._operation = operation
+
+    def __enter__(self) -> None:
+        self._began = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        seconds, stages = time.perf_counter() - self._began, self._operation.stages
+        stages[self._name] = stages.get(self._name, 0.0) + seconds
+
+
+class _NoStage(_Stage):
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        pass
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+_observers: tuple[Observer, ...] = ()
+_changing = threading.Lock()
+_current: ContextVar[Operation | None] = ContextVar("triptych_operation", default=None)
+_UNOBSERVED = _Unobserved()
+_NO_STAGE = _NoStage()
+
+
+def observe(observer: Observer) -> Callable[[], None]:
+    """Have ``observer`` called for each operation of this process that begins from now on.
+
+    Returns what ends that.
+    """
+    global _observers
+    with _changing:
+        _observers = (*_observers, observer)
+
+    def stop() -> None:
+        global _observers
+        with _changing:
+            _observers = tuple(each for each in _observers if each is not observer)
+
+    return stop
+
+
+def is_observed() -> bool:
+    """Whether anybody observes: what costs to find out is found out only then."""
+    return bool(_observers)
+
+
+def operation(
+    name: str, /, carrier: Mapping[str, str] | None = None, **attributes: Value
+) -> Operation:
+    """Begin an operation; a block ends it, and so does `Operation.end`.
+
+    Inside of one of the same name it is a part of that, and no operation of its own.
+    """
+    if not _observers:
+        return _UNOBSERVED
+    current = _current.get()
+    if current is not None and current.name == name:
+        return _Part(current)
+    return Operation(name, attributes, carrier)
+
+
+def stage(name: str) -> _Stage:
+    """Time a block as a stage of the operation that is under way in this context."""
+    if not _observers or (current := _current.get()) is None:
+        return _NO_STAGE
+    return _Stage(name, current)
+
+
+def note(**attributes: Value) -> None:
+    """Add to the attributes of the operation that is under way in this context."""
+    if _observers and (current := _current.get()) is not None:
+        current.attributes.update(attributes)
+
+
+def add(name: str, count: int = 1) -> None:
+    """Add to a number among the attributes of the operation that is under way."""
+    if _observers and (current := _current.get()) is not None:
+        before = current.attributes.get(name, 0)
+        current.attributes[name] = (before if isinstance(before, int) else 0) + count
+
+
+def note_usage(answer: object) -> None:
+    """Note the tokens that a model says its answer took, unless they are known already."""
+    if _observers and isinstance(answer, Generation) and (current := _current.get()) is not None:
+        current.attributes.setdefault("input_tokens", answer.usage.input_tokens)
+        current.attributes.setdefault("output_tokens", answer.usage.output_tokens)
