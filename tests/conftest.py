@@ -47,13 +47,18 @@ _NUMBERS = count()
 
 
 SAMPLED = {
-    "tests/contract/test_json_example.py": 4,
+    "tests/contract/test_json_example.py": 6,
     "tests/contract/test_defaults.py": 3,
     "tests/contract/test_kit_catches.py": 2,
     "tests/backends/providers/test_provider_answers.py": 2,
     "tests/backends/parsing/test_parsing_documents.py": 2,
     "tests/layers/test_layer_builder.py": 2,
     "tests/cli/test_terminal.py": 2,
+    "tests/backends/providers/test_provider_chat.py": 2,
+    "tests/backends/parsing/test_parsing_definitions.py": 2,
+    "tests/backends/parsing/test_parsing_pdf_layout.py": 2,
+    "tests/diagnostics/test_doctor.py": 2,
+    "tests/service/test_bad_input.py": 2,
 }
 """Modules of which the suite runs one test in so many, and ``make crash`` all."""
 

@@ -16,7 +16,9 @@ MOST: Final = 256 << 20
 _MOST_OF_A_FAILURE: Final = 1 << 16
 _MOST_OF_A_LINE: Final = 64 << 20
 _SHOWN: Final = 200
-_HIDDEN: Final = re.compile(r"<(style|script)\b.*?</\1\s*>|<[^>]*>", re.DOTALL | re.IGNORECASE)
+_HIDDEN: Final = re.compile(
+    r"<(style|script)\b(?:[^<]|<(?!/\1))*+(?:</\1\s*>|\Z)|<[^<>]*+>", re.IGNORECASE
+)
 
 
 def read_body(answer: httpx.Response, url: str) -> bytes:
