@@ -138,6 +138,8 @@ def _config(options: ServeOptions) -> uvicorn.Config:
         log_config=None,
         access_log=False,
         server_header=False,
+        # A client whose connection was idle may send just as it is closed: seldom, then.
+        timeout_keep_alive=75,
         proxy_headers=False,
         h11_max_incomplete_event_size=int(options.limits.header_bytes),
         timeout_graceful_shutdown=max(1, round(options.drain_seconds)),
