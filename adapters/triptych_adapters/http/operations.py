@@ -38,8 +38,10 @@ from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES, Route
 
 __all__ = ["LONG", "operation_routes"]
 
-LONG: Final = frozenset({"ask", "replay", "rebuild", "embed_pending", "doctor", "purge", "health"})
-"""Operations that ask a model, or go through a whole store."""
+LONG: Final = frozenset(
+    {"put_documents", "ask", "replay", "rebuild", "embed_pending", "doctor", "purge", "health"}
+)
+"""Operations that ask a model, embed many texts, or go through a whole store."""
 
 
 def operation_routes(server: Server) -> Iterator[RawRoute]:
