@@ -29,8 +29,8 @@ class Limits:
         depth: how deep objects and lists of a body are nested.
         seconds: for one operation; ``Prefer: wait=5`` asks for less.
         threads: operations at a time in one process; those that put many documents, ask a language
-            model or rebuild have as many of their own. More are no faster, as threads share one interpreter, and answer less evenly:
-            see docs/explanation/performance.md.
+            model or rebuild have as many of their own. More are hardly faster, as threads share one
+            interpreter: take more processes.
         waiting: requests under way at a time; more are answered with 503.
         listed: documents of one page of a list.
         idempotency_keys: answers that are kept for a key.
@@ -43,7 +43,7 @@ class Limits:
     header_seconds: float = attrs.field(default=10.0, validator=_positive)
     depth: int = attrs.field(default=64, validator=_positive)
     seconds: float = attrs.field(default=120.0, validator=_positive)
-    threads: int = attrs.field(default=2, validator=_positive)
+    threads: int = attrs.field(default=4, validator=_positive)
     waiting: int = attrs.field(default=1000, validator=_positive)
     listed: int = attrs.field(default=1000, validator=_positive)
     idempotency_keys: int = attrs.field(default=1000, validator=_positive)
