@@ -6,7 +6,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 from weakref import WeakSet
 
@@ -20,7 +19,7 @@ from triptych.answering.prompt import AnswerPrompt
 from triptych.answering.records import Answer, AnswerReceipt
 from triptych.answering.replay import Replay
 from triptych.answering.streaming import AnswerStream
-from triptych.chunking import ChunkerSet, Outliner, default_chunkers
+from triptych.changes.follow import check_poll, follow_changes, read_changes
 from triptych.context.pack import ContextPack
 from triptych.context.receipt import ContextReceipt
 from triptych.context.records import Citation, Verification
@@ -28,12 +27,9 @@ from triptych.contracts import (
     LLM,
     AnswerabilityJudge,
     Capabilities,
-    Embedder,
     Postprocessor,
     QueryRewriter,
     Ranker,
-    Retriever,
-    SparseEncoder,
     Store,
 )
 from triptych.errors import (
@@ -44,15 +40,13 @@ from triptych.errors import (
 )
 from triptych.ingestion.batches import check_progress
 from triptych.ingestion.derivation import DerivationPipeline
-from triptych.ingestion.embedding import check_embedder
 from triptych.ingestion.expiration import remove_expired, without_expired
-from triptych.ingestion.following import check_poll, follow_changes, read_changes
 from triptych.ingestion.layers import LayerService
 from triptych.ingestion.management import DocumentManager, which_documents
 from triptych.ingestion.pending_datasets import PendingEmbedder
 from triptych.ingestion.pending_expiry import count_sparse_pending, without_expired_pending
 from triptych.ingestion.rebuild import RebuildRunner
-from triptych.ingestion.sparse_encoding import SparseLane, check_sparse_encoder
+from triptych.ingestion.sparse_encoding import sparse_lane
 from triptych.ingestion.versions import VersionHistory, restored, unified_diff
 from triptych.ingestion.writer import Writer
 from triptych.records import (
@@ -73,7 +67,6 @@ from triptych.records import (
     Metadata,
     MetadataReport,
     MetadataValue,
-    Mode,
     NewDocument,
     Prices,
     PutReport,
@@ -88,12 +81,13 @@ from triptych.records import (
     parse_filter,
 )
 from triptych.records.expiry import has_expired
-from triptych.records.search_options import SearchOptions, check_option_names
+from triptych.records.search_options import SearchOptions
 from triptych.repositories import capabilities_of
 from triptych.rules import missing_dataset
 from triptych.search.answerability import ResultJudge
-from triptych.search.cache_options import SemanticCache, check_lanes, own_lanes, to_cache
+from triptych.search.cache_options import check_lanes, own_lanes
 from triptych.search.calibration import forget_calibration
+from triptych.search.default_engine import build_engine
 from triptych.search.engine import SearchEngine
 from triptych.search.hydration import Hydrator
 from triptych.search.listing import FilterListing
@@ -101,19 +95,11 @@ from triptych.search.named import Pipeline, find_pipeline
 from triptych.search.past.stores import PastStores
 from triptych.search.pipeline import SearchPipeline
 from triptych.search.postprocessing import KeywordBoost
-from triptych.search.query import check_queries
+from triptych.search.query import check_queries, query_of
 from triptych.search.question_log import QuestionLog
 from triptych.search.request import RequestResolver
-from triptych.search.retrievers import (
-    BM25Retriever,
-    DocumentBM25Retriever,
-    DocumentVectorRetriever,
-    LayerRetriever,
-    VectorRetriever,
-)
 from triptych.search.rewriters.chain import one_rewriter, rewriters_of
-from triptych.search.sparse_retrievers import DocumentSparseRetriever, SparseRetriever
-from triptych.text import get_analyzer
+from triptych.service_options import ServiceOptions, check_language
 from triptych.text.tokens import TokenCounter
 from triptych.views.dataset import Dataset
 from triptych.views.pipeline import PipelineView
@@ -124,90 +110,6 @@ if TYPE_CHECKING:
     from triptych.search.semantic_cache import CachedSearches
 
 __all__ = ["Service", "ServiceOptions"]
-
-
-@attrs.frozen(kw_only=True)
-class ServiceOptions:
-    """How a Service derives and searches; every field has a sensible default.
-
-    Attributes:
-        chunkers: which chunker serves which kind of document.
-        embedder: makes vectors and enables the vector lane; None leaves both out.
-        sparse_encoder: makes sparse vectors and adds the lane "sparse"; None leaves both out.
-        language: the analyzer's language for datasets that come into being.
-        ranker: fuses the lanes of hybrid search; None is `ZScoreRanker`. A `SearchEngine` of your
-            own takes the ranker itself.
-        retrievers: lanes over chunks, beside those that ship. Each has a name of its own.
-        rewriter: words each query in other ways before the lanes see it, such as `HyDE`; several
-            in a list rewrite one after another. None leaves it as it is.
-        postprocessors: steps on the hits of a search, such as a `Rerank`, in their order.
-        pipelines: named ways to search, for `Service.pipeline`; each has a name of its own.
-        semantic_cache: keeps the answers of searches in the store, for questions that ask the
-            same; True is `SemanticCache()`, None and False keep none. Lanes of your own then need
-            a text ``signature`` that changes whenever their answers may.
-        llm: the language model that `Service.ask` asks, and that writes layers.
-        answerability: judges for `Service.ask` whether what a search found answers its question;
-            None goes by the dataset's calibration (`triptych.evaluation.calibrate`), if it has one.
-        outliner: finds the structure of a text that is put by itself, by its name: then its chunks
-            are cut as those of a file. None cuts it as plain text. `triptych.open` finds the
-            definitions of source code (extra ``code``) and the keys of JSON and YAML.
-        embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a
-            time, 1 to 64.
-        own_paths: the files and folders that the store is made of: `ingest_directory` skips them
-            in a folder that it reads. `triptych.open` fills it in.
-        scratch: makes an empty store in memory, such as `MemoryStore`, for searches of the past
-            (`Query.as_of`); None: there are none. `triptych.open` fills it in.
-        question_log: whether questions without an answer are kept in the store, for
-            ``triptych eval log``: see `triptych.search.question_log`.
-        locate: is called once for each search that has hits, and gives a function that finds the
-            file of a document on this machine (None: not known), for `Hit.path`.
-    """
-
-    chunkers: ChunkerSet = attrs.field(factory=default_chunkers)
-    embedder: Embedder | None = None
-    sparse_encoder: SparseEncoder | None = None
-    language: str = "english"
-    ranker: Ranker | None = None
-    retrievers: Sequence[Retriever] = ()
-    rewriter: QueryRewriter | Sequence[QueryRewriter] | None = None
-    postprocessors: Sequence[Postprocessor] = ()
-    pipelines: Sequence[Pipeline] = ()
-    semantic_cache: SemanticCache | None = attrs.field(default=None, converter=to_cache)
-    llm: LLM | None = None
-    answerability: AnswerabilityJudge | None = None
-    outliner: Outliner | None = None
-    embed_concurrency: int = 4
-    own_paths: Sequence[Path] = ()
-    scratch: Callable[[], Store] | None = None
-    question_log: bool = False
-    locate: Callable[[], Callable[[DocumentInfo], Path | None]] | None = None
-
-    def __attrs_post_init__(self) -> None:
-        if not 1 <= check_whole(self.embed_concurrency, "embed_concurrency") <= 64:
-            raise ValidationError(
-                f"embed_concurrency is {self.embed_concurrency}: give a number from 1 to 64"
-            )
-        if self.embedder is not None:
-            check_embedder(self.embedder)
-        if self.sparse_encoder is not None:
-            check_sparse_encoder(self.sparse_encoder)
-        for each, method in (
-            *((retriever, "recall") for retriever in self.retrievers),
-            *((step, "depth") for step in self.postprocessors),
-            *((rewriter, "rewrite") for rewriter in rewriters_of(self.rewriter)),
-            *(((self.ranker, "rank"),) if self.ranker is not None else ()),
-        ):
-            if isinstance(each, type) or not callable(getattr(each, method, None)):
-                raise ValidationError(
-                    f"{each!r:.80} has no method {method}: give an object of a class that has it "
-                    "(see triptych.contracts)"
-                )
-        if self.llm is not None and not callable(getattr(self.llm, "generate", None)):
-            raise ValidationError(
-                f"{self.llm!r} is not a language model: give an object with signature, generate "
-                "and stream"
-            )
-        _check_language(self.language)
 
 
 class Service(CloseOnExit):
@@ -256,9 +158,16 @@ class Service(CloseOnExit):
             self.options.embedder,
             self.options.embed_concurrency,
             self.capabilities.settings,
-            _sparse_lane(self.capabilities, self.options.sparse_encoder),
+            sparse_lane(self.capabilities.sparse, self.options.sparse_encoder),
         )
-        self._engine = engine or build_engine(store, self.capabilities, self.options)
+        self._engine = engine or build_engine(
+            store,
+            self.capabilities,
+            embedder=self.options.embedder,
+            sparse_encoder=self.options.sparse_encoder,
+            retrievers=self.options.retrievers,
+            ranker=self.options.ranker,
+        )
         self._hydrator = Hydrator(
             store, self._deriver, self.capabilities.document_search, self.options.locate
         )
@@ -741,7 +650,7 @@ class Service(CloseOnExit):
         self._open()
         check_identifier(dataset_id, "dataset_id")
         if language is not None:
-            _check_language(language)
+            check_language(language)
         before = self.chunks.config(dataset_id)
         if dataset_id in self.documents.list_datasets():
             return False
@@ -759,7 +668,7 @@ class Service(CloseOnExit):
         """
         self._open()
         check_identifier(dataset_id, "dataset_id")
-        _check_language(language)
+        check_language(language)
         return self._writer.set_language(dataset_id, language)
 
     # Deletes
@@ -913,7 +822,7 @@ class Service(CloseOnExit):
             ModelMismatchError: vector mode over vectors of another model.
         """
         self._open()
-        return (self._cached or self._searches).search(_query(query, options))
+        return (self._cached or self._searches).search(query_of(query, options))
 
     def search_documents(self, query: Query | str, **options: Unpack[SearchOptions]) -> Result:
         """Find whole documents: scored over their full text, and by the nearest of their chunks.
@@ -922,7 +831,7 @@ class Service(CloseOnExit):
         is the document's opening.
         """
         self._open()
-        return (self._cached or self._searches).search_documents(_query(query, options))
+        return (self._cached or self._searches).search_documents(query_of(query, options))
 
     def search_many(
         self, queries: Iterable[Query | str], **options: Unpack[SearchOptions]
@@ -935,7 +844,7 @@ class Service(CloseOnExit):
         self._open()
         several = check_queries(queries)
         searches = self._cached or self._searches
-        return searches.search_many([_query(query, options) for query in several])
+        return searches.search_many([query_of(query, options) for query in several])
 
     # Context
 
@@ -982,7 +891,7 @@ class Service(CloseOnExit):
             fence=fence,
         )
         contexts = ContextBuilder(self._searches, self.documents, self.chunks)
-        return contexts.build(_query(query, options), settings)
+        return contexts.build(query_of(query, options), settings)
 
     def verify(self, citation: Citation) -> Verification:
         """What became of a citation: fresh, changed or gone, with the difference.
@@ -1401,7 +1310,7 @@ class Service(CloseOnExit):
         from triptych.answering.answerer import AskRequest
 
         return AskRequest.of(
-            _query(question, options),
+            query_of(question, options),
             llm=self.options.llm if llm is None else llm,
             answerability=self.options.answerability if answerability is None else answerability,
             **given,
@@ -1509,56 +1418,6 @@ share_docs(Dataset, Service)
 share_docs(PipelineView, Service)
 
 
-def build_engine(store: Store, capabilities: Capabilities, options: ServiceOptions) -> SearchEngine:
-    """The lanes that ship; those by vector are there even without an embedder, to say why not."""
-    chunks, layers, embedder = store.chunks, store.layers, options.embedder
-    sparse = _sparse_lane(capabilities, options.sparse_encoder)
-    return SearchEngine(
-        chunk=[
-            BM25Retriever(chunks),
-            VectorRetriever(chunks, embedder),
-            *([] if sparse is None else [SparseRetriever(sparse)]),
-            *options.retrievers,
-        ],
-        layer=[
-            LayerRetriever(layers, Mode.BM25),
-            LayerRetriever(layers, Mode.VECTOR, embedder),
-        ],
-        document=[
-            *_document_lanes(capabilities, embedder),
-            *([] if sparse is None else [DocumentSparseRetriever(sparse)]),
-        ],
-        ranker=options.ranker,
-    )
-
-
-def _sparse_lane(capabilities: Capabilities, encoder: SparseEncoder | None) -> SparseLane | None:
-    """The sparse lane; None without an encoder.
-
-    Raises:
-        NotAvailableError: the store keeps no sparse vectors.
-    """
-    if encoder is None:
-        return None
-    if capabilities.sparse is None:
-        raise NotAvailableError(
-            f"the store keeps no sparse vectors, and the sparse encoder {encoder.signature!r} is "
-            "configured: use a store that keeps them (memory, SQLite, files), or leave out "
-            "sparse_encoder"
-        )
-    return SparseLane(encoder, capabilities.sparse, encoder.signature)
-
-
-def _document_lanes(capabilities: Capabilities, embedder: Embedder | None) -> list[Retriever]:
-    """The lanes over whole documents that the store is capable of."""
-    lanes: list[Retriever] = []
-    if capabilities.document_search is not None:
-        lanes.append(DocumentBM25Retriever(capabilities.document_search))
-    if capabilities.document_vector_search is not None:
-        lanes.append(DocumentVectorRetriever(capabilities.document_vector_search, embedder))
-    return lanes
-
-
 def _by_name(pipelines: Sequence[Pipeline], lanes: Sequence[str]) -> Mapping[str, Pipeline]:
     """The pipelines by their names, each checked."""
     found: dict[str, Pipeline] = {}
@@ -1584,23 +1443,6 @@ def _is_later(embed: object) -> bool:
     return embed == "later"
 
 
-def _check_language(language: object) -> None:
-    try:
-        get_analyzer(check_text(language, "language"))
-    except ValueError as error:
-        raise ValidationError(str(error)) from None
-
-
 def _check_layer(content: object, prompt_sig: object) -> None:
     check_text(content, "a layer's content")
     check_text(prompt_sig, "prompt_sig")
-
-
-def _query(query: Query | str, options: SearchOptions) -> Query:
-    fields: dict[str, Any] = {**options}
-    check_option_names(fields)
-    if fields.get("where", ...) is None:
-        fields["where"] = {}  # no conditions
-    if isinstance(query, Query):
-        return attrs.evolve(query, **fields) if fields else query
-    return Query(text=query, **fields)

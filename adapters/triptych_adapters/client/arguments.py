@@ -14,13 +14,12 @@ from triptych.errors import NotAvailableError, ValidationError
 from triptych.ingestion.batches import PutReportBuilder, new_documents
 from triptych.records import NewDocument, Query, check_text
 from triptych.records.metadata import check_metadata
-from triptych.records.search_options import SearchOptions, check_option_names
 from triptych.records.serialization import to_dict
-from triptych.search.query import validate
+from triptych.search.query import query_of, validate
 from triptych.service import Service
 from triptych_adapters.wire.operations import OPERATIONS
 
-__all__ = ["added", "batches", "call_arguments", "plain", "query_fields", "query_of"]
+__all__ = ["added", "batches", "call_arguments", "plain", "query_fields"]
 
 _BATCH: Final = 256
 _BATCH_BYTES: Final = 512 << 10
@@ -41,17 +40,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, date):
         return {"$date": value.isoformat()}
     return value
-
-
-def query_of(query: Query | str, options: SearchOptions) -> Query:
-    """The query that ``options`` are of, checked as a record is."""
-    fields: dict[str, Any] = {**options}
-    check_option_names(fields)
-    if fields.get("where", ...) is None:
-        fields["where"] = {}
-    if isinstance(query, Query):
-        return attrs.evolve(query, **fields) if fields else query
-    return Query(text=query, **fields)
 
 
 def query_fields(operation: str, query: Query) -> dict[str, Any]:

@@ -17,11 +17,11 @@ from triptych._internal.progress import Progress, ProgressCallback
 from triptych.access import Access
 from triptych.answering.records import Answer
 from triptych.answering.streaming import AnswerStream
+from triptych.changes.follow import check_poll
 from triptych.context.pack import ContextPack
 from triptych.contracts import LLM, Capabilities
 from triptych.errors import CancelledError, DerivationError, NotAvailableError, ValidationError
 from triptych.ingestion.batches import PutReportBuilder, check_progress
-from triptych.ingestion.following import check_poll
 from triptych.records import (
     ChangePage,
     DocumentInfo,
@@ -37,7 +37,7 @@ from triptych.records import (
 )
 from triptych.records.search_options import SearchOptions
 from triptych.search.named import Pipeline
-from triptych.search.query import check_queries
+from triptych.search.query import check_queries, query_of
 from triptych.service import Service, ServiceOptions
 from triptych.views.pipeline import PipelineView
 from triptych_adapters.client.arguments import (
@@ -46,7 +46,6 @@ from triptych_adapters.client.arguments import (
     call_arguments,
     plain,
     query_fields,
-    query_of,
 )
 from triptych_adapters.client.connection import Connection
 from triptych_adapters.client.streams import open_stream

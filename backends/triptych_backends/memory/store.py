@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from triptych._internal.close_on_exit import CloseOnExit
-from triptych.change_pages import LogHead
+from triptych.changes.pages import LogHead
 from triptych.records import ChangeCursor, ChangePage, DatasetStats, check_whole
 from triptych_backends.index import LocalIndex, LocalSearcher
 from triptych_backends.memory.answers import MemoryAnswers

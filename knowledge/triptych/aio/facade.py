@@ -36,9 +36,9 @@ from triptych.aio.generated import (
     AsyncServiceMethods,
 )
 from triptych.aio.threads import next_item, run
+from triptych.changes.follow import check_poll
 from triptych.contracts import LLM, AsyncEmbedder, AsyncLLM, Embedder
 from triptych.errors import NotAvailableError, ValidationError
-from triptych.ingestion.following import check_poll
 from triptych.records import ChangePage, EmbedKind, Generation, Message
 from triptych.service import Service
 from triptych.views.dataset import Dataset

@@ -8,10 +8,10 @@ import attrs
 
 from triptych import telemetry
 from triptych.contracts import SparseEncoder, SparseRepo
-from triptych.errors import ProviderError, TriptychError, ValidationError
+from triptych.errors import NotAvailableError, ProviderError, TriptychError, ValidationError
 from triptych.records import EmbedKind, SparseVector, check_text
 
-__all__ = ["SparseLane", "check_sparse_encoder", "encode_sparse"]
+__all__ = ["SparseLane", "check_sparse_encoder", "encode_sparse", "sparse_lane"]
 
 
 @attrs.frozen
@@ -21,6 +21,23 @@ class SparseLane:
     encoder: SparseEncoder
     repo: SparseRepo
     signature: str
+
+
+def sparse_lane(repo: SparseRepo | None, encoder: SparseEncoder | None) -> SparseLane | None:
+    """The sparse lane; None without an encoder.
+
+    Raises:
+        NotAvailableError: the store keeps no sparse vectors.
+    """
+    if encoder is None:
+        return None
+    if repo is None:
+        raise NotAvailableError(
+            f"the store keeps no sparse vectors, and the sparse encoder {encoder.signature!r} is "
+            "configured: use a store that keeps them (memory, SQLite, files), or leave out "
+            "sparse_encoder"
+        )
+    return SparseLane(encoder, repo, encoder.signature)
 
 
 def check_sparse_encoder(encoder: object) -> None:

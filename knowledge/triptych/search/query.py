@@ -24,6 +24,7 @@ from triptych.records import (
     to_mode,
     to_scope,
 )
+from triptych.records.search_options import check_option_names
 from triptych.search.past.moments import to_moment
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "check_queries",
     "has_words",
     "over_fetch",
+    "query_of",
     "resolve_mode",
     "validate",
 ]
@@ -110,6 +112,21 @@ def validate(query: Query, lanes: Collection[str] | None = None) -> tuple[Query,
             "the two out"
         )
     return judged, Filter(tree=tree)
+
+
+def query_of(query: Query | str, options: Mapping[str, Any]) -> Query:
+    """The query that a caller means by a text, or a query, and options over it.
+
+    Raises:
+        ValidationError: an option is unknown.
+    """
+    fields: dict[str, Any] = {**options}
+    check_option_names(fields)
+    if fields.get("where", ...) is None:
+        fields["where"] = {}  # no conditions
+    if isinstance(query, Query):
+        return attrs.evolve(query, **fields) if fields else query
+    return Query(text=query, **fields)
 
 
 def resolve_mode(

@@ -35,11 +35,16 @@ def read_changes(
 
 
 def check_poll(poll: object) -> float:
-    """``poll`` itself, if it is a number of seconds above 0."""
-    number = isinstance(poll, int | float) and not isinstance(poll, bool)
-    if not (number and math.isfinite(poll) and poll > 0):  # type: ignore[arg-type, operator]  # it is a number
-        raise ValidationError(f"poll is a number of seconds above 0, not {poll!r:.60}")
-    return float(poll)  # type: ignore[arg-type]  # it is a number
+    """Return ``poll``, if it is a number of seconds above 0.
+
+    Raises:
+        ValidationError: it is not.
+    """
+    if isinstance(poll, int | float) and not isinstance(poll, bool):
+        seconds = float(poll)
+        if math.isfinite(seconds) and seconds > 0:
+            return seconds
+    raise ValidationError(f"poll is a number of seconds above 0, not {poll!r:.60}")
 
 
 def follow_changes(

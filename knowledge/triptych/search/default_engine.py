@@ -1,0 +1,61 @@
+"""The lanes that ship, over a store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from triptych.contracts import Capabilities, Embedder, Ranker, Retriever, SparseEncoder, Store
+from triptych.ingestion.sparse_encoding import sparse_lane
+from triptych.records import Mode
+from triptych.search.engine import SearchEngine
+from triptych.search.retrievers import (
+    BM25Retriever,
+    DocumentBM25Retriever,
+    DocumentVectorRetriever,
+    LayerRetriever,
+    VectorRetriever,
+)
+from triptych.search.sparse_retrievers import DocumentSparseRetriever, SparseRetriever
+
+__all__ = ["build_engine"]
+
+
+def build_engine(
+    store: Store,
+    capabilities: Capabilities,
+    *,
+    embedder: Embedder | None,
+    sparse_encoder: SparseEncoder | None,
+    retrievers: Sequence[Retriever],
+    ranker: Ranker | None,
+) -> SearchEngine:
+    """The lanes that ship; those by vector are there even without an embedder, to say why not."""
+    chunks, layers = store.chunks, store.layers
+    sparse = sparse_lane(capabilities.sparse, sparse_encoder)
+    return SearchEngine(
+        chunk=[
+            BM25Retriever(chunks),
+            VectorRetriever(chunks, embedder),
+            *([] if sparse is None else [SparseRetriever(sparse)]),
+            *retrievers,
+        ],
+        layer=[
+            LayerRetriever(layers, Mode.BM25),
+            LayerRetriever(layers, Mode.VECTOR, embedder),
+        ],
+        document=[
+            *_document_lanes(capabilities, embedder),
+            *([] if sparse is None else [DocumentSparseRetriever(sparse)]),
+        ],
+        ranker=ranker,
+    )
+
+
+def _document_lanes(capabilities: Capabilities, embedder: Embedder | None) -> list[Retriever]:
+    """The lanes over whole documents that the store is capable of."""
+    lanes: list[Retriever] = []
+    if capabilities.document_search is not None:
+        lanes.append(DocumentBM25Retriever(capabilities.document_search))
+    if capabilities.document_vector_search is not None:
+        lanes.append(DocumentVectorRetriever(capabilities.document_vector_search, embedder))
+    return lanes

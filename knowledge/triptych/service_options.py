@@ -1,0 +1,127 @@
+"""`ServiceOptions`: what a Service is wired with, beside its store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import attrs
+
+from triptych.chunking import ChunkerSet, Outliner, default_chunkers
+from triptych.contracts import (
+    LLM,
+    AnswerabilityJudge,
+    Embedder,
+    Postprocessor,
+    QueryRewriter,
+    Ranker,
+    Retriever,
+    SparseEncoder,
+    Store,
+)
+from triptych.errors import ValidationError
+from triptych.ingestion.embedding import check_embedder
+from triptych.ingestion.sparse_encoding import check_sparse_encoder
+from triptych.records import DocumentInfo, check_text, check_whole
+from triptych.search.cache_options import SemanticCache, to_cache
+from triptych.search.named import Pipeline
+from triptych.search.rewriters.chain import rewriters_of
+from triptych.text import get_analyzer
+
+__all__ = ["ServiceOptions", "check_language"]
+
+
+@attrs.frozen(kw_only=True)
+class ServiceOptions:
+    """How a Service derives and searches; every field has a sensible default.
+
+    Attributes:
+        chunkers: which chunker serves which kind of document.
+        embedder: makes vectors and enables the vector lane; None leaves both out.
+        sparse_encoder: makes sparse vectors and adds the lane "sparse"; None leaves both out.
+        language: the analyzer's language for datasets that come into being.
+        ranker: fuses the lanes of hybrid search; None is `ZScoreRanker`. A `SearchEngine` of your
+            own takes the ranker itself.
+        retrievers: lanes over chunks, beside those that ship. Each has a name of its own.
+        rewriter: words each query in other ways before the lanes see it, such as `HyDE`; several
+            in a list rewrite one after another. None leaves it as it is.
+        postprocessors: steps on the hits of a search, such as a `Rerank`, in their order.
+        pipelines: named ways to search, for `Service.pipeline`; each has a name of its own.
+        semantic_cache: keeps the answers of searches in the store, for questions that ask the
+            same; True is `SemanticCache()`, None and False keep none. Lanes of your own then need
+            a text ``signature`` that changes whenever their answers may.
+        llm: the language model that `Service.ask` asks, and that writes layers.
+        answerability: judges for `Service.ask` whether what a search found answers its question;
+            None goes by the dataset's calibration (`triptych.evaluation.calibrate`), if it has one.
+        outliner: finds the structure of a text that is put by itself, by its name: then its chunks
+            are cut as those of a file. None cuts it as plain text. `triptych.open` finds the
+            definitions of source code (extra ``code``) and the keys of JSON and YAML.
+        embed_concurrency: how many calls of the embedder a bulk put or a rebuild makes at a
+            time, 1 to 64.
+        own_paths: the files and folders that the store is made of: `ingest_directory` skips them
+            in a folder that it reads. `triptych.open` fills it in.
+        scratch: makes an empty store in memory, such as `MemoryStore`, for searches of the past
+            (`Query.as_of`); None: there are none. `triptych.open` fills it in.
+        question_log: whether questions without an answer are kept in the store, for
+            ``triptych eval log``: see `triptych.search.question_log`.
+        locate: is called once for each search that has hits, and gives a function that finds the
+            file of a document on this machine (None: not known), for `Hit.path`.
+    """
+
+    chunkers: ChunkerSet = attrs.field(factory=default_chunkers)
+    embedder: Embedder | None = None
+    sparse_encoder: SparseEncoder | None = None
+    language: str = "english"
+    ranker: Ranker | None = None
+    retrievers: Sequence[Retriever] = ()
+    rewriter: QueryRewriter | Sequence[QueryRewriter] | None = None
+    postprocessors: Sequence[Postprocessor] = ()
+    pipelines: Sequence[Pipeline] = ()
+    semantic_cache: SemanticCache | None = attrs.field(default=None, converter=to_cache)
+    llm: LLM | None = None
+    answerability: AnswerabilityJudge | None = None
+    outliner: Outliner | None = None
+    embed_concurrency: int = 4
+    own_paths: Sequence[Path] = ()
+    scratch: Callable[[], Store] | None = None
+    question_log: bool = False
+    locate: Callable[[], Callable[[DocumentInfo], Path | None]] | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if not 1 <= check_whole(self.embed_concurrency, "embed_concurrency") <= 64:
+            raise ValidationError(
+                f"embed_concurrency is {self.embed_concurrency}: give a number from 1 to 64"
+            )
+        if self.embedder is not None:
+            check_embedder(self.embedder)
+        if self.sparse_encoder is not None:
+            check_sparse_encoder(self.sparse_encoder)
+        for each, method in (
+            *((retriever, "recall") for retriever in self.retrievers),
+            *((step, "depth") for step in self.postprocessors),
+            *((rewriter, "rewrite") for rewriter in rewriters_of(self.rewriter)),
+            *(((self.ranker, "rank"),) if self.ranker is not None else ()),
+        ):
+            if isinstance(each, type) or not callable(getattr(each, method, None)):
+                raise ValidationError(
+                    f"{each!r:.80} has no method {method}: give an object of a class that has it "
+                    "(see triptych.contracts)"
+                )
+        if self.llm is not None and not callable(getattr(self.llm, "generate", None)):
+            raise ValidationError(
+                f"{self.llm!r} is not a language model: give an object with signature, generate "
+                "and stream"
+            )
+        check_language(self.language)
+
+
+def check_language(language: object) -> None:
+    """Refuse a language that no analyzer knows.
+
+    Raises:
+        ValidationError: there is none for it.
+    """
+    try:
+        get_analyzer(check_text(language, "language"))
+    except ValueError as error:
+        raise ValidationError(str(error)) from None
