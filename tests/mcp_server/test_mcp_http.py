@@ -26,8 +26,7 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.service import Service
-from triptych_adapters.mcp.binding import check_binding
-from triptych_adapters.mcp.http import listen, make_app
+from triptych_adapters.mcp.http import check_binding, listen, make_app
 from triptych_adapters.mcp.server import ServerOptions, make_server
 from triptych_adapters.tools import TOOL_NAMES, knowledge_tools
 from triptych_backends.memory import MemoryStore

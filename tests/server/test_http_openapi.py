@@ -12,7 +12,7 @@ from support.asgi import Client
 from triptych import Service
 from triptych.search.reranking import Rerank
 from triptych_adapters.http import create_app
-from triptych_adapters.http.routing import RawRoute
+from triptych_adapters.http.routes import RawRoute
 from triptych_adapters.wire.operations import OPERATIONS
 from triptych_adapters.wire.routes import ROUTES
 

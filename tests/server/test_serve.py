@@ -20,7 +20,7 @@ from support.cli_run import fresh_shell
 from support.http_server import Served, served
 from triptych.sync import SyncRoot
 from triptych_adapters.access import KeyStore
-from triptych_adapters.http.serving import _listen
+from triptych_adapters.http.workers import _listen
 from triptych_adapters.wire.errors import Exit
 from triptych_factory import Settings, wire
 from triptych_factory.syncing import remembered_roots

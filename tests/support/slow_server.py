@@ -3,7 +3,7 @@
 import sys
 
 from triptych_adapters.http.limits import Limits
-from triptych_adapters.http.serving import ServeOptions, serve
+from triptych_adapters.http.workers import ServeOptions, serve
 from triptych_factory import Settings
 
 

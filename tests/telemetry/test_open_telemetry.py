@@ -19,7 +19,7 @@ from support.asgi import Client
 from triptych import Service, telemetry
 from triptych.records import Generation, Message, Prices, Usage
 from triptych_adapters.http import create_app
-from triptych_adapters.http.observing import observe_serving
+from triptych_adapters.http.observers import observe_serving
 from triptych_adapters.telemetry import OpenTelemetryObserver, StoreFigures
 
 SECRET = "Zanzibar"

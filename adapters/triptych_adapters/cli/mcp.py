@@ -113,8 +113,7 @@ def mcp(
             serve_stdio(make_server(service, options), service.close)
             return
         from triptych_adapters.access import authenticator
-        from triptych_adapters.mcp.binding import check_binding
-        from triptych_adapters.mcp.http import PATH, listen, make_app, serve_http
+        from triptych_adapters.mcp.http import PATH, check_binding, listen, make_app, serve_http
 
         authenticate = authenticator(service)
         check_binding(host, allow_host or (), keys=authenticate is not None)

@@ -83,7 +83,7 @@ def serve(
 
     try:
         from triptych_adapters.http.limits import Limits
-        from triptych_adapters.http.serving import ServeOptions, serve as run
+        from triptych_adapters.http.workers import ServeOptions, serve as run
     except ImportError as error:
         raise NotAvailableError(
             f"serving needs the extra: pip install 'triptych[server]' ({error.name} is missing)"

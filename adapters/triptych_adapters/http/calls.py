@@ -14,7 +14,7 @@ from starlette.requests import Request
 from triptych.deadlines import CancelScope, deadline
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.problems import ProblemError
-from triptych_adapters.http.reading import wanted_seconds
+from triptych_adapters.http.request_parts import wanted_seconds
 
 __all__ = ["Caller", "Calls", "ClientGoneError"]
 

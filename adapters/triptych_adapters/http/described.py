@@ -9,8 +9,8 @@ import attrs
 from starlette.requests import Request
 
 from triptych_adapters.http.limits import Limits
-from triptych_adapters.http.reading import json_body
-from triptych_adapters.http.routing import Endpoint, RawRoute
+from triptych_adapters.http.request_parts import json_body
+from triptych_adapters.http.routes import Endpoint, RawRoute
 from triptych_adapters.wire.arguments import read_arguments
 
 __all__ = ["Described", "DescribedRoute", "body_of", "parameters"]

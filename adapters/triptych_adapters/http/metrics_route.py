@@ -14,7 +14,7 @@ from triptych.errors import AccessDeniedError
 from triptych.service import Service
 from triptych_adapters.http.answers import JSON_TYPE, encoded, json_response
 from triptych_adapters.http.described import Described, DescribedRoute
-from triptych_adapters.http.reading import media_types
+from triptych_adapters.http.request_parts import media_types
 from triptych_adapters.http.server import Server
 
 __all__ = ["Metrics", "metrics_routes"]

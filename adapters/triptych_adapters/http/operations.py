@@ -26,8 +26,8 @@ from triptych_adapters.http.change_streams import ChangeStream
 from triptych_adapters.http.idempotency import KeptAnswer, OpenKey
 from triptych_adapters.http.preconditions import CONDITIONAL, etag, guarded, is_unchanged
 from triptych_adapters.http.problems import problem_of
-from triptych_adapters.http.reading import json_body, media_types, query_of
-from triptych_adapters.http.routing import RawRoute
+from triptych_adapters.http.request_parts import json_body, media_types, query_of
+from triptych_adapters.http.routes import RawRoute
 from triptych_adapters.http.server import Server
 from triptych_adapters.http.streams import EVENTS_TYPE, Pieces, Reading, StreamedAnswer, event
 from triptych_adapters.wire.arguments import read_object

@@ -18,7 +18,7 @@ from triptych.views.pipeline import PipelineView
 from triptych_adapters.http.answers import encoded, json_response
 from triptych_adapters.http.described import Described, DescribedRoute, body_of, parameters
 from triptych_adapters.http.problems import INTERNAL, Problem, ProblemError, problem_of
-from triptych_adapters.http.reading import media_types
+from triptych_adapters.http.request_parts import media_types
 from triptych_adapters.http.server import Server
 from triptych_adapters.http.streams import EVENTS_TYPE, Pieces, Reading, StreamedAnswer, event
 from triptych_adapters.wire.arguments import json_schema

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import json
 import logging
 import math
@@ -22,11 +23,12 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from triptych.errors import TriptychError, ValidationError
+from triptych_adapters.access.loopback import check_loopback
 from triptych_adapters.http.authentication import Authenticator
 from triptych_adapters.mcp.server import LOGGER, SERVICE
 from triptych_adapters.wire.errors import error_form
 
-__all__ = ["PATH", "listen", "make_app", "serve_http"]
+__all__ = ["PATH", "check_binding", "listen", "make_app", "serve_http"]
 
 PATH: Final = "/mcp"
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
@@ -34,6 +36,26 @@ _MOST_BODY: Final = 4 << 20
 _MOST_SESSIONS: Final = 1000
 _THREADS: Final = 8
 _log = logging.getLogger(LOGGER)
+
+
+def check_binding(host: str, hosts: Sequence[str], *, keys: bool) -> None:
+    """Refuse to serve others than this machine without keys, or under names nobody gave.
+
+    Raises:
+        ValidationError: it is not safe to bind there.
+    """
+    if not keys:
+        check_loopback(host)
+        return
+    try:
+        anywhere = ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        anywhere = False
+    if anywhere and not hosts:
+        raise ValidationError(
+            f"{host} is every address of this machine: name those that clients use with "
+            "--allow-host"
+        )
 
 
 def make_app(

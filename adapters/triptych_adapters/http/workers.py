@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import ipaddress
 import logging
 import os
 import signal
@@ -24,11 +23,12 @@ from triptych.errors import NotFoundError, StoreError, ValidationError
 from triptych.service import Service
 from triptych.sync import SyncReport
 from triptych_adapters.access import authenticator
+from triptych_adapters.access.loopback import check_loopback, resolved
 from triptych_adapters.http.app import create_app
 from triptych_adapters.http.authentication import Authenticator
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.logs import log_to_stderr
-from triptych_adapters.http.observing import counted_together, observe_serving
+from triptych_adapters.http.observers import counted_together, observe_serving
 from triptych_adapters.http.protocol import HeadProtocol
 from triptych_factory import Settings, wire
 from triptych_factory.syncing import directory_sync, remembered_roots
@@ -96,7 +96,7 @@ def serve(options: ServeOptions, started: Callable[[str], None]) -> None:
     with _opened(options) as service:
         authenticated = options.authenticator(service) is not None
     if not authenticated:
-        _check_loopback(options.host)
+        check_loopback(options.host)
     listening = _listen(options.host, options.port)
     config = _config(options)
     log_to_stderr()
@@ -209,24 +209,8 @@ def _end_with(parent: int) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _check_loopback(host: str) -> None:
-    addresses = {each[4][0] for each in _resolved(host, 0)}
-    if not all(ipaddress.ip_address(str(each).partition("%")[0]).is_loopback for each in addresses):
-        raise ValidationError(
-            f"without keys only this machine is served, and {host} is reached from others: add "
-            "a key with `triptych keys add`, or use --host 127.0.0.1"
-        )
-
-
-def _resolved(host: str, port: int) -> list[Any]:
-    try:
-        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except OSError as error:
-        raise ValidationError(f"there is no address {host!r}: {error.strerror}") from None
-
-
 def _listen(host: str, port: int) -> socket.socket:
-    family, *_, address = _resolved(host, port)[0]
+    family, *_, address = resolved(host, port)[0]
     # Where the protocol is named, asyncio sends small answers at once (TCP_NODELAY).
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
