@@ -24,6 +24,7 @@ from triptych_adapters.http import create_app
 from triptych_adapters.telemetry import PrometheusObserver, StoreFigures
 from triptych_adapters.telemetry.figures import FIGURES
 from triptych_adapters.telemetry.measurements import METRICS
+from triptych_adapters.telemetry.prometheus import FOLDER_VARIABLE
 from triptych_adapters.wire.errors import Exit
 
 SECRET = "Zanzibar"
@@ -175,6 +176,17 @@ def test_a_service_that_somebody_restricted_sees_no_metric(
     restricted = kb.restricted(Access(dataset_ids=["d"]))
     app = create_app(kb, authenticate=lambda _: restricted, metrics=observer)
     assert Client(app)("GET", "/metrics").status_code == 403
+
+
+def test_a_worker_that_makes_its_files_at_this_moment_breaks_no_exposition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    counted = PrometheusObserver()
+    # Between the moment that a process makes its file and the one that gives it a length.
+    (tmp_path / "counter_12345.db").touch()
+    assert counted.exposition() == b""
+    assert counted.samples() == []
 
 
 def test_methods_and_paths_of_strangers_make_no_series(

@@ -104,7 +104,7 @@ class PrometheusObserver:
             yield self.registry
         else:
             shared = CollectorRegistry()
-            MultiProcessCollector(shared, path=self._folder)  # type: ignore[no-untyped-call]
+            shared.register(_FolderCollector(Path(self._folder)))
             yield shared
         if self._figures is not None:
             of_store = CollectorRegistry()
@@ -119,6 +119,24 @@ class _Counted(Observation):
 
     def end(self) -> None:
         self._observer.count(self._operation)
+
+
+class _FolderCollector(Collector):
+    """What all processes counted that share a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def describe(self) -> Iterable[Family]:
+        """Nothing: to be registered should read no file."""
+        return ()
+
+    def collect(self) -> Iterable[Family]:
+        """The sums. ``MultiProcessCollector.collect`` fails on a file that has just been made."""
+        files = [str(each) for each in self._folder.glob("*.db") if _has_counts(each)]
+        # prometheus_client annotates nothing in its multiprocess module.
+        merged: Iterable[Family] = MultiProcessCollector.merge(files)  # type: ignore[no-untyped-call]
+        return merged
 
 
 class _StoreCollector(Collector):
@@ -159,7 +177,16 @@ def _forget_the_dead(folder: Path) -> None:
         with suppress(ValueError):
             pid = int(file.stem.rpartition("_")[2])
             if not _is_alive(pid):
+                # prometheus_client annotates nothing in its multiprocess module.
                 mark_process_dead(pid, path=str(folder))  # type: ignore[no-untyped-call]
+
+
+def _has_counts(file: Path) -> bool:
+    """Not so between the moment a process makes its file and the one it gives it a length."""
+    try:
+        return file.stat().st_size > 0
+    except FileNotFoundError:
+        return False
 
 
 def _is_alive(pid: int) -> bool:
