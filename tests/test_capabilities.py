@@ -23,6 +23,8 @@ OF_REPOSITORIES = {
     "LayerRepo",
     "SecureEraser",
     "SettingsStore",
+    "SnapshotReader",
+    "StateLoader",
     "Store",
     "VersionReader",
 }

@@ -37,6 +37,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
@@ -73,6 +74,7 @@ from triptych.records import (
     LayerQuery,
     Message,
     ModelUsage,
+    NameState,
     NewDocument,
     PutOutcome,
     QuarantinedLayer,
@@ -127,8 +129,10 @@ __all__ = [
     "Retriever",
     "SecureEraser",
     "SettingsStore",
+    "SnapshotReader",
     "SparseEncoder",
     "SparseRepo",
+    "StateLoader",
     "Store",
     "StoreRetriever",
     "VersionReader",
@@ -478,8 +482,10 @@ class LayerRepo(Protocol):
         """
         ...
 
-    def get(self, dataset_id: str, doc_name: str, layer: Layer) -> DerivedLayer | None:
-        """The layer, or None. Vectors are not included."""
+    def get(
+        self, dataset_id: str, doc_name: str, layer: Layer, *, vectors: bool = False
+    ) -> DerivedLayer | None:
+        """The layer, or None; with its vector only where ``vectors`` are asked for."""
         ...
 
     def list(self, dataset_id: str, *, layer: Layer | None = None) -> Sequence[DerivedLayer]:
@@ -920,6 +926,52 @@ class Diagnostics(Protocol):
         ...
 
 
+@runtime_checkable
+class SnapshotReader(Protocol):
+    """Capability: a store that can be read as it is at one moment, while others go on writing."""
+
+    def snapshot(self) -> AbstractContextManager[Store]:
+        """The store as it is now, until the context ends; whatever is committed, it shows nothing
+        of it.
+
+        It is read: documents and versions, chunk sets and layers with their vectors, the journal,
+        settings, and the log of changes where the store has one. It is not written, which raises
+        `StoreError`, and searches need not work. An old version that is cut meanwhile may be
+        missing.
+        """
+        ...
+
+
+@runtime_checkable
+class StateLoader(Protocol):
+    """Capability: a store that takes over what another store holds, as it is there."""
+
+    def load_states(self, dataset_id: str, states: Sequence[NameState]) -> None:
+        """Store ``states`` exactly as they are; an atomic write for each, at least.
+
+        Under the name of each the dataset then has the document at the last of its ``versions``,
+        those before it as kept ones, as many as the store keeps; the chunk set, each vector in the
+        space that its chunk's ``sig`` names; the layers; and no other set and no other layer. That
+        is done whatever the dataset's configuration is, whatever they were made from, and whether
+        versions were used by what is deleted. A version that the document has had stays as it is.
+        The first document makes the dataset. The sparse vectors and the journal are given by
+        `SparseRepo` and `LayerJournal`.
+
+        Raises:
+            ConflictError: the name has a document that is none of the ``versions``, and not older
+                than all of them. This state, and those after it, were not stored.
+            ModelMismatchError: as in `ChunkRepo.replace`; nothing of this state was stored.
+        """
+        ...
+
+    def use_up_versions(self, dataset_id: str, version: int) -> None:
+        """Let no document that is made in the dataset from now on have ``version`` or one below it.
+
+        The dataset need not exist, and is not made by it.
+        """
+        ...
+
+
 @attrs.frozen(kw_only=True)
 class Capabilities:
     """What a store can do that others cannot; None for what it lacks.
@@ -938,6 +990,8 @@ class Capabilities:
     sparse: SparseRepo | None = None
     answers: AnswerCache | None = None
     changes: ChangeReader | None = None
+    snapshots: SnapshotReader | None = None
+    loader: StateLoader | None = None
 
 
 # Models
