@@ -21,7 +21,6 @@ from triptych.replication.states import (
     StateSource,
     StoreStates,
     state_digest,
-    trimmed,
 )
 from triptych.replication.writer import StateWriter
 from triptych.repositories import capabilities_of
@@ -170,11 +169,9 @@ class _Copied:
             self.counts += count(state)
             self.digests[state.name] = (first, digest)
             self.digest.update(digest)
-            if state.name in self.before:
-                stored = trimmed(there.state(dataset_id, state.name), first)
-                if state_digest(stored) == digest:
-                    continue
-            yield state
+            known = state.name in self.before
+            if not known or state_digest(there.state(dataset_id, state.name)) != digest:
+                yield state
 
     def compare(
         self, there: StoreStates, head: DatasetHead, progress: ProgressCallback | None
@@ -189,7 +186,7 @@ class _Copied:
         for at, state in enumerate(there.states(dataset_id), start=1):
             first, digest = self.digests.get(state.name, (0, b""))
             missing.discard(state.name)
-            if state_digest(trimmed(state, first)) != digest:
+            if state_digest(state) != digest:
                 differing.append(state.name)
                 if state.versions and state.versions[0].version > first:
                     cut = (

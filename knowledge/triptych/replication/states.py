@@ -37,7 +37,6 @@ __all__ = [
     "is_kept_setting",
     "json_line",
     "state_digest",
-    "trimmed",
 ]
 
 _PAGE: Final = 500
@@ -101,12 +100,6 @@ def _in_utc(record: Any) -> Any:
     if isinstance(record, SourceDocument) and record.updated_at.utcoffset():
         return attrs.evolve(record, updated_at=record.updated_at.astimezone(UTC))
     return record
-
-
-def trimmed(state: NameState, first: int) -> NameState:
-    """``state`` without the versions below ``first``."""
-    kept = tuple(each for each in state.versions if each.version >= first)
-    return attrs.evolve(state, versions=kept)
 
 
 class StoreStates:
