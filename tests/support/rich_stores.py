@@ -158,9 +158,18 @@ _ACTS: tuple[_Act, ...] = (_put, _derive, _wait, _sparse, _layer, _note, _delete
 _WEIGHTS = (12, 8, 3, 4, 5, 2, 2, 1)
 
 
-def contents(store: Store) -> dict[str, object]:
-    """All that a copy must have."""
+def contents(store: Store, *, journal: bool = True) -> dict[str, object]:
+    """All that a copy must have; without what the ``journal`` of layers has, if that is said."""
     states = StoreStates(store)
+    if not journal:
+        return {
+            each: [
+                state_digest(attrs.evolve(state, quarantined=(), checkpoints={}))
+                for state in states.states(each)
+                if state.versions or state.layers
+            ]
+            for each in states.datasets()
+        }
     datasets: dict[str, object] = {
         each: (
             states.head(each).config,

@@ -43,7 +43,7 @@ __all__ = [
 
 FORMAT: Final = "triptych-archive"
 VERSION: Final = 1
-HEADER: Final = "triptych.json"
+HEADER: Final = "archive.json"
 SETTINGS: Final = "settings.json"
 MANIFEST: Final = "manifest.json"
 

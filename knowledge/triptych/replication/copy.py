@@ -22,7 +22,7 @@ from triptych.replication.states import (
     StoreStates,
     state_digest,
 )
-from triptych.replication.writer import StateWriter
+from triptych.replication.writer import REPLACE, StateWriter
 from triptych.repositories import capabilities_of
 
 __all__ = ["chosen_datasets", "copy_dataset", "copy_store"]
@@ -113,15 +113,15 @@ def copy_dataset(
     if extra and not replace:
         raise ConflictError(
             f"dataset {dataset_id!r} of the destination holds what the source does not have: "
-            f"{_listed(extra)}. Copy into a new store, or replace what is there (--replace)"
-        )
+            f"{_listed(extra)}. Copy into a new store, or replace what is there"
+        ).hinted(REPLACE)
 
     def check() -> None:
         if before and not replace:
             raise ConflictError(
                 f"dataset {dataset_id!r} of the destination is of another configuration: copy into "
-                "a new store, or replace what is there (--replace)"
-            )
+                "a new store, or replace what is there"
+            ).hinted(REPLACE)
 
     writer.begin(head, check=check)
     for name in extra:
@@ -205,7 +205,7 @@ class _Copied:
             raise ConflictError(
                 f"dataset {dataset_id!r} of the destination is not as in the source{what}"
                 f"{cut or '. Another process wrote to it meanwhile: copy again'}"
-            )
+            ).hinted("run the same command again: what is equal is skipped")
 
 
 def _listed(names: Sequence[str]) -> str:
