@@ -67,7 +67,7 @@ def write_archive(
         with ExitStack() as held:
             snapshots = capabilities_of(store).snapshots
             shown = store if snapshots is None else held.enter_context(snapshots.snapshot())
-            states = StoreStates(shown)
+            states = StoreStates(shown, is_snapshot=shown is not store)
             stream = held.enter_context(draft.open("xb"))
             with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
                 summary = _write(_Writer(archive), states, datasets, progress)

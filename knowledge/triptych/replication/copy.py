@@ -71,7 +71,7 @@ def copy_store(
         else:
             snapshots = capabilities_of(source).snapshots
             shown = source if snapshots is None else held.enter_context(snapshots.snapshot())
-            states = StoreStates(shown)
+            states = StoreStates(shown, is_snapshot=shown is not source)
         done = [
             copy_dataset(states, writer, dataset_id, replace=replace, progress=progress)
             for dataset_id in chosen_datasets(states, datasets)
