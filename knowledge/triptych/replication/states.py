@@ -110,7 +110,7 @@ class StoreStates:
     """
 
     def __init__(self, store: Store, *, is_snapshot: bool = False) -> None:
-        self.store = store
+        self.store: Store = store
         self._has = capabilities_of(store)
         self._is_snapshot = is_snapshot
 

@@ -30,7 +30,7 @@ class StateWriter:
     """
 
     def __init__(self, store: Store, *, replaces: bool) -> None:
-        self.store = store
+        self.store: Store = store
         self._has: Capabilities = capabilities_of(store)
         if self._has.loader is None:
             raise NotAvailableError(
