@@ -141,7 +141,7 @@ def run(console: Console, documents: dict[str, str], *, store: str, embedder: st
         _chapter(console, "3. Search")
         _say(
             console,
-            "Keyword (BM25) and vector search are fused by rank. Each hit says where it is, its "
+            "Keyword (BM25) and vector search are fused by their scores. Each hit says where it is, its "
             "rank (#1 is the best), and whether it has become stale.",
         )
         for question in QUESTIONS:

@@ -77,7 +77,7 @@ class DirectorySync:
                 at any time, which costs one reading of all files; None remembers nothing.
 
         Raises:
-            ValidationError: there are no roots, two cannot be told apart, or a pattern is none.
+            ValidationError: there are no roots, two cannot be distinguished, or a pattern is none.
         """
         self._service = service
         self._options = options or SyncOptions()

@@ -115,7 +115,7 @@ class FileReader:
         self._options = options
 
     def settled(self, task: Task) -> ParsedCandidate | None:
-        """What can be told without reading the file; None when it has to be read."""
+        """What is known without reading the file; None when it has to be read."""
         known = task.known
         if known is None or known.stat != task.file.stat:
             return None
@@ -254,7 +254,7 @@ def _described(function: MetadataFunction, file: SourceFile) -> Metadata:
 
 
 def file_error(path: Path, error: Exception) -> TriptychError:
-    """What is told of the file at ``path`` when reading or parsing it raised ``error``."""
+    """The error to report of the file at ``path`` whose reading or parsing raised ``error``."""
     if isinstance(error, TriptychError):
         return error
     if isinstance(error, OSError):

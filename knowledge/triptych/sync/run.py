@@ -191,7 +191,7 @@ class SyncRun:
         return report, again
 
     def _look(self, names: Sequence[str] | None) -> _Work:
-        """The files, those that need no reading already told apart."""
+        """The files, those that need no reading already separated."""
         found = take_inventory(self._service, self._dataset_id, self._roots, names)
         self.links = self.links or any(scan.links for _, scan in found.scans)
         options = self._service.options
@@ -454,7 +454,7 @@ def _contents(work: _Work, names: set[str]) -> list[tuple[str, str]]:
 
 
 def _counted(progress: ProgressCallback | None, total: int) -> ProgressCallback | None:
-    """``progress`` that is told how many files there are, from the start."""
+    """``progress`` that gets the number of files from the start."""
     if progress is None:
         return None
     progress(Progress(phase="documents", done=0, total=total))
