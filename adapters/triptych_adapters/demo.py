@@ -141,8 +141,8 @@ def run(console: Console, documents: dict[str, str], *, store: str, embedder: st
         _chapter(console, "3. Search")
         _say(
             console,
-            "Keyword (BM25) and vector search are fused by their scores. Each hit says where it is, its "
-            "rank (#1 is the best), and whether it has become stale.",
+            "Keyword (BM25) and vector search are fused by their scores. Each hit says where it "
+            "is, its rank (#1 is the best), and whether it has become stale.",
         )
         for question in QUESTIONS:
             _hits(console, question, docs.search(question, top_k=3))

@@ -220,7 +220,7 @@ class Transaction(Session):
             self.log(dataset, _FIELDS.get(field, field), owner)
 
     def renew(self) -> None:
-        """Give the log another name, and void all of its entries: nobody may still read from them."""
+        """Give the log another name, and void its entries: nobody may read them."""
         self.run(_RENAME, fresh=secrets.token_hex(16))
         for (dataset,) in self.all(_DATASET_IDS):
             self.reset_log(dataset)
