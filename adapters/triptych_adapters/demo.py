@@ -108,7 +108,11 @@ def run(console: Console, documents: dict[str, str], *, store: str, embedder: st
             console,
             f"{len(documents)} documents ({size:,} bytes) are stored, cut into chunks along "
             "their headings, and embedded by "
-            + ("no model: keyword search only." if used is None else f"{used.signature}."),
+            + (
+                "no model: keyword search only."
+                if used is None
+                else f"{used.signature.partition('@')[0]}."
+            ),
         )
         started = time.perf_counter()
         report = docs.put_many(documents)
