@@ -111,7 +111,7 @@ def test_what_needs_the_store_itself_says_so(
     result = ran(["put", "notes", "--store", url])
     assert result.code == 0, result.err
     assert "Text of a" in ran(["get", "a.md", "--store", url]).text
-    for command in (["sync", "notes"], ["watch", "notes"], ["roots"], ["layers", "plan"]):
+    for command in (["sync"], ["watch"], ["roots"], ["layers", "plan"]):
         result = ran([*command, "--store", url])
         assert result.code == 7, result.err
         assert "on a server" in result.err

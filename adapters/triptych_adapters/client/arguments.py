@@ -23,6 +23,8 @@ __all__ = ["added", "batches", "call_arguments", "plain", "query_fields"]
 
 _BATCH: Final = 256
 _BATCH_BYTES: Final = 512 << 10
+_AROUND: Final = 4096
+"""Bytes of a body beside its documents, at most: the other arguments, and what joins them."""
 _METADATA: Final = frozenset({"metadata", "changes", "where"})
 _TEXTS: Final = frozenset({"content", "name", "dataset_id"})
 _IGNORED: Final = frozenset({"layer", "top_k"})
@@ -110,11 +112,12 @@ def _plain_argument(name: str, value: Any) -> Any:
 
 
 def batches(
-    documents: Iterable[NewDocument] | Mapping[str, str], refused: PutReportBuilder
+    documents: Iterable[NewDocument] | Mapping[str, str], refused: PutReportBuilder, limit: int
 ) -> Iterator[list[dict[str, Any]]]:
     """The documents as JSON's types, in batches that a server takes at a time.
 
-    Names and contents that make no document are told to ``refused``.
+    ``limit`` is the server's limit of a body in bytes. ``refused`` notes what makes no document,
+    and a document that is too large by itself.
 
     Raises:
         ValidationError: something in ``documents`` is not a document.
@@ -122,18 +125,29 @@ def batches(
     if isinstance(documents, Sequence):
         # Of a list nothing is stored, if something is wrong in it.
         documents = list(new_documents(documents, refused))
+    most = min(_BATCH_BYTES, limit - _AROUND)
     batch: list[dict[str, Any]] = []
     size = 0
     for each in new_documents(documents, refused):
         fields = to_dict(each)
         length = len(json.dumps(fields, ensure_ascii=False).encode("utf-8", "surrogatepass"))
-        if batch and (len(batch) == _BATCH or size + length > _BATCH_BYTES):
+        if length > limit - _AROUND:
+            refused.refused(each.name, _too_large(each.name, length, limit))
+            continue
+        if batch and (len(batch) == _BATCH or size + length > most):
             yield batch
             batch, size = [], 0
         batch.append(fields)
         size += length
     if batch:
         yield batch
+
+
+def _too_large(name: str, length: int, limit: int) -> ValidationError:
+    return ValidationError(
+        f"the document {name!r:.200} takes {length:,} bytes, and the server takes {limit:,} at a "
+        "time: divide it, or start the server with a larger --max-body"
+    )
 
 
 def added(left: R, right: R) -> R:

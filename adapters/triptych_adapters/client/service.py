@@ -197,7 +197,7 @@ class RemoteService(Service):
         refused = PutReportBuilder(dataset_id)
         total = len(documents) if isinstance(documents, Sequence | Mapping) else None
         report, done = PutReport(), 0
-        for batch in batches(documents, refused):
+        for batch in batches(documents, refused, self._server()["max_body"]):
             fields = {"dataset_id": dataset_id, "documents": batch, "embed": embed}
             report = added(report, self._until_done("put_documents", fields))
             done += len(batch)

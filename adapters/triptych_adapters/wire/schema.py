@@ -150,10 +150,12 @@ def _answer(answer: Answer) -> _Fields:
 # Reports
 
 
-def _counts(report: Any, *names: str) -> dict[str, int]:
-    """The counts of a report; of a tuple, how many are in it."""
+def _counts(report: Any, *names: str) -> dict[str, int | None]:
+    """The counts of a report; of a tuple, how many are in it; None stays None: it is not known."""
     values = {name: getattr(report, name) for name in names}
-    return {name: value if isinstance(value, int) else len(value) for name, value in values.items()}
+    return {
+        name: len(value) if isinstance(value, tuple) else value for name, value in values.items()
+    }
 
 
 def _failure(failure: Failure) -> _Fields:

@@ -17,7 +17,7 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.parsing import FileParsers
-from triptych.records import DerivedSig, DocumentInfo, Metadata, NewDocument, SystemData
+from triptych.records import DocumentInfo, Metadata, NewDocument, SystemData
 from triptych.records.metadata import same_metadata
 from triptych.signatures import content_sha256
 from triptych.sync.file_bytes import read_file
@@ -32,7 +32,6 @@ __all__ = [
     "SourceFile",
     "Task",
     "file_error",
-    "is_fresh",
 ]
 
 
@@ -82,21 +81,6 @@ class ParsedCandidate:
     same: bool = False
     error: Exception | None = None
     notes: tuple[str, ...] = ()
-
-
-def is_fresh(
-    sig: DerivedSig | None, info: DocumentInfo, chunker: str, embedder: str, *, waits: bool
-) -> bool:
-    """Whether a chunk set is of this document's input and this configuration.
-
-    ``waits`` allows that it waits for its vectors: then its file need not be read again.
-    """
-    return (
-        sig is not None
-        and sig.input_sig == info.input_sig
-        and sig.chunker_sig == chunker
-        and (sig.embed_sig == embedder or (waits and not sig.embed_sig))
-    )
 
 
 class FileReader:
