@@ -24,6 +24,8 @@ OF_REPOSITORIES = {
     "LayerRepo",
     "SecureEraser",
     "SettingsStore",
+    "SnapshotReader",
+    "StateLoader",
     "Store",
     "VersionReader",
 }

@@ -40,7 +40,9 @@ from triptych.contracts.capabilities import (
     LayerJournal,
     SecureEraser,
     SettingsStore,
+    SnapshotReader,
     SparseRepo,
+    StateLoader,
     VersionReader,
 )
 from triptych.contracts.events import EventNotifier, Rebuilder
@@ -111,8 +113,10 @@ __all__ = [
     "Retriever",
     "SecureEraser",
     "SettingsStore",
+    "SnapshotReader",
     "SparseEncoder",
     "SparseRepo",
+    "StateLoader",
     "Store",
     "StoreRetriever",
     "VersionReader",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 import attrs
 
+from triptych.contracts.repositories import Store
 from triptych.records import (
     CachedAnswer,
     CachedQuestion,
@@ -22,6 +24,7 @@ from triptych.records import (
     HealthCheck,
     Layer,
     ModelUsage,
+    NameState,
     QuarantinedLayer,
     SourceDocument,
     SparseQuery,
@@ -42,7 +45,9 @@ __all__ = [
     "LayerJournal",
     "SecureEraser",
     "SettingsStore",
+    "SnapshotReader",
     "SparseRepo",
+    "StateLoader",
     "VersionReader",
 ]
 
@@ -405,6 +410,52 @@ class Diagnostics(Protocol):
         ...
 
 
+@runtime_checkable
+class SnapshotReader(Protocol):
+    """Capability: a store that can be read as it is at one moment, while others go on writing."""
+
+    def snapshot(self) -> AbstractContextManager[Store]:
+        """The store as it is now, until the context ends; whatever is committed, it shows nothing
+        of it.
+
+        It is read: documents and versions, chunk sets and layers with their vectors, the journal,
+        settings, and the log of changes where the store has one. It is not written, which raises
+        `StoreError`, and searches need not work. An old version that is cut meanwhile may be
+        missing.
+        """
+        ...
+
+
+@runtime_checkable
+class StateLoader(Protocol):
+    """Capability: a store that takes over what another store holds, as it is there."""
+
+    def load_states(self, dataset_id: str, states: Sequence[NameState]) -> None:
+        """Store ``states`` exactly as they are; an atomic write for each, at least.
+
+        Under the name of each the dataset then has the document at the last of its ``versions``,
+        those before it as kept ones, as many as the store keeps; the chunk set, each vector in the
+        space that its chunk's ``sig`` names; the layers; and no other set and no other layer. That
+        is done whatever the dataset's configuration is, whatever they were made from, and whether
+        versions were used by what is deleted. A version that the document has had stays as it is.
+        The first document makes the dataset. The sparse vectors and the journal are given by
+        `SparseRepo` and `LayerJournal`.
+
+        Raises:
+            ConflictError: the name has a document that is none of the ``versions``, and not older
+                than all of them. This state, and those after it, were not stored.
+            ModelMismatchError: as in `ChunkRepo.replace`; nothing of this state was stored.
+        """
+        ...
+
+    def use_up_versions(self, dataset_id: str, version: int) -> None:
+        """Let no document that is made in the dataset from now on have ``version`` or one below it.
+
+        The dataset need not exist, and is not made by it.
+        """
+        ...
+
+
 @attrs.frozen(kw_only=True)
 class Capabilities:
     """What a store can do that others cannot; None for what it lacks.
@@ -423,3 +474,5 @@ class Capabilities:
     sparse: SparseRepo | None = None
     answers: AnswerCache | None = None
     changes: ChangeReader | None = None
+    snapshots: SnapshotReader | None = None
+    loader: StateLoader | None = None

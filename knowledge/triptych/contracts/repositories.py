@@ -369,8 +369,10 @@ class LayerRepo(Protocol):
         """
         ...
 
-    def get(self, dataset_id: str, doc_name: str, layer: Layer) -> DerivedLayer | None:
-        """The layer, or None. Vectors are not included."""
+    def get(
+        self, dataset_id: str, doc_name: str, layer: Layer, *, vectors: bool = False
+    ) -> DerivedLayer | None:
+        """The layer, or None; with its vector only where ``vectors`` are asked for."""
         ...
 
     def list(self, dataset_id: str, *, layer: Layer | None = None) -> Sequence[DerivedLayer]:
