@@ -118,7 +118,9 @@ class Connections:
             inner = PostgresSession(driver)
             inner.text("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
             millis = max(int(lock_timeout * 1000), 1)
-            inner.text("SELECT set_config('lock_timeout', %s, true)", str(min(millis, 2**31 - 1)))
+            inner.text(
+                "SELECT set_config('lock_timeout', %s, true)", (str(min(millis, 2**31 - 1)),)
+            )
             inner.text("SELECT tick FROM clock FOR UPDATE")
             inner.text("SELECT set_config('lock_timeout', '0', true)")
             yield inner

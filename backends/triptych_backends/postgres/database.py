@@ -13,6 +13,7 @@ from triptych.errors import StoreError, StoreLockedError
 from triptych_backends.postgres.connection import Connections
 from triptych_backends.postgres.errors import driver_errors
 from triptych_backends.postgres.location import PostgresLocation
+from triptych_backends.postgres.projection import Projection
 from triptych_backends.postgres.schema import prepare, require_current
 from triptych_backends.postgres.session import PostgresSession
 from triptych_backends.sql.dialect import Statement
@@ -25,9 +26,17 @@ __all__ = ["PostgresDatabase", "PostgresTransaction"]
 class PostgresTransaction(Transaction):
     """A write transaction over a session. See `Transaction`."""
 
-    def __init__(self, session: PostgresSession, where: str, *, position: Position | None) -> None:
+    def __init__(
+        self,
+        session: PostgresSession,
+        where: str,
+        projection: Projection,
+        *,
+        position: Position | None,
+    ) -> None:
         super().__init__(where, position=position)
         self.session = session
+        self._projection = projection
 
     def all(self, statement: Statement, **parameters: Any) -> list[tuple[Any, ...]]:
         """See `Session.all`."""
@@ -40,6 +49,11 @@ class PostgresTransaction(Transaction):
     def run_many(self, statement: Statement, rows: Sequence[Sequence[Any]]) -> None:
         """See `Session.run_many`."""
         self.session.run_many(statement, rows)
+
+    def finish(self) -> None:
+        """See `Transaction.finish`; what searches read changes with it."""
+        self._projection.update(self.session, self._changes)
+        super().finish()
 
 
 class PostgresDatabase:
@@ -67,6 +81,7 @@ class PostgresDatabase:
         self._closed = False
         self._position: Position | None = None
         self._write_lock = threading.Lock()
+        self._projection = Projection(self.where)
         _DATABASES.add(self)
 
     @classmethod
@@ -126,7 +141,9 @@ class PostgresDatabase:
                 driver_errors(self.where),
                 self._connections.writing(lock_timeout=self._wait) as session,
             ):
-                transaction = PostgresTransaction(session, self.where, position=position)
+                transaction = PostgresTransaction(
+                    session, self.where, self._projection, position=position
+                )
                 yield transaction
                 transaction.finish()
             self._position = transaction.position
@@ -146,12 +163,12 @@ class PostgresDatabase:
         """
         with driver_errors(self.where), self._connections.reading() as session:
             millis = str(max(int(self._wait * 1000), 1))
-            session.text("SELECT set_config('lock_timeout', %s, false)", millis)
+            session.text("SELECT set_config('lock_timeout', %s, false)", (millis,))
             session.text("SELECT set_config('statement_timeout', '0', false)")
             rows = session.text(
                 "SELECT format('VACUUM FULL %%I.%%I', schemaname, tablename) FROM pg_tables "
                 "WHERE schemaname = %s ORDER BY tablename",
-                self.schema,
+                (self.schema,),
             )
             for (statement,) in rows:
                 session.text(statement)

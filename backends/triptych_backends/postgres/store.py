@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.records import DatasetStats, check_whole
-from triptych_backends.index import LocalIndex, LocalSearcher
 from triptych_backends.postgres.database import PostgresDatabase
 from triptych_backends.postgres.location import parse_url
-from triptych_backends.sql import SqlChangeLog, SqlChunks, SqlDocuments, SqlLayers
+from triptych_backends.postgres.searcher import PostgresSearcher
+from triptych_backends.sql import SqlChunks, SqlDocuments, SqlLayers
 from triptych_backends.sql.answers import SqlAnswers
 from triptych_backends.sql.document_changes import SqlChanges
-from triptych_backends.sql.filters import SqlFilters
 from triptych_backends.sql.loading import SqlStateLoader
 from triptych_backends.sql.settings import SqlSettings
 from triptych_backends.sql.snapshot import SqlSnapshots
@@ -28,8 +27,7 @@ class PostgresStore(CloseOnExit, SqlSettings, SqlAnswers, SqlChanges, SqlSnapsho
 
     def __init__(self, database: PostgresDatabase) -> None:
         self.database = database
-        self.index = LocalIndex(SqlChangeLog(database))
-        self.searcher = LocalSearcher(self.index, SqlFilters(database))
+        self.searcher = PostgresSearcher(database)
         self.documents = SqlDocuments(database, self.searcher)
         self.chunks = SqlChunks(database, self.searcher)
         self.layers = SqlLayers(database, self.searcher)
@@ -76,5 +74,4 @@ class PostgresStore(CloseOnExit, SqlSettings, SqlAnswers, SqlChanges, SqlSnapsho
 
     def close(self) -> None:
         """Close every connection. Idempotent."""
-        self.index.close(publish=False)
         self.database.close()
