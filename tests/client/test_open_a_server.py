@@ -9,7 +9,7 @@ import pytest
 
 import triptych
 from support.cli_run import ran
-from support.served import served
+from support.servers import served
 from triptych.errors import ValidationError
 from triptych_adapters.client import RemoteService
 from triptych_factory import Settings, wire
