@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -15,8 +14,9 @@ from triptych.answering import Answer
 from triptych.context import ContextPack
 from triptych.records import Failure, Health, Hit, Result
 from triptych.records.failure_warning import public_warning
-from triptych_adapters.http.problems import Problem, public_error
+from triptych_adapters.http.problems import Problem
 from triptych_adapters.wire.layer_builds import LayerBuild
+from triptych_adapters.wire.public_errors import public_error
 from triptych_adapters.wire.records import RECORD_TYPE, to_record
 from triptych_adapters.wire.schema import to_json
 
@@ -101,8 +101,3 @@ def problem_response(problem: Problem) -> Response:
     return json_response(
         encoded(problem.json()), status=problem.status, headers=dict(problem.headers)
     )
-
-
-def digest(body: bytes) -> str:
-    """A short name of exactly these bytes."""
-    return hashlib.sha256(body).hexdigest()[:20]
