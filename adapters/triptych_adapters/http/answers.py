@@ -12,11 +12,11 @@ from starlette.responses import Response
 
 from triptych.answering import Answer
 from triptych.context import ContextPack
-from triptych.records import Failure, Health, Hit, Result
+from triptych.records import Failure, Health, HealthCheck, Hit, Result
 from triptych.records.failure_warning import public_warning
 from triptych_adapters.http.problems import Problem
 from triptych_adapters.wire.layer_builds import LayerBuild
-from triptych_adapters.wire.public_errors import public_error
+from triptych_adapters.wire.public_errors import public_error, public_message
 from triptych_adapters.wire.records import RECORD_TYPE, to_record
 from triptych_adapters.wire.schema import to_json
 
@@ -54,8 +54,7 @@ def public(value: Any) -> Any:
     if isinstance(value, ContextPack):
         return attrs.evolve(value, warnings=_public_warnings(value))
     if isinstance(value, Health):
-        checks = (attrs.evolve(each, error=_error(each.error)) for each in value.checks)
-        return attrs.evolve(value, checks=tuple(checks))
+        return attrs.evolve(value, checks=tuple(map(_public_check, value.checks)))
     if isinstance(value, LayerBuild):
         # What a model answered is of the documents; what its provider said is not for callers.
         quarantined = tuple(attrs.evolve(each, message="") for each in value.report.quarantined)
@@ -79,6 +78,12 @@ def _public_hit(hit: Hit) -> Hit:
 
 def _public_failure(failure: Failure) -> Failure:
     return attrs.evolve(failure, error=_error(failure.error))
+
+
+def _public_check(check: HealthCheck) -> HealthCheck:
+    if check.error is None:
+        return check
+    return attrs.evolve(check, error=_error(check.error), detail=public_message(check.error))
 
 
 def _error(error: Any) -> Any:
