@@ -194,7 +194,7 @@ def _opened(options: ServeOptions) -> Service:
 
 
 def _sync(settings: Settings, service: Service) -> SyncReport:
-    """Sync the folders that the store remembers into what a sender may use."""
+    """Sync the folders that the store remembers."""
     known = remembered_roots(service, settings).all()
     if not known:
         raise NotFoundError("this store remembers no folders: `triptych add FOLDER` adds one")
