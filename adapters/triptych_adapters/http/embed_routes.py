@@ -13,11 +13,11 @@ import attrs
 from starlette.requests import Request
 from starlette.responses import Response
 
-from triptych.contracts import Postprocessor
 from triptych.errors import NotFoundError, ValidationError
 from triptych.records import Hit, NewDocument, Query
 from triptych.search.diversity import MMR
 from triptych.search.reranking import Rerank
+from triptych.search.rewriters.chain import one_rewriter
 from triptych.service import Service
 from triptych_adapters.http.answers import encoded, json_response, public
 from triptych_adapters.http.described import Described, DescribedRoute, body_of, parameters
@@ -164,7 +164,7 @@ def embed_routes(server: Server) -> Iterator[DescribedRoute]:
             failures = {"failures": to_json(report.failed)} if report.failed else {}
             return encoded({"added": added, **failures})
 
-        async with server.calls.caller(request) as caller:
+        async with server.calls.caller(request, long=True) as caller:
             return json_response(await caller.run(call), status=202)
 
     async def query(request: Request) -> Response:
@@ -227,16 +227,23 @@ def _search(service: Service, dataset: str, body: dict[str, Any]) -> list[dict[s
         top_k=body.get("k") or _TOP_K,
         where=where,
     )
-    own = [each for each in service.options.postprocessors if isinstance(each, Rerank)]
-    if reranks and not own:
+    own = service.options.postprocessors
+    if reranks and not any(isinstance(each, Rerank) for each in own):
         raise ValidationError(
             "rerank: this server has no reranker: the setting `reranker` names one"
         )
-    steps: list[Postprocessor] = [*([MMR(share)] if share else []), *(own if reranks else [])]
-    if not steps and not service.options.postprocessors:
+    # What the request decides, diversity and the reranker, takes the place of the server's.
+    steps = [
+        each
+        for each in own
+        if not (isinstance(each, Rerank) and not reranks) and not (isinstance(each, MMR) and share)
+    ]
+    if not share and len(steps) == len(own):
         hits = service.search(query).hits
     else:
-        with service.searches.derived(postprocessors=steps) as searches:
+        steps = [MMR(share), *steps] if share else steps
+        rewriter = one_rewriter(service.options.rewriter)
+        with service.searches.derived(rewriter=rewriter, postprocessors=steps) as searches:
             hits = searches.search(query).hits
     reason = "rerank" if reranks else "mmr" if share else "hybrid" if hybrid else "vec"
     return [_hit(hit, reason) for hit in hits]
