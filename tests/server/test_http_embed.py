@@ -303,3 +303,21 @@ def test_another_dataset_may_be_named(service: Service, client: Client) -> None:
     assert client("POST", "/v1/index?dataset=other", json=one).json() == {"added": 1}
     assert service.count_documents("other") == 1
     assert client("POST", "/v1/index?datset=other", json=one).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("DELETE", "/v1/doc/auth.go?id=db.go"),
+        ("DELETE", "/v1/doc?id=auth.go&id=db.go"),
+        ("GET", "/v1/stats?dataset=default&dataset=other"),
+        ("GET", "/v1/stats?id=auth.go"),
+        ("GET", "/v1/stats?dataset=%ff"),
+    ],
+)
+def test_a_query_that_can_be_read_in_two_ways_is_refused(
+    client: Client, method: str, path: str
+) -> None:
+    answer = client(method, path)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "INVALID_REQUEST")
+    assert client("GET", "/v1/stats").json()["docs"] == 3

@@ -23,14 +23,15 @@ from triptych_adapters.wire.schema import to_json
 __all__ = ["JSON_TYPE", "encoded", "form_of", "json_response", "problem_response", "public"]
 
 JSON_TYPE: Final = "application/json"
+_FORMS: Final = frozenset({RECORD_TYPE, JSON_TYPE, "application/*", "*/*"})
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 Form = Callable[[Any], Any]
 
 
 def form_of(media_types: list[str]) -> tuple[str, Form]:
-    """The media type and the converter that an Accept header asks for."""
-    if RECORD_TYPE in media_types:
+    """The media type and the converter that an Accept header asks for: the first of these."""
+    if next((each for each in media_types if each in _FORMS), JSON_TYPE) == RECORD_TYPE:
         return RECORD_TYPE, to_record
     return JSON_TYPE, to_json
 

@@ -21,9 +21,11 @@ from triptych.search.rewriters.chain import one_rewriter
 from triptych.service import Service
 from triptych_adapters.http.answers import encoded, json_response, public
 from triptych_adapters.http.described import Described, DescribedRoute, body_of, parameters
+from triptych_adapters.http.request_parts import query_of
 from triptych_adapters.http.server import Server
-from triptych_adapters.wire.arguments import json_schema
+from triptych_adapters.wire.arguments import json_schema, read_arguments
 from triptych_adapters.wire.operations import Effect
+from triptych_adapters.wire.query_string import query_arguments
 from triptych_adapters.wire.schema import to_json
 
 __all__ = ["embed_routes"]
@@ -153,7 +155,7 @@ def embed_routes(server: Server) -> Iterator[DescribedRoute]:
 
     async def index(request: Request) -> Response:
         service = await server.service_of(request, named=True)
-        dataset = _dataset(server, request)
+        dataset = _queried(request, INDEX).get("dataset", server.dataset)
         server.check_effect(Effect.WRITES)
         body = await body_of(request, INDEX, server.limits)
         documents = [_document(each) for each in body["documents"]]
@@ -169,7 +171,7 @@ def embed_routes(server: Server) -> Iterator[DescribedRoute]:
 
     async def query(request: Request) -> Response:
         service = await server.service_of(request, named=True)
-        dataset = _dataset(server, request)
+        dataset = _queried(request, QUERY).get("dataset", server.dataset)
         body = await body_of(request, QUERY, server.limits)
         async with server.calls.caller(request) as caller:
             hits = await caller.run(lambda: encoded({"hits": _search(service, dataset, body)}))
@@ -177,15 +179,17 @@ def embed_routes(server: Server) -> Iterator[DescribedRoute]:
 
     async def stats(request: Request) -> Response:
         service = await server.service_of(request, named=True)
-        dataset = _dataset(server, request)
+        dataset = _queried(request, STATS).get("dataset", server.dataset)
         async with server.calls.caller(request) as caller:
             return json_response(await caller.run(lambda: encoded(_stats(service, dataset))))
 
     async def delete(request: Request) -> Response:
         service = await server.service_of(request, named=True)
-        dataset = _dataset(server, request)
+        in_path = request.path_params.get("id")
+        queried = _queried(request, DELETE_BY_QUERY if in_path is None else DELETE)
+        dataset = queried.get("dataset", server.dataset)
         server.check_effect(Effect.DESTROYS)
-        name = request.path_params.get("id") or request.query_params.get("id", "")
+        name = queried.get("id", "") if in_path is None else in_path
         async with server.calls.caller(request) as caller:
             await caller.run(lambda: service.delete_document(dataset, name))
         return Response(status_code=204)
@@ -197,11 +201,12 @@ def embed_routes(server: Server) -> Iterator[DescribedRoute]:
     yield DescribedRoute(DELETE_BY_QUERY, delete)
 
 
-def _dataset(server: Server, request: Request) -> str:
-    others = set(request.query_params) - {"dataset", "id"}
-    if others:
-        raise ValidationError(f"there is no argument {min(others)[:60]!r}, only dataset")
-    return request.query_params.get("dataset", server.dataset)
+def _queried(request: Request, described: Described) -> dict[str, Any]:
+    """The arguments in the query of the URL, checked."""
+    schema = parameters(**described.query)
+    return read_arguments(
+        described.name, schema, query_arguments(described.name, schema, query_of(request))
+    )
 
 
 def _document(given: dict[str, Any]) -> NewDocument:
