@@ -48,7 +48,7 @@ _NUMBERS = count()
 
 
 SAMPLED = {
-    "tests/contract/test_postgres.py": 8,
+    "tests/contract/test_postgres.py": 10,
     "tests/contract/test_json_example.py": 6,
     "tests/contract/test_defaults.py": 3,
     "tests/contract/test_kit_catches.py": 2,

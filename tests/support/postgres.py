@@ -78,6 +78,22 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
+        import psycopg
+
+        self._spawn()
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                self.connect().close()
+                return
+            except psycopg.OperationalError as error:
+                if time.monotonic() > deadline:
+                    raise RuntimeError((self.folder / "log").read_text("utf-8")) from error
+            if self._process is None or self._process.poll() is not None:
+                self._spawn()  # the children of the one that was killed had not ended yet
+            time.sleep(0.02)
+
+    def _spawn(self) -> None:
         settings = [f"unix_socket_directories={self._sockets}", *_BOTH, *self._settings]
         options = [part for each in settings for part in ("-c", each)]
         with (self.folder / "log").open("ab") as log:
@@ -89,17 +105,6 @@ class PostgresServer:
                 stdout=subprocess.DEVNULL,
                 stderr=log,
             )
-        import psycopg
-
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                self.connect().close()
-                return
-            except psycopg.OperationalError as error:
-                if self._process.poll() is not None or time.monotonic() > deadline:
-                    raise RuntimeError((self.folder / "log").read_text("utf-8")) from error
-                time.sleep(0.02)
 
     def kill(self) -> None:
         """End it as a power cut would: its children notice, and end too."""
