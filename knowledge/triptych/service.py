@@ -871,7 +871,7 @@ class Service(CloseOnExit):
         ``layers`` may leave some out; those that are not there are done without. ``max_pieces`` is
         the most pieces, the best; None for any number. ``counter``
         counts tokens: a function from text to their number; None is tiktoken where it is
-        installed, else an estimate, which ``ContextPack.counter`` tells. ``fence`` puts each text
+        installed, else an estimate, as ``ContextPack.counter`` says. ``fence`` puts each text
         between delimiters that are drawn at random, and that no document can guess.
 
         A budget too small for anything gives an empty pack with a warning.
@@ -1251,7 +1251,7 @@ class Service(CloseOnExit):
         meanwhile.
 
         ``repair`` repairs what can be made again from the truth, and examines once more: the
-        report then tells what is left. It never removes or alters a source document.
+        report then says what is left. It never removes or alters a source document.
         ``dataset_id`` names the one dataset to look at, beside the store as a whole.
 
         Raises:
