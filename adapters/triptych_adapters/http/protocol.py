@@ -1,4 +1,4 @@
-"""Connections of the server: heads of requests come in time, or the connection is closed."""
+"""Connections of the server: they end where no head comes, or an answer is not read."""
 
 from __future__ import annotations
 
@@ -13,17 +13,23 @@ from triptych_adapters.http.problems import Problem
 
 __all__ = ["HeadProtocol"]
 
+_LEAST_READ = 16 << 10
 _INVALID = Problem(status=400, code="INVALID_REQUEST", message="this is not a request of HTTP/1.1")
 
 
 class HeadProtocol(H11Protocol):
-    """uvicorn's protocol for HTTP/1.1, which waits for a head without a limit of time.
+    """uvicorn's protocol for HTTP/1.1, with limits of time where uvicorn has none.
 
+    A head must come in ``head_seconds``. A client whose answer waits to be sent must read
+    `_LEAST_READ` bytes in every ``read_seconds``: else the connection is cut, for the request that
+    waits holds memory and one of the places that `Limits.waiting` counts.
     What is not HTTP is answered as every other failure.
     """
 
     head_seconds = 10.0
+    read_seconds = 20.0
     _head: asyncio.TimerHandle | None = None
+    _read: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn
         """Begin to wait for the first head."""
@@ -39,9 +45,20 @@ class HeadProtocol(H11Protocol):
             self._stop()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the wait."""
+        """End the waits."""
         self._stop()
+        self._stop_reading()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Wait for the client to read."""
+        super().pause_writing()
+        self._wait_for_reader()
+
+    def resume_writing(self) -> None:
+        """End the wait: the client has read."""
+        self._stop_reading()
+        super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is not HTTP."""
@@ -67,6 +84,23 @@ class HeadProtocol(H11Protocol):
         if self._head is not None:
             self._head.cancel()
             self._head = None
+
+    def _wait_for_reader(self) -> None:
+        waiting = self.transport.get_write_buffer_size()
+        self._read = self.loop.call_later(self.read_seconds, self._check_reader, waiting)
+
+    def _check_reader(self, before: int) -> None:
+        if before - self.transport.get_write_buffer_size() < _LEAST_READ:
+            self._read = None
+            # Not closed: that would wait for what is not read.
+            self.transport.abort()
+        else:
+            self._wait_for_reader()
+
+    def _stop_reading(self) -> None:
+        if self._read is not None:
+            self._read.cancel()
+            self._read = None
 
     def _late(self) -> None:
         self._head = None

@@ -151,6 +151,7 @@ def _app(options: ServeOptions) -> ASGIApp:
     """The app of one process, with a Service of its own."""
     log_to_stderr()
     HeadProtocol.head_seconds = options.limits.header_seconds
+    HeadProtocol.read_seconds = options.limits.read_seconds
     if options.workers > 1:
         threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     service = _opened(options)
