@@ -1,4 +1,4 @@
-"""Clients that do not read what they asked for."""
+"""Clients that do not read what they asked for, and more clients than there is room for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from support.servers import listening
 from support.sync_folder import until
 
 pytest.importorskip("uvicorn")
-from triptych_adapters.http.protocol import HeadProtocol
+from triptych_adapters.http.limits import Limits
+from triptych_adapters.http.protocol import HeadProtocol, connections_of
 
 LARGE = 32 << 20
 ASK = b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -21,6 +22,11 @@ ASK = b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 class Impatient(HeadProtocol):
     read_seconds = 0.2
+
+
+class Crowded(HeadProtocol):
+    most_connections = 10
+    read_seconds = 600.0
 
 
 class Large:
@@ -75,6 +81,59 @@ def test_who_does_not_read_is_cut_off_and_the_request_ends() -> None:
                 pass
             assert read < LARGE
         assert len(httpx.get(f"{url}/small", timeout=30).content) == 1 << 20
+
+
+def test_idle_connections_make_room_and_busy_ones_are_not_cut() -> None:
+    app = Large()
+    with listening(app, http=Crowded) as url, ExitStack() as held:
+        busy = [deaf(url, held) for _ in range(3)]
+        until(lambda: app.under_way == 3)
+        address = httpx.URL(url)
+        idle = []
+        for _ in range(40):
+            connection = held.enter_context(
+                socket.create_connection((address.host, address.port), timeout=30)
+            )
+            connection.sendall(ASK.replace(b"large", b"small"))
+            assert connection.recv(12) == b"HTTP/1.1 200"
+            idle.append(connection)
+        assert app.under_way == 3
+        for connection in busy:
+            connection.settimeout(30)
+            read = 0
+            while read < LARGE:
+                part = connection.recv(1 << 20)
+                assert part
+                read += len(part)
+        assert cut(idle) >= 40 - Crowded.most_connections
+
+
+def cut(connections: list[socket.socket]) -> int:
+    """How many of these connections the server has closed; of the others nothing more is read."""
+    count = 0
+    for connection in connections:
+        connection.settimeout(0.2)
+        try:
+            while connection.recv(1 << 20):
+                pass
+            count += 1
+        except TimeoutError:
+            pass
+        except OSError:
+            count += 1
+    return count
+
+
+def test_files_are_left_for_the_store() -> None:
+    resource = pytest.importorskip("resource")
+    files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, most))
+    try:
+        assert connections_of(Limits()) == 640
+        assert connections_of(Limits(connections=7)) == 7
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
+    assert connections_of(Limits()) <= 2000
 
 
 def test_who_reads_gets_all_of_it() -> None:
