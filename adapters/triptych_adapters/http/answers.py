@@ -45,7 +45,7 @@ def encoded(value: Any) -> bytes:
 
 
 def public(value: Any) -> Any:
-    """``value`` without what concerns the server alone: its files, its drivers' messages."""
+    """``value`` without what concerns only the server: its files, its drivers' messages."""
     if isinstance(value, Result):
         hits = tuple(map(_public_hit, value.hits))
         return attrs.evolve(value, hits=hits, warnings=_public_warnings(value))

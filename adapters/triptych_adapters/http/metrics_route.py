@@ -1,4 +1,4 @@
-"""``/metrics``: what Prometheus scrapes, for those alone who may see everything."""
+"""``/metrics``: what Prometheus scrapes, only for those who may see everything."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from triptych_backends.postgres.errors import driver_errors
 from triptych_backends.postgres.location import PostgresLocation
 from triptych_backends.postgres.projection import Projection
 from triptych_backends.postgres.schema import prepare, require_current
-from triptych_backends.postgres.session import PostgresSession
+from triptych_backends.postgres.session import Driver, PostgresSession
 from triptych_backends.sql.dialect import Statement
 from triptych_backends.sql.errors import closed_error
 from triptych_backends.sql.transaction import Position, Transaction
@@ -52,7 +52,7 @@ class PostgresTransaction(Transaction):
 
     def finish(self) -> None:
         """See `Transaction.finish`; what searches read changes with it."""
-        self._projection.update(self.session, self._changes)
+        self._projection.update(self.session, self._changes, since=self._started)
         super().finish()
 
 
@@ -147,8 +147,14 @@ class PostgresDatabase:
                 yield transaction
                 transaction.finish()
             self._position = transaction.position
+            if transaction.position is not None:
+                self._projection.committed(transaction.position.tick)
         finally:
             self._write_lock.release()
+
+    def connect(self) -> Driver:
+        """A connection beside the pool; whoever asks for it closes it. Raises psycopg.Error."""
+        return self._connections.connect()
 
     def flush(self) -> None:
         """See `Database.flush`: the server has done so at each commit."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -35,9 +36,11 @@ class Predicates:
         self._owner = owner
         self.headed = False
         """Whether a condition is on headings."""
+        self.greatest: float = math.inf
+        """At most so many owners pass, as far as is known."""
         self.parameters: dict[str, Any] = {}
         within = where.within
-        self.corpus = "" if within is None else self._owned(Filter(tree=within))
+        self.corpus = "" if within is None else self._owned(Filter(tree=within), bounds=True)
         """What bounds the collection whose statistics count; "" for all of it."""
         tree = without_part(where.tree, within)
         passing = self._passing(Filter(tree=tree, fresh=where.fresh))
@@ -51,7 +54,7 @@ class Predicates:
             if isinstance(where.tree, Not) and where.fresh is None:
                 # What does not pass is looked up: it is less than all else, as what has expired is.
                 return f"NOT ({self._owned(Filter(tree=where.tree.part))})"
-            return self._owned(where)
+            return self._owned(where, bounds=True)
         parts = [self._condition(where.tree)]
         if where.fresh is not None:
             parts.append(self._owned(_fresh(where.fresh)))
@@ -74,9 +77,11 @@ class Predicates:
             parts.append(self._condition(whole))
         return _joined(parts, "AND" if isinstance(tree, And) else "OR")
 
-    def _owned(self, where: Filter) -> str:
+    def _owned(self, where: Filter, *, bounds: bool = False) -> str:
         found = self._owners(where).values()
         ids = np.concatenate([np.empty(0, np.int64), *found])
+        if bounds:
+            self.greatest = min(self.greatest, len(ids))
         return f"{self._owner} = ANY({self._bound(ids.tolist())}::bigint[])"
 
     def _bound(self, value: object) -> str:

@@ -26,6 +26,7 @@ __all__ = ["Projection"]
 
 _OWNERS_AT_ONCE = 512
 _UNITS_AT_ONCE = 4_096
+_KEPT_IDS = 16  # datasets and fields whose terms' ids are kept
 _KEPT_WORDS = 1 << 19
 
 # Key, owner, position, text, headings.
@@ -52,9 +53,23 @@ class Projection:
         self._where = where
         self._analyzers = analyzers
         self._words: dict[str, _Words] = {}
+        self._ids: dict[tuple[int, int], _TermIds] = {}
+        self._tick = -1
 
-    def update(self, session: PostgresSession, changes: Iterable[tuple[int, str, int]]) -> None:
-        """Take over ``changes``: dataset, field and owner; field "" voids what the dataset had."""
+    def committed(self, tick: int) -> None:
+        """Keep what was learnt about the tables until another process writes after ``tick``."""
+        self._tick = tick
+
+    def update(
+        self, session: PostgresSession, changes: Iterable[tuple[int, str, int]], *, since: int
+    ) -> None:
+        """Take over ``changes``: dataset, field and owner; field "" voids what the dataset had.
+
+        ``since`` is the greatest tick before this transaction.
+        """
+        if self._tick != since or len(self._ids) > _KEPT_IDS:
+            self._ids.clear()
+        self._tick = -1  # what this transaction makes is there once it is committed
         voided: set[int] = set()
         owners: dict[int, dict[Field, set[int]]] = {}
         for dataset, name, owner in changes:
@@ -82,6 +97,7 @@ class Projection:
 
     def _wipe_if_foreign(self, session: PostgresSession, dataset: int, language: str) -> None:
         """Remove all units that were analysed for another language."""
+        self._ids.clear()
         for table in ("search_unit", "search_term", "search_stat"):
             session.text(
                 f"DELETE FROM {table} WHERE dataset_id = %(dataset)s AND EXISTS (SELECT FROM "
@@ -111,6 +127,7 @@ class Projection:
             parameters,
         )
         if gone:
+            self._ids.pop((dataset, FIELD_CODES[field]), None)
             _remove(session, dataset, FIELD_CODES[field], [row[0] for row in gone])
         rows = session.text(
             f"{_NEW[kind]} AND {_KEY[kind]} NOT IN (SELECT key FROM search_unit WHERE "
@@ -143,7 +160,10 @@ class Projection:
             raise corrupt(self._where, f"the text of a {field}: {error}") from error
         numbers, sizes = words.encode_all(texts)
         units, terms, counts = _counted(numbers, sizes)
-        ids = _term_ids(session, dataset, code, words, terms)
+        known = self._ids.get((dataset, code))
+        if known is None or known.words is not words:
+            known = self._ids[dataset, code] = _TermIds(dataset, code, words)
+        ids = known.count(session, terms)
         bounds = np.searchsorted(units, np.arange(len(rows) + 1))
         session.copy(
             "COPY search_unit (key, dataset_id, field, owner, position, length, terms, counts, "
@@ -201,46 +221,77 @@ def _counted(
     return pairs >> 32, (pairs & 0xFFFFFFFF).astype(np.int32), counts.astype(np.int32)
 
 
-def _term_ids(
-    session: PostgresSession,
-    dataset: int,
-    code: int,
-    words: _Words,
-    terms: NDArray[np.int32],
-) -> NDArray[np.int32]:
-    """The ids of ``terms``, one occurrence a unit, which are counted; new ones are made."""
-    distinct, places, units = np.unique(terms, return_inverse=True, return_counts=True)
-    texts = words.terms(distinct)
-    known = dict(
-        session.text(
+class _TermIds:
+    """The ids of the terms of one dataset and kind of unit, as far as they are known."""
+
+    def __init__(self, dataset: int, code: int, words: _Words) -> None:
+        self.words = words
+        self._dataset = dataset
+        self._code = code
+        self._ids: NDArray[np.int32] = np.zeros(0, np.int32)  # by number; 0 is not known
+        self._is_complete: bool | None = None
+
+    def count(self, session: PostgresSession, terms: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The ids of ``terms``, one occurrence a unit, which are counted; new ones are made."""
+        if not len(terms):
+            return terms
+        distinct, units = np.unique(terms, return_counts=True)
+        if len(self._ids) <= distinct[-1]:
+            self._ids = np.concatenate(
+                [self._ids, np.zeros(int(distinct[-1]) + 1 - len(self._ids), np.int32)]
+            )
+        self._look_up(session, distinct)
+        ids = self._ids[distinct]
+        old, new = np.flatnonzero(ids), np.flatnonzero(ids == 0)
+        if len(new):
+            self._ids[distinct[new]] = self._make(session, distinct[new], units[new])
+        if len(old):
+            session.text(
+                "UPDATE search_term t SET units = t.units + n.units "
+                "FROM unnest(%s::int[], %s::bigint[]) n(id, units) WHERE t.id = n.id",
+                (ids[old].tolist(), units[old].tolist()),
+            )
+        return self._ids[terms]
+
+    def _look_up(self, session: PostgresSession, numbers: NDArray[np.int32]) -> None:
+        if self._is_complete is None:
+            ((self._is_complete,),) = session.text(
+                "SELECT NOT EXISTS (SELECT FROM search_term WHERE dataset_id = %s AND field = %s)",
+                (self._dataset, self._code),
+            )
+        if self._is_complete:
+            return  # all terms that are there were made here
+        unknown = numbers[self._ids[numbers] == 0]
+        texts = dict(zip(self.words.terms(unknown), unknown.tolist(), strict=True))
+        rows = session.text(
             "SELECT term, id FROM search_term WHERE dataset_id = %s AND field = %s "
             "AND term = ANY(%s)",
-            (dataset, code, texts),
+            (self._dataset, self._code, list(texts)),
         )
-    )
-    held = dict(zip(texts, units.tolist(), strict=True))
-    missing = [text for text in texts if text not in known]
-    made: dict[str, int] = {}
-    if missing:
-        numbers = session.text(
-            "SELECT nextval(pg_get_serial_sequence('search_term', 'id')) "
-            "FROM generate_series(1, %s)",
-            (len(missing),),
+        for text, pk in rows:
+            self._ids[texts[text]] = pk
+
+    def _make(
+        self, session: PostgresSession, numbers: NDArray[np.int32], units: NDArray[np.int64]
+    ) -> NDArray[np.int32]:
+        # Writers take turns, so that these ids are free.
+        ((last,),) = session.text(
+            "SELECT setval(s.name, nextval(s.name) + %s) FROM (SELECT "
+            "pg_get_serial_sequence('search_term', 'id')::regclass AS name) s",
+            (len(numbers) - 1,),
         )
-        made = {text: row[0] for text, row in zip(missing, numbers, strict=True)}
+        ids = np.arange(last - len(numbers) + 1, last + 1, dtype=np.int32)
         session.copy(
             "COPY search_term (id, dataset_id, field, term, units) FROM STDIN (FORMAT BINARY)",
             ("int4", "int8", "int2", "text", "int8"),
-            [(pk, dataset, code, text, held[text]) for text, pk in made.items()],
+            [
+                (pk, self._dataset, self._code, text, held)
+                for pk, text, held in zip(
+                    ids.tolist(), self.words.terms(numbers), units.tolist(), strict=True
+                )
+            ],
         )
-    if known:
-        session.text(
-            "UPDATE search_term t SET units = t.units + n.units "
-            "FROM unnest(%s::int[], %s::bigint[]) n(id, units) WHERE t.id = n.id",
-            (list(known.values()), [held[text] for text in known]),
-        )
-    every = {**known, **made}
-    return np.array([every[text] for text in texts], np.int32)[places]
+        return ids
 
 
 def _remove(session: PostgresSession, dataset: int, code: int, keys: Sequence[int]) -> None:

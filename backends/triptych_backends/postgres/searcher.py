@@ -22,6 +22,7 @@ from triptych_backends.postgres.keyword_lane import find_by_words, read_statisti
 from triptych_backends.postgres.predicates import Predicates
 from triptych_backends.postgres.session import PostgresSession
 from triptych_backends.postgres.sparse_lane import find_by_sparse_vector
+from triptych_backends.postgres.vector_indexes import VectorIndexes
 from triptych_backends.postgres.vector_lane import find_by_vector
 from triptych_backends.sql.expiry import ExpiryCache
 from triptych_backends.sql.filters import SqlFilters
@@ -42,9 +43,11 @@ class PostgresSearcher:
         self,
         database: PostgresDatabase,
         *,
+        indexes: VectorIndexes,
         analyzers: Callable[[str], TextAnalyzer] = get_analyzer,
     ) -> None:
         self._database = database
+        self._indexes = indexes
         self._analyzers = analyzers
         self._expired = ExpiryCache()
 
@@ -77,6 +80,7 @@ class PostgresSearcher:
                     query.top_k,
                     predicates,
                     self._database.where,
+                    wanted=self._indexes.build_soon,
                 )
                 if unit == "document":
                     rows = _as_documents(session, rows)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.records import DatasetStats, check_whole
 from triptych_backends.postgres.database import PostgresDatabase
+from triptych_backends.postgres.errors import driver_errors
 from triptych_backends.postgres.location import parse_url
 from triptych_backends.postgres.searcher import PostgresSearcher
+from triptych_backends.postgres.vector_indexes import LEAST, VectorIndexes
 from triptych_backends.sql import SqlChunks, SqlDocuments, SqlLayers
 from triptych_backends.sql.answers import SqlAnswers
 from triptych_backends.sql.document_changes import SqlChanges
@@ -27,7 +29,8 @@ class PostgresStore(CloseOnExit, SqlSettings, SqlAnswers, SqlChanges, SqlSnapsho
 
     def __init__(self, database: PostgresDatabase) -> None:
         self.database = database
-        self.searcher = PostgresSearcher(database)
+        self._indexes = VectorIndexes(database.connect)
+        self.searcher = PostgresSearcher(database, indexes=self._indexes)
         self.documents = SqlDocuments(database, self.searcher)
         self.chunks = SqlChunks(database, self.searcher)
         self.layers = SqlLayers(database, self.searcher)
@@ -68,10 +71,22 @@ class PostgresStore(CloseOnExit, SqlSettings, SqlAnswers, SqlChanges, SqlSnapsho
         with self.database.snapshot() as session:
             return read_stats(session, dataset_id, chunker_sig, embed_sig)
 
+    def build_indexes(self, *, least: int = LEAST) -> None:
+        """Index the vectors of every embedding space that has ``least`` or more, and no index.
+
+        A search that meets such a space lets a thread do so. Readers and writers go on meanwhile.
+
+        Raises:
+            StoreError: the server failed.
+        """
+        with driver_errors(self.database.where):
+            self._indexes.build(least=least)
+
     def scrub(self) -> None:
         """See `SqlDocuments.scrub`: rewrite the tables."""
         self.documents.scrub()
 
     def close(self) -> None:
-        """Close every connection. Idempotent."""
+        """Close every connection, and give up an index that is being built. Idempotent."""
+        self._indexes.close()
         self.database.close()

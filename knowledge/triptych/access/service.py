@@ -202,6 +202,10 @@ class RestrictedService(Service):
     def _log(self) -> QuestionLog:
         return AccessQuestionLog(self.base.question_log, self._shown.view)
 
+    def _forget_requests(self) -> None:
+        # Which of them hold what is purged, nobody can say: those of all callers go.
+        self.base._forget_requests()
+
     def _of_caller(self) -> Sequence[object]:
         return (*self.base._of_caller(), "access", repr(self.access.dataset_ids), self.access.tree)
 

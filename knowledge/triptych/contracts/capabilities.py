@@ -64,7 +64,7 @@ class VersionReader(Protocol):
     """
 
     def versions(self, dataset_id: str, name: str) -> Sequence[DocumentInfo]:
-        """The current version and, behind it, the kept ones, newest first: as one read.
+        """The current version and, after it, the kept ones, newest first: as one read.
 
         Each is what `DocumentRepo.get_info` returned when it was current. Empty where there is no
         document.

@@ -51,7 +51,7 @@ class RebuildRunner:
     def named(self, dataset_id: str, names: Sequence[str]) -> RebuildReport:
         """Bring these documents' sets up to date; remove what is left of those that are gone.
 
-        Of a folder, which is named with a slash behind, the layers alone.
+        Of a folder, which is named with a slash after, the layers alone.
         """
         deadlines.check("the rebuild")
         expired = remove_expired(self._documents, dataset_id, names)
