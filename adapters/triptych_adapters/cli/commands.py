@@ -35,6 +35,7 @@ _MODULES = {
     "status": ("status",),
     "doctor": ("doctor",),
     "transfer": ("import", "export"),
+    "stores": ("copy", "backup"),
     "keys": ("keys",),
     "mcp": ("mcp",),
     "fetch": ("fetch",),
