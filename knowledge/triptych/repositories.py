@@ -28,7 +28,9 @@ from triptych.contracts import (
     LayerRepo,
     SecureEraser,
     SettingsStore,
+    SnapshotReader,
     SparseRepo,
+    StateLoader,
     Store,
     VersionReader,
 )
@@ -327,4 +329,6 @@ def capabilities_of(store: Store) -> Capabilities:
         sparse=first(SparseRepo),
         answers=first(AnswerCache),
         changes=first(ChangeReader),
+        snapshots=first(SnapshotReader),
+        loader=first(StateLoader),
     )

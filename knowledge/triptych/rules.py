@@ -8,7 +8,7 @@ document's ``version`` is 0 where there is no document.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal, TypeVar
 
@@ -61,6 +61,7 @@ __all__ = [
     "plan_put",
     "read_chunk",
     "system_after",
+    "versions_to_load",
 ]
 
 _Document = TypeVar("_Document", SourceDocument, DocumentInfo)
@@ -272,6 +273,36 @@ def check_unused(document: SourceDocument, version: int, used: int) -> None:
         "into a new store, or put it to give it a new version",
         expected=document.version,
         actual=version,
+    )
+
+
+def versions_to_load(
+    dataset_id: str,
+    versions: Sequence[SourceDocument],
+    stored: int,
+    is_stored: Callable[[SourceDocument], bool],
+) -> Sequence[SourceDocument]:
+    """Those of ``versions``, oldest first, that `StateLoader.load_states` has to store.
+
+    Args:
+        stored: the version of the document as it is, 0 when there is none.
+        is_stored: whether the stored document is just this one.
+
+    Raises:
+        ConflictError: the stored document is none of ``versions``, and not older than all.
+    """
+    if not versions or stored < versions[0].version:
+        return versions
+    for at, each in enumerate(versions):
+        if each.version == stored and is_stored(each):
+            return versions[at + 1 :]
+    last = versions[-1]
+    raise ConflictError(
+        f"document {last.name!r} of dataset {dataset_id!r} was changed where it is to be loaded: "
+        f"its version {stored} there is not one of those to load, up to {last.version}. Load into "
+        "a new store, or delete it there",
+        expected=last.version,
+        actual=stored,
     )
 
 

@@ -941,7 +941,7 @@ class Service(CloseOnExit):
             token_budget: the maximum number of tokens of the context.
             max_tokens: the maximum number of tokens of the answer.
             llm: the model; None is ``options.llm`` of the Service.
-            prompt: what the model is told; None is `AnswerPrompt()`.
+            prompt: the instructions for the model; None is `AnswerPrompt()`.
             prices: of a million tokens, for ``Answer.cost``.
             answerability: judges the chunks that were found: "nothing" abstains, "weak" warns;
                 None is ``options.answerability`` of the Service, else what the dataset's

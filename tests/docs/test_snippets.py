@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import tomllib
 from pathlib import Path
 
 import attrs
@@ -108,6 +109,15 @@ def test_the_shown_file_is_understood_and_shows_every_setting(tmp_path: Path) ->
     (tmp_path / "triptych.toml").write_text(shown.text, encoding="utf-8")
     settings = Settings.resolve(environ={}, directory=tmp_path)
     assert {each.name for each in settings.explain() if each.source == "default"} == set()
+
+
+def test_every_extra_is_in_the_readme() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    table = (ROOT / "README.md").read_text().partition("| extra | brings |")[2].partition("\n\n")[0]
+    cells = [line.split("|")[1] for line in table.splitlines()[2:]]
+    assert set(re.findall(r"`([\w-]+)`", "".join(cells))) == set(extras)
 
 
 def test_every_exit_code_is_in_the_reference() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import triptych
 from support.asgi import Client
-from support.served import served
+from support.servers import served
 from triptych import Service
 from triptych.records import DocumentChange
 from triptych_adapters.http import Limits, create_app

@@ -66,7 +66,7 @@ def prepare(operation: str, arguments: Mapping[str, Any], pipeline: str = "") ->
 
     ``pipeline`` is the name of one that it runs by.
     """
-    route: Route = ROUTES[operation]
+    route = _route_of(operation)
     if pipeline:
         route, arguments = PIPELINE_ROUTES[operation], {**arguments, "pipeline": pipeline}
     others = {name: value for name, value in arguments.items() if name not in route.in_path}
@@ -87,6 +87,14 @@ def prepare(operation: str, arguments: Mapping[str, Any], pipeline: str = "") ->
         body=body,
         operation=route.called,
     )
+
+
+def _route_of(operation: str) -> Route:
+    if operation == "build_layers":
+        from triptych_adapters.wire.layer_builds import BUILD_LAYERS_ROUTE
+
+        return BUILD_LAYERS_ROUTE
+    return ROUTES[operation]
 
 
 def answer_of(prepared: Prepared, body: bytes) -> Any:

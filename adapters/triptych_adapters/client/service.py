@@ -8,7 +8,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NoReturn, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, Unpack, cast
 
 import attrs
 
@@ -50,6 +50,9 @@ from triptych_adapters.client.arguments import (
 from triptych_adapters.client.connection import Connection
 from triptych_adapters.client.streams import open_stream
 from triptych_adapters.wire.operations import OPERATIONS
+
+if TYPE_CHECKING:
+    from triptych_adapters.wire.layer_builds import LayerBuild
 from triptych_backends.providers.timeouts import Timeouts
 
 __all__ = ["RemotePipeline", "RemoteService", "connect"]
@@ -197,7 +200,7 @@ class RemoteService(Service):
         refused = PutReportBuilder(dataset_id)
         total = len(documents) if isinstance(documents, Sequence | Mapping) else None
         report, done = PutReport(), 0
-        for batch in batches(documents, refused):
+        for batch in batches(documents, refused, self._server()["max_body"]):
             fields = {"dataset_id": dataset_id, "documents": batch, "embed": embed}
             report = added(report, self._until_done("put_documents", fields))
             done += len(batch)
@@ -296,6 +299,47 @@ class RemoteService(Service):
         for part in parts:
             report = added(report, self._until_done("rebuild", part))
         return report
+
+    def build_layers(
+        self,
+        dataset_id: str,
+        *,
+        names: Sequence[str] | None = None,
+        max_calls: int | None = None,
+        max_tokens: int | None = None,
+        extractive: bool = False,
+        retry_quarantined: bool = False,
+        rewrite: bool = False,
+    ) -> LayerBuild:
+        """Make the layers that are missing or stale, with the server's model.
+
+        Without a limit, a request that the server ends in time is sent again: what was made stays.
+
+        Args:
+            names: documents and folders, with the folders around them; None for all.
+            max_calls, max_tokens: limits for the calls of the model.
+            extractive: take sentences of the documents themselves, in place of a model.
+            retry_quarantined: try again what broke the model before.
+            rewrite: replace stale layers that a person wrote.
+
+        Raises:
+            NotFoundError: there is no such dataset, or no document or folder of a name.
+            CancelledError: the deadline passed, or a limit was given and the server's time is
+                over. What was made stays.
+        """
+        limits = {"max_calls": max_calls, "max_tokens": max_tokens}
+        limits = {key: value for key, value in limits.items() if value is not None}
+        arguments: dict[str, Any] = {
+            "dataset_id": dataset_id,
+            "extractive": extractive,
+            "retry_quarantined": retry_quarantined,
+            "rewrite": rewrite,
+            **limits,
+            **({} if names is None else {"names": list(names)}),
+        }
+        call = self._call if limits else self._until_done
+        made: LayerBuild = call("build_layers", arguments)
+        return made
 
     def search_many(
         self, queries: Iterable[Query | str], **options: Unpack[SearchOptions]

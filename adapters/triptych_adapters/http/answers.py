@@ -16,6 +16,7 @@ from triptych.context import ContextPack
 from triptych.records import Failure, Health, Hit, Result
 from triptych.records.failure_warning import public_warning
 from triptych_adapters.http.problems import Problem, public_error
+from triptych_adapters.wire.layer_builds import LayerBuild
 from triptych_adapters.wire.records import RECORD_TYPE, to_record
 from triptych_adapters.wire.schema import to_json
 
@@ -55,6 +56,11 @@ def public(value: Any) -> Any:
     if isinstance(value, Health):
         checks = (attrs.evolve(each, error=_error(each.error)) for each in value.checks)
         return attrs.evolve(value, checks=tuple(checks))
+    if isinstance(value, LayerBuild):
+        # What a model answered is of the documents; what its provider said is not for callers.
+        quarantined = tuple(attrs.evolve(each, message="") for each in value.report.quarantined)
+        report = attrs.evolve(public(value.report), quarantined=quarantined)
+        return attrs.evolve(value, report=report)
     if isinstance(value, list):
         return [public(each) for each in value]
     failed = getattr(value, "failed", None)

@@ -33,7 +33,7 @@ _OPTIONAL: Final = ("chunk_id", "metadata", "heading_path", "locator", "scores",
 class Place:
     """Where a page begins: the hit's number from 0, and the code point in its content.
 
-    ``seen`` is the digest of the hits up to there, where a cursor told it.
+    ``seen`` is the digest of the hits up to there, where a cursor has it.
     """
 
     hit: int = 0

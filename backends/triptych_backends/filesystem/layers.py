@@ -51,10 +51,12 @@ class FilesLayers:
             change.commit()
             return True
 
-    def get(self, dataset_id: str, doc_name: str, layer: Layer) -> DerivedLayer | None:
+    def get(
+        self, dataset_id: str, doc_name: str, layer: Layer, *, vectors: bool = False
+    ) -> DerivedLayer | None:
         """See `LayerRepo.get`."""
         change_detection.refresh_layers(self.writer, dataset_id, doc_name)
-        return self.mirror.get(dataset_id, doc_name, layer)
+        return self.mirror.get(dataset_id, doc_name, layer, vectors=vectors)
 
     def list(self, dataset_id: str, *, layer: Layer | None = None) -> Sequence[DerivedLayer]:
         """See `LayerRepo.list`."""

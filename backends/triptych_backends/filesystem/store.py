@@ -28,9 +28,11 @@ from triptych_backends.filesystem.documents import FilesDocuments
 from triptych_backends.filesystem.formats import FormatError, dump, parse
 from triptych_backends.filesystem.layers import FilesLayers
 from triptych_backends.filesystem.layout import DATASETS, DERIVED, JOURNAL, OWN, STORE
+from triptych_backends.filesystem.loading import FilesStateLoader
 from triptych_backends.filesystem.lock import WritersLock
 from triptych_backends.filesystem.problems import RejectedFile
 from triptych_backends.filesystem.settings import FilesSettings
+from triptych_backends.filesystem.snapshot import FilesSnapshots
 from triptych_backends.filesystem.workspace import Workspace
 from triptych_backends.filesystem.writer import Writer
 from triptych_backends.sqlite import SqliteStore
@@ -49,7 +51,9 @@ _IGNORED = (
 _DATABASE = "kb.db"
 
 
-class FilesStore(CloseOnExit, FilesSettings, FilesAnswers, FilesChanges):
+class FilesStore(
+    CloseOnExit, FilesSnapshots, FilesSettings, FilesAnswers, FilesChanges, FilesStateLoader
+):
     """Documents and layers as files in a folder; thread-safe, and fork-safe.
 
     ``documents``, ``chunks`` and ``layers`` are the repositories. What is derived lies in

@@ -42,10 +42,14 @@ class MemoryLayers:
             truth.store_layer(layer)
             return True
 
-    def get(self, dataset_id: str, doc_name: str, layer: Layer) -> DerivedLayer | None:
+    def get(
+        self, dataset_id: str, doc_name: str, layer: Layer, *, vectors: bool = False
+    ) -> DerivedLayer | None:
         with self._truth as truth:
             stored = truth.read(dataset_id).layers.get((doc_name, Layer(layer)))
-            return attrs.evolve(stored.layer, vector=None) if stored else None
+        if stored is None or vectors:
+            return stored.layer if stored else None
+        return attrs.evolve(stored.layer, vector=None)
 
     def list(self, dataset_id: str, *, layer: Layer | None = None) -> Sequence[DerivedLayer]:
         with self._truth as truth:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.changes.pages import LogHead
-from triptych.records import ChangeCursor, ChangePage, DatasetStats, check_whole
+from triptych.errors import StoreError
+from triptych.records import ChangeCursor, ChangePage, DatasetStats, NameState, check_whole
 from triptych_backends.index import LocalIndex, LocalSearcher
 from triptych_backends.memory.answers import MemoryAnswers
 from triptych_backends.memory.change_log import MemoryChangeLog
@@ -15,6 +17,7 @@ from triptych_backends.memory.document_changes import DocumentLogReader
 from triptych_backends.memory.documents import MemoryDocuments
 from triptych_backends.memory.filters import MemoryFilters
 from triptych_backends.memory.layers import MemoryLayers
+from triptych_backends.memory.loading import load_state
 from triptych_backends.memory.state import DatasetState
 from triptych_backends.memory.stats import stats_of
 from triptych_backends.memory.truth import Save, Truth
@@ -81,6 +84,30 @@ class MemoryStore(CloseOnExit, MemoryAnswers):
             end = LogHead(truth.seq, truth.nonce)
             return DocumentLogReader(truth.document_log, end, dataset_id).page(since, limit)
 
+    @contextmanager
+    def snapshot(self) -> Iterator[MemoryStore]:
+        """See `SnapshotReader.snapshot`."""
+        with self._truth as truth:
+            states = {name: dataset.state() for name, dataset in truth.datasets.items()}
+            copy = MemoryStore(
+                history=truth.history, datasets=states, settings=truth.settings, save=_refuse
+            )
+            copy._truth.follow_log_of(truth)
+        with copy:
+            yield copy
+
+    def load_states(self, dataset_id: str, states: Sequence[NameState]) -> None:
+        """See `StateLoader.load_states`."""
+        for state in states:
+            with self._truth.writing() as truth:
+                load_state(truth, dataset_id, state)
+
+    def use_up_versions(self, dataset_id: str, version: int) -> None:
+        """See `StateLoader.use_up_versions`."""
+        with self._truth.writing() as truth:
+            dataset = truth.write(dataset_id)
+            dataset.floor = max(dataset.floor, version)
+
     def get_setting(self, key: str) -> str | None:
         """See `SettingsStore.get_setting`."""
         with self._truth as truth:
@@ -103,3 +130,8 @@ class MemoryStore(CloseOnExit, MemoryAnswers):
     def close(self) -> None:
         self._truth.close()
         self._index.close()
+
+
+def _refuse(datasets: object, settings: object) -> None:
+    """Keep no write."""
+    raise StoreError("this is a snapshot of a store: write to the store itself")

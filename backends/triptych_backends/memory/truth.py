@@ -255,6 +255,10 @@ class Truth:
         dataset.checkpoints = {name: {**each} for name, each in state.checkpoints.items()}
         dataset.exists = state.exists
 
+    def follow_log_of(self, other: Truth) -> None:
+        """Show the log of documents that ``other`` has, of which this is a copy."""
+        self.seq, self.nonce, self.document_log = other.seq, other.nonce, other.document_log.copy()
+
     def close(self) -> None:
         with self._lock:
             self._closed = True
@@ -366,8 +370,8 @@ class Truth:
         *,
         stored: bool = False,
     ) -> None:
-        """Swap in a set whose vectors are of the dataset's space; as it was ``stored``, of those
-        that its chunks' signatures name."""
+        """Swap in a set whose vectors are of the dataset's space; as it was ``stored``, just those
+        that it has, of the spaces that its chunks' signatures name."""
         dataset = self.write(dataset_id)
         old = dataset.sets.get(name)
         space = sig.embed_sig or (dataset.config.embed_sig if dataset.config else "")
@@ -375,9 +379,9 @@ class Truth:
         own = [
             self._shared(
                 dataset,
-                (stored and waits and chunk.vector is not None and chunk.sig.embed_sig) or space,
+                (stored and chunk.vector is not None and chunk.sig.embed_sig) or space,
                 rules.copy_vector(chunk),
-                waits,
+                waits and not stored,
             )
             for chunk in chunks
         ]
@@ -520,12 +524,16 @@ class Truth:
     def remove_layers(self, dataset_id: str, name: str) -> None:
         dataset = self.write(dataset_id)
         dataset.checkpoints.pop(name, None)
-        for layer, field in FIELDS.items():
+        for layer in FIELDS:
             dataset.quarantined.pop((name, layer), None)
-            old = dataset.layers.pop((name, layer), None)
-            if old is not None:
-                del self.places[old.key]
-                self._changed(dataset, field, name)
+            self.remove_layer(dataset_id, name, layer)
+
+    def remove_layer(self, dataset_id: str, name: str, layer: Layer) -> None:
+        dataset = self.write(dataset_id)
+        old = dataset.layers.pop((name, layer), None)
+        if old is not None:
+            del self.places[old.key]
+            self._changed(dataset, FIELDS[layer], name)
 
     # Keys, owners and the change log
 

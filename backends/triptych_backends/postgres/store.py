@@ -12,13 +12,15 @@ from triptych_backends.postgres.vector_indexes import LEAST, VectorIndexes
 from triptych_backends.sql import SqlChunks, SqlDocuments, SqlLayers
 from triptych_backends.sql.answers import SqlAnswers
 from triptych_backends.sql.document_changes import SqlChanges
+from triptych_backends.sql.loading import SqlStateLoader
 from triptych_backends.sql.settings import SqlSettings
+from triptych_backends.sql.snapshot import SqlSnapshots
 from triptych_backends.sql.stats import read_stats
 
 __all__ = ["PostgresStore"]
 
 
-class PostgresStore(CloseOnExit, SqlSettings, SqlAnswers, SqlChanges):
+class PostgresStore(CloseOnExit, SqlSettings, SqlAnswers, SqlChanges, SqlSnapshots, SqlStateLoader):
     """Documents, chunks, vectors and layers in one schema of a PostgreSQL database.
 
     Thread-safe, and fork-safe; any number of processes on any machines may have it open. Use as a

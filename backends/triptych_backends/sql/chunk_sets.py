@@ -16,7 +16,7 @@ from triptych_backends.sql.sparse import bind_all_sparse, bind_sparse
 from triptych_backends.sql.transaction import Dataset, Transaction
 from triptych_backends.sql.vectors import delete_unreferenced_vectors, store_vectors, vector_ids
 
-__all__ = ["configure", "replace_sets", "update_source_version"]
+__all__ = ["configure", "load_set", "replace_sets", "update_source_version"]
 
 _DOCUMENTS = select(t.document.c.name, t.document.c.id, t.document.c.version).where(
     t.document.c.dataset_id == bindparam("dataset"), in_list(t.document.c.name, "names")
@@ -123,26 +123,71 @@ def _write(tx: Transaction, dataset: Dataset, pending: Sequence[_Pending]) -> No
             count += vector is not None
             chunk_rows.append(row_of(pk, one.document, one.name, chunk, vector))
             pk += 1
-        sig = one.sig
-        set_rows.append(
-            (
-                one.document,
-                sig.source_version,
-                sig.chunker_sig,
-                sig.prompt_sig,
-                sig.embed_sig,
-                sig.input_sig,
-                len(one.chunks),
-                count,
-                dataset.id,
-            )
-        )
+        set_rows.append(_set_row(dataset.id, one.document, one.sig, len(one.chunks), count))
         tx.log(dataset.id, "chunk", one.document)
     tx.run_many(_ADD_CHUNK, chunk_rows)
     tx.run_many(_SET, set_rows)
     if dataset.sparse_sig is not None:
         bind_sparse(tx, dataset, [one.document for one in pending])
     delete_unreferenced_vectors(tx, set(before) - set(ids.values()))
+
+
+def load_set(
+    tx: Transaction,
+    dataset: Dataset,
+    document: int,
+    name: str,
+    chunks: Sequence[DerivedChunk],
+    sig: DerivedSig,
+) -> None:
+    """Store a chunk set just as it is; each vector is of the space that its chunk's ``sig`` names.
+
+    Raises:
+        ModelMismatchError: a vector is not as wide as its space's others.
+    """
+    before = [row[0] for row in tx.all(_OLD_VECTORS, documents=[document])]
+    tx.run(_DROP_OLD, documents=[document])
+    by_space: dict[str, dict[str, Vector]] = {}
+    for chunk in chunks:
+        if chunk.vector is not None:
+            by_space.setdefault(chunk.sig.embed_sig, {})[_digest(chunk)] = chunk.vector
+    ids = {
+        space: store_vectors(tx, dataset.id, space, vectors) for space, vectors in by_space.items()
+    }
+    first = tx.ticks(len(chunks))
+    bound = [
+        None if chunk.vector is None else ids[chunk.sig.embed_sig][_digest(chunk)]
+        for chunk in chunks
+    ]
+    tx.run_many(
+        _ADD_CHUNK,
+        [
+            row_of(pk, document, name, chunk, vector)
+            for pk, (chunk, vector) in enumerate(zip(chunks, bound, strict=True), first)
+        ],
+    )
+    count = sum(vector is not None for vector in bound)
+    tx.run_many(_SET, [_set_row(dataset.id, document, sig, len(chunks), count)])
+    tx.log(dataset.id, "chunk", document)
+    if dataset.sparse_sig is not None:
+        bind_sparse(tx, dataset, [document])
+    delete_unreferenced_vectors(tx, {*before}.difference(bound))
+
+
+def _set_row(
+    dataset: int, document: int, sig: DerivedSig, chunks: int, vectors: int
+) -> tuple[object, ...]:
+    return (
+        document,
+        sig.source_version,
+        sig.chunker_sig,
+        sig.prompt_sig,
+        sig.embed_sig,
+        sig.input_sig,
+        chunks,
+        vectors,
+        dataset,
+    )
 
 
 def _digest(chunk: DerivedChunk) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
+import attrs
+
 from triptych import rules
 from triptych.records import Candidate, DerivedLayer, DerivedSig, Layer, LayerQuery, StoredUnit
 from triptych.signatures import embedding_input_sig
@@ -20,7 +22,11 @@ from triptych_backends.sql.layer_journal import SqlLayerJournal
 from triptych_backends.sql.prefixes import prefix_end
 from triptych_backends.sql.reads import integers
 from triptych_backends.sql.transaction import FIELD_OF_LAYER, Transaction, find_dataset
-from triptych_backends.sql.vectors import delete_unreferenced_vectors, store_vectors
+from triptych_backends.sql.vectors import (
+    decode_vector,
+    delete_unreferenced_vectors,
+    store_vectors,
+)
 
 __all__ = ["SqlLayers", "write_layer"]
 
@@ -62,6 +68,17 @@ _PAGES, _PAGES_RANGE, _PAGES_PREFIX = (
     ),
 )
 _GET = _OF_KIND.where(_l.doc_name == bindparam("name"))
+_GET_WITH_VECTOR = (
+    select(*_COLUMNS, t.space.c.dimension, t.vector.c.data)
+    .join(t.dataset, t.dataset.c.id == _l.dataset_id)
+    .join(t.vector, t.vector.c.id == _l.vector_id, isouter=True)
+    .join(t.space, t.space.c.id == t.vector.c.space_id, isouter=True)
+    .where(
+        t.dataset.c.name == bindparam("dataset"),
+        _l.layer == bindparam("layer"),
+        _l.doc_name == bindparam("name"),
+    )
+)
 _FETCH = (
     select(
         *document_rows.COLUMNS,
@@ -108,11 +125,19 @@ class SqlLayers(SqlLayerJournal):
             write_layer(tx, pk, layer)
             return True
 
-    def get(self, dataset_id: str, doc_name: str, layer: Layer) -> DerivedLayer | None:
+    def get(
+        self, dataset_id: str, doc_name: str, layer: Layer, *, vectors: bool = False
+    ) -> DerivedLayer | None:
         """See `LayerRepo.get`."""
+        statement = _GET_WITH_VECTOR if vectors else _GET
         with self.database.reading() as session:
-            row = session.one(_GET, dataset=dataset_id, name=doc_name, layer=str(layer))
-        return None if row is None else self._layer(dataset_id, row)
+            row = session.one(statement, dataset=dataset_id, name=doc_name, layer=str(layer))
+        if row is None:
+            return None
+        found = self._layer(dataset_id, row)
+        if not vectors or row[-1] is None:
+            return found
+        return attrs.evolve(found, vector=decode_vector(row[-1], row[-2], self.where))
 
     def list(self, dataset_id: str, *, layer: Layer | None = None) -> Sequence[DerivedLayer]:
         """See `LayerRepo.list`."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from triptych._internal.close_on_exit import CloseOnExit
-from triptych.records import DatasetStats, check_whole
+from triptych.records import DatasetStats, NameState, check_whole
 from triptych_backends.index import IndexHelper, LocalIndex, LocalSearcher, available_cores
 from triptych_backends.sql import SqlChangeLog, SqlDocuments, SqlLayers
 from triptych_backends.sql.answers import SqlAnswers
 from triptych_backends.sql.document_changes import SqlChanges
 from triptych_backends.sql.filters import SqlFilters
+from triptych_backends.sql.loading import SqlStateLoader
 from triptych_backends.sql.settings import SqlSettings
+from triptych_backends.sql.snapshot import SqlSnapshots
 from triptych_backends.sql.stats import read_stats
 from triptych_backends.sqlite.chunks import SqliteChunks
 from triptych_backends.sqlite.database import SqliteDatabase
@@ -23,7 +26,7 @@ __all__ = ["SqliteStore"]
 _HELPER = "triptych_backends.sqlite.index_process"
 
 
-class SqliteStore(CloseOnExit, SqlSettings, SqlAnswers, SqlChanges):
+class SqliteStore(CloseOnExit, SqlSettings, SqlAnswers, SqlChanges, SqlSnapshots, SqlStateLoader):
     """Documents, chunks, vectors and layers in one SQLite file; thread-safe, and fork-safe.
 
     ``documents``, ``chunks`` and ``layers`` are the repositories; `index` lies in the folder
@@ -85,6 +88,11 @@ class SqliteStore(CloseOnExit, SqlSettings, SqlAnswers, SqlChanges):
         """See `Store.stats`."""
         with self.database.snapshot() as session:
             return read_stats(session, dataset_id, chunker_sig, embed_sig)
+
+    def load_states(self, dataset_id: str, states: Sequence[NameState]) -> None:
+        """See `StateLoader.load_states`."""
+        super().load_states(dataset_id, states)
+        self.index.written(dataset_id, sum(len(state.chunks) for state in states))
 
     def scrub(self) -> None:
         """See `SqlDocuments.scrub`: rewrite the file, empty its log, make the index again."""

@@ -51,17 +51,20 @@ class AccessLayers:
                 return False
         return view.store.layers.put(layer)
 
-    def get(self, dataset_id: str, doc_name: str, layer: Layer) -> DerivedLayer | None:
+    def get(
+        self, dataset_id: str, doc_name: str, layer: Layer, *, vectors: bool = False
+    ) -> DerivedLayer | None:
         """See `LayerRepo.get`."""
         view = self._view
         if not view.access.names(dataset_id):
             return None
         if view.tree is None:
-            return view.store.layers.get(dataset_id, doc_name, layer)
+            return view.store.layers.get(dataset_id, doc_name, layer, vectors=vectors)
         info = None if _is_above(doc_name) else view.info(dataset_id, doc_name)
         if info is None:
             return None
-        return _shown(view, view.store.layers.get(dataset_id, doc_name, layer), info)
+        found = view.store.layers.get(dataset_id, doc_name, layer, vectors=vectors)
+        return _shown(view, found, info)
 
     def list(self, dataset_id: str, *, layer: Layer | None = None) -> Sequence[DerivedLayer]:
         """See `LayerRepo.list`."""

@@ -54,6 +54,7 @@ from triptych.records.models import (
     Prices,
     Usage,
 )
+from triptych.records.name_state import NameState
 from triptych.records.queries import (
     Candidate,
     ChunkPlace,
@@ -163,6 +164,7 @@ __all__ = [
     "MetadataValue",
     "Mode",
     "ModelUsage",
+    "NameState",
     "NewDocument",
     "Not",
     "Or",

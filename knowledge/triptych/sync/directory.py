@@ -24,6 +24,7 @@ from triptych.sync.roots import SyncOptions, SyncRoot, check_roots
 from triptych.sync.run import SyncRun
 from triptych.sync.scanner import FileStat, Scanner
 from triptych.sync.state import FileRecord, load_state, save_state, state_file
+from triptych.sync.target import target_of
 
 __all__ = ["DirectorySync"]
 
@@ -77,7 +78,7 @@ class DirectorySync:
                 at any time, which costs one reading of all files; None remembers nothing.
 
         Raises:
-            ValidationError: there are no roots, two cannot be told apart, or a pattern is none.
+            ValidationError: there are no roots, two cannot be distinguished, or a pattern is none.
         """
         self._service = service
         self._options = options or SyncOptions()
@@ -250,11 +251,7 @@ class DirectorySync:
         except ValidationError:
             return ()  # no document can have such a name
         try:
-            # Behind the folder's own name, which no document has: a store that is itself made of
-            # files then need not look through all of them.
-            found = self._service.documents.list(
-                dataset_id, prefix=folder, after=folder, limit=most
-            )
+            found = target_of(self._service).below(dataset_id, folder, most)
         except TriptychError:
             return None
         return [info.name for info in found]

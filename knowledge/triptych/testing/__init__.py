@@ -73,6 +73,7 @@ _ASSERTING = (
     "races",
     "query_syntax",
     "ranking",
+    "replication",
     "reopen",
     "search",
     "service",

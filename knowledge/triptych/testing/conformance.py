@@ -19,6 +19,7 @@ from triptych.testing.layers import LayerTests
 from triptych.testing.management import ManagementTests
 from triptych.testing.races import RaceTests
 from triptych.testing.reopen import ReopeningTests
+from triptych.testing.replication import ReplicationTests
 from triptych.testing.search import SearchTests
 from triptych.testing.settings import SettingsTests
 from triptych.testing.sparse import SparseTests
@@ -44,6 +45,7 @@ class BackendConformance(
     SettingsTests,
     AnswerTests,
     ChangeTests,
+    ReplicationTests,
     DeleteTests,
     ConcurrencyTests,
     RaceTests,

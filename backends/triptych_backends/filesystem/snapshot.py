@@ -1,0 +1,108 @@
+"""The store as it is at one moment: a snapshot of the mirror, and the files of old versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+
+from triptych.errors import StoreError
+from triptych.records import DocumentInfo, SourceDocument
+from triptych.signatures import document_info
+from triptych_backends.filesystem import change_detection, history
+from triptych_backends.filesystem.disk import disk_errors
+from triptych_backends.filesystem.settings import FilesSettings
+from triptych_backends.filesystem.workspace import Workspace
+from triptych_backends.filesystem.writer import Writer
+from triptych_backends.sql.document_changes import SqlChanges
+from triptych_backends.sql.documents import SqlDocuments
+from triptych_backends.sql.snapshot import SqlSnapshot
+from triptych_backends.sqlite import SqliteStore
+
+__all__ = ["FilesSnapshots"]
+
+
+class _Documents(SqlDocuments):
+    """The mirror's documents at that moment, with the old versions that still have a file."""
+
+    workspace: Workspace
+
+    def versions(self, dataset_id: str, name: str) -> Sequence[DocumentInfo]:
+        """See `VersionReader.versions`."""
+        current = self.get_info(dataset_id, name)
+        if current is None:
+            return []
+        with disk_errors(self.where):
+            folder = self.workspace.folder(dataset_id)
+            numbers = history.kept(self.workspace.disk, folder, name) if folder else []
+        below = [number for number in numbers if number < current.version]
+        old = [self._kept(dataset_id, name, number) for number in below]
+        return [current, *(document_info(each) for each in old if each is not None)]
+
+    def get_version(self, dataset_id: str, name: str, version: int) -> SourceDocument | None:
+        """See `VersionReader.get_version`."""
+        current = self.get(dataset_id, name)
+        if current is None or version >= current.version:
+            return current if current is not None and version == current.version else None
+        return self._kept(dataset_id, name, version)
+
+    def _kept(self, dataset_id: str, name: str, version: int) -> SourceDocument | None:
+        disk = self.workspace.disk
+        with disk_errors(self.where):
+            folder = self.workspace.folder(dataset_id)
+            if folder is None:
+                return None
+            return history.read_version(disk, self.where, dataset_id, folder, name, version)
+
+
+class _Snapshot(SqlChanges):
+    """A `Store` to be read: the mirror's snapshot, with the settings and versions of the files."""
+
+    def __init__(
+        self, mirror: SqlSnapshot, workspace: Workspace, settings: Mapping[str, str]
+    ) -> None:
+        self.database = mirror.database
+        self.documents = _Documents(mirror.database, mirror.documents.searcher)
+        self.documents.workspace = workspace
+        self.chunks = mirror.chunks
+        self.layers = mirror.layers
+        self.close = mirror.close
+        self.stats = mirror.stats
+        self._settings = settings
+
+    def get_setting(self, key: str) -> str | None:
+        """See `SettingsStore.get_setting`."""
+        return self._settings.get(key)
+
+    def set_setting(self, key: str, value: str | None, *, expected: str | None) -> bool:
+        """Refuse to write.
+
+        Raises:
+            StoreError: always.
+        """
+        raise StoreError("this is a snapshot of a store: write to the store itself")
+
+    def list_settings(self, prefix: str = "") -> Mapping[str, str]:
+        """See `SettingsStore.list_settings`."""
+        return {key: text for key, text in self._settings.items() if key.startswith(prefix)}
+
+
+class FilesSnapshots(FilesSettings):
+    """`SnapshotReader` over a `FilesStore`, for the store to inherit."""
+
+    writer: Writer
+    workspace: Workspace
+    mirror: SqliteStore
+
+    @contextmanager
+    def snapshot(self) -> Iterator[_Snapshot]:
+        """See `SnapshotReader.snapshot`. What was edited by hand is taken over first."""
+        with ExitStack() as held:
+            if self.workspace.database.read_only:
+                mirror = held.enter_context(self.mirror.snapshot())
+                settings = self.list_settings()
+            else:
+                change_detection.refresh_all(self.writer)
+                with self.writer.locked():  # until the moment is there, and no longer
+                    mirror = held.enter_context(self.mirror.snapshot())
+                    settings = self.list_settings()
+            yield _Snapshot(mirror, self.workspace, settings)

@@ -1,0 +1,114 @@
+"""Taking over what another store holds, as it is there."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+from triptych import rules
+from triptych.records import DerivedChunk, DerivedLayer, DerivedSig, NameState, SourceDocument
+from triptych_backends.sql.chunk_sets import load_set
+from triptych_backends.sql.deferred import bindparam, select, tables as t
+from triptych_backends.sql.deletes import raise_floor, remove_chunk_set, remove_layers
+from triptych_backends.sql.document_rows import DocumentRow, read_rows, source_of
+from triptych_backends.sql.layers import write_layer
+from triptych_backends.sql.session import Session
+from triptych_backends.sql.settings import HasDatabase
+from triptych_backends.sql.transaction import FIELD_OF_LAYER, Dataset, Transaction
+from triptych_backends.sql.versions import write_and_keep
+
+__all__ = ["SqlStateLoader", "check_widths", "load_or_remove_set"]
+
+_WIDTHS = (
+    select(t.space.c.embed_sig, t.space.c.dimension)
+    .join(t.dataset, t.dataset.c.id == t.space.c.dataset_id)
+    .where(t.dataset.c.name == bindparam("dataset"))
+)
+
+
+class SqlStateLoader:
+    """`StateLoader` of a store over a `Database`, for the store to inherit."""
+
+    def load_states(self: HasDatabase, dataset_id: str, states: Sequence[NameState]) -> None:
+        """See `StateLoader.load_states`."""
+        for state in states:
+            with self.database.writing() as tx:
+                _load(tx, dataset_id, state, self.database.where, self.database.history)
+
+    def use_up_versions(self: HasDatabase, dataset_id: str, version: int) -> None:
+        """See `StateLoader.use_up_versions`."""
+        with self.database.writing() as tx:
+            raise_floor(tx, tx.dataset(dataset_id).id, version)
+
+
+def _load(tx: Transaction, dataset_id: str, state: NameState, where: str, history: int) -> None:
+    dataset = tx.dataset(dataset_id, live=bool(state.versions))
+    row = read_rows(tx, dataset, [state.name], where).get(state.name)
+    for document in _new_versions(dataset_id, state.versions, row):
+        row = row or DocumentRow.new(tx, state.name)
+        content = document.content.encode()
+        row.change(
+            tx,
+            dataset.id,
+            content,
+            hashlib.sha256(content).hexdigest(),
+            document.metadata,
+            version=document.version,
+            updated_at=document.updated_at,
+            original_sha256=document.original_sha256,
+            parser_sig=document.parser_sig,
+            system=document.system,
+        )
+    if row is not None:
+        write_and_keep(tx, dataset.id, [row], history)
+        load_or_remove_set(tx, dataset, row.id, state.name, state.chunks, state.sig)
+    _load_layers(tx, dataset.id, state.name, state.layers)
+
+
+def _new_versions(
+    dataset_id: str, versions: Sequence[SourceDocument], row: DocumentRow | None
+) -> Sequence[SourceDocument]:
+    def is_stored(document: SourceDocument) -> bool:
+        if row is None:
+            return False
+        digest = hashlib.sha256(document.content.encode()).hexdigest()
+        same = row.holds(digest, document.metadata, document.system)
+        return same and source_of(row, dataset_id, document.content) == document
+
+    return rules.versions_to_load(dataset_id, versions, row.version if row else 0, is_stored)
+
+
+def check_widths(session: Session, dataset_id: str, state: NameState) -> None:
+    """Refuse vectors that are not as wide as their spaces' others, before anything is written.
+
+    Raises:
+        ModelMismatchError: one is not.
+    """
+    widths = dict(session.all(_WIDTHS, dataset=dataset_id))
+    rules.check_widths(widths, [(unit.sig.embed_sig, unit.vector) for unit in state.units])
+
+
+def load_or_remove_set(
+    tx: Transaction,
+    dataset: Dataset,
+    document: int,
+    name: str,
+    chunks: Sequence[DerivedChunk],
+    sig: DerivedSig | None,
+) -> None:
+    """Let a document have this chunk set, or none where ``sig`` is None."""
+    if sig is None:
+        remove_chunk_set(tx, dataset.id, document)
+    else:
+        load_set(tx, dataset, document, name, chunks, sig)
+
+
+def _load_layers(tx: Transaction, dataset: int, name: str, layers: Iterable[DerivedLayer]) -> None:
+    """Let ``name`` have these layers and no other."""
+    kinds = set()
+    for layer in layers:
+        kinds.add(layer.layer)
+        write_layer(tx, dataset, layer)
+    for kind in FIELD_OF_LAYER:
+        if kind not in kinds:
+            remove_layers(tx, dataset, name, kind=str(kind))

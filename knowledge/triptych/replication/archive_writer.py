@@ -1,0 +1,151 @@
+"""Writing an archive: the same state of a store gives the same bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from triptych import deadlines
+from triptych._internal.progress import Progress, ProgressCallback
+from triptych.contracts import Store
+from triptych.errors import ConflictError, StoreError
+from triptych.records import NameState
+from triptych.replication.archive_format import (
+    FORMAT,
+    HEADER,
+    MANIFEST,
+    SETTINGS,
+    VERSION,
+    ArchiveSummary,
+    DatasetSummary,
+    dataset_folder,
+)
+from triptych.replication.copy import chosen_datasets
+from triptych.replication.report import Counts, count
+from triptych.replication.states import StateSource, StoreStates, json_line
+from triptych.repositories import capabilities_of
+
+__all__ = ["write_archive"]
+
+_OLDEST: Final = (1980, 1, 1, 0, 0, 0)
+_UNIX: Final = 3
+_SHOW_EVERY: Final = 64
+
+
+def write_archive(
+    store: Store,
+    path: str | os.PathLike[str],
+    *,
+    datasets: Sequence[str] | None = None,
+    overwrite: bool = False,
+    progress: ProgressCallback | None = None,
+) -> ArchiveSummary:
+    """Write datasets of ``store`` (None: all, and the settings) into one file; what it holds.
+
+    A store that shows snapshots is written as it is at one moment, while others go on writing. The
+    file appears when it is whole: until then its name is ``path`` and an ending. Equal stores give
+    equal files, byte for byte.
+
+    Raises:
+        NotFoundError: there is no such dataset.
+        ConflictError: ``path`` exists, and is not to be overwritten.
+        StoreError: the store cannot be read, or the file cannot be written.
+    """
+    target = Path(path)
+    if target.exists() and not overwrite:
+        raise ConflictError(f"{target} exists: name another file, or say to overwrite it")
+    draft = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
+    try:
+        with ExitStack() as held:
+            snapshots = capabilities_of(store).snapshots
+            shown = store if snapshots is None else held.enter_context(snapshots.snapshot())
+            states = StoreStates(shown)
+            stream = held.enter_context(draft.open("xb"))
+            with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+                summary = _write(_Writer(archive), states, datasets, progress)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(draft, target)
+    except OSError as error:
+        raise StoreError(f"{target} cannot be written: {error.strerror or error}") from error
+    finally:
+        with suppress(OSError):
+            draft.unlink()
+    return summary
+
+
+@attrs.define
+class _Writer:
+    """Writes members, and remembers their digests."""
+
+    archive: zipfile.ZipFile
+    members: dict[str, dict[str, Any]] = attrs.field(factory=dict)
+
+    def write(self, name: str, lines: Iterable[bytes]) -> None:
+        info = zipfile.ZipInfo(name, _OLDEST)
+        info.create_system = _UNIX
+        info.external_attr = 0o644 << 16
+        digest, size = hashlib.sha256(), 0
+        with self.archive.open(info, "w", force_zip64=True) as stream:
+            for line in lines:
+                stream.write(line)
+                digest.update(line)
+                size += len(line)
+        self.members[name] = {"sha256": digest.hexdigest(), "size": size}
+
+    def write_record(self, name: str, record: Any) -> None:
+        self.write(name, [json_line(record) + b"\n"])
+
+
+def _write(
+    writer: _Writer,
+    source: StateSource,
+    datasets: Sequence[str] | None,
+    progress: ProgressCallback | None,
+) -> ArchiveSummary:
+    writer.write_record(HEADER, {"format": FORMAT, "version": VERSION})
+    summaries = []
+    for number, dataset_id in enumerate(sorted(chosen_datasets(source, datasets)), start=1):
+        folder = dataset_folder(number)
+        writer.write_record(f"{folder}/dataset.json", source.head(dataset_id))
+        written = _Written(progress)
+        total = len(source.names(dataset_id)) if progress is not None else None
+        lines = written.lines(source.states(dataset_id), total)
+        writer.write(f"{folder}/names.jsonl", lines)
+        summaries.append(
+            DatasetSummary(dataset_id=dataset_id, names=written.names, counts=written.counts)
+        )
+    settings = dict(source.settings()) if datasets is None else {}
+    writer.write_record(SETTINGS, settings)
+    members = dict(writer.members)
+    writer.write_record(MANIFEST, {"datasets": summaries, "members": members})
+    return ArchiveSummary(datasets=tuple(summaries), settings=len(settings))
+
+
+@attrs.define
+class _Written:
+    progress: ProgressCallback | None
+    names: int = 0
+    counts: Counts = attrs.field(factory=Counts)
+
+    def lines(self, states: Iterable[NameState], total: int | None) -> Iterator[bytes]:
+        for state in states:
+            yield json_line(state) + b"\n"
+            self.names += 1
+            self.counts += count(state)
+            if self.names % _SHOW_EVERY == 0:
+                self._show(total)
+        self._show(total)
+
+    def _show(self, total: int | None) -> None:
+        deadlines.check("writing the archive")
+        if self.progress is not None:
+            self.progress(Progress(phase="documents", done=self.names, total=total))

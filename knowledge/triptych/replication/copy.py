@@ -1,0 +1,231 @@
+"""A copy of one store in another."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import Final
+
+import attrs
+
+from triptych import deadlines
+from triptych._internal.progress import Progress, ProgressCallback
+from triptych.contracts import Store
+from triptych.errors import ConflictError, NotFoundError, ValidationError
+from triptych.records import NameState
+from triptych.replication.archive_format import Archive
+from triptych.replication.report import CopyReport, Counts, DatasetCopy, count
+from triptych.replication.states import (
+    DatasetHead,
+    StateSource,
+    StoreStates,
+    state_digest,
+    trimmed,
+)
+from triptych.replication.writer import StateWriter
+from triptych.repositories import capabilities_of
+
+__all__ = ["chosen_datasets", "copy_dataset", "copy_store"]
+
+_NAMES_AT_ONCE: Final = 64
+_SIZE_AT_ONCE: Final = 4_000_000
+_SHOWN: Final = 3
+
+
+def copy_store(
+    source: Store | Archive,
+    destination: Store,
+    *,
+    datasets: Sequence[str] | None = None,
+    replace: bool = False,
+    progress: ProgressCallback | None = None,
+) -> CopyReport:
+    """Copy datasets (None: all, and the settings) from a store or an archive into a store.
+
+    Versions with their numbers and times, metadata, configurations, chunks, vectors, layers and
+    what is noted of making them are taken over as they are: no model is called. Names whose digests
+    are equal are skipped, so a copy that was killed goes on when it is run again. A source that
+    shows snapshots is copied as it is at one moment, whoever writes to it meanwhile. At the end
+    each dataset is read again from the destination and compared.
+
+    ``replace`` makes the destination's datasets equal to the source's whatever they hold:
+    without it, what only the destination has is an error. ``progress`` is called between batches.
+
+    Raises:
+        NotFoundError: the source has no such dataset.
+        ConflictError: a dataset of the destination holds what the source does not have, is of
+            another configuration, or has documents with another history, and ``replace`` is not
+            given; or somebody else wrote to it, and it is not as in the source at the end. What
+            was copied stays: copy again.
+        ValidationError: source and destination are one store.
+        NotAvailableError: the destination cannot take over what another store holds.
+        StoreError: a store failed; copy again to go on.
+    """
+    if source is destination:
+        raise ValidationError("source and destination are one store: name another to copy into")
+    writer = StateWriter(destination, replaces=replace)
+    with ExitStack() as held:
+        states: StateSource
+        if isinstance(source, Archive):
+            states = source
+        else:
+            snapshots = capabilities_of(source).snapshots
+            shown = source if snapshots is None else held.enter_context(snapshots.snapshot())
+            states = StoreStates(shown)
+        done = [
+            copy_dataset(states, writer, dataset_id, replace=replace, progress=progress)
+            for dataset_id in chosen_datasets(states, datasets)
+        ]
+        settings = writer.write_settings(states.settings()) if datasets is None else 0
+    return CopyReport(datasets=tuple(done), settings=settings)
+
+
+def chosen_datasets(states: StateSource, datasets: Sequence[str] | None) -> Sequence[str]:
+    """The datasets to copy.
+
+    Raises:
+        NotFoundError: one is not there.
+    """
+    there = states.datasets()
+    if datasets is None:
+        return there
+    for each in datasets:
+        if each not in there:
+            known = ", ".join(map(repr, there[:10])) or "none"
+            raise NotFoundError(f"the source has no dataset {each!r}; its datasets are: {known}")
+    return list(dict.fromkeys(datasets))
+
+
+def copy_dataset(
+    source: StateSource,
+    writer: StateWriter,
+    dataset_id: str,
+    *,
+    replace: bool,
+    progress: ProgressCallback | None = None,
+) -> DatasetCopy:
+    """Copy one dataset, and compare the two. Raises as `copy_store`."""
+    head = source.head(dataset_id)
+    names = source.names(dataset_id)
+    there = StoreStates(writer.store)
+    before = set(there.names(dataset_id)) if dataset_id in there.datasets() else set()
+    extra = sorted(before.difference(names))
+    if extra and not replace:
+        raise ConflictError(
+            f"dataset {dataset_id!r} of the destination holds what the source does not have: "
+            f"{_listed(extra)}. Copy into a new store, or replace what is there (--replace)"
+        )
+
+    def check() -> None:
+        if before and not replace:
+            raise ConflictError(
+                f"dataset {dataset_id!r} of the destination is of another configuration: copy into "
+                "a new store, or replace what is there (--replace)"
+            )
+
+    writer.begin(head, check=check)
+    for name in extra:
+        writer.remove(dataset_id, name)
+    copied = _Copied(before)
+    for batch in _batches(copied.lacking(source.states(dataset_id), there, dataset_id)):
+        deadlines.check("copying")
+        writer.write(dataset_id, batch)
+        copied.written += len(batch)
+        if progress is not None:
+            progress(Progress(phase="documents", done=copied.seen, total=len(names)))
+    writer.end(head)
+    if progress is not None:
+        progress(Progress(phase="documents", done=len(names), total=len(names)))
+    copied.compare(there, head, progress)
+    return DatasetCopy(
+        dataset_id=dataset_id,
+        counts=copied.counts,
+        digest=copied.digest.hexdigest(),
+        written=copied.written,
+        unchanged=len(names) - copied.written,
+        removed=len(extra),
+    )
+
+
+@attrs.define
+class _Copied:
+    """What a dataset's copy has come to. ``before`` are the names that the destination had."""
+
+    before: set[str]
+    seen: int = 0
+    written: int = 0
+    counts: Counts = attrs.field(factory=Counts)
+    digests: dict[str, tuple[int, bytes]] = attrs.field(factory=dict)
+    digest: hashlib._Hash = attrs.field(factory=hashlib.sha256)
+
+    def lacking(
+        self, states: Iterable[NameState], there: StoreStates, dataset_id: str
+    ) -> Iterator[NameState]:
+        """Those of ``states`` that the destination does not have as they are."""
+        for state in states:
+            self.seen += 1
+            first = state.versions[0].version if state.versions else 0
+            digest = state_digest(state)
+            self.counts += count(state)
+            self.digests[state.name] = (first, digest)
+            self.digest.update(digest)
+            if state.name in self.before:
+                stored = trimmed(there.state(dataset_id, state.name), first)
+                if state_digest(stored) == digest:
+                    continue
+            yield state
+
+    def compare(
+        self, there: StoreStates, head: DatasetHead, progress: ProgressCallback | None
+    ) -> None:
+        """Read the destination's dataset, and refuse a difference.
+
+        Raises:
+            ConflictError: it is not as in the source.
+        """
+        dataset_id = head.dataset_id
+        differing, missing, cut = [], set(self.digests), ""
+        for at, state in enumerate(there.states(dataset_id), start=1):
+            first, digest = self.digests.get(state.name, (0, b""))
+            missing.discard(state.name)
+            if state_digest(trimmed(state, first)) != digest:
+                differing.append(state.name)
+                if state.versions and state.versions[0].version > first:
+                    cut = (
+                        ". The destination keeps fewer old versions: open it with a greater history"
+                    )
+            if progress is not None and at % _NAMES_AT_ONCE == 0:
+                deadlines.check("comparing")
+                progress(Progress(phase="compared", done=at, total=len(self.digests)))
+        if progress is not None and self.digests:
+            total = len(self.digests)
+            progress(Progress(phase="compared", done=total, total=total))
+        differing += sorted(missing)
+        now = there.head(dataset_id)
+        if differing or now.config != head.config or now.deleted_version < head.deleted_version:
+            what = f": {_listed(differing)}" if differing else " in its configuration"
+            raise ConflictError(
+                f"dataset {dataset_id!r} of the destination is not as in the source{what}"
+                f"{cut or '. Another process wrote to it meanwhile: copy again'}"
+            )
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(map(repr, names[:_SHOWN]))
+    more = len(names) - _SHOWN
+    return f"{shown} and {more:,} more" if more > 0 else shown
+
+
+def _batches(states: Iterable[NameState]) -> Iterator[list[NameState]]:
+    batch: list[NameState] = []
+    size = 0
+    for state in states:
+        batch.append(state)
+        size += sum(2 * len(document.content) for document in state.versions)
+        size += sum(4 * chunk.vector.size for chunk in state.chunks if chunk.vector is not None)
+        if len(batch) >= _NAMES_AT_ONCE or size >= _SIZE_AT_ONCE:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

@@ -1,0 +1,82 @@
+"""What a copy did, and what it found at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from triptych.records import NameState
+
+__all__ = ["CopyReport", "Counts", "DatasetCopy", "count"]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Counts:
+    """How much there is: of ``versions`` the current ones are ``documents``."""
+
+    documents: int = 0
+    versions: int = 0
+    chunks: int = 0
+    vectors: int = 0
+    sparse_vectors: int = 0
+    layers: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        mine, theirs = attrs.astuple(self), attrs.astuple(other)
+        names = (each.name for each in attrs.fields(Counts))
+        return Counts(**{n: a + b for n, a, b in zip(names, mine, theirs, strict=True)})
+
+
+def count(state: NameState) -> Counts:
+    """What one name adds."""
+    return Counts(
+        documents=bool(state.versions),
+        versions=len(state.versions),
+        chunks=len(state.chunks),
+        vectors=sum(unit.vector is not None for unit in state.units),
+        sparse_vectors=len(state.sparse),
+        layers=len(state.layers),
+    )
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class DatasetCopy:
+    """What became of one dataset.
+
+    Attributes:
+        dataset_id: the dataset.
+        counts: what it has now, in the source and in the destination alike.
+        digest: the SHA-256 of all of it, which both have.
+        written: how many names were taken over.
+        unchanged: how many were there already.
+        removed: how many were removed, for the source does not have them.
+    """
+
+    dataset_id: str
+    counts: Counts = Counts()
+    digest: str = ""
+    written: int = 0
+    unchanged: int = 0
+    removed: int = 0
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class CopyReport:
+    """What a copy did. When it is returned, each dataset was read again and is as in the source.
+
+    ``settings`` counts those that were taken over.
+    """
+
+    datasets: tuple[DatasetCopy, ...] = ()
+    settings: int = 0
+
+    @property
+    def counts(self) -> Counts:
+        """What all datasets have together."""
+        return total(each.counts for each in self.datasets)
+
+
+def total(counts: Iterable[Counts]) -> Counts:
+    """All of them together."""
+    return sum(counts, start=Counts())

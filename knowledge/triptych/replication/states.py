@@ -1,0 +1,278 @@
+"""What a store holds, name by name: read as plain records, and compared by digests."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import heapq
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC
+from typing import Any, Final, Protocol
+
+import attrs
+
+from triptych.contracts import Store
+from triptych.errors import StoreError
+from triptych.ingestion.claims import CLAIMS
+from triptych.records import (
+    DatasetConfig,
+    DerivedChunk,
+    DerivedLayer,
+    DerivedSig,
+    Layer,
+    ModelUsage,
+    NameState,
+    QuarantinedLayer,
+    SourceDocument,
+)
+from triptych.records.serialization import to_dict
+from triptych.repositories import capabilities_of
+
+__all__ = [
+    "DatasetHead",
+    "StateSource",
+    "StoreStates",
+    "is_kept_setting",
+    "json_line",
+    "state_digest",
+    "trimmed",
+]
+
+_PAGE: Final = 500
+_KINDS: Final = (Layer.ABSTRACT, Layer.OVERVIEW)
+_ATTEMPTS: Final = 20
+_PASSING: Final = (CLAIMS, "http.idempotency.")
+"""Settings of work under way, which a copy has no part in: what their keys begin with."""
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class DatasetHead:
+    """What a dataset has beside its names. ``deleted_version`` is the greatest one ever deleted."""
+
+    dataset_id: str
+    config: DatasetConfig | None = None
+    deleted_version: int = 0
+    usage: tuple[ModelUsage, ...] = ()
+
+
+class StateSource(Protocol):
+    """What can be copied from: a store, or an archive."""
+
+    def datasets(self) -> Sequence[str]:
+        """Every dataset, ordered by id."""
+        ...
+
+    def head(self, dataset_id: str) -> DatasetHead:
+        """What the dataset has beside its names."""
+        ...
+
+    def names(self, dataset_id: str) -> Sequence[str]:
+        """The names under which the dataset holds anything, ordered."""
+        ...
+
+    def states(self, dataset_id: str) -> Iterator[NameState]:
+        """What the dataset holds under each of `names`, in their order."""
+        ...
+
+    def settings(self) -> Mapping[str, str]:
+        """The store's settings, ordered, but for those of work under way."""
+        ...
+
+
+def is_kept_setting(key: str) -> bool:
+    """Whether a setting is the store's, and not of work under way in some process."""
+    return not key.startswith(_PASSING)
+
+
+def json_line(value: Any) -> bytes:
+    """``value``, a record or plain data, as one line of JSON: the same for equal values."""
+    plain = to_dict(value, _in_utc)
+    return json.dumps(plain, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
+
+
+def state_digest(state: NameState) -> bytes:
+    """The SHA-256 of all that a name holds."""
+    return hashlib.sha256(json_line(state)).digest()
+
+
+def _in_utc(record: Any) -> Any:
+    if isinstance(record, SourceDocument) and record.updated_at.utcoffset():
+        return attrs.evolve(record, updated_at=record.updated_at.astimezone(UTC))
+    return record
+
+
+def trimmed(state: NameState, first: int) -> NameState:
+    """``state`` without the versions below ``first``."""
+    kept = tuple(each for each in state.versions if each.version >= first)
+    return attrs.evolve(state, versions=kept)
+
+
+class StoreStates:
+    """A `StateSource` over a store, which may be a snapshot.
+
+    Of a store that others write to meanwhile, each name is read as of one version of its document.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._has = capabilities_of(store)
+        self._quarantined: dict[str, Mapping[str, tuple[QuarantinedLayer, ...]]] = {}
+
+    def datasets(self) -> Sequence[str]:
+        """See `StateSource.datasets`."""
+        return self.store.documents.list_datasets()
+
+    def head(self, dataset_id: str) -> DatasetHead:
+        """See `StateSource.head`."""
+        versions, journal = self._has.versions, self._has.journal
+        deleted = versions.deleted_version(dataset_id) if versions else None
+        return DatasetHead(
+            dataset_id=dataset_id,
+            config=self.store.chunks.config(dataset_id),
+            deleted_version=deleted or 0,
+            usage=tuple(journal.usage(dataset_id)) if journal else (),
+        )
+
+    def names(self, dataset_id: str) -> Sequence[str]:
+        """See `StateSource.names`."""
+        documents = list(self._document_names(dataset_id))
+        others = {
+            layer.doc_name for kind in _KINDS for layer in self._layer_pages(dataset_id, kind)
+        }
+        journal = self._has.journal
+        if journal is not None:
+            others.update(self._journal_of(dataset_id))
+            others.update(
+                name
+                for name in {"", *_folders(documents)} - others
+                if journal.checkpoints(dataset_id, name)
+            )
+        return list(heapq.merge(documents, sorted(others.difference(documents))))
+
+    def _document_names(self, dataset_id: str) -> Iterator[str]:
+        after = ""
+        while page := self.store.documents.list(dataset_id, after=after, limit=_PAGE):
+            yield from (info.name for info in page)
+            after = page[-1].name
+
+    def _layer_pages(self, dataset_id: str, kind: Layer) -> Iterator[DerivedLayer]:
+        after = None
+        while page := self.store.layers.page(dataset_id, kind, after=after, limit=_PAGE):
+            yield from page
+            after = page[-1].doc_name
+
+    def _journal_of(self, dataset_id: str) -> Mapping[str, tuple[QuarantinedLayer, ...]]:
+        found: dict[str, tuple[QuarantinedLayer, ...]] = {}
+        if self._has.journal is not None:
+            for each in self._has.journal.quarantined(dataset_id):
+                found[each.doc_name] = (*found.get(each.doc_name, ()), each)
+        return found
+
+    def states(self, dataset_id: str) -> Iterator[NameState]:
+        """See `StateSource.states`."""
+        quarantined = self._journal_of(dataset_id)
+        for name in self.names(dataset_id):
+            yield self._state(dataset_id, name, quarantined.get(name, ()))
+
+    def state(self, dataset_id: str, name: str) -> NameState:
+        """What the dataset holds under one name; nothing, where there is nothing."""
+        quarantined = self._journal_of(dataset_id).get(name, ())
+        return self._state(dataset_id, name, quarantined)
+
+    def _state(
+        self, dataset_id: str, name: str, quarantined: tuple[QuarantinedLayer, ...]
+    ) -> NameState:
+        for _ in range(_ATTEMPTS):
+            info = self.store.documents.get_info(dataset_id, name) if _may_be(name) else None
+            found = self._read(dataset_id, name, quarantined)
+            last = found.versions[-1].version if found.versions else 0
+            sig = self.store.chunks.get_doc_sig(dataset_id, name)
+            if last == (info.version if info else 0) and sig == found.sig:
+                return found
+        raise StoreError(
+            f"document {name!r} of dataset {dataset_id!r} changes faster than it can be read: "
+            "try again when less is written"
+        )
+
+    def _read(
+        self, dataset_id: str, name: str, quarantined: tuple[QuarantinedLayer, ...]
+    ) -> NameState:
+        store, journal = self.store, self._has.journal
+        layers = (store.layers.get(dataset_id, name, kind, vectors=True) for kind in _KINDS)
+        sig: DerivedSig | None = None
+        chunks: tuple[DerivedChunk, ...] = ()
+        if _may_be(name):
+            sig = store.chunks.get_doc_sig(dataset_id, name)
+            chunks = _counted(store.chunks.iter_chunks(dataset_id, name, vectors=True))
+        return NameState(
+            name=name,
+            versions=self._versions(dataset_id, name) if _may_be(name) else (),
+            sig=sig,
+            chunks=chunks if sig else (),
+            layers=tuple(layer for layer in layers if layer is not None),
+            sparse=self._sparse(dataset_id, chunks),
+            quarantined=quarantined,
+            checkpoints=dict(journal.checkpoints(dataset_id, name)) if journal else {},
+        )
+
+    def _versions(self, dataset_id: str, name: str) -> tuple[SourceDocument, ...]:
+        current = self.store.documents.get(dataset_id, name)
+        if current is None:
+            return ()
+        versions = self._has.versions
+        if versions is None:
+            return (current,)
+        numbers = [info.version for info in versions.versions(dataset_id, name)]
+        old = (
+            versions.get_version(dataset_id, name, number)
+            for number in sorted(numbers)
+            if number < current.version
+        )
+        return (*(each for each in old if each is not None), current)
+
+    def _sparse(self, dataset_id: str, chunks: Sequence[DerivedChunk]) -> Mapping[str, str]:
+        config = self.store.chunks.config(dataset_id) if chunks else None
+        if self._has.sparse is None or config is None or not config.sparse_sig:
+            return {}
+        digests = sorted({chunk.sig.input_sig for chunk in chunks} - {""})
+        found = self._has.sparse.known_sparse_vectors(dataset_id, config.sparse_sig, digests)
+        return {
+            digest: base64.b64encode(found[digest].to_bytes()).decode("ascii")
+            for digest in sorted(found)
+        }
+
+    def settings(self) -> Mapping[str, str]:
+        """See `StateSource.settings`."""
+        settings = self._has.settings
+        found = settings.list_settings() if settings is not None else {}
+        return {key: text for key, text in found.items() if is_kept_setting(key)}
+
+
+def _may_be(name: str) -> bool:
+    """Whether a document can have this name."""
+    return name != "" and not name.endswith("/")
+
+
+def _counted(chunks: Iterator[DerivedChunk]) -> tuple[DerivedChunk, ...]:
+    """The chunks with their ``occurrence``, which a store need not keep."""
+    seen: Counter[str] = Counter()
+    made = []
+    for chunk in chunks:
+        digest = chunk.sig.input_sig
+        same = chunk.occurrence == seen[digest]
+        made.append(chunk if same else attrs.evolve(chunk, occurrence=seen[digest]))
+        seen[digest] += 1
+    return tuple(made)
+
+
+def _folders(names: Sequence[str]) -> set[str]:
+    """The folders that ``names`` are in, at any depth."""
+    found: set[str] = set()
+    for name in names:
+        end = name.rfind("/")
+        while end > 0 and (folder := name[: end + 1]) not in found:
+            found.add(folder)
+            end = name.rfind("/", 0, end)
+    return found

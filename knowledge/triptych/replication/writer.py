@@ -1,0 +1,149 @@
+"""Giving a store what another holds."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+
+import attrs
+
+from triptych.contracts import Capabilities, LayerJournal, StateLoader, Store
+from triptych.errors import ConflictError, NotAvailableError
+from triptych.records import Layer, ModelUsage, NameState, SparseVector
+from triptych.replication.states import DatasetHead
+from triptych.repositories import capabilities_of
+
+__all__ = ["StateWriter"]
+
+
+class StateWriter:
+    """Writes states of names into a store.
+
+    ``replaces`` says that a document which has another history there is removed first.
+
+    Raises:
+        NotAvailableError: the store cannot take over what another holds.
+    """
+
+    def __init__(self, store: Store, *, replaces: bool) -> None:
+        self.store = store
+        self._has: Capabilities = capabilities_of(store)
+        if self._has.loader is None:
+            raise NotAvailableError(
+                f"{type(store).__name__} cannot take over what another store holds: copy into a "
+                "memory, SQLite, files or PostgreSQL store"
+            )
+        self._loader: StateLoader = self._has.loader
+        self._replaces = replaces
+
+    def begin(self, head: DatasetHead, *, check: Callable[[], None]) -> None:
+        """Make the dataset with its configuration.
+
+        ``check`` is called before another configuration is replaced.
+
+        Raises:
+            ConflictError: somebody else configures it at the same time.
+        """
+        if head.config is not None:
+            chunks = self.store.chunks
+            before = chunks.config(head.dataset_id)
+            if before != head.config:
+                if before is not None:
+                    check()
+                if not chunks.configure(head.dataset_id, head.config, expected=before):
+                    raise ConflictError(
+                        f"dataset {head.dataset_id!r} of the destination is being configured by "
+                        "another process: copy again when it is done"
+                    )
+        self.store.documents.create_dataset(head.dataset_id)
+
+    def write(self, dataset_id: str, states: Sequence[NameState]) -> None:
+        """Store ``states`` as they are.
+
+        Raises:
+            ConflictError: a name has a document with another history, and is not replaced.
+        """
+        try:
+            self._loader.load_states(dataset_id, states)
+        except ConflictError:
+            if not self._replaces:
+                raise
+            for state in states:
+                self._write_over(dataset_id, state)
+        sparse: dict[str, SparseVector] = {}
+        for state in states:
+            sparse |= {
+                digest: SparseVector.from_bytes(base64.b64decode(data))
+                for digest, data in state.sparse.items()
+            }
+        config = self.store.chunks.config(dataset_id) if sparse else None
+        if self._has.sparse is not None and config is not None:
+            names = [state.name for state in states if state.sparse]
+            self._has.sparse.add_sparse_vectors(dataset_id, config.sparse_sig, names, sparse)
+        if self._has.journal is not None:
+            for state in states:
+                _write_journal(self._has.journal, dataset_id, state)
+
+    def _write_over(self, dataset_id: str, state: NameState) -> None:
+        try:
+            self._loader.load_states(dataset_id, [state])
+        except ConflictError:
+            self.store.documents.delete(dataset_id, state.name)
+            self._loader.load_states(dataset_id, [state])
+
+    def remove(self, dataset_id: str, name: str) -> None:
+        """Remove all that is under a name."""
+        if name and not name.endswith("/"):
+            self.store.documents.delete(dataset_id, name)
+        else:
+            self.store.layers.delete_by_doc(dataset_id, name)
+
+    def end(self, head: DatasetHead) -> None:
+        """Take over what concerns the dataset once all its names are there."""
+        self._loader.use_up_versions(head.dataset_id, head.deleted_version)
+        journal = self._has.journal
+        if journal is None:
+            return
+        known = {each.model: each for each in journal.usage(head.dataset_id)}
+        for usage in head.usage:
+            more = _difference(usage, known.get(usage.model))
+            if more is not None:
+                journal.record_usage(head.dataset_id, more)
+
+    def write_settings(self, settings: Mapping[str, str]) -> int:
+        """Take over those settings that are other in the store; how many."""
+        kept = self._has.settings
+        if kept is None:
+            return 0
+        written = 0
+        for key, value in settings.items():
+            before = kept.get_setting(key)
+            if before != value:
+                written += kept.set_setting(key, value, expected=before)
+        return written
+
+
+def _write_journal(journal: LayerJournal, dataset_id: str, state: NameState) -> None:
+    held = {each.layer for each in state.quarantined}
+    for each in state.quarantined:
+        journal.quarantine(each)
+    for kind in (Layer.ABSTRACT, Layer.OVERVIEW):
+        if kind not in held:
+            journal.release_quarantined(dataset_id, state.name, kind)
+    there = journal.checkpoints(dataset_id, state.name)
+    for key, content in state.checkpoints.items():
+        if there.get(key) != content:
+            journal.put_checkpoint(dataset_id, state.name, key, content)
+    if not there.keys() <= state.checkpoints.keys():
+        journal.prune_checkpoints(dataset_id, state.name, state.checkpoints.keys())
+
+
+def _difference(wanted: ModelUsage, there: ModelUsage | None) -> ModelUsage | None:
+    """What ``there`` lacks of ``wanted``; None where it lacks nothing."""
+    if there is None:
+        return wanted
+    numbers = ("calls", "failures", "input_tokens", "output_tokens", "cost")
+    lacking = {name: getattr(wanted, name) - getattr(there, name) for name in numbers}
+    if all(value <= 0 for value in lacking.values()):
+        return None
+    return attrs.evolve(wanted, **{name: max(value, 0) for name, value in lacking.items()})

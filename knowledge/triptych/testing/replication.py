@@ -1,0 +1,273 @@
+"""`SnapshotReader` and `StateLoader`: a store as it is at one moment, and taken over by another."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import attrs
+import pytest
+
+from triptych.contracts import SnapshotReader, StateLoader, Store
+from triptych.errors import ConflictError, ModelMismatchError, StoreError
+from triptych.records import ChangeCursor, ChunkVector, Layer, NameState, SourceDocument
+from triptych.replication.states import StoreStates, state_digest
+from triptych.repositories import capabilities_of
+from triptych.testing.builders import (
+    CONFIG,
+    chunks_of,
+    derive,
+    fill,
+    ids,
+    keyword_query,
+    layer_of,
+    put,
+    set_config,
+    sig_of,
+    vector_of,
+    vector_query,
+)
+from triptych.testing.harness import Harness, HarnessTests, examined, or_skip
+
+__all__ = ["ReplicationTests"]
+
+OTHER = attrs.evolve(CONFIG, chunker_sig="other/1", embed_sig="space/2")
+
+
+def snapshots(store: Store) -> SnapshotReader:
+    """The capability; skips the test without it."""
+    return or_skip(capabilities_of(store).snapshots)
+
+
+def loader(store: Store) -> StateLoader:
+    """The capability; skips the test without it."""
+    return or_skip(capabilities_of(store).loader)
+
+
+def document(name: str, version: int, content: str) -> SourceDocument:
+    """A version to load."""
+    return SourceDocument(
+        dataset_id="d",
+        name=name,
+        content=content,
+        metadata={"n": version},
+        version=version,
+        updated_at=datetime(2020, 1, 1, 0, 0, version, tzinfo=UTC),
+    )
+
+
+def state_of(store: Store, name: str) -> NameState:
+    """What the store holds under a name of "d"."""
+    return StoreStates(store).state("d", name)
+
+
+class ReplicationTests(HarnessTests):
+    """Every sentence of `SnapshotReader` and of `StateLoader`, and `LayerRepo.get` with vectors."""
+
+    def test_layer_has_its_vector_where_vectors_are_asked_for(self, store: Store) -> None:
+        put(store, "d", "a", "text")
+        layer = layer_of(store, "d", "a", "abstract")
+        bare = attrs.evolve(layer_of(store, "d", "", "of all"), vector=None)
+        assert store.layers.put(layer)
+        assert store.layers.put(bare)
+        assert store.layers.get("d", "a", Layer.ABSTRACT, vectors=True) == layer
+        assert store.layers.get("d", "", Layer.ABSTRACT, vectors=True) == bare
+        assert store.layers.get("d", "b", Layer.ABSTRACT, vectors=True) is None
+        found = store.layers.get("d", "a", Layer.ABSTRACT)
+        assert found is not None
+        assert found.vector is None
+
+    # Snapshots
+
+    def test_snapshot_shows_nothing_of_what_is_written_after_it(self, store: Store) -> None:
+        reader = snapshots(store)
+        fill(store, "d", {"a": "one\n\ntwo", "b": "three"})
+        assert store.layers.put(layer_of(store, "d", "a", "abstract"))
+        put(store, "d", "a", "newer")
+        before = [state_digest(each) for each in StoreStates(store).states("d")]
+        head = StoreStates(store).head("d")
+        with reader.snapshot() as shown:
+            put(store, "d", "a", "newest")
+            assert derive(store, "d", "a")
+            store.documents.delete("d", "b")
+            put(store, "d", "c", "new")
+            set_config(store, "d", OTHER)
+            store.documents.create_dataset("e")
+            states = StoreStates(shown)
+            assert list(states.datasets()) == ["d"]
+            assert [state_digest(each) for each in states.states("d")] == before
+            assert states.head("d") == head
+        assert store.documents.get_info("d", "b") is None
+
+    def test_snapshot_has_the_settings_of_its_moment(self, store: Store) -> None:
+        reader, settings = snapshots(store), or_skip(capabilities_of(store).settings)
+        assert settings.set_setting("key", "old", expected=None)
+        with reader.snapshot() as shown:
+            assert settings.set_setting("key", "new", expected="old")
+            kept = or_skip(capabilities_of(shown).settings)
+            assert kept.get_setting("key") == "old"
+            assert dict(kept.list_settings()) == {"key": "old"}
+
+    def test_snapshot_has_the_log_of_its_moment(self, store: Store) -> None:
+        reader, changes = snapshots(store), or_skip(capabilities_of(store).changes)
+        put(store, "d", "a", "text")
+        before = changes.read_changes(None, dataset_id=None, limit=100)
+        with reader.snapshot() as shown:
+            put(store, "d", "b", "text")
+            log = or_skip(capabilities_of(shown).changes)
+            assert log.read_changes(None, dataset_id=None, limit=100) == before
+
+    def test_snapshot_is_not_written(self, store: Store) -> None:
+        reader = snapshots(store)
+        put(store, "d", "a", "text")
+        with reader.snapshot() as shown:
+            with pytest.raises(StoreError):
+                put(shown, "d", "a", "other")
+            with pytest.raises(StoreError):
+                shown.documents.delete("d", "a")
+            with pytest.raises(StoreError):
+                shown.chunks.configure("d", CONFIG, expected=None)
+        with pytest.raises(StoreError):
+            shown.documents.list_datasets()
+        put(store, "d", "a", "other")
+
+    # Loading
+
+    def test_loaded_state_is_what_was_read(self, store: Store) -> None:
+        take = loader(store)
+        fill(store, "d", {"a": "one\n\n~two\n\none"})
+        put(store, "d", "a", "newer")
+        for kind in (Layer.ABSTRACT, Layer.OVERVIEW):
+            assert store.layers.put(layer_of(store, "d", "a", f"the {kind}", kind))
+        put(store, "d", "a", "newest")
+        assert store.layers.put(layer_of(store, "d", "", "of all"))
+        held = [state_of(store, name) for name in ("", "a")]
+        assert store.documents.delete_dataset("d")
+        set_config(store, "d")
+        # Versions that were deleted are used up for a put, and not for this.
+        take.load_states("d", held)
+        assert [state_digest(state_of(store, name)) for name in ("", "a")] == [
+            state_digest(each) for each in held
+        ]
+        assert list(store.documents.list_datasets()) == ["d"]
+        assert put(store, "d", "a", "a put").version > held[1].versions[-1].version
+        assert examined(store, ["d"]) == []
+
+    def test_loading_it_again_changes_nothing(self, store: Store) -> None:
+        take = loader(store)
+        fill(store, "d", {"a": "one"})
+        put(store, "d", "a", "newer")
+        held = state_of(store, "a")
+        take.load_states("d", [held, held])
+        assert state_digest(state_of(store, "a")) == state_digest(held)
+        assert examined(store, ["d"]) == []
+
+    def test_document_that_is_there_is_no_change_of_it(self, store: Store) -> None:
+        take, changes = loader(store), or_skip(capabilities_of(store).changes)
+        fill(store, "d", {"a": "one"})
+        page = changes.read_changes(None, dataset_id=None, limit=10)
+        take.load_states("d", [attrs.evolve(state_of(store, "a"), sig=None, chunks=())])
+        since = ChangeCursor.parse(page.cursor)
+        assert changes.read_changes(since, dataset_id=None, limit=10).changes == ()
+
+    def test_versions_that_are_lacking_are_added(self, store: Store) -> None:
+        take = loader(store)
+        versions = tuple(document("a", number, f"text {number}") for number in (3, 5, 6))
+        take.load_states("d", [NameState(name="a", versions=versions[:1])])
+        take.load_states("d", [NameState(name="a", versions=versions)])
+        assert store.documents.get("d", "a") == versions[-1]
+        reader = capabilities_of(store).versions
+        if reader is not None:
+            found = [info.version for info in reader.versions("d", "a")]
+            assert found == [6, 5, 3]
+            assert reader.get_version("d", "a", 3) == versions[0]
+
+    def test_as_many_versions_are_kept_as_the_store_keeps(
+        self, store: Store, harness: Harness
+    ) -> None:
+        take, reader = loader(store), or_skip(capabilities_of(store).versions)
+        many = tuple(document("a", number, f"text {number}") for number in range(1, 20))
+        take.load_states("d", [NameState(name="a", versions=many)])
+        kept = [info.version for info in reader.versions("d", "a")]
+        assert kept == list(range(19, 18 - harness.history, -1))
+
+    def test_document_with_another_history_is_refused(self, store: Store) -> None:
+        take = loader(store)
+        put(store, "d", "a", "one")
+        there = put(store, "d", "a", "two")
+        for wrong in (
+            (document("a", 1, "one"),),
+            (document("a", 1, "one"), document("a", there.version, "another")),
+            (document("a", 1, "one"), document("a", there.version + 7, "newer")),
+        ):
+            with pytest.raises(ConflictError) as refused:
+                take.load_states("d", [NameState(name="a", versions=wrong)])
+            assert refused.value.actual == there.version
+        assert store.documents.get("d", "a") == there
+
+    def test_set_is_loaded_whatever_it_was_made_from(self, store: Store) -> None:
+        take = loader(store)
+        fill(store, "d", {"a": "one\n\ntwo"})
+        put(store, "d", "a", "three")
+        stale = state_of(store, "a")
+        store.documents.delete("d", "a")
+        set_config(store, "d", OTHER)
+        take.load_states("d", [stale])
+        found = state_of(store, "a")
+        assert found.sig == stale.sig
+        assert state_digest(found) == state_digest(stale)
+        # It is found by keyword, and not by vectors of a space that is not the dataset's.
+        assert ids(store.chunks.search(keyword_query("two", "d"))) == [("a", 1)]
+        mine = attrs.evolve(vector_query(vector_of("two"), "d"), embed_sig=OTHER.embed_sig)
+        assert ids(store.chunks.search(mine)) == []
+        set_config(store, "d", CONFIG)
+        assert ("a", 1) in ids(store.chunks.search(vector_query(vector_of("two"), "d")))
+
+    def test_set_that_waits_has_just_the_vectors_it_had(self, store: Store) -> None:
+        take = loader(store)
+        set_config(store, "d")
+        text = put(store, "d", "a", "one\n\ntwo")
+        put(store, "d", "b", "two")
+        waits = attrs.evolve(sig_of(store, "d", "a"), embed_sig="")
+        assert store.chunks.replace("d", "a", chunks_of(text, waits), sig=waits)
+        one = chunks_of(text, waits)[0].sig.input_sig
+        vector = ChunkVector(doc_name="a", index=0, input_sig=one, vector=vector_of("one"))
+        store.chunks.add_vectors("d", CONFIG.embed_sig, [vector])
+        held = state_of(store, "a")
+        assert [chunk.vector is not None for chunk in held.chunks] == [True, False]
+        # Another document has the vector that this one lacks.
+        assert derive(store, "d", "b")
+        take.load_states("d", [held])
+        assert state_digest(state_of(store, "a")) == state_digest(held)
+        assert list(store.chunks.pending("d", CONFIG.embed_sig)) == ["a"]
+        assert examined(store, ["d"]) == []
+
+    def test_what_the_state_lacks_goes(self, store: Store) -> None:
+        take = loader(store)
+        fill(store, "d", {"a": "one"})
+        for kind in (Layer.ABSTRACT, Layer.OVERVIEW):
+            assert store.layers.put(layer_of(store, "d", "a", f"the {kind}", kind))
+        held = state_of(store, "a")
+        bare = attrs.evolve(held, sig=None, chunks=(), layers=held.layers[:1])
+        take.load_states("d", [bare])
+        assert state_digest(state_of(store, "a")) == state_digest(bare)
+        assert store.chunks.get_doc_sig("d", "a") is None
+        assert ids(store.chunks.search(keyword_query("one", "d"))) == []
+        assert examined(store, ["d"]) == []
+
+    def test_vector_of_another_width_is_refused(self, store: Store) -> None:
+        take = loader(store)
+        fill(store, "d", {"a": "one", "b": "two"})
+        held = state_of(store, "a")
+        wide = attrs.evolve(held.chunks[0], vector=vector_of("one", dimension=3))
+        newer = (*held.versions, document("a", held.versions[-1].version + 1, "newer"))
+        with pytest.raises(ModelMismatchError):
+            take.load_states("d", [attrs.evolve(held, versions=newer, chunks=(wide,))])
+        assert state_digest(state_of(store, "a")) == state_digest(held)
+
+    def test_versions_that_are_used_up_are_given_to_no_new_document(self, store: Store) -> None:
+        take, reader = loader(store), or_skip(capabilities_of(store).versions)
+        take.use_up_versions("d", 41)
+        take.use_up_versions("d", 7)
+        assert list(store.documents.list_datasets()) == []
+        assert reader.deleted_version("d") == 41
+        assert put(store, "d", "a", "text").version == 42
