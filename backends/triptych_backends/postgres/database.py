@@ -9,12 +9,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from triptych._internal.digests import digest
 from triptych.errors import StoreError, StoreLockedError
 from triptych_backends.postgres.connection import Connections
 from triptych_backends.postgres.errors import driver_errors
 from triptych_backends.postgres.location import PostgresLocation
 from triptych_backends.postgres.schema import prepare, require_current
-from triptych_backends.postgres.session import PostgresSession
+from triptych_backends.postgres.session import Driver, PostgresSession
 from triptych_backends.sql.dialect import Statement
 from triptych_backends.sql.errors import closed_error
 from triptych_backends.sql.transaction import Position, Transaction
@@ -60,6 +61,8 @@ class PostgresDatabase:
     ) -> None:
         self.where = connections.where
         self.schema = connections.location.schema
+        self.channel: str = f"triptych-{digest('channel', self.schema)[:16]}"
+        """Where each write that changed something is reported."""
         self.read_only = read_only
         self.history = history
         self._connections = connections
@@ -129,9 +132,15 @@ class PostgresDatabase:
                 transaction = PostgresTransaction(session, self.where, position=position)
                 yield transaction
                 transaction.finish()
+                if transaction.position is not position:  # it drew numbers: it changed something
+                    session.driver.execute("SELECT pg_notify(%s, '')", (self.channel,))
             self._position = transaction.position
         finally:
             self._write_lock.release()
+
+    def connect(self) -> Driver:
+        """A connection beside the pool; whoever asks for it closes it. Raises psycopg.Error."""
+        return self._connections.connect()
 
     def flush(self) -> None:
         """See `Database.flush`: the server has done so at each commit."""

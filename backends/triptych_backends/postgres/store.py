@@ -6,6 +6,7 @@ from triptych._internal.close_on_exit import CloseOnExit
 from triptych.records import DatasetStats, check_whole
 from triptych_backends.index import LocalIndex, LocalSearcher
 from triptych_backends.postgres.database import PostgresDatabase
+from triptych_backends.postgres.leases import PostgresLeases
 from triptych_backends.postgres.location import parse_url
 from triptych_backends.sql import SqlChangeLog, SqlChunks, SqlDocuments, SqlLayers
 from triptych_backends.sql.answers import SqlAnswers
@@ -19,7 +20,9 @@ from triptych_backends.sql.stats import read_stats
 __all__ = ["PostgresStore"]
 
 
-class PostgresStore(CloseOnExit, SqlSettings, SqlAnswers, SqlChanges, SqlSnapshots, SqlStateLoader):
+class PostgresStore(
+    CloseOnExit, SqlSettings, PostgresLeases, SqlAnswers, SqlChanges, SqlSnapshots, SqlStateLoader
+):
     """Documents, chunks, vectors and layers in one schema of a PostgreSQL database.
 
     Thread-safe, and fork-safe; any number of processes on any machines may have it open. Use as a
