@@ -72,13 +72,14 @@ class LeaseHolder(CloseOnExit):
 
     A name must be claimed first, then its work looked up in the store, then done, then stored, then
     released: so nobody who claims it later does it again. Leases are renewed while the holder is
-    `working`; one that ends without `close` has them for ``seconds``. Use it as a context manager.
+    `working`; one that ends without `close` has them for ``seconds``, by
+    default `LEASE`. Use it as a context manager.
     """
 
-    def __init__(self, leases: WorkLeases, queue: str, seconds: float = LEASE) -> None:
+    def __init__(self, leases: WorkLeases, queue: str, seconds: float | None = None) -> None:
         self._leases = leases
         self._queue = queue
-        self._seconds = seconds
+        self._seconds = LEASE if seconds is None else seconds
         self._holder = secrets.token_hex(8)
         self._ours: dict[str, None] = {}
         self._is_written = False
