@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 
 import attrs
 
+from triptych.contracts.leases import ChangeListener, WorkLeases
 from triptych.contracts.repositories import Store
 from triptych.records import (
     CachedAnswer,
@@ -476,3 +477,5 @@ class Capabilities:
     changes: ChangeReader | None = None
     snapshots: SnapshotReader | None = None
     loader: StateLoader | None = None
+    leases: WorkLeases | None = None
+    listener: ChangeListener | None = None
