@@ -46,7 +46,7 @@ llm: venv ## the tests with a real language model on llama.cpp's server (install
 	$(PY) -m pytest -m llm
 
 # Two versions of one package: the protocol's tests of 2025-11-25, and those of 2026-07-28.
-# Where promtool is on the PATH (Debian's package prometheus), it looks at /metrics, too.
+# Where Debian's package prometheus is installed, promtool looks at /metrics, and a Prometheus scrapes it.
 # schemathesis has an environment of its own: its requirements are not ours.
 doors: venv ## tests by others of what faces programs, and their frameworks (installs Node.js, 450 MB)
 	$(PY) -m pip install --quiet --disable-pip-version-check \

@@ -26,7 +26,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import attrs
@@ -168,12 +168,12 @@ def alone(url: str, store: Path, queries: Sequence[str]) -> dict[str, float]:
     return found
 
 
-def measured(call: object, queries: Sequence[str]) -> float:
+def measured(call: Callable[[str], object], queries: Sequence[str]) -> float:
     """The median of ``call`` over the queries, in milliseconds."""
     seconds = []
     for query in queries:
         began = time.perf_counter()
-        call(query)  # type: ignore[operator]
+        call(query)
         seconds.append(time.perf_counter() - began)
     return statistics.median(seconds) * 1e3
 

@@ -23,6 +23,7 @@ import pytest
 from hypothesis import settings
 
 from support.llama import llama_server
+from support.postgres import PostgresServer, running_server
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
@@ -47,28 +48,55 @@ _NUMBERS = count()
 
 
 SAMPLED = {
-    "tests/contract/test_json_example.py": 6,
-    "tests/contract/test_defaults.py": 3,
-    "tests/contract/test_kit_catches.py": 2,
-    "tests/backends/providers/test_provider_answers.py": 2,
-    "tests/backends/parsing/test_parsing_documents.py": 2,
-    "tests/layers/test_layer_builder.py": 2,
-    "tests/cli/test_terminal.py": 2,
-    "tests/backends/providers/test_provider_chat.py": 2,
     "tests/backends/parsing/test_parsing_definitions.py": 2,
+    "tests/backends/parsing/test_parsing_documents.py": 2,
     "tests/backends/parsing/test_parsing_pdf_layout.py": 2,
+    "tests/backends/providers/test_provider_answers.py": 2,
+    "tests/backends/providers/test_provider_chat.py": 2,
+    "tests/backends/providers/test_provider_deadlines.py": 2,
+    "tests/backends/providers/test_provider_embed.py": 2,
+    "tests/backends/providers/test_provider_rerank.py": 2,
+    "tests/backends/sqlite/test_index_helper.py": 2,
+    "tests/chunking/test_edits.py": 2,
+    "tests/cli/test_cli_imports.py": 2,
+    "tests/cli/test_terminal.py": 4,
+    "tests/client/test_kit_over_http.py": 2,
+    "tests/contract/test_defaults.py": 3,
+    "tests/contract/test_json_example.py": 6,
+    "tests/contract/test_kit_catches.py": 3,
+    "tests/contract/test_postgres.py": 10,
     "tests/diagnostics/test_doctor.py": 2,
+    "tests/factory/test_stored_model.py": 2,
+    "tests/layers/test_code_layers.py": 2,
+    "tests/layers/test_layer_builder.py": 2,
     "tests/service/test_bad_input.py": 2,
+    "tests/service/test_faults.py": 2,
+    "tests/service/test_two_fillers.py": 3,
+    "tests/sync/test_sync_swapped_links.py": 3,
+    "tests/text/test_hostile_text.py": 2,
 }
 """Modules of which the suite runs one test in so many, and ``make crash`` all."""
+
+AT_LENGTH = {
+    "tests/bench/test_peers.py::test_a_run_measures_triptych_and_a_peer",
+    "tests/contract/test_filesystem.py::TestFilesystem::"
+    "test_processes_that_put_and_delete_leave_documents_whole_or_gone[dataset]",
+    "tests/contract/test_sqlite.py::TestSqlite::"
+    "test_processes_that_put_and_delete_leave_documents_whole_or_gone[document]",
+    "tests/search/cache/test_cache_model.py::test_two_processes_never_see_an_old_answer[files]",
+    "tests/service/test_pending_kills.py::"
+    "test_a_killed_put_loses_only_what_is_in_flight[files://./kb]",
+    "tests/typing/test_typing.py::test_a_type_checker_tells_good_calls_from_bad_ones[mypy]",
+}
+"""Tests that take seconds and repeat, on another store, what the suite has: ``make crash``."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what is left out of the suite's sample ``slow``; a test is in it, or not, for good."""
     for item in items:
-        share = SAMPLED.get(item.nodeid.partition("::")[0])
-        if share is not None and crc32(item.nodeid.encode()) % share:
+        share = SAMPLED.get(item.nodeid.partition("::")[0], 1)
+        if crc32(item.nodeid.encode()) % share or item.nodeid in AT_LENGTH:
             item.add_marker(pytest.mark.slow)
 
 
@@ -98,6 +126,22 @@ def llama_rerank() -> Iterator[str]:
     """The base URL of a reranker's server: see `support.llama`. Mark its tests ``llm``."""
     with llama_server("rank", context=512) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A PostgreSQL server of this process of the run; each test takes a schema of its own."""
+    with running_server() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
+    """The URL of a store of this test's own on PostgreSQL, which does not exist yet."""
+    schema = f"test_{next(_NUMBERS)}"
+    yield postgres_server.schema_url(schema)
+    with postgres_server.connect() as driver:
+        driver.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
 
 
 os.environ |= {"XDG_DATA_HOME": f"{_HOME}/data", "XDG_CONFIG_HOME": f"{_HOME}/config"}

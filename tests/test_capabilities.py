@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import triptych
 import triptych.contracts
 
-ROOT = Path(triptych.contracts.__file__).parents[2]
+ROOT = Path(triptych.__file__).parents[2]
 SOURCES = ("knowledge", "backends", "factory", "adapters")
 ONLY = "knowledge/triptych/repositories.py"
 OF_REPOSITORIES = {

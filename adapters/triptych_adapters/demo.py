@@ -108,7 +108,11 @@ def run(console: Console, documents: dict[str, str], *, store: str, embedder: st
             console,
             f"{len(documents)} documents ({size:,} bytes) are stored, cut into chunks along "
             "their headings, and embedded by "
-            + ("no model: keyword search only." if used is None else f"{used.signature}."),
+            + (
+                "no model: keyword search only."
+                if used is None
+                else f"{used.signature.partition('@')[0]}."
+            ),
         )
         started = time.perf_counter()
         report = docs.put_many(documents)
@@ -141,8 +145,8 @@ def run(console: Console, documents: dict[str, str], *, store: str, embedder: st
         _chapter(console, "3. Search")
         _say(
             console,
-            "Keyword (BM25) and vector search are fused by rank. Each hit says where it is, its "
-            "rank (#1 is the best), and whether it has become stale.",
+            "Keyword (BM25) and vector search are fused by their scores. Each hit says where it "
+            "is, its rank (#1 is the best), and whether it has become stale.",
         )
         for question in QUESTIONS:
             _hits(console, question, docs.search(question, top_k=3))

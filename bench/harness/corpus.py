@@ -1,6 +1,6 @@
 """What every system is given: documents cut into chunks, their vectors, queries, edits.
 
-Generated text has sections of 80 tokens, ten a document unless told otherwise, its words drawn
+Generated text has sections of 80 tokens, ten a document by default, its words drawn
 from a Zipf vocabulary of 100,000 with fixed seeds; each section is one chunk. Real text is a folder
 or a zip: Markdown and plain text files, or a collection in BEIR layout. Both are cut by Triptych's
 own chunkers, so that all systems hold the same chunks. Everything is written to a folder once, and

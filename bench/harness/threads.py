@@ -22,7 +22,7 @@ searches when its writes become cheaper."""
 
 
 class _Writer(threading.Thread):
-    """Deletes documents and puts them in again, at a pace, until it is told to stop."""
+    """Deletes documents and puts them in again, at a pace, until it is stopped."""
 
     def __init__(self, system: System, edits: Sequence[Edit]) -> None:
         super().__init__(daemon=True)

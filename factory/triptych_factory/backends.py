@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from triptych.contracts import Store
-from triptych.errors import NotFoundError
+from triptych.errors import NotAvailableError, NotFoundError
 from triptych_factory.discovery import make_store_folder, user_store
 from triptych_factory.locations import Location
 from triptych_factory.settings import Settings
@@ -45,10 +45,28 @@ def _files(location: Location, settings: Settings) -> Store:
     )
 
 
+def _postgresql(location: Location, settings: Settings) -> Store:
+    try:
+        from triptych_backends.postgres import PostgresStore
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "psycopg":
+            raise
+        raise NotAvailableError(
+            "a store on PostgreSQL needs psycopg: pip install 'triptych[postgres]'"
+        ) from error
+    return PostgresStore.open(
+        location.address,
+        read_only=settings.read_only,
+        lock_timeout=settings.lock_timeout,
+        history=settings.history,
+    )
+
+
 BUILDERS: Mapping[str, Callable[[Location, Settings], Store]] = {
     "memory": _memory,
     "sqlite": _sqlite,
     "files": _files,
+    "postgresql": _postgresql,
 }
 
 
@@ -80,7 +98,7 @@ def open_store(location: Location, settings: Settings, *, create: bool = True) -
 
 
 def store_exists(location: Location) -> bool:
-    """Whether there is a store at ``location``; one in memory always is."""
+    """Whether there is a store at ``location``; one in memory, or on a server, always is."""
     if location.path is None:
         return True
     # A folder that holds files is not a store yet.

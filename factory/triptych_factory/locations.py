@@ -29,7 +29,8 @@ _URL_LIKE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # one letter is a drive
 
 _KNOWN = ("memory", "sqlite", "files")
 _SERVERS = ("http", "https")
-_NOT_YET = ("postgresql", "postgresql+psycopg", "qdrant")
+_DATABASES = ("postgresql", "postgresql+psycopg", "postgres")
+_NOT_YET = ("qdrant",)
 
 _BESIDE = ("-wal", "-wal.owner", "-shm", "-journal", ".index")
 """What SQLite and the search index put beside a database, by the end of its name."""
@@ -38,11 +39,11 @@ _BESIDE = ("-wal", "-wal.owner", "-shm", "-journal", ".index")
 @attrs.frozen(kw_only=True, slots=True)
 class Location:
     """A scheme, and the absolute path of the store's file or folder where the scheme has one, or
-    the address of a server."""
+    the address of a server: of Triptych's own, or of a database."""
 
     scheme: str
     path: Path | None = None
-    address: str = ""
+    address: str = attrs.field(default="", repr=shown_url)
 
     def __str__(self) -> str:
         if self.address:
@@ -97,8 +98,10 @@ def parse_location(url: str) -> Location:
     if scheme in _NOT_YET:
         raise NotAvailableError(
             f"{scheme}:// is not in this version of Triptych: use a path such as ./kb.db, "
-            "sqlite:///…, files:///… or memory://"
+            "sqlite:///…, files:///…, postgresql+psycopg://… or memory://"
         )
+    if scheme in _DATABASES:
+        return Location(scheme="postgresql", address=url)
     if scheme in _SERVERS:
         if "@" in rest:
             raise ValidationError(
@@ -109,7 +112,7 @@ def parse_location(url: str) -> Location:
     if scheme not in _KNOWN:
         raise ValidationError(
             f"no store is known by {scheme}://: use a path such as ./kb.db, or one of "
-            + ", ".join(f"{known}://" for known in (*_KNOWN, *_SERVERS))
+            + ", ".join(f"{known}://" for known in (*_KNOWN, "postgresql", *_SERVERS))
         )
     if scheme == "memory":
         if rest:
@@ -144,7 +147,7 @@ def relative_to(url: str, directory: Path) -> str:
 
 def _refuse_half_url(text: str) -> None:
     scheme, colon, rest = text.partition(":")
-    if colon and scheme.lower() in (*_KNOWN, *_NOT_YET):
+    if colon and scheme.lower() in (*_KNOWN, *_DATABASES, *_NOT_YET):
         fixed = (
             "memory://"
             if scheme.lower() == "memory"

@@ -305,7 +305,7 @@ class Settings:
     def explain(self) -> tuple[Setting, ...]:
         """Every setting with its value and source, in the order of the fields.
 
-        Of a key only whether there is one is told, of a URL no password and no value of its
+        Of a key only whether there is one is shown, of a URL no password and no value of its
         query.
         """
         return tuple(

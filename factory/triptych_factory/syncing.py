@@ -3,10 +3,14 @@ what a doctor sees of it."""
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Sequence
+from pathlib import Path
 
 import attrs
 
+from triptych._internal.digests import digest
 from triptych._internal.plurals import counted
 from triptych.diagnostics import Check, FindingCollector
 from triptych.parsing import FileParsers
@@ -14,7 +18,9 @@ from triptych.records import DoctorReport
 from triptych.service import Service
 from triptych.sync import DirectorySync, RememberedRoots, SyncOptions, SyncRoot
 from triptych.sync.state import broken_states
+from triptych_factory.discovery import user_store
 from triptych_factory.locations import base_of, parse_location, state_folder, store_paths
+from triptych_factory.served import is_server
 from triptych_factory.settings import Settings
 
 __all__ = [
@@ -22,6 +28,7 @@ __all__ = [
     "directory_sync",
     "examined_syncs",
     "remembered_roots",
+    "remote_key",
 ]
 
 SYNC_STATE = Check(
@@ -42,10 +49,15 @@ def directory_sync(
 ) -> DirectorySync:
     """A sync into the Service that ``settings`` were wired to.
 
-    Its state is kept beside the store, and the store is left out where it lies below a root.
+    Its state is kept beside the store, and the store is left out where it lies below a root. The
+    state of syncs into a server is kept with the user's own data.
     """
-    location = parse_location(settings.url)
-    own = store_paths(location)
+    if is_server(settings.url):
+        own: tuple[Path, ...] = ()
+        state: Path | None = _remote_state(settings.url)
+    else:
+        location = parse_location(settings.url)
+        own, state = store_paths(location), state_folder(location)
 
     def without_store(options: SyncOptions) -> SyncOptions:
         return attrs.evolve(options, exclude_paths=(*options.exclude_paths, *own))
@@ -58,8 +70,20 @@ def directory_sync(
         ],
         without_store(options or SyncOptions()),
         parser=parser,
-        state=state_folder(location),
+        state=state,
     )
+
+
+def remote_key(path: Path) -> str:
+    """The key of a folder of this machine in a store that several machines sync into."""
+    folder = Path(os.path.abspath(path.expanduser()))
+    name = folder.name.encode("utf-8", "replace").decode()
+    parts = socket.gethostname(), os.fsencode(folder).hex()
+    return f"{name}-{digest('machine', *parts)[:12]}"
+
+
+def _remote_state(url: str) -> Path:
+    return user_store().parent / "syncs" / digest("server", url.rstrip("/"))[:16]
 
 
 def remembered_roots(service: Service, settings: Settings) -> RememberedRoots:

@@ -16,8 +16,7 @@ import pytest
 
 import triptych
 from support.cli_run import ran
-from support.http_server import served as process
-from support.served import served
+from support.servers import served, started
 from triptych.errors import (
     AccessDeniedError,
     AuthenticationError,
@@ -244,14 +243,14 @@ def test_commands_say_what_a_server_refuses(
 def test_a_bulk_put_goes_on_where_a_killed_server_comes_back(tmp_path: Path) -> None:
     many = [triptych.NewDocument(name=f"{n}", content=f"Page {n}.") for n in range(2000)]
     comes_back = contextlib.ExitStack()
-    with comes_back, process(tmp_path, "--write") as first, triptych.open(first.url) as kb:
+    with comes_back, started(tmp_path, "--write") as first, triptych.open(first.url) as kb:
         killed = []
 
         def kill(progress: object) -> None:
             if not killed:
                 killed.append(first.stop(9))
                 port = str(first.address[1])
-                comes_back.enter_context(process(tmp_path, "--write", "--port", port))
+                comes_back.enter_context(started(tmp_path, "--write", "--port", port))
 
         report = kb.put_documents("d", many, progress=kill)
         assert killed == [-9]

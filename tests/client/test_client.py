@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import triptych
-from support.served import served
+from support.servers import served
 from triptych import NewDocument, Pipeline, Query, Service
 from triptych.errors import (
     CancelledError,

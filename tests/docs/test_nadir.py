@@ -32,7 +32,11 @@ def named_tests(file: str) -> frozenset[str]:
 
 @pytest.mark.parametrize("row", ROWS)
 def test_every_row_names_a_test_that_exists(row: str) -> None:
-    found = _CHECKED.findall(row.strip("|").split("|")[-1])
+    *_, differs, checked = (cell.strip() for cell in row.strip("|").split(" | "))
+    if differs == "not yet":
+        assert checked == "–", row
+        return
+    found = _CHECKED.findall(checked)
     assert found, row
     for file, name in found:
         assert name in named_tests(file), f"{file}::{name}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import tomllib
 from pathlib import Path
 
 import attrs
@@ -50,13 +51,20 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_id)
-def test_every_snippet_runs_and_prints_what_is_shown(page: Path, workplace: Path) -> None:
+def test_every_snippet_runs_and_prints_what_is_shown(
+    page: Path,
+    workplace: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
     shown = [block for block in blocks(page) if block.kind in ("python", "console")]
     if _uses_local("".join(block.text for block in shown)) and not local_is_installed():
         pytest.skip("the page uses the local embedder: pip install -e '.[local]'")
     for module in dict.fromkeys(_FRAMEWORK.findall("".join(block.text for block in shown))):
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"the page shows {module}: make doors")
+    if any("POSTGRES_URL" in block.text for block in shown):
+        monkeypatch.setenv("POSTGRES_URL", request.getfixturevalue("postgres_url"))
     if any(block.kind == "console" for block in shown) and not Path("/bin/sh").exists():
         pytest.skip("the page shows a POSIX shell")
     run_page(page, programs=workplace / "programs")
@@ -101,6 +109,15 @@ def test_the_shown_file_is_understood_and_shows_every_setting(tmp_path: Path) ->
     (tmp_path / "triptych.toml").write_text(shown.text, encoding="utf-8")
     settings = Settings.resolve(environ={}, directory=tmp_path)
     assert {each.name for each in settings.explain() if each.source == "default"} == set()
+
+
+def test_every_extra_is_in_the_readme() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    table = (ROOT / "README.md").read_text().partition("| extra | brings |")[2].partition("\n\n")[0]
+    cells = [line.split("|")[1] for line in table.splitlines()[2:]]
+    assert set(re.findall(r"`([\w-]+)`", "".join(cells))) == set(extras)
 
 
 def test_every_exit_code_is_in_the_reference() -> None:

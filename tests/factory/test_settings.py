@@ -203,7 +203,7 @@ def test_no_part_of_an_address_that_may_be_secret_is_shown(tmp_path: Path, url: 
         "sqlite:///x?key=hidden",
         "files://u:hidden@h",
         "qdrant:u:hidden@h",
-        "postgresql://u:hidden@h/db",
+        "postgresql:u:hidden@h/db",
         "http://u:hidden@h/db",
     ],
 )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import triptych
 from support.asgi import Client
-from support.http_server import Served, served
+from support.servers import Served, started
 from triptych import Access, Service, telemetry
 from triptych_adapters.access import KeyStore
 from triptych_adapters.access.authenticator import authenticator
@@ -209,7 +211,7 @@ def test_methods_and_paths_of_strangers_make_no_series(
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("observed")
-    with served(folder, "--write", "--workers", "2", "--metrics") as server:
+    with started(folder, "--write", "--workers", "2", "--metrics") as server:
         document = {"content": "# Tea\n\nTea is hot.\n"}
         httpx.put(f"{server.url}/v1/datasets/d/documents/a.md", json=document, timeout=60)
         yield server
@@ -243,6 +245,60 @@ def test_promtool_accepts_what_is_served(server: Served) -> None:
     check = ["promtool", "check", "config", str(folder / "prometheus.yml")]
     run = subprocess.run(check, capture_output=True, check=False)
     assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.doors
+@pytest.mark.process
+@pytest.mark.skipif(shutil.which("prometheus") is None, reason="no prometheus (Debian)")
+def test_a_prometheus_scrapes_it_and_answers_the_dashboard(server: Served, tmp_path: Path) -> None:
+    folder = Path(__file__).parents[2] / "examples" / "observability"
+    config = (folder / "prometheus.yml").read_text(encoding="utf-8")
+    host, port = server.address
+    assert "127.0.0.1:8400" in config
+    config = config.replace("127.0.0.1:8400", f"{host}:{port}").replace("15s", "1s")
+    (tmp_path / "prometheus.yml").write_text(config, encoding="utf-8")
+    shutil.copy(folder / "alerts.yml", tmp_path)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    command = [
+        "prometheus",
+        f"--config.file={tmp_path / 'prometheus.yml'}",
+        f"--web.listen-address={address}",
+        f"--storage.tsdb.path={tmp_path / 'data'}",
+    ]
+    running = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        with httpx.Client(base_url=f"http://{address}/api/v1", timeout=30) as prometheus:
+
+            def asked(expression: str) -> list[Any]:
+                answer = prometheus.get("/query", params={"query": expression}).json()
+                assert answer["status"] == "success", (expression, answer)
+                found: list[Any] = answer["data"]["result"]
+                return found
+
+            def scraped() -> bool:
+                try:
+                    return bool(asked("triptych_search_duration_seconds_count >= 1"))
+                except httpx.TransportError:
+                    return False  # it is not up yet
+
+            body = {"query": "tea", "dataset_id": "d"}
+            assert httpx.post(f"{server.url}/v1/search", json=body).is_success
+            deadline = time.monotonic() + 60
+            while not scraped():
+                assert time.monotonic() < deadline
+                time.sleep(0.2)
+            dashboard = (folder / "grafana/dashboards/triptych.json").read_text(encoding="utf-8")
+            for panel in json.loads(dashboard)["panels"]:
+                for target in panel.get("targets", ()):
+                    asked(target["expr"].replace("$__rate_interval", "1m"))
+            assert asked("triptych_store_documents")
+            groups = prometheus.get("/rules").json()["data"]["groups"]
+            assert len([rule for group in groups for rule in group["rules"]]) == 6
+    finally:
+        running.terminate()
+        running.wait(60)
 
 
 @pytest.mark.process

@@ -106,6 +106,16 @@ class Folders:
             show_default=False,
         ),
     ] = None
+    key: Annotated[
+        str | None,
+        typer.Option(
+            "--key",
+            metavar="NAME",
+            help="What the folder is known by, in place of its path and machine: give it where "
+            "those change from run to run, such as in CI. For one folder.",
+            show_default=False,
+        ),
+    ] = None
     max_bytes: Annotated[
         int | None,
         typer.Option(
@@ -142,7 +152,7 @@ class Folders:
     ] = False
 
     def check(self) -> None:
-        """Refuse what is not a folder, before a store comes into being.
+        """Refuse what is not a folder, before a store is created.
 
         Raises:
             NotFoundError, ValidationError: a path is not there, or not a folder; or the options
@@ -161,13 +171,15 @@ class Folders:
                 "these options are for folders that are named: `triptych add FOLDER` changes those "
                 "of a folder that is remembered"
             )
+        if self.key is not None and len(paths) != 1:
+            raise ValidationError("--key is for one folder that is named: sync the others apart")
         if len(prefixes) > 1 and len(prefixes) != len(paths):
             raise ValidationError(
                 f"there are {len(prefixes)} prefixes for {len(paths)} folders: give one "
                 "for all, or one for each, in their order"
             )
 
-    def chosen(self, remembered: RememberedRoots | None) -> list[SyncRoot]:
+    def chosen(self, remembered: RememberedRoots | None, *, remote: bool = False) -> list[SyncRoot]:
         """The folders to sync: those that are named, else all that are remembered.
 
         Raises:
@@ -186,12 +198,16 @@ class Folders:
                     "`triptych add FOLDER`"
                 )
             return found
-        asked = self.roots(known)
+        asked = self.roots(known, remote=remote)
         return asked if remembered is None else list(remembered.resolve(asked))
 
-    def roots(self, known: Sequence[RememberedRoot]) -> list[SyncRoot]:
-        """The folders that are named. What is not given is as it is remembered."""
+    def roots(self, known: Sequence[RememberedRoot], *, remote: bool = False) -> list[SyncRoot]:
+        """The folders that are named. What is not given is as it is remembered.
+
+        A ``remote`` store knows a folder by its machine, too.
+        """
         from triptych.sync import SyncOptions, SyncRoot
+        from triptych_factory.syncing import remote_key
 
         found = []
         for number, path in enumerate(self.paths or ()):
@@ -206,6 +222,7 @@ class Folders:
                     path=path,
                     dataset_id=dataset,
                     prefix=prefix,
+                    key=self.key or (remote_key(path) if remote else ""),
                     options=attrs.evolve(options, **self._given()),
                 )
             )
@@ -249,12 +266,14 @@ class Folders:
         from triptych_factory import wire
         from triptych_factory.backends import store_exists
         from triptych_factory.locations import parse_location
-        from triptych_factory.served import check_local
+        from triptych_factory.served import check_local, is_server
         from triptych_factory.syncing import directory_sync, remembered_roots
 
         settings = session.settings().without_llm()
-        check_local(settings, "a sync of folders")
-        exists = store_exists(parse_location(settings.url))
+        remote = is_server(settings.url)
+        if add or not self.paths:
+            check_local(settings, "what is known of folders")
+        exists = remote or store_exists(parse_location(settings.url))
         new = dry and not exists and bool(self.paths)
         opening = attrs.evolve(settings, url="memory://", sources={}) if new else settings
         create = bool(self.paths) and not dry
@@ -271,7 +290,7 @@ class Folders:
                 added = remembered.add(self.roots(remembered.all()))
                 roots = [each.root for each in added]
             else:
-                roots = self.chosen(remembered)
+                roots = self.chosen(remembered, remote=remote)
             options = SyncOptions(delete_most=self.yes)
             directory = directory_sync(
                 service,

@@ -110,7 +110,7 @@ def _report(
     datasets: list[DatasetStats] = []
     health = service.health()
     cache: CacheStats | None = None
-    with suppress(StoreError):  # told by the health check
+    with suppress(StoreError):  # reported by the health check
         datasets = service.stats()
         cache = _cache(service)
     problems = [str(check) for check in health.problems]

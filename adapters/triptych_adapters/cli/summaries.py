@@ -7,16 +7,16 @@ from collections.abc import Mapping
 __all__ = ["plural", "summary_line"]
 
 _INSIDE = ("embedded", "reused", "encoded", "pending")
-"""Counts of chunks, which stand behind those."""
+"""Counts of chunks, which stand after those."""
 _LAST = ("failed", "skipped")
 _NOUNS = {"model_calls": ("model call", "model calls")}
 
 
-def summary_line(counts: Mapping[str, int]) -> str:
+def summary_line(counts: Mapping[str, int | None]) -> str:
     """``331 added, 8,325 chunks (8,322 embedded), 4 skipped``, of the counts of a report.
 
-    They come in the order given, but chunks before what failed or was skipped; without any, the
-    line says ``nothing to do``.
+    None is a count that is not known. They come in the order given, but chunks before what failed
+    or was skipped; without any, the line says ``nothing to do``.
     """
     done = [
         _count(name, count)
@@ -24,11 +24,11 @@ def summary_line(counts: Mapping[str, int]) -> str:
         if count and name not in (*_INSIDE, *_LAST, "chunks")
     ]
     inside = [f"{counts[name]:,} {name}" for name in _INSIDE if counts.get(name)]
-    chunks = counts.get("chunks", 0)
+    chunks = counts.get("chunks") or 0
     if chunks or inside:
         of_them = f" ({', '.join(inside)})" if inside else ""
         done.append(f"{plural(chunks, 'chunk')}{of_them}")
-    done += [_count(name, counts[name]) for name in _LAST if counts.get(name)]
+    done += [_count(name, count) for name in _LAST if (count := counts.get(name))]
     return ", ".join(done) or "nothing to do"
 
 

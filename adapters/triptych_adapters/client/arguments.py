@@ -14,6 +14,7 @@ from triptych.errors import NotAvailableError, ValidationError
 from triptych.ingestion.batches import PutReportBuilder, new_documents
 from triptych.records import NewDocument, Query, check_text
 from triptych.records.metadata import check_metadata
+from triptych.records.search_options import check_option_names
 from triptych.records.serialization import to_dict
 from triptych.search.query import query_of, validate
 from triptych.service import Service
@@ -23,6 +24,8 @@ __all__ = ["added", "batches", "call_arguments", "plain", "query_fields"]
 
 _BATCH: Final = 256
 _BATCH_BYTES: Final = 512 << 10
+_AROUND: Final = 4096
+"""Bytes of a body beside its documents, at most: the other arguments, and what joins them."""
 _METADATA: Final = frozenset({"metadata", "changes", "where"})
 _TEXTS: Final = frozenset({"content", "name", "dataset_id"})
 _IGNORED: Final = frozenset({"layer", "top_k"})
@@ -56,6 +59,31 @@ def query_fields(operation: str, query: Query) -> dict[str, Any]:
     return fields
 
 
+def _text_of(query: Query | str) -> str:
+    return check_text(query.text if isinstance(query, Query) else query, "a query")
+
+
+def _over_pipeline(
+    operation: str, query: Query | str, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What takes the place of a pipeline's own options, defaults too if they are given.
+
+    A `Query` says everything itself. None is left to the pipeline: no request can hold it.
+    """
+    check_option_names(options)
+    fields: dict[str, Any] = {}
+    if isinstance(query, Query):
+        fields = {each.name: getattr(query, each.name) for each in attrs.fields(Query)}
+        del fields["text"]
+    known = OPERATIONS[operation].parameters["properties"]
+    given = {**fields, **options}
+    return {
+        name: _plain_argument(name, value)
+        for name, value in given.items()
+        if value is not None and (name in known or name in options)
+    }
+
+
 def call_arguments(
     operation: str,
     signature: inspect.Signature,
@@ -77,10 +105,13 @@ def call_arguments(
         if at == 0 or parameter.kind is parameter.VAR_KEYWORD:
             continue
         if name in ("query", "question"):
-            query = query_of(value, bound.get("options", {}))
+            options = bound.get("options", {})
             if isinstance(owner, Service):
-                validate(query)  # a pipeline may fill in what is missing
-            arguments |= {name: query.text, **query_fields(operation, query)}
+                query = query_of(value, options)
+                validate(query)
+                arguments |= {name: query.text, **query_fields(operation, query)}
+            else:
+                arguments |= {name: _text_of(value), **_over_pipeline(operation, value, options)}
         elif name in known:
             if value is not parameter.default:
                 arguments[name] = _plain_argument(name, value)
@@ -110,11 +141,12 @@ def _plain_argument(name: str, value: Any) -> Any:
 
 
 def batches(
-    documents: Iterable[NewDocument] | Mapping[str, str], refused: PutReportBuilder
+    documents: Iterable[NewDocument] | Mapping[str, str], refused: PutReportBuilder, limit: int
 ) -> Iterator[list[dict[str, Any]]]:
     """The documents as JSON's types, in batches that a server takes at a time.
 
-    Names and contents that make no document are told to ``refused``.
+    ``limit`` is the server's limit of a body in bytes. ``refused`` notes what makes no document,
+    and a document that is too large by itself.
 
     Raises:
         ValidationError: something in ``documents`` is not a document.
@@ -122,18 +154,29 @@ def batches(
     if isinstance(documents, Sequence):
         # Of a list nothing is stored, if something is wrong in it.
         documents = list(new_documents(documents, refused))
+    most = min(_BATCH_BYTES, limit - _AROUND)
     batch: list[dict[str, Any]] = []
     size = 0
     for each in new_documents(documents, refused):
         fields = to_dict(each)
         length = len(json.dumps(fields, ensure_ascii=False).encode("utf-8", "surrogatepass"))
-        if batch and (len(batch) == _BATCH or size + length > _BATCH_BYTES):
+        if length > limit - _AROUND:
+            refused.refused(each.name, _too_large(each.name, length, limit))
+            continue
+        if batch and (len(batch) == _BATCH or size + length > most):
             yield batch
             batch, size = [], 0
         batch.append(fields)
         size += length
     if batch:
         yield batch
+
+
+def _too_large(name: str, length: int, limit: int) -> ValidationError:
+    return ValidationError(
+        f"the document {name!r:.200} takes {length:,} bytes, and the server takes {limit:,} at a "
+        "time: divide it, or start the server with a larger --max-body"
+    )
 
 
 def added(left: R, right: R) -> R:

@@ -30,7 +30,7 @@ SERVICE: Final = Described(
     name="service",
     method="GET",
     path="/v1/service",
-    summary="What is served: the version, the embedder, the lanes and the pipelines.",
+    summary="What is served: the version, the embedder, the lanes, the pipelines, the limit.",
     answers={
         200: (
             "What is served.",
@@ -44,8 +44,12 @@ SERVICE: Final = Described(
                         "dimension": {"type": ["integer", "null"]},
                         "lanes": _TEXTS,
                         "pipelines": _TEXTS,
+                        "max_body": {"type": "integer"},
                     },
-                    "required": ["version", "write", "embedder", "dimension", "lanes", "pipelines"],
+                    "required": [
+                        *("version", "write", "embedder", "dimension"),
+                        *("lanes", "pipelines", "max_body"),
+                    ],
                 }
             },
         )
@@ -80,6 +84,7 @@ def standing_routes(server: Server) -> Iterator[DescribedRoute]:
             "dimension": None if embedder is None else embedder.dimension,
             "lanes": list(service.lanes),
             "pipelines": sorted(service.pipelines),
+            "max_body": server.limits.body,
         }
         return json_response(encoded(facts))
 

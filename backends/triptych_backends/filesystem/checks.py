@@ -111,7 +111,7 @@ def _differing(workspace: Workspace, dataset: str) -> Iterator[tuple[str, str]]:
         look = each.look
         found = find_content(workspace.disk, folder, look.path)
         if found is None or isinstance(found, RejectedFile) or found.seen != look.seen:
-            continue  # edited or removed meanwhile, which is adopted; or told by the survey
+            continue  # edited or removed meanwhile, which is adopted; or reported by the survey
         if found.digest != each.sidecar.sha256:
             yield "files.checksum", look.name
         elif _mirrored(workspace, dataset, look.name) != found.digest or not _told(

@@ -231,7 +231,7 @@ class Disk:
         return sorted(entries, key=lambda entry: entry[0])
 
     def walk(self, path: str) -> Iterator[tuple[str, Entry]]:
-        """Everything below a folder but folders, by path; links are told, not followed."""
+        """Everything below a folder but folders, by path; links are listed, not followed."""
         waiting = [path]
         while waiting:
             folder = waiting.pop()

@@ -192,7 +192,7 @@ class FilesDocuments:
         return self.mirror.get(dataset_id, name)
 
     def get_info(self, dataset_id: str, name: str) -> DocumentInfo | None:
-        """See `DocumentRepo.get_info`. A file that is not text any more is told as it was last."""
+        """See `DocumentRepo.get_info`. Of a file that is no longer text: its last version."""
         change_detection.refresh_document(self.writer, dataset_id, name)
         return self.mirror.get_info(dataset_id, name)
 

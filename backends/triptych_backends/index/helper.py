@@ -113,7 +113,7 @@ class IndexHelper:
             return
         assert self._process.stdin is not None
         self._followed.add(dataset)
-        # One that has just ended is told by its reader.
+        # Its reader reports one that has just ended.
         with suppress(OSError):
             self._process.stdin.write(json.dumps(dataset).encode() + b"\n")
             self._process.stdin.flush()

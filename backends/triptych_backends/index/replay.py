@@ -48,7 +48,7 @@ def replay(
     }
     if bulk and "chunk" in builders and "document" in builders:
         builders["document"].words = builders["chunk"].words
-    # In step, so that a document can be told its terms by its chunks, before they are forgotten.
+    # In step, so that a document's terms are found by its chunks, before those are forgotten.
     for owners in _batches(sorted(set().union(*changed.values()))):
         chunks = _ChunkTerms()
         for field, building in builders.items():

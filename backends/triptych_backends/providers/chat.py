@@ -108,7 +108,7 @@ class _Counted:
 
     @property
     def usage(self) -> Usage:
-        """Tokens told so far."""
+        """Tokens reported so far."""
         return self._gathered.usage
 
     @property

@@ -50,7 +50,7 @@ def checked_model(model: str) -> str:
 
 @attrs.frozen(slots=True, eq=False)
 class Answered:
-    """One request's unit vectors, shape (texts, width), and the tokens it took (0: not told)."""
+    """One request's unit vectors, shape (texts, width), and its tokens (0: not reported)."""
 
     rows: NDArray[np.float64]
     tokens: int

@@ -66,7 +66,7 @@ def _checked_context(num_ctx: int | None) -> int | None:
 
 
 class OllamaEmbedder(RemoteEmbedder):
-    """Embeddings by ``POST /api/embed``; Ollama is told to refuse rather than cut in silence.
+    """Embeddings by ``POST /api/embed``, without ``truncate``: what is too long is refused.
 
     Args:
         model: such as "nomic-embed-text"; pulled before.

@@ -156,7 +156,7 @@ class TEIReranker(RemoteReranker):
         base_url: where the server is.
         model: the name of its model, for the signature; "" for none.
         api_key: the key that the server was started with, if any.
-        batch: the most that one request holds; the server takes 32 texts unless it is told else.
+        batch: the most that one request holds; the default of the server is 32.
         connection: how requests are sent.
 
     Raises:

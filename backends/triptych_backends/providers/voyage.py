@@ -53,9 +53,9 @@ def _client(
 
 
 class VoyageEmbedder(RemoteEmbedder):
-    """Embeddings by ``POST /embeddings``; queries and documents are told by ``input_type``.
+    """Embeddings by ``POST /embeddings``; ``input_type`` says which are queries.
 
-    Voyage is told to refuse a long text rather than cut it in silence.
+    ``truncation`` is off, so that Voyage refuses a long text rather than cut it in silence.
 
     Args:
         model: such as "voyage-3".

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["DocumentConditions", "Ids", "ids_of", "sorted_ids", "union_of"]
 
 Ids = NDArray[np.int64]
+
+_GREATEST = 2**63 - 1
 
 _d, _m = t.document.c, t.document_meta.c
 _EVERY = select(_d.id).where(_d.dataset_id == bindparam("dataset"))
@@ -110,7 +113,7 @@ class DocumentConditions:
     def _starting(self, prefix: str) -> Ids:
         end = prefix_end(prefix)
         if end is None:
-            # Above U+10FFFF there is no bound, and none is needed: nothing else comes behind.
+            # Above U+10FFFF there is no bound, and none is needed: nothing else comes after.
             return self._ids(_FROM, prefix=prefix)
         return self._ids(_BETWEEN, prefix=prefix, end=end)
 
@@ -130,7 +133,12 @@ class DocumentConditions:
         if condition.operator not in columns:
             return union_of(())
         values = [value for found, value in condition.values if found == kind]
-        return union_of(self._ids(columns[condition.operator], value=value) for value in values)
+        whole = [_whole(condition.operator, value) for value in values]
+        return union_of(
+            self._ids(columns[condition.operator], value=value)
+            for value in whole
+            if value is not None
+        )
 
     # Metadata
 
@@ -198,6 +206,17 @@ def _value(text: Any, name: str, key: str) -> ComparisonKey:
         return comparison_key(metadata_from_plain(json.loads(text))[key])
     except (*DAMAGE, KeyError) as error:
         raise corrupt("", f"the metadata of document {name!r}: {error}") from error
+
+
+def _whole(operator: str, value: float) -> int | None:
+    """The number that a column of whole numbers is compared with to find what ``value`` would.
+
+    A server does not compare its whole numbers with others exactly. None: nothing is equal to it.
+    """
+    bounded = max(-_GREATEST, min(value, _GREATEST))
+    if operator == "in":
+        return int(value) if value == bounded == int(bounded) else None
+    return math.ceil(bounded) if operator in ("lt", "gte") else math.floor(bounded)
 
 
 def ids_of(session: Session, statement: Select[Any], **parameters: object) -> Ids:

@@ -220,7 +220,7 @@ class Transaction(Session):
             self.log(dataset, _FIELDS.get(field, field), owner)
 
     def renew(self) -> None:
-        """Give the log another name, and void all that it told: nothing may still go by it."""
+        """Give the log another name, and void its entries: nobody may read them."""
         self.run(_RENAME, fresh=secrets.token_hex(16))
         for (dataset,) in self.all(_DATASET_IDS):
             self.reset_log(dataset)

@@ -1,4 +1,4 @@
-"""Chunk sets in an SQLite file, and what can be told and repaired of the file itself."""
+"""Chunk sets in an SQLite file, and the checks and repairs of the file itself."""
 
 from __future__ import annotations
 

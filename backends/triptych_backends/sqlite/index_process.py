@@ -30,7 +30,7 @@ def main(path: str, index_path: str) -> None:
         with LocalIndex(SqlChangeLog(database), Path(index_path), keeps_words=True) as index:
             follow(index, orders)
         database.close()
-    except BaseException as error:  # noqa: BLE001 - whatever it is, the writer is told
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the writer gets it
         orders.say(**described(error))
         os._exit(1)
     # Python's own end would wait for the thread that reads the input.

@@ -1,7 +1,7 @@
 """What always holds between the rows of a store, as statements that find where it does not.
 
 A new table needs nothing here where its foreign keys say all: a row whose owner is gone is found
-and removed. What a removed owner should leave otherwise is told in `_KEPT`.
+and removed. `_KEPT` has what a removed owner leaves.
 """
 
 from __future__ import annotations

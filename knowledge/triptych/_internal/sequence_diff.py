@@ -70,7 +70,7 @@ def matching_blocks(a: Sequence[str], b: Sequence[str]) -> list[Match]:
 def unified_diff(a: Sequence[str], b: Sequence[str], a_name: str, b_name: str) -> str:
     """The change of lines as ``diff -u`` tells it, three lines of context around; "" if equal.
 
-    Each line comes with its line feed. One without, which can only be the last, is told so.
+    Each line comes with its line feed. One without, which can only be the last, is marked.
 
     Raises:
         CancelledError: the deadline around the call passed.

@@ -24,8 +24,8 @@ class AccessChanges:
     """A `ChangeReader` of what an access shows.
 
     The numbers of a store's log count the changes of all datasets: under an access the cursors are
-    sealed, so that nobody reads them. Which documents a filter on metadata showed before they were
-    deleted, no log knows: such an access has no changes. By their names it is known.
+    sealed, so that nobody reads them. The log keeps the names of deleted documents and not their
+    metadata: an access with a filter on metadata has no changes.
     """
 
     def __init__(
@@ -80,8 +80,10 @@ class _ShownChanges:
     def check(self) -> None:
         if any(condition.field != NAME for condition in conditions_of(self._view.tree)):
             raise NotAvailableError(
-                "this access has a filter on metadata, and no log knows which deleted documents "
-                "passed it: ask for an access by doc_prefix, doc_name or datasets"
+                "this access has a filter on metadata, and the log of changes does not keep the "
+                "metadata of deleted documents: compare list_documents, which has names and "
+                "versions, with what you have; or ask for an access by doc_prefix, doc_name or "
+                "datasets"
             )
 
     def change_head(self) -> str:

@@ -1,4 +1,4 @@
-"""What a language model is told when it answers."""
+"""The prompt of a language model that answers a question."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class AnswerPrompt:
 
     @property
     def signature(self) -> str:
-        """The digest of what the model is told."""
+        """The digest of the instructions."""
         return digest("answer", self.instructions, _FRAME, self.role)
 
 

@@ -30,11 +30,11 @@ class SentenceWindowChunker:
     retrieval" of LlamaIndex's SentenceWindowNodeParser, whose defaults (1, 3) are ours.
 
     Sentences are those of `triptych.text.sentences`: abbreviations end none, Chinese and Japanese
-    full stops need no space behind them. A blank line always ends one, a single line end never
+    full stops need no space after them. A blank line always ends one, a single line end never
     does. A piece without a letter, such as the number of a list item, joins its neighbour. A
     sentence of more than `size` code points is cut, so that no chunk is longer.
 
-    With `markdown`, sections are told apart: each chunk has its `heading_path`, a section's first
+    With `markdown`, sections are kept apart: each chunk has its `heading_path`, a section's first
     chunk begins with the heading, no window reaches over one, and code, tables and front matter
     are each one piece. Without it a window may reach over any part of the document.
 

@@ -1,7 +1,7 @@
 """Asking a language model for a judgement, and taking its answer at its word or not at all.
 
 What is judged is fenced: it stands between marks that it cannot hold, since they carry its own
-digest, and the model is told that it is data. An answer counts only if it is the one JSON object
+digest, and the prompt says that it is data. An answer counts only if it is the one JSON object
 that was asked for, with a list of the right kind and length under the right key.
 """
 

@@ -274,7 +274,7 @@ def _page(title: str, parts: Iterable[str]) -> str:
     )
 
 
-# Colours that are told apart by readers who see few of them: Okabe and Ito (2008).
+# Colours that readers who see few of them can distinguish: Okabe and Ito (2008).
 _STYLE = """
 :root{color-scheme:light dark;--paper:#fff;--ink:#1b1f24;--soft:#5b6470;--rule:#dfe3e8;
 --note:#fff6e0;--s0:#0072b2;--s1:#e69f00;--s2:#009e73;--s3:#cc79a7;--s4:#56b4e9;--s5:#d55e00}

@@ -1,4 +1,4 @@
-"""The loop inside a reloader: waits until its window is due, rebuilds, and tells of it."""
+"""The loop inside a reloader: waits until its window is due, rebuilds, and reports."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class RebuildLoop:
                     return
                 done = target.rebuild(taken.scope)
                 report, left = done, failed_scope(done)
-        except Exception as raised:  # noqa: BLE001 - a rebuild may fail in any way; it is told
+        except Exception as raised:  # noqa: BLE001 - a rebuild may fail in any way; it is reported
             error = raised
             if isinstance(raised, NotFoundError) and taken.scope.dataset_id:
                 left = None
@@ -203,7 +203,7 @@ class RebuildLoop:
             _logger.exception("on_rebuild failed; the event reloader goes on")
 
     def _log(self, record: RebuildRecord) -> None:
-        """Nobody is told of rebuilds, and a failure must not pass in silence."""
+        """Nobody listens for rebuilds, and a failure must not pass in silence."""
         failed = () if record.report is None else record.report.failed
         error = failed[0].error if failed else record.error
         if error is None:

@@ -56,7 +56,7 @@ class EventReloader(CloseOnExit):
     ) -> None:
         """Wire a Rebuilder to a notifier; nothing runs yet.
 
-        ``on_rebuild`` is told of each rebuild. Without one, rebuilds that fail are logged as
+        ``on_rebuild`` is called after each rebuild. Without one, rebuilds that fail are logged as
         warnings by the logger ``triptych.events``. What it raises is logged as an error by the
         logger ``triptych.events``, and stops nothing. ``clock`` and ``random`` (the backoff's
         jitter) are for tests.

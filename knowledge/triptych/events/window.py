@@ -1,4 +1,4 @@
-"""The window of events that wait for a rebuild: pure bookkeeping, which is told the time."""
+"""The window of events that wait for a rebuild: pure bookkeeping, with the time as an argument."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ class PutReportBuilder:
 def new_documents(
     documents: Iterable[object] | Mapping[str, str], tally: PutReportBuilder
 ) -> Iterator[NewDocument]:
-    """The documents that can be stored; those that cannot are told to the tally.
+    """The documents that can be stored; the tally gets those that cannot.
 
     Raises:
         ValidationError: one is not a document at all, which is a mistake of the program.

@@ -87,7 +87,7 @@ def _embedded(
             f"({len(texts)}, {width or 'dimension'}) was expected: its model and its declared "
             "dimension do not belong together"
         )
-    with np.errstate(over="ignore"):  # infinity is told below, with its text
+    with np.errstate(over="ignore"):  # infinity is reported below, with its text
         vectors = raw.astype(np.float32, copy=False)
     norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
     bad = np.flatnonzero(~np.isfinite(norms) | (norms == 0))

@@ -1,4 +1,4 @@
-"""What a caller is told when a stored document could not be derived."""
+"""The error for a stored document that could not be derived."""
 
 from __future__ import annotations
 

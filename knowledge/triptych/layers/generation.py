@@ -60,7 +60,7 @@ def generate_document_context(
 ) -> DocumentContext:
     """A document's abstract, then its overview: two calls of the model, each on the content.
 
-    Of a long document the first ``input_limit`` code points are shown, and the model is told.
+    Of a long document the first ``input_limit`` code points are shown, and the prompt says so.
     An abstract is one line; both are without white space around them. A blank document has
     an empty context and needs no call.
 

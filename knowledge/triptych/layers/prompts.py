@@ -1,7 +1,7 @@
-"""What a language model is told when it writes layers: the prompts, and how text is put in them.
+"""The prompts for a language model that writes layers, and how text is put in them.
 
-A prompt is an instruction alone, without a place for the text: the text is told apart, between
-two marks that do not occur in it, as data. Any other string can stand in a prompt's place.
+A prompt is an instruction alone, without a place for the text: the text follows as data, between
+two marks that do not occur in it. Any other string can stand in a prompt's place.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ language. Answer with the notes and nothing else."""
 def document_messages(prompt: str, text: str, limit: int) -> list[Message]:
     """What to ask about a text, of which the first ``limit`` code points are shown.
 
-    The cut parts no combining sequence, emoji or flag, and is told outside of the marks.
+    The cut parts no combining sequence, emoji or flag, and a note outside of the marks says so.
     """
     if len(text) <= limit:
         return data_messages(prompt, text, "")

@@ -57,7 +57,7 @@ def guess_encoding(data: bytes) -> str:
     answered here, because it answers them worse (measured in tests/parsing/test_decoder.py):
 
     - Single letters beyond ASCII among ASCII ones are Western text, however short.
-    - Chinese, Japanese and Korean in EUC are told apart by the rows of their characters.
+    - Chinese, Japanese and Korean in EUC are distinguished by the rows of their characters.
     - Of a few words the ranges of the bytes say more than statistics.
     """
     lines = _lines_to_judge(data)

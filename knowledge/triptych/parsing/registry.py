@@ -135,7 +135,7 @@ class FileParsers:
 
 
 def not_text(name: str) -> ValidationError:
-    """What is told of a file that was named itself, and is binary."""
+    """The error for a binary file that was named itself."""
     return ValidationError(
         f"{name!r} is binary, and of no format that there is a parser for: convert it to text first"
     )

@@ -1,4 +1,4 @@
-"""What language models are told, and what they answer."""
+"""Messages to language models, and their answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = [
 
 @attrs.frozen(slots=True)
 class Message:
-    """One turn of what a language model is told."""
+    """One message of a prompt to a language model."""
 
     role: Literal["system", "user", "assistant"]
     content: str

@@ -15,7 +15,7 @@ import attrs
 
 from triptych.contracts import Store
 from triptych.errors import StoreError
-from triptych.ingestion.claims import CLAIMS
+from triptych.leases import LEASES
 from triptych.records import (
     DatasetConfig,
     DerivedChunk,
@@ -42,7 +42,7 @@ __all__ = [
 _PAGE: Final = 500
 _KINDS: Final = (Layer.ABSTRACT, Layer.OVERVIEW)
 _ATTEMPTS: Final = 20
-_PASSING: Final = (CLAIMS, "http.idempotency.")
+_PASSING: Final = (LEASES, "http.idempotency.")
 """Settings of work under way, which a copy has no part in: what their keys begin with."""
 
 

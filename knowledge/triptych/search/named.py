@@ -55,7 +55,7 @@ class Pipeline:
         postprocessors: steps on the hits, in their order.
         token_budget: the most tokens of a context.
         llm: what writes answers; None for the Service's.
-        prompt: what the model is told to do, in place of the prompt that ships.
+        prompt: the instructions for the model, in place of the prompt that ships.
     """
 
     name: str

@@ -2,7 +2,7 @@
 
 `DirectorySync` brings the documents of some folders up to date, and is a Rebuilder.
 `PollingNotifier` tells an `EventReloader` when to run it; so does the notifier in
-`triptych_backends.watching`, which is told by the system.
+`triptych_backends.watching`, to which the system reports changes.
 """
 
 from triptych.sync.deletes import delete_documents_of, documents_of

@@ -24,7 +24,7 @@ Running = Mapping[str, Sequence[str] | None]
 
 StoredBelow = Callable[[str, str], Sequence[str] | None]
 """Documents of a dataset whose names begin with a folder's (which ends in a slash): at least one
-more than a scope can name if there are so many. None where that cannot be told."""
+more than a scope can name if there are so many. None where that is unknown."""
 
 
 def events_of(
@@ -60,7 +60,7 @@ def _below(root: SyncRoot, path: str) -> str | None:
 
 
 class _TooWideError(Exception):
-    """What has changed cannot be told document by document."""
+    """What has changed is not known document by document."""
 
 
 @attrs.frozen(kw_only=True, slots=True)

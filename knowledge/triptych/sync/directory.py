@@ -24,6 +24,7 @@ from triptych.sync.roots import SyncOptions, SyncRoot, check_roots
 from triptych.sync.run import SyncRun
 from triptych.sync.scanner import FileStat, Scanner
 from triptych.sync.state import FileRecord, load_state, save_state, state_file
+from triptych.sync.target import target_of
 
 __all__ = ["DirectorySync"]
 
@@ -33,7 +34,7 @@ _logger = logging.getLogger("triptych.sync")
 class DirectorySync:
     """Keeps the documents of a knowledge base as the files of some folders are.
 
-    A file becomes the document of its path below the root, behind the root's prefix. Bytes
+    A file becomes the document of its path below the root, after the root's prefix. Bytes
     decide: a file is read when its times or size have changed, parsed when its bytes have, and
     stored when that makes another document. Texts that have moved keep their vectors, and
     contents that have moved to another name keep their layers.
@@ -77,7 +78,7 @@ class DirectorySync:
                 at any time, which costs one reading of all files; None remembers nothing.
 
         Raises:
-            ValidationError: there are no roots, two cannot be told apart, or a pattern is none.
+            ValidationError: there are no roots, two cannot be distinguished, or a pattern is none.
         """
         self._service = service
         self._options = options or SyncOptions()
@@ -154,7 +155,7 @@ class DirectorySync:
         if scope.dataset_id not in self.datasets:
             raise NotFoundError(f"no folder is synced into the dataset {scope.dataset_id!r}")
         names: Sequence[str] | None = scope.doc_names or None
-        # A name with a slash behind is a folder's, which could not be read. Behind links, a
+        # A name with a slash after is a folder's, which could not be read. Behind links, a
         # file may be that of documents which are not named.
         if scope.dataset_id in self._linked or any(n.endswith("/") for n in scope.doc_names):
             names = None
@@ -250,11 +251,7 @@ class DirectorySync:
         except ValidationError:
             return ()  # no document can have such a name
         try:
-            # Behind the folder's own name, which no document has: a store that is itself made of
-            # files then need not look through all of them.
-            found = self._service.documents.list(
-                dataset_id, prefix=folder, after=folder, limit=most
-            )
+            found = target_of(self._service).below(dataset_id, folder, most)
         except TriptychError:
             return None
         return [info.name for info in found]

@@ -8,11 +8,11 @@ import attrs
 
 from triptych.errors import ConflictError, NotAvailableError, NotFoundError, ValidationError
 from triptych.parsing.files import Skipped
-from triptych.records import DerivedSig, DocumentInfo, Failure
+from triptych.records import DocumentInfo, Failure
 from triptych.records.checks import check_document_name
-from triptych.service import Service
 from triptych.sync.roots import SyncRoot
 from triptych.sync.scanner import FileStat, Scan, Scanner
+from triptych.sync.target import ChunkState, SyncTarget
 
 __all__ = ["File", "Inventory", "take_inventory"]
 
@@ -31,14 +31,14 @@ class File:
 class Inventory:
     """One dataset's files and documents.
 
-    ``infos`` and ``sigs`` are read before any file is, so that a write in between is noticed
+    ``infos`` and ``states`` are read before any file is, so that a write in between is noticed
     by the version it leaves.
     """
 
     dataset_id: str
     files: dict[str, File] = attrs.field(factory=dict)
     infos: Mapping[str, DocumentInfo] = attrs.field(factory=dict)
-    sigs: Mapping[str, DerivedSig] = attrs.field(factory=dict)
+    states: Mapping[str, ChunkState] = attrs.field(factory=dict)
     scans: list[tuple[SyncRoot, Scan]] = attrs.field(factory=list)
     skipped: list[Skipped] = attrs.field(factory=list)
     failed: list[Failure] = attrs.field(factory=list)
@@ -63,7 +63,7 @@ class Inventory:
 
 
 def take_inventory(
-    service: Service,
+    target: SyncTarget,
     dataset_id: str,
     roots: Sequence[tuple[SyncRoot, Scanner]],
     names: Sequence[str] | None = None,
@@ -71,11 +71,11 @@ def take_inventory(
     """Look at all of the dataset's roots, or at the files of ``names`` alone."""
     found = Inventory(dataset_id=dataset_id)
     if names is None:
-        found.infos = {info.name: info for info in service.documents.list(dataset_id)}
+        found.infos = {info.name: info for info in target.infos(dataset_id)}
     else:
-        infos = (service.documents.get_info(dataset_id, name) for name in names)
+        infos = (target.info(dataset_id, name) for name in names)
         found.infos = {info.name: info for info in infos if info is not None}
-    found.sigs = service.chunks.get_doc_sigs(dataset_id, list(found.infos)) if found.infos else {}
+    found.states = target.states(dataset_id, found.infos)
     for root, scanner in roots:
         scan = scanner.scan() if names is None else _look(root, scanner, names)
         found.scans.append((root, scan))

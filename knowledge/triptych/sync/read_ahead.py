@@ -17,7 +17,7 @@ from triptych.errors import (
     ValidationError,
 )
 from triptych.parsing import FileParsers
-from triptych.records import DerivedSig, DocumentInfo, Metadata, NewDocument, SystemData
+from triptych.records import DocumentInfo, Metadata, NewDocument, SystemData
 from triptych.records.metadata import same_metadata
 from triptych.signatures import content_sha256
 from triptych.sync.file_bytes import read_file
@@ -32,7 +32,6 @@ __all__ = [
     "SourceFile",
     "Task",
     "file_error",
-    "is_fresh",
 ]
 
 
@@ -84,21 +83,6 @@ class ParsedCandidate:
     notes: tuple[str, ...] = ()
 
 
-def is_fresh(
-    sig: DerivedSig | None, info: DocumentInfo, chunker: str, embedder: str, *, waits: bool
-) -> bool:
-    """Whether a chunk set is of this document's input and this configuration.
-
-    ``waits`` allows that it waits for its vectors: then its file need not be read again.
-    """
-    return (
-        sig is not None
-        and sig.input_sig == info.input_sig
-        and sig.chunker_sig == chunker
-        and (sig.embed_sig == embedder or (waits and not sig.embed_sig))
-    )
-
-
 class FileReader:
     """Decides, for one file after the other, what a sync has to do. Thread-safe; writes nothing."""
 
@@ -115,7 +99,7 @@ class FileReader:
         self._options = options
 
     def settled(self, task: Task) -> ParsedCandidate | None:
-        """What can be told without reading the file; None when it has to be read."""
+        """What is known without reading the file; None when it has to be read."""
         known = task.known
         if known is None or known.stat != task.file.stat:
             return None
@@ -254,7 +238,7 @@ def _described(function: MetadataFunction, file: SourceFile) -> Metadata:
 
 
 def file_error(path: Path, error: Exception) -> TriptychError:
-    """What is told of the file at ``path`` when reading or parsing it raised ``error``."""
+    """The error to report of the file at ``path`` whose reading or parsing raised ``error``."""
     if isinstance(error, TriptychError):
         return error
     if isinstance(error, OSError):

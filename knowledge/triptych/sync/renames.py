@@ -12,7 +12,7 @@ from triptych.records import DerivedLayer, DocumentInfo, Layer, Vector
 from triptych.service import Service
 from triptych.signatures import embedding_input_sig
 
-__all__ = ["copy_layers", "move_layers", "renames", "replaced"]
+__all__ = ["move_layers", "renames", "replaced"]
 
 
 def renames(
@@ -49,11 +49,6 @@ def replaced(put: Iterable[tuple[str, str, str]]) -> list[tuple[str, str]]:
         if before and before != now
         for heir in heirs.get(before, ())
     ]
-
-
-def copy_layers(service: Service, dataset_id: str, old: str, new: str) -> None:
-    """`move_layers` of one pair."""
-    move_layers(service, dataset_id, [(old, new)])
 
 
 def move_layers(service: Service, dataset_id: str, pairs: Iterable[tuple[str, str]]) -> None:

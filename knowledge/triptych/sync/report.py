@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import attrs
 
@@ -124,7 +125,8 @@ class SyncPlan:
         added, updated, renamed, deleted: names, as `SyncReport` counts them; ``held`` likewise.
         unchanged: how many documents are as their files are; ``repaired`` names those of them
             whose chunks are missing or stale.
-        chunks: how many chunks would be derived.
+        chunks: how many chunks would be derived. None, and so the next two, where another side
+            cuts and embeds, which alone knows.
         embedded: how many texts have no vector yet, those of documents that lack vectors from an
             earlier run included.
         model_calls: how many calls of the embedder that makes.
@@ -141,15 +143,19 @@ class SyncPlan:
     skipped: tuple[Skipped, ...] = ()
     notes: tuple[str, ...] = ()
     failed: tuple[Failure, ...] = ()
-    chunks: int = 0
-    embedded: int = 0
-    model_calls: int = 0
+    chunks: int | None = 0
+    embedded: int | None = 0
+    model_calls: int | None = 0
 
     def __add__(self, other: SyncPlan) -> SyncPlan:
         """Both together."""
         return SyncPlan(
             **{
-                field.name: getattr(self, field.name) + getattr(other, field.name)
+                field.name: _both(getattr(self, field.name), getattr(other, field.name))
                 for field in attrs.fields(SyncPlan)
             }
         )
+
+
+def _both(one: Any, other: Any) -> Any:
+    return None if one is None or other is None else one + other

@@ -89,7 +89,7 @@ class SyncRoot:
         path: the folder; kept absolute. It need not exist yet.
         dataset_id: where its documents go.
         prefix: put before each document's name, as it is: the path below the folder.
-        key: what its documents are told apart by: their `SystemData.sync_root`. By default
+        key: what distinguishes its documents: their `SystemData.sync_root`. By default
             the folder's name with a digest of its path; give one to keep the documents of a
             folder that may move as a whole.
         former_keys: other keys whose documents are this folder's too; a sync gives them ``key``.
@@ -140,7 +140,7 @@ def check_roots(roots: Sequence[SyncRoot]) -> tuple[SyncRoot, ...]:
     """``roots`` themselves, at least one, and none of a dataset under the key of another.
 
     Raises:
-        ValidationError: there are none, or two cannot be told apart.
+        ValidationError: there are none, or two cannot be distinguished.
     """
     if not roots:
         raise ValidationError("there is no folder to sync: give at least one SyncRoot")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from itertools import chain
 
 import attrs
@@ -14,21 +13,19 @@ from triptych import deadlines
 from triptych._internal.concurrency import map_ordered
 from triptych._internal.progress import Progress, ProgressCallback
 from triptych.errors import CancelledError, ConflictError, TriptychError
-from triptych.ingestion.expiration import remove_expired
 from triptych.parsing.files import Skipped
 from triptych.records import DocumentInfo, EmbedReport, Failure, NewDocument, PutReport
-from triptych.records.expiry import expired_by
 from triptych.service import Service
-from triptych.sync.cost_estimate import price, price_pending
-from triptych.sync.deletes import DELETED_AT_ONCE, delete_documents, layered
+from triptych.sync.deletes import DELETED_AT_ONCE
 from triptych.sync.guard import DeletionGuard, Wave
 from triptych.sync.inventory import Inventory, take_inventory
-from triptych.sync.read_ahead import FileReader, ParsedCandidate, Task, is_fresh
-from triptych.sync.renames import copy_layers, move_layers, renames, replaced
+from triptych.sync.read_ahead import FileReader, ParsedCandidate, Task
+from triptych.sync.renames import renames, replaced
 from triptych.sync.report import HeldDeletions, SyncPlan, SyncReport
 from triptych.sync.roots import SyncOptions, SyncRoot
 from triptych.sync.scanner import Scanner
 from triptych.sync.state import FileRecord
+from triptych.sync.target import target_of
 
 __all__ = ["SyncRun"]
 
@@ -68,6 +65,7 @@ class SyncRun:
     ) -> None:
         """Without a ``guard`` all deletions are confirmed."""
         self._service = service
+        self._target = target_of(service)
         self._dataset_id = dataset_id
         self._roots = roots
         self._options = options
@@ -91,12 +89,7 @@ class SyncRun:
 
     def _expire(self) -> int:
         """Delete what has expired and is of none of these roots, whose files decide; how many."""
-        documents, now = self._service.documents, datetime.now(UTC)
-        if not documents.with_expired([self._dataset_id], now):
-            return 0
-        found = documents.list(self._dataset_id, where=expired_by(now))
-        names = [info.name for info in found if info.system.sync_root not in self._keys]
-        return remove_expired(documents, self._dataset_id, names) if names else 0
+        return self._target.expire(self._dataset_id, self._keys)
 
     def plan(self) -> SyncPlan:
         """What `run` would do."""
@@ -110,9 +103,10 @@ class SyncRun:
                     documents.append(each.document.name)
                     yield each.document
 
-        cost = price(self._service, self._dataset_id, wanted())
+        cost = self._target.price(self._dataset_id, wanted())
         waiting = self._waiting(work)
-        cost += price_pending(self._service, self._dataset_id, waiting)
+        if cost is not None:
+            cost += self._target.price_pending(self._dataset_id, waiting)
         gone = self._gone(work)
         added = [name for name in documents if name not in infos]
         moved = renames(gone, _contents(work, set(added)))
@@ -132,9 +126,9 @@ class SyncRun:
             skipped=_skipped(work),
             notes=tuple(note for each in work.done for note in each.notes),
             failed=(*work.inventory.failed, *_failures(self._dataset_id, work)),
-            chunks=cost.chunks,
-            embedded=cost.embedded,
-            model_calls=cost.model_calls,
+            chunks=None if cost is None else cost.chunks,
+            embedded=None if cost is None else cost.embedded,
+            model_calls=None if cost is None else cost.model_calls,
         )
 
     # A round
@@ -191,14 +185,9 @@ class SyncRun:
         return report, again
 
     def _look(self, names: Sequence[str] | None) -> _Work:
-        """The files, those that need no reading already told apart."""
-        found = take_inventory(self._service, self._dataset_id, self._roots, names)
+        """The files, those that need no reading already separated."""
+        found = take_inventory(self._target, self._dataset_id, self._roots, names)
         self.links = self.links or any(scan.links for _, scan in found.scans)
-        options = self._service.options
-        chunker = options.chunkers.signature
-        embedder = "" if options.embedder is None else options.embedder.signature
-        config = self._service.chunks.config(self._dataset_id)
-        waits = config is not None and config.embed_sig == embedder
         work = _Work(found, names, [])
         for file in found.files.values():
             info = found.infos.get(file.name)
@@ -206,8 +195,7 @@ class SyncRun:
                 file=file,
                 own_keys=self._keys,
                 info=info,
-                fresh=info is not None
-                and is_fresh(found.sigs.get(file.name), info, chunker, embedder, waits=waits),
+                fresh=info is not None and found.states.get(file.name) != "stale",
                 known=self._known[file.root].get(file.relative),
             )
             settled = self._preparer.settled(task)
@@ -253,7 +241,7 @@ class SyncRun:
             return None
         if task.info.system.sync_root not in self._keys:
             return None
-        stored = self._service.documents.get(self._dataset_id, task.info.name)
+        stored = self._target.document(self._dataset_id, task.info.name)
         if stored is None:
             return None
         document = NewDocument(
@@ -292,20 +280,17 @@ class SyncRun:
 
     def _embed(self, work: _Work, progress: ProgressCallback | None) -> EmbedReport:
         """Add the vectors that documents of these files still lack, the newest first."""
-        names = self._waiting(work)
-        if not names:
-            return EmbedReport()
-        return self._service.embed_pending(self._dataset_id, doc_names=names, progress=progress)
+        return self._target.embed(
+            self._dataset_id, self._waiting(work), progress, whole=work.names is None
+        )
 
     def _waiting(self, work: _Work) -> list[str]:
         """The documents whose text was fresh, and which had not all their vectors."""
-        found = work.inventory
-        if self._service.options.embedder is None:
-            return []
+        states = work.inventory.states
         waiting = [
             each.task.file
             for each in work.of("unchanged")
-            if (sig := found.sigs.get(each.task.file.name)) is not None and not sig.embed_sig
+            if states.get(each.task.file.name) == "pending"
         ]
         waiting.sort(key=lambda file: (-file.stat.mtime_ns, file.name))
         return [file.name for file in waiting]
@@ -321,7 +306,7 @@ class SyncRun:
             (name, "" if info is None else info.content_sha256, now) for name, info, now in put
         )
         if pairs:
-            move_layers(self._service, self._dataset_id, pairs)
+            self._target.move_layers(self._dataset_id, pairs)
 
     # Deleting
 
@@ -371,7 +356,7 @@ class SyncRun:
         def documents() -> int:
             infos: Iterable[DocumentInfo] = work.inventory.infos.values()
             if work.names is not None:
-                infos = self._service.documents.list(self._dataset_id)
+                infos = self._target.infos(self._dataset_id)
             return sum(info.system.sync_root in root.keys for info in infos)
 
         if not going or self._guard is None or (root.options or self._options).delete_most:
@@ -402,14 +387,14 @@ class SyncRun:
                     continue
                 try:
                     for heir in heirs.get(info.content_sha256, ()):
-                        copy_layers(self._service, self._dataset_id, info.name, heir)
+                        self._target.move_layers(self._dataset_id, [(info.name, heir)])
                 except CancelledError:
                     raise
                 except TriptychError as error:
                     failed.append(Failure(dataset_id=self._dataset_id, name=info.name, error=error))
                 else:
                     ready.append(info)
-            done, not_done = delete_documents(self._service, self._dataset_id, ready)
+            done, not_done = self._target.delete(self._dataset_id, ready)
             deleted |= dict.fromkeys(done)
             failed += not_done
         return deleted, failed
@@ -418,11 +403,11 @@ class SyncRun:
         """Which documents hold the contents of those that go, by digest; also those that an
         earlier sync put, which was cut off before it came to deleting."""
         names = {info.name for info in gone}
-        with_layers = layered(self._service, self._dataset_id, names)
+        with_layers = self._target.layered(self._dataset_id, names)
         wanted = {info.content_sha256 for info in gone if info.name in with_layers}
         heirs: dict[str, list[str]] = {}
         if wanted:
-            for info in self._service.documents.list(self._dataset_id):
+            for info in self._target.infos(self._dataset_id):
                 if info.content_sha256 in wanted and info.name not in names:
                     heirs.setdefault(info.content_sha256, []).append(info.name)
         return heirs
@@ -433,7 +418,7 @@ class SyncRun:
         What saves by writing a new file and renaming it may have no file of the name for a
         moment; and a folder that is being taken away whole loses its files one by one.
         """
-        now = self._service.documents.get_info(self._dataset_id, info.name)
+        now = self._target.info(self._dataset_id, info.name)
         if now is None or now.version != info.version:
             return True
         if info.name in work.inventory.files:
@@ -454,7 +439,7 @@ def _contents(work: _Work, names: set[str]) -> list[tuple[str, str]]:
 
 
 def _counted(progress: ProgressCallback | None, total: int) -> ProgressCallback | None:
-    """``progress`` that is told how many files there are, from the start."""
+    """``progress`` that gets the number of files from the start."""
     if progress is None:
         return None
     progress(Progress(phase="documents", done=0, total=total))

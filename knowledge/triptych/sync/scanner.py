@@ -76,7 +76,7 @@ class _Place:
 
     Attributes:
         tree: the open root.
-        prefix: "", or its path with a slash behind, as its files are named.
+        prefix: "", or its path with a slash after, as its files are named.
         parts: its real path, which differs below a link.
         ignores: what holds in it.
         linked: whether a link leads to it.
@@ -123,11 +123,11 @@ class Scanner:
         try:
             os.lstat(os.path.join(self._root, relative))
         except FileNotFoundError:
-            # Of a root that is gone itself, more is to be told than that.
+            # A root that is gone itself gets an error of its own.
             if os.path.isdir(self._root):
                 return found
         except OSError:
-            pass  # told below, where it is known at which folder
+            pass  # reported below, where it is known at which folder
         *above, name = relative.split("/")
         with self._started(found) as place:
             place = self._descend(place, above, found)

@@ -105,7 +105,7 @@ class FakeSparseEncoder:
 
 
 class ScriptedLLM:
-    """A language model that says what it was told to, one answer a call.
+    """A language model with prepared answers, one a call.
 
     Attributes:
         requests: the messages and the ceiling of every call, in order.
@@ -199,7 +199,7 @@ def fenced_text(messages: Sequence[Message]) -> str:
 
 
 class Failing:
-    """Any object, whose calls are counted and, where it is told to, fail.
+    """Any object, whose calls are counted and fail on request.
 
     ``Failing(repo, {"replace": error})`` raises ``error`` from every `replace`; with ``times``
     from the first so many only. It has just the methods of the object, and so its capabilities.

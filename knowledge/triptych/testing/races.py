@@ -147,7 +147,7 @@ REBUILDS: dict[str, RebuildScope] = {
 
 
 class RaceTests(HarnessTests):
-    """Two writers: neither takes from the other what it was told is stored."""
+    """Two writers: neither takes from the other what a call has said is stored."""
 
     @pytest.mark.parametrize("act", DELETES.values(), ids=DELETES)
     def test_a_put_between_the_steps_of_a_delete_is_whole_or_gone(

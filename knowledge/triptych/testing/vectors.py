@@ -368,7 +368,7 @@ class VectorTests(HarnessTests):
                     whole = CompleteSet(doc_name="a", sig=end, without=without)
                     store.chunks.add_vectors("d", OURS, vectors[:1])
                     store.chunks.add_vectors("d", OURS, vectors[1:], [whole])
-            except BaseException as error:  # noqa: BLE001 - told by the test's own thread
+            except BaseException as error:  # noqa: BLE001 - raised by the test's own thread
                 errors.append(error)
 
         thread = threading.Thread(target=embed)

@@ -5,46 +5,23 @@ from __future__ import annotations
 import ast
 import pkgutil
 import re
-from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
-from sqlalchemy import ARRAY, ColumnElement, Insert, Integer, any_, bindparam
-from sqlalchemy.dialects import postgresql
-from sqlalchemy.engine import interfaces
+from sqlalchemy import Integer
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from triptych_backends import sql
+from triptych_backends.postgres.dialect import PostgresDialect
 from triptych_backends.sql import tables
 from triptych_backends.sql.compilation import compile_statement
 from triptych_backends.sql.deferred import deferred_module, select
-from triptych_backends.sql.dialect import Dialect, Statement, Upsert, in_list
+from triptych_backends.sql.dialect import Dialect, Statement, in_list
 from triptych_backends.sqlite.dialect import SqliteDialect
 from triptych_backends.sqlite.write_statements import statements_in
 
 PACKAGE = Path(sql.__file__).parent
-
-
-class PostgresDialect:
-    """All that a store in PostgreSQL would have to say of its SQL."""
-
-    engine: interfaces.Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]  # SQLAlchemy's own
-
-    def in_list(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
-        return column == any_(bindparam(name, type_=ARRAY(column.type)))
-
-    def bind_list(self, values: Sequence[int] | Sequence[str]) -> list[Any]:
-        return list(values)
-
-    def upsert(self, upsert: Upsert) -> Insert:
-        statement = postgresql.insert(upsert.table)
-        old, new = upsert.table.columns, statement.excluded
-        changes = {
-            name: old[name] + new[name] if upsert.add else new[name] for name in upsert.changed
-        }
-        return statement.on_conflict_do_update(index_elements=upsert.key, set_=changes)
 
 
 POSTGRES: Dialect = PostgresDialect()
@@ -81,7 +58,7 @@ def test_every_statement_compiles_for_postgresql() -> None:
 
 def test_what_a_dialect_writes_is_in_the_text() -> None:
     texts = {place: str(compile_statement(each, POSTGRES)) for place, each in every_statement()}
-    assert "vector.id = ANY (%(keys)s::BIGINT[])" in texts["change_log._VECTORS"]
+    assert "vector.id = ANY (%s::BIGINT[])" in texts["change_log._VECTORS"]
     assert texts["transaction._CLOCK"].endswith("FOR UPDATE")
     assert texts["transaction._LOG"].endswith(
         "ON CONFLICT (dataset_id, field, owner) DO UPDATE SET seq = excluded.seq"

@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 
 from triptych_backends.sql import tables as t
 
-__all__ = ["add_first_rows", "upgrade"]
+__all__ = ["add_first_rows", "first_rows", "upgrade"]
 
 
 def upgrade(connection: Connection) -> None:
@@ -28,8 +28,14 @@ def upgrade(connection: Connection) -> None:
 
 def add_first_rows(connection: Connection) -> None:
     """Add the rows that a store has from its first day."""
-    connection.execute(insert(t.clock).values(id=1, nonce=secrets.token_hex(16), tick=0))
-    connection.execute(insert(t.meta).values(key="created_with", value=_triptych_version()))
+    clock, meta = first_rows()
+    connection.execute(insert(t.clock).values(clock))
+    connection.execute(insert(t.meta).values(meta))
+
+
+def first_rows() -> tuple[tuple[int, str, int], tuple[str, str]]:
+    """The rows of `clock` and of `meta` that a store has from its first day."""
+    return (1, secrets.token_hex(16), 0), ("created_with", _triptych_version())
 
 
 def _triptych_version() -> str:

@@ -62,7 +62,7 @@ class LayerBuilder:
             service: the knowledge base.
             llm: what writes. None: the model that ``service`` was wired with, and without one
                 the extractive summariser, which is also given to have no model write.
-            prompts: what the model is told; None for those that ship.
+            prompts: the instructions for the model; None for those that ship.
             input_tokens: how much of an input one prompt shows, in tokens as
                 `estimate_tokens` counts them; what is longer is read in parts. At least 64. The
                 default leaves room for prompt and answer in a context of 8,192 tokens.

@@ -43,7 +43,7 @@ def _prompt(_: Any, attribute: attrs.Attribute[str], value: Any) -> None:
 
 @attrs.frozen(kw_only=True, slots=True)
 class LayerPrompts:
-    """What the model is told to write: instructions alone, the text is told apart as data.
+    """Instructions for the model, without the text, which it gets separately as data.
 
     Attributes:
         abstract, overview: of a document (L0, L1).

@@ -143,10 +143,13 @@ def check_seconds(timeout: object) -> float | None:
     """
     if timeout is None:
         return None
-    number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
-    if not number or not 0 < timeout < float("inf"):  # type: ignore[operator]
+    if (
+        isinstance(timeout, bool)
+        or not isinstance(timeout, int | float)
+        or not 0 < timeout < float("inf")
+    ):
         raise ValidationError(f"a timeout is a number of seconds above 0, not {timeout!r:.60}")
-    return float(timeout)  # type: ignore[arg-type]
+    return float(timeout)
 
 
 def as_it_came(text: str, who: str, error: Exception, calls: ModelCalls) -> Rewriting:

@@ -1,0 +1,212 @@
+"""One store on a PostgreSQL server: who may read and write it when."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from triptych._internal.digests import digest
+from triptych.errors import StoreError, StoreLockedError
+from triptych_backends.postgres.connection import Connections
+from triptych_backends.postgres.errors import driver_errors
+from triptych_backends.postgres.location import PostgresLocation
+from triptych_backends.postgres.projection import Projection
+from triptych_backends.postgres.schema import prepare, require_current
+from triptych_backends.postgres.session import Driver, PostgresSession
+from triptych_backends.sql.dialect import Statement
+from triptych_backends.sql.errors import closed_error
+from triptych_backends.sql.transaction import Position, Transaction
+
+__all__ = ["PostgresDatabase", "PostgresTransaction"]
+
+
+class PostgresTransaction(Transaction):
+    """A write transaction over a session. See `Transaction`."""
+
+    def __init__(
+        self,
+        session: PostgresSession,
+        where: str,
+        projection: Projection,
+        *,
+        position: Position | None,
+    ) -> None:
+        super().__init__(where, position=position)
+        self.session = session
+        self._projection = projection
+
+    def all(self, statement: Statement, **parameters: Any) -> list[tuple[Any, ...]]:
+        """See `Session.all`."""
+        return self.session.all(statement, **parameters)
+
+    def run(self, statement: Statement, **parameters: Any) -> int:
+        """See `Session.run`."""
+        return self.session.run(statement, **parameters)
+
+    def run_many(self, statement: Statement, rows: Sequence[Sequence[Any]]) -> None:
+        """See `Session.run_many`."""
+        self.session.run_many(statement, rows)
+
+    def finish(self) -> None:
+        """See `Transaction.finish`; what searches read changes with it."""
+        self._projection.update(self.session, self._changes, since=self._started)
+        super().finish()
+
+
+class PostgresDatabase:
+    """What the repositories read and write; thread-safe, and fork-safe. See `Database`.
+
+    All writers take turns, those of other processes too: each transaction holds the clock's row
+    from its beginning, so that numbers are committed in their order. Every commit is on the
+    server's disk when it returns.
+    """
+
+    def __init__(
+        self,
+        connections: Connections,
+        *,
+        read_only: bool,
+        wait: float,
+        history: int,
+    ) -> None:
+        self.where = connections.where
+        self.schema = connections.location.schema
+        self.channel: str = f"triptych-{digest('channel', self.schema)[:16]}"
+        """Where each write that changed something is reported."""
+        self.read_only = read_only
+        self.history = history
+        self._connections = connections
+        self._wait = wait
+        self._closed = False
+        self._position: Position | None = None
+        self._write_lock = threading.Lock()
+        self._projection = Projection(self.where)
+        _DATABASES.add(self)
+
+    @classmethod
+    def open(
+        cls,
+        location: PostgresLocation,
+        *,
+        read_only: bool,
+        lock_timeout: float,
+        create: bool,
+        history: int,
+    ) -> PostgresDatabase:
+        """Connect, and bring the schema up to date. Raises as `PostgresStore.open`."""
+        with driver_errors(location.where):
+            if read_only or not create:
+                require_current(location)
+            else:
+                prepare(location)
+        connections = Connections(location, read_only=read_only)
+        return cls(connections, read_only=read_only, wait=lock_timeout, history=history)
+
+    @contextmanager
+    def reading(self) -> Iterator[PostgresSession]:
+        """See `Database.reading`."""
+        with driver_errors(self.where), self._connections.reading() as session:
+            yield session
+
+    def cached(self) -> Any:
+        """See `Database.cached`: to ask whether anything was committed takes as long as to read."""
+        return self.reading()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[PostgresSession]:
+        """See `Database.snapshot`."""
+        with driver_errors(self.where), self._connections.snapshot() as session:
+            yield session
+
+    @contextmanager
+    def writing(self, *, durable: bool = True) -> Iterator[PostgresTransaction]:
+        """See `Database.writing`; ``durable`` makes no difference here.
+
+        Raises:
+            StoreLockedError: other writers held the store for longer than the wait.
+        """
+        if self.read_only:
+            raise StoreError(f"the store {self.where} was opened read-only: open it for writing")
+        self.require_open()
+        if not self._write_lock.acquire(timeout=min(self._wait, threading.TIMEOUT_MAX)):
+            raise StoreLockedError(
+                f"another thread wrote to the store {self.where} for longer than "
+                f"{self._wait:g} s: try again, or give a longer lock_timeout"
+            )
+        try:
+            # Forgotten where the transaction fails: whether it was committed is not known.
+            position, self._position = self._position, None
+            with (
+                driver_errors(self.where),
+                self._connections.writing(lock_timeout=self._wait) as session,
+            ):
+                transaction = PostgresTransaction(
+                    session, self.where, self._projection, position=position
+                )
+                yield transaction
+                transaction.finish()
+                if transaction.position is not position:  # it drew numbers: it changed something
+                    session.driver.execute("SELECT pg_notify(%s, '')", (self.channel,))
+            self._position = transaction.position
+            if transaction.position is not None:
+                self._projection.committed(transaction.position.tick)
+        finally:
+            self._write_lock.release()
+
+    def connect(self) -> Driver:
+        """A connection beside the pool; whoever asks for it closes it. Raises psycopg.Error."""
+        return self._connections.connect()
+
+    def flush(self) -> None:
+        """See `Database.flush`: the server has done so at each commit."""
+
+    def scrub(self) -> None:
+        """Rewrite all tables without what was deleted.
+
+        The server's write-ahead log and backups are its administrator's.
+
+        Raises:
+            StoreLockedError: another process is reading or writing; nothing is lost, try again.
+        """
+        with driver_errors(self.where), self._connections.reading() as session:
+            millis = str(max(int(self._wait * 1000), 1))
+            session.text("SELECT set_config('lock_timeout', %s, false)", (millis,))
+            session.text("SELECT set_config('statement_timeout', '0', false)")
+            rows = session.text(
+                "SELECT format('VACUUM FULL %%I.%%I', schemaname, tablename) FROM pg_tables "
+                "WHERE schemaname = %s ORDER BY tablename",
+                (self.schema,),
+            )
+            for (statement,) in rows:
+                session.text(statement)
+            session.driver.close()  # its settings are its own
+
+    def require_open(self) -> None:
+        """Raise `StoreError` once the store is being closed, or is closed."""
+        if self._closed:
+            raise closed_error(self.where)
+
+    def close(self) -> None:
+        """Close every connection. Idempotent."""
+        self._closed = True
+        self._connections.close()
+
+    def _after_fork_in_child(self) -> None:
+        self._write_lock = threading.Lock()
+        self._connections.after_fork_in_child()
+
+
+_DATABASES: weakref.WeakSet[PostgresDatabase] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for database in _DATABASES:
+        database._after_fork_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,122 @@
+"""How PostgreSQL writes the statements of `triptych_backends.sql`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from triptych_backends.sql.deferred import resolve
+from triptych_backends.sql.dialect import Statement, Upsert
+
+if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement, Insert
+    from sqlalchemy.engine import interfaces
+
+__all__ = ["DIALECT", "Compiled", "CopyTarget", "PostgresDialect", "compiled"]
+
+
+class PostgresDialect:
+    """Lists are arrays; see `triptych_backends.sql.Dialect`."""
+
+    @cached_property
+    def engine(self) -> interfaces.Dialect:
+        """See `Dialect.engine`."""
+        from sqlalchemy.dialects.postgresql import psycopg
+
+        return psycopg.dialect(paramstyle="format")  # type: ignore[no-untyped-call]  # SQLAlchemy's own
+
+    def in_list(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
+        """See `Dialect.in_list`."""
+        from sqlalchemy import BigInteger, LargeBinary, Text, any_, bindparam
+        from sqlalchemy.dialects.postgresql import ARRAY
+        from sqlalchemy.types import Integer, TypeEngine
+
+        element: TypeEngine[Any] = Text()
+        if isinstance(column.type, Integer):
+            element = BigInteger()
+        elif isinstance(column.type, LargeBinary):
+            element = LargeBinary()
+        return column == any_(bindparam(name, type_=ARRAY(element)))
+
+    def bind_list(self, values: Sequence[int] | Sequence[str]) -> list[int] | list[str]:
+        """See `Dialect.bind_list`."""
+        return list(values)  # type: ignore[return-value]  # of one kind, as it was
+
+    def upsert(self, upsert: Upsert) -> Insert:
+        """See `Dialect.upsert`."""
+        from sqlalchemy.dialects import postgresql
+
+        statement = postgresql.insert(upsert.table)
+        old, new = upsert.table.columns, statement.excluded
+        return statement.on_conflict_do_update(
+            index_elements=upsert.key,
+            set_={
+                name: old[name] + new[name] if upsert.add else new[name] for name in upsert.changed
+            },
+        )
+
+
+DIALECT = PostgresDialect()
+
+
+class CopyTarget(NamedTuple):
+    """Where COPY can put the rows of an INSERT: the statement, and the types of its columns."""
+
+    sql: str
+    types: tuple[str, ...]
+
+
+class Compiled(NamedTuple):
+    """The text of a statement, the names of its parameters in order, those that are constants,
+    and how COPY does the same, where it can."""
+
+    sql: str
+    names: tuple[str, ...]
+    constants: dict[str, Any]
+    copy: CopyTarget | None
+
+
+@lru_cache(maxsize=1024)
+def compiled(statement: Statement) -> Compiled:
+    """``statement`` as PostgreSQL takes it."""
+    from triptych_backends.sql.compilation import compile_statement
+
+    made = compile_statement(statement, DIALECT)
+    names = tuple(made.positiontup or ())
+    return Compiled(str(made), names, dict(made.params), _copy_target(statement, names))
+
+
+def _copy_target(statement: Statement, names: tuple[str, ...]) -> CopyTarget | None:
+    """Only an INSERT of whole rows is one: it has nothing to compute, and nothing to replace."""
+    from sqlalchemy import Insert
+
+    if isinstance(statement, Upsert):
+        return None
+    found: Any = resolve(statement)
+    if not isinstance(found, Insert):
+        return None
+    columns = list(found.table.columns)
+    if [column.name for column in columns] != list(names):
+        return None
+    quote = DIALECT.engine.identifier_preparer.quote
+    listed = ", ".join(quote(name) for name in names)
+    return CopyTarget(
+        f"COPY {quote(found.table.name)} ({listed}) FROM STDIN (FORMAT BINARY)",
+        tuple(_copy_type(column.type) for column in columns),
+    )
+
+
+def _copy_type(type_: object) -> str:
+    from sqlalchemy.types import BigInteger, Boolean, Float, Integer, LargeBinary
+
+    for kind, name in (
+        (Boolean, "bool"),
+        (BigInteger, "int8"),
+        (Integer, "int4"),
+        (Float, "float8"),
+        (LargeBinary, "bytea"),
+    ):
+        if isinstance(type_, kind):
+            return name
+    return "text"

