@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import triptych
 from support.asgi import Client
+from support.servers import served
 from triptych import AccessDeniedError, AuthenticationError, Service, TooManyRequestsError
 from triptych_adapters.http import Limits, create_app
 from triptych_adapters.wire.operations import OPERATIONS
@@ -227,3 +229,16 @@ def test_more_requests_than_the_limit_are_refused_for_a_while(
     assert (refused.status_code, refused.json()["error"]["code"]) == (503, "OVERLOADED")
     assert refused.headers["retry-after"] == "1"
     assert [each.status_code for each in answered] == [200, 200]
+
+
+def test_a_connection_forgets_the_deadline_of_a_request(service: Service) -> None:
+    # A body this long is not read at once: the server goes on reading in the midst of the request.
+    long = {"name": "long.md", "content": "word " * 40_000}
+    with served(service, write=True) as url, httpx.Client(base_url=url, timeout=60) as client:
+        hurried = {"Prefer": "wait=1"}
+        client.post("/v1/datasets/d/documents", json={"documents": [long]}, headers=hurried)
+        time.sleep(1.1)
+        for _ in range(2):
+            assert client.get("/v1/datasets").status_code == 200
+            answer = client.put("/v1/datasets/d/documents/a.md", json={"content": "Tea."})
+            assert answer.is_success, answer.text
