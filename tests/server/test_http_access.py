@@ -127,6 +127,15 @@ def test_nesting_is_bounded(service: Service, body: str) -> None:
     assert "nested deeper than 64" in answer.json()["error"]["message"]
 
 
+def test_queries_of_one_request_are_bounded(service: Service) -> None:
+    client = Client(create_app(service, limits=Limits(queries=3)))
+    for count, status in ((3, 200), (4, 400)):
+        asked = {"queries": ["tea"] * count, "dataset_id": "d"}
+        answer = client("POST", "/v1/search-many", json=asked)
+        assert answer.status_code == status, answer.text
+    assert "4 queries; 3 is the most" in answer.text
+
+
 @pytest.mark.parametrize(
     "body", [b'"' + b'\\"' * 400_000 + b"[" * 100, b'"' * 400_001 + b"[" * 65, b"[" * 65 + b'"\\']
 )
