@@ -36,6 +36,7 @@ class Limits:
             interpreter: take more processes.
         waiting: requests under way at a time; more are answered with 503.
         listed: documents of one page of a list.
+        queries: of one ``search_many``.
         idempotency_keys: answers that are kept for a key.
         idempotency_hours: how long.
     """
@@ -51,5 +52,6 @@ class Limits:
     threads: int = attrs.field(default=4, validator=_positive)
     waiting: int = attrs.field(default=1000, validator=_positive)
     listed: int = attrs.field(default=1000, validator=_positive)
+    queries: int = attrs.field(default=1000, validator=_positive)
     idempotency_keys: int = attrs.field(default=1000, validator=_positive)
     idempotency_hours: float = attrs.field(default=24.0, validator=_positive)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import logging
 import os
 import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import attrs
 import uvicorn
@@ -35,6 +36,11 @@ from triptych_factory.syncing import directory_sync, remembered_roots
 
 __all__ = ["ServeOptions", "serve"]
 
+_RESETS: Final = "reset_contextvars"
+_WITHOUT_CONTEXT: Final[Mapping[str, Any]] = (
+    {_RESETS: True} if _RESETS in inspect.signature(uvicorn.Config).parameters else {}
+)
+"""Each request begins without the context of one before it on its connection."""
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -144,6 +150,7 @@ def _config(options: ServeOptions) -> uvicorn.Config:
         h11_max_incomplete_event_size=int(options.limits.header_bytes),
         timeout_graceful_shutdown=max(1, round(options.drain_seconds)),
         timeout_worker_healthcheck=60,
+        **_WITHOUT_CONTEXT,
     )
 
 
