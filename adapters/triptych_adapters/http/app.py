@@ -115,7 +115,9 @@ def create_app(
     app.openapi = lambda: document(server, app.routes)  # type: ignore[method-assign]  # as FastAPI documents it
     if hosts is None:
         hosts = ("localhost", "127.0.0.1", "[::1]") if authenticate is None else ("*",)
-    app.add_middleware(Guard, limits=limits, hosts=tuple(hosts), origins=tuple(origins))
+    app.add_middleware(
+        Guard, limits=limits, calls=server.calls, hosts=tuple(hosts), origins=tuple(origins)
+    )
     return app
 
 
