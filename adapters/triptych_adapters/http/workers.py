@@ -141,7 +141,7 @@ def _config(options: ServeOptions) -> uvicorn.Config:
         # A client whose connection was idle may send just as it is closed: seldom, then.
         timeout_keep_alive=75,
         proxy_headers=False,
-        h11_max_incomplete_event_size=int(options.limits.header_bytes),
+        h11_max_incomplete_event_size=options.limits.header_bytes,
         timeout_graceful_shutdown=max(1, round(options.drain_seconds)),
         timeout_worker_healthcheck=60,
     )
