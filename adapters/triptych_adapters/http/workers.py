@@ -23,7 +23,7 @@ from triptych.errors import NotFoundError, StoreError, ValidationError
 from triptych.service import Service
 from triptych.sync import SyncReport
 from triptych_adapters.access import authenticator
-from triptych_adapters.access.loopback import check_loopback, resolved
+from triptych_adapters.access.loopback import LOOPBACK_NAMES, check_loopback, listen
 from triptych_adapters.http.app import create_app
 from triptych_adapters.http.authentication import Authenticator
 from triptych_adapters.http.limits import Limits
@@ -34,9 +34,6 @@ from triptych_factory import Settings, wire
 from triptych_factory.syncing import directory_sync, remembered_roots
 
 __all__ = ["ServeOptions", "serve"]
-
-_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
-_BACKLOG = 1024
 
 
 @attrs.frozen(kw_only=True)
@@ -97,7 +94,8 @@ def serve(options: ServeOptions, started: Callable[[str], None]) -> None:
         authenticated = options.authenticator(service) is not None
     if not authenticated:
         check_loopback(options.host)
-    listening = _listen(options.host, options.port)
+    listening = listen(options.host, options.port)
+    listening.set_inheritable(True)
     config = _config(options)
     log_to_stderr()
     with ExitStack() as held:
@@ -156,7 +154,7 @@ def _app(options: ServeOptions) -> ASGIApp:
     service = _opened(options)
     authenticate = options.authenticator(service)
     observing = observe_serving(service, metrics=options.metrics, otel=options.otel)
-    own = (*_LOOPBACK_NAMES, options.host, *options.hosts)
+    own = (*LOOPBACK_NAMES, options.host, *options.hosts)
     hosts = None if authenticate is not None and not options.hosts else own
     app = create_app(
         service,
@@ -207,24 +205,6 @@ def _end_with(parent: int) -> None:
         time.sleep(1)
     logging.getLogger(__name__).warning("the process that started this worker is gone")
     os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family, *_, address = resolved(host, port)[0]
-    # Where the protocol is named, asyncio sends small answers at once (TCP_NODELAY).
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind(address)
-    except OSError as error:
-        listening.close()
-        raise ValidationError(
-            f"cannot listen on {host} port {port}: {error.strerror}; give another --port, "
-            "0 for any that is free"
-        ) from None
-    listening.listen(_BACKLOG)
-    listening.set_inheritable(True)
-    return listening
 
 
 def _url(listening: socket.socket) -> str:
