@@ -127,7 +127,7 @@ def _operation(server: Server, route: Route) -> dict[str, Any]:
             schema,
             in_path=name in route.in_path,
             lanes=server.service.lanes,
-            listed=int(server.limits.listed),
+            listed=server.limits.listed,
         )
         for name, schema in operation.parameters["properties"].items()
     }

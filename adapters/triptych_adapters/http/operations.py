@@ -195,7 +195,7 @@ class _Handler:
         self, request: Request, arguments: dict[str, Any], call: Any
     ) -> tuple[list[DocumentInfo], dict[str, str]]:
         """A page of a list, and where the next one is (RFC 8288)."""
-        most = int(self._server.limits.listed)
+        most = self._server.limits.listed
         limit = arguments.get("limit", most)
         if limit > most:
             raise ValidationError(

@@ -24,7 +24,7 @@ from triptych.errors import NotFoundError, StoreError, ValidationError
 from triptych.service import Service
 from triptych.sync import SyncReport
 from triptych_adapters.access import authenticator
-from triptych_adapters.access.loopback import check_loopback, resolved
+from triptych_adapters.access.loopback import LOOPBACK_NAMES, check_loopback, listen
 from triptych_adapters.http.app import create_app
 from triptych_adapters.http.authentication import Authenticator
 from triptych_adapters.http.limits import Limits
@@ -41,7 +41,6 @@ _WITHOUT_CONTEXT: Final[Mapping[str, Any]] = (
     {_RESETS: True} if _RESETS in inspect.signature(uvicorn.Config).parameters else {}
 )
 """Each request begins without the context of one before it on its connection."""
-_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
 @attrs.frozen(kw_only=True)
@@ -102,7 +101,8 @@ def serve(options: ServeOptions, started: Callable[[str], None]) -> None:
         authenticated = options.authenticator(service) is not None
     if not authenticated:
         check_loopback(options.host)
-    listening = _listen(options.host, options.port)
+    listening = listen(options.host, options.port)
+    listening.set_inheritable(True)
     config = _config(options)
     log_to_stderr()
     with ExitStack() as held:
@@ -147,7 +147,7 @@ def _config(options: ServeOptions) -> uvicorn.Config:
         # A client whose connection was idle may send just as it is closed: seldom, then.
         timeout_keep_alive=75,
         proxy_headers=False,
-        h11_max_incomplete_event_size=int(options.limits.header_bytes),
+        h11_max_incomplete_event_size=options.limits.header_bytes,
         timeout_graceful_shutdown=max(1, round(options.drain_seconds)),
         timeout_worker_healthcheck=60,
         **_WITHOUT_CONTEXT,
@@ -165,7 +165,7 @@ def _app(options: ServeOptions) -> ASGIApp:
     service = _opened(options)
     authenticate = options.authenticator(service)
     observing = observe_serving(service, metrics=options.metrics, otel=options.otel)
-    own = (*_LOOPBACK_NAMES, options.host, *options.hosts)
+    own = (*LOOPBACK_NAMES, options.host, *options.hosts)
     hosts = None if authenticate is not None and not options.hosts else own
     app = create_app(
         service,
