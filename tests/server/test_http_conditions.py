@@ -137,6 +137,30 @@ def test_a_request_that_is_sent_again_is_answered_as_before(
     assert changes(client, "k2").json()["counts"]["updated"] == 0
 
 
+def test_a_precondition_is_a_part_of_the_request(client: Client) -> None:
+    new = PATH.replace("a.md", "new.md")
+    assert put(client, "x", new, Idempotency_Key="k").status_code == 201
+    for other in ({"If_None_Match": "*"}, {"If_Match": "*"}):
+        assert put(client, "x", new, Idempotency_Key="k", **other).status_code == 422
+
+
+def test_what_was_done_is_answered_where_the_answer_cannot_be_kept(
+    service: Service, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = type(service.capabilities.settings)
+    original = kind.set_setting
+
+    def fails(self: Any, key: str, value: str | None, *, expected: str | None) -> bool:
+        if value is not None and '"status"' in value:
+            raise triptych.StoreError("disk full")
+        return bool(original(self, key, value, expected=expected))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, "set_setting", fails)
+        assert changes(client, "k").json()["counts"]["updated"] == 1
+    assert changes(client, "k").json()["counts"]["unchanged"] == 1
+
+
 def test_a_key_belongs_to_one_request_and_one_sender(client: Client) -> None:
     changes(client, "k")
     other = changes(client, "k", "tuesday")

@@ -16,6 +16,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import logging
 import time
 import uuid
 import zlib
@@ -25,7 +26,7 @@ import attrs
 from starlette.requests import Request
 
 from triptych.contracts import SettingsStore
-from triptych.errors import NotAvailableError
+from triptych.errors import NotAvailableError, TriptychError
 from triptych.ingestion.kept_requests import KEPT_REQUESTS
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.problems import ProblemError
@@ -37,6 +38,7 @@ _BODIES: Final = f"{KEPT_REQUESTS}body."
 _PLACE: Final = "-"
 """How a body that is not there yet begins; no base64 does."""
 _LONGEST: Final = 255
+_log = logging.getLogger("triptych.http")
 
 
 @attrs.frozen
@@ -118,7 +120,18 @@ class OpenKey:
                 return cls(settings, limits, name, opened, place)
 
     def keep(self, answer: KeptAnswer) -> None:
-        """Keep the answer, unless a purge or a later request has the place."""
+        """Keep the answer, unless a purge or a later request has the place.
+
+        What was done is done, and is answered, also where the answer cannot be kept: the log says
+        so, and the key may be used again.
+        """
+        try:
+            self._keep(answer)
+        except TriptychError:
+            _log.exception("the answer to an Idempotency-Key is not kept")
+            self.drop()
+
+    def _keep(self, answer: KeptAnswer) -> None:
         settings = self._settings
         body = base64.b64encode(zlib.compress(answer.body)).decode("ascii")
         if not settings.set_setting(_BODIES + self._id, body, expected=self._place):
@@ -131,8 +144,11 @@ class OpenKey:
 
     def drop(self) -> None:
         """Let the request be tried again."""
-        self._settings.set_setting(_STATES + self._id, None, expected=self._state)
-        self._settings.set_setting(_BODIES + self._id, None, expected=self._place)
+        try:
+            self._settings.set_setting(_STATES + self._id, None, expected=self._state)
+            self._settings.set_setting(_BODIES + self._id, None, expected=self._place)
+        except TriptychError:
+            _log.exception("an Idempotency-Key stays open for a while")
 
     def _forget(self) -> None:
         """Remove what is too old, and the oldest of what is too much."""

@@ -16,6 +16,8 @@ from triptych_backends.postgres import PostgresStore
 
 DURABLE = ("fsync=on", "autovacuum=off")
 WRITERS = 3
+_LETTERS = str.maketrans("0123456789", "abcdefghij")
+"""So that a name is one word."""
 
 
 class _Load:
@@ -39,7 +41,7 @@ class _Load:
         store = self.stores[number % len(self.stores)]
         count = 0
         while not self._ended.is_set():
-            name = f"w{number}x{count}"
+            name = f"w{number}x{count}q".translate(_LETTERS)
             count += 1
             try:
                 store.documents.put("d", NewDocument(name=name, content=f"storm {name}"))
