@@ -14,6 +14,7 @@ from triptych.errors import (
     CancelledError,
     ConflictError,
     NotAvailableError,
+    RateLimitedError,
     StoreError,
     TooManyRequestsError,
     TriptychError,
@@ -134,6 +135,10 @@ def failure_of(
     elif kind is TooManyRequestsError:
         wait = retry_after_seconds(headers.get("retry-after"))
         made = TooManyRequestsError(message, retry_after=1.0 if wait is None else wait)
+    elif kind is RateLimitedError:
+        made = RateLimitedError(
+            message, retry_after=retry_after_seconds(headers.get("retry-after"))
+        )
     elif kind is CancelledError:
         made = CancelledError(message, report=_counts(details.get("report")))
     elif kind is AuthenticationError:

@@ -17,7 +17,7 @@ from triptych._internal.progress import Progress, ProgressCallback
 from triptych.access import Access
 from triptych.answering.records import Answer
 from triptych.answering.streaming import AnswerStream
-from triptych.changes.follow import check_poll
+from triptych.changes.follow import check_poll, next_wait
 from triptych.context.pack import ContextPack
 from triptych.contracts import LLM, Capabilities
 from triptych.errors import DerivationError, NotAvailableError, ValidationError
@@ -278,9 +278,8 @@ class RemoteService(Service):
             if page.changes or page.reset:
                 yield page
             if not page.more:
-                left = deadlines.remaining()
-                time.sleep(seconds if left is None else min(seconds, left))
-                deadlines.check("following the changes")
+                time.sleep(next_wait(seconds))
+            deadlines.check("following the changes")
 
     def rebuild(
         self,
