@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -10,10 +12,25 @@ import pytest
 
 import triptych
 from support.asgi import Client
-from triptych import AccessDeniedError, AuthenticationError, Service, TooManyRequestsError
+from triptych import (
+    AccessDeniedError,
+    AuthenticationError,
+    ProviderError,
+    Service,
+    ServiceOptions,
+    TooManyRequestsError,
+)
+from triptych.sync import SyncRoot
+from triptych.testing import FakeEmbedder
+from triptych_adapters.access import KeyStore, authenticator
 from triptych_adapters.http import Limits, create_app
+from triptych_adapters.http.workers import _sync
 from triptych_adapters.wire.operations import OPERATIONS
+from triptych_adapters.wire.records import RECORD_TYPE
 from triptych_adapters.wire.routes import ROUTES
+from triptych_backends.memory import MemoryStore
+from triptych_factory import Settings, wire
+from triptych_factory.syncing import remembered_roots
 
 
 class Keys:
@@ -227,3 +244,41 @@ def test_more_requests_than_the_limit_are_refused_for_a_while(
     assert (refused.status_code, refused.json()["error"]["code"]) == (503, "OVERLOADED")
     assert refused.headers["retry-after"] == "1"
     assert [each.status_code for each in answered] == [200, 200]
+
+
+class Refusing(FakeEmbedder):
+    """An embedder whose provider says too much."""
+
+    def embed(self, texts: Any, *, kind: Any) -> Any:
+        raise ProviderError("http://10.0.0.7:11434 refused, key sk-123 wrong")
+
+
+def test_health_does_not_show_what_a_provider_said() -> None:
+    with Service(MemoryStore(), options=ServiceOptions(embedder=Refusing())) as service:
+        client = Client(create_app(service))
+        for accept in ("application/json", RECORD_TYPE):
+            answer = client("GET", "/v1/health", headers={"Accept": accept})
+            assert "a model's provider failed" in answer.text
+            assert "sk-123" not in answer.text
+
+
+def test_a_key_to_everything_that_writes_syncs_the_remembered_folders(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "milk.md").write_text("Milk is white.", encoding="utf-8")
+    settings = Settings.resolve({"url": str(tmp_path / "kb.db"), "embedder": "hash"})
+    with wire(settings) as service:
+        remembered_roots(service, settings).add([SyncRoot(path=tmp_path / "notes")])
+        keys = KeyStore.of(service)
+        allowed = {
+            200: keys.add("all", can_write=True).token,
+            403: keys.add("one", can_write=True, dataset_ids=["default"]).token,
+        }
+        sync = functools.partial(_sync, settings)
+        app = create_app(service, authenticate=authenticator(service), write=True, sync=sync)
+        for status, token in allowed.items():
+            client = Client(app, Authorization=f"Bearer {token}")
+            answer = client("POST", "/ingest")
+            assert answer.status_code == status, answer.text
+        reading = Client(app, Authorization=f"Bearer {keys.add('reads').token}")
+        assert reading("POST", "/ingest").status_code == 403
+        assert service.count_documents("default") == 1

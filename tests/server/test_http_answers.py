@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -238,6 +239,38 @@ def test_a_client_that_goes_away_ends_the_model() -> None:
             "headers": headers,
         }
         await asyncio.wait_for(app(scope, receive, send), 60)
+
+    asyncio.run(run())
+    assert closed == ["model"]
+
+
+def test_a_server_that_stops_ends_the_model_between_two_pieces() -> None:
+    closed: list[str] = []
+    waits, go_on = threading.Event(), threading.Event()
+
+    class Slow(Breaking):
+        def stream(self, messages: Sequence[Message], *, max_tokens: int = 0) -> Iterator[str]:
+            try:
+                yield "word "
+                waits.set()
+                go_on.wait(30)
+                yield "word "
+            finally:
+                closed.append("model")
+
+    app = create_app(opened(Slow()))
+
+    async def run() -> None:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            asked = {"question": "lid?", "dataset_id": "default"}
+            headers = {"Accept": "text/event-stream"}
+            task = asyncio.create_task(client.post("/v1/ask", json=asked, headers=headers))
+            await asyncio.to_thread(waits.wait, 30)
+            task.cancel()
+            asyncio.get_running_loop().call_later(0.1, go_on.set)
+            with pytest.raises(asyncio.CancelledError):
+                await task
 
     asyncio.run(run())
     assert closed == ["model"]

@@ -134,6 +134,8 @@ def failure_of(
     elif kind is TooManyRequestsError:
         wait = retry_after_seconds(headers.get("retry-after"))
         made = TooManyRequestsError(message, retry_after=1.0 if wait is None else wait)
+    elif kind is CancelledError:
+        made = CancelledError(message, report=_counts(details.get("report")))
     elif kind is AuthenticationError:
         made, hint = AuthenticationError(f"{what}: {message}"), hint or _KEY
     elif kind is AccessDeniedError:
@@ -149,6 +151,12 @@ def failure_of(
     else:
         made = StoreError(f"{what}: {message}")
     return made.hinted(hint) if hint else made
+
+
+def _counts(report: object) -> dict[str, int]:
+    """The counts of the report of a call that was cut off."""
+    given = report.items() if isinstance(report, dict) else ()
+    return {name: each for name, each in given if type(each) is int and each > 0}
 
 
 def shown_problem(body: bytes) -> tuple[str, str, str, Mapping[str, Any]]:

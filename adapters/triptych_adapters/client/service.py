@@ -20,7 +20,7 @@ from triptych.answering.streaming import AnswerStream
 from triptych.changes.follow import check_poll
 from triptych.context.pack import ContextPack
 from triptych.contracts import LLM, Capabilities
-from triptych.errors import CancelledError, DerivationError, NotAvailableError, ValidationError
+from triptych.errors import DerivationError, NotAvailableError, ValidationError
 from triptych.ingestion.batches import PutReportBuilder, check_progress
 from triptych.records import (
     ChangePage,
@@ -48,6 +48,7 @@ from triptych_adapters.client.arguments import (
     query_fields,
 )
 from triptych_adapters.client.connection import Connection
+from triptych_adapters.client.rounds import until_done
 from triptych_adapters.client.streams import open_stream
 from triptych_adapters.wire.operations import OPERATIONS
 
@@ -371,15 +372,7 @@ class RemoteService(Service):
         return self.connection.call(operation, arguments)
 
     def _until_done(self, operation: str, arguments: Mapping[str, Any]) -> Any:
-        """The sum of reports: the server ends a call in time, and what was done stays."""
-        while True:
-            began = time.monotonic()
-            try:
-                return self._call(operation, arguments)
-            except CancelledError:
-                # The caller's own deadline is not answered by the server.
-                if time.monotonic() - began < 1:
-                    raise
+        return until_done(lambda: self._call(operation, arguments))
 
     def _server(self) -> Mapping[str, Any]:
         """What the server says of itself, asked once."""

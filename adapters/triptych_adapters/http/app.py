@@ -62,7 +62,7 @@ def create_app(
             the same host.
         limits: None is `Limits()`.
         dataset: what the routes serve that name none.
-        sync: syncs folders into the Service of the sender, for ``/ingest``.
+        sync: syncs folders into ``service``, for ``/ingest`` of keys to everything.
         metrics: what ``/metrics`` shows, such as a `PrometheusObserver` that was given to
             `triptych.telemetry.observe`; None leaves the route out.
 

@@ -106,7 +106,9 @@ class Caller:
                 return call.result()
         except asyncio.CancelledError:
             self._scope.cancel()
-            call.add_done_callback(_seen)
+            # What is closed next, such as a model's answer, must not be in use by the call.
+            await asyncio.wait({call})
+            _seen(call)
             raise
         self._scope.cancel()
         await asyncio.wait({call})

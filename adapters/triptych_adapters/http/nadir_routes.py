@@ -9,6 +9,7 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from triptych.access.service import RestrictedService
 from triptych.answering import AnswerStream
 from triptych.errors import NotAvailableError
 from triptych.records import Hit
@@ -102,6 +103,10 @@ def nadir_routes(server: Server) -> Iterator[DescribedRoute]:
     async def ingest(request: Request) -> Response:
         service = await server.service_of(request)
         server.check_effect(Effect.WRITES)
+        # The folders, and what is known of their files, are settings of the store itself.
+        server.check_sees_all(service, "the remembered folders are")
+        if isinstance(service, RestrictedService):
+            service.check_write()
         sync = server.sync
         if sync is None:
             raise NotAvailableError(
@@ -109,7 +114,7 @@ def nadir_routes(server: Server) -> Iterator[DescribedRoute]:
                 "`triptych add` has named"
             )
         async with server.calls.caller(request, long=True) as caller:
-            return json_response(await caller.run(lambda: encoded(_synced(sync(service)))))
+            return json_response(await caller.run(lambda: encoded(_synced(sync(server.service)))))
 
     async def healthz(request: Request) -> Response:
         ok = await server.calls.apart(looks.ok)

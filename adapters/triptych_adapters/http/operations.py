@@ -123,7 +123,8 @@ class _Handler:
         if self._operation.effect is Effect.READS:
             return self._run(request, service, arguments, media_type, form)
         settings = self._server.service.capabilities.settings
-        content = encoded([media_type, request.headers.get("if-match"), form(arguments)])
+        conditions = [request.headers.get(name) for name in ("if-match", "if-none-match")]
+        content = encoded([media_type, *conditions, form(arguments)])
         key = OpenKey.of(request, settings, self._server.limits, content)
         if key is None:
             return self._run(request, service, arguments, media_type, form)

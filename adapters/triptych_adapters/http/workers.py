@@ -29,14 +29,13 @@ from triptych_adapters.http.authentication import Authenticator
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.logs import log_to_stderr
 from triptych_adapters.http.observers import counted_together, observe_serving
-from triptych_adapters.http.protocol import HeadProtocol
+from triptych_adapters.http.protocol import BACKLOG, HeadProtocol, connections_of
 from triptych_factory import Settings, wire
 from triptych_factory.syncing import directory_sync, remembered_roots
 
 __all__ = ["ServeOptions", "serve"]
 
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
-_BACKLOG = 1024
 
 
 @attrs.frozen(kw_only=True)
@@ -133,6 +132,7 @@ def _config(options: ServeOptions) -> uvicorn.Config:
         workers=options.workers,
         http=protocol,
         ws="none",
+        backlog=BACKLOG,
         loop="asyncio",
         lifespan="on",
         log_config=None,
@@ -151,6 +151,8 @@ def _app(options: ServeOptions) -> ASGIApp:
     """The app of one process, with a Service of its own."""
     log_to_stderr()
     HeadProtocol.head_seconds = options.limits.header_seconds
+    HeadProtocol.read_seconds = options.limits.read_seconds
+    HeadProtocol.most_connections = connections_of(options.limits)
     if options.workers > 1:
         threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     service = _opened(options)
@@ -194,7 +196,7 @@ def _opened(options: ServeOptions) -> Service:
 
 
 def _sync(settings: Settings, service: Service) -> SyncReport:
-    """Sync the folders that the store remembers into what a sender may use."""
+    """Sync the folders that the store remembers."""
     known = remembered_roots(service, settings).all()
     if not known:
         raise NotFoundError("this store remembers no folders: `triptych add FOLDER` adds one")
@@ -222,7 +224,7 @@ def _listen(host: str, port: int) -> socket.socket:
             f"cannot listen on {host} port {port}: {error.strerror}; give another --port, "
             "0 for any that is free"
         ) from None
-    listening.listen(_BACKLOG)
+    listening.listen(BACKLOG)
     listening.set_inheritable(True)
     return listening
 

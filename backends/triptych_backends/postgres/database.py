@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from triptych._internal.digests import digest
 from triptych.errors import StoreError, StoreLockedError
 from triptych_backends.postgres.connection import Connections
 from triptych_backends.postgres.errors import driver_errors
@@ -74,6 +75,8 @@ class PostgresDatabase:
     ) -> None:
         self.where = connections.where
         self.schema = connections.location.schema
+        self.channel: str = f"triptych-{digest('channel', self.schema)[:16]}"
+        """Where each write that changed something is reported."""
         self.read_only = read_only
         self.history = history
         self._connections = connections
@@ -146,6 +149,8 @@ class PostgresDatabase:
                 )
                 yield transaction
                 transaction.finish()
+                if transaction.position is not position:  # it drew numbers: it changed something
+                    session.driver.execute("SELECT pg_notify(%s, '')", (self.channel,))
             self._position = transaction.position
             if transaction.position is not None:
                 self._projection.committed(transaction.position.tick)

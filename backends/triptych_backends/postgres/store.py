@@ -7,6 +7,7 @@ from triptych.records import DatasetStats, check_whole
 from triptych_backends.postgres.chunks import PostgresChunks
 from triptych_backends.postgres.database import PostgresDatabase
 from triptych_backends.postgres.errors import driver_errors
+from triptych_backends.postgres.leases import PostgresLeases
 from triptych_backends.postgres.location import parse_url
 from triptych_backends.postgres.searcher import PostgresSearcher
 from triptych_backends.postgres.vector_indexes import LEAST, VectorIndexes
@@ -21,7 +22,9 @@ from triptych_backends.sql.stats import read_stats
 __all__ = ["PostgresStore"]
 
 
-class PostgresStore(CloseOnExit, SqlSettings, SqlAnswers, SqlChanges, SqlSnapshots, SqlStateLoader):
+class PostgresStore(
+    CloseOnExit, SqlSettings, PostgresLeases, SqlAnswers, SqlChanges, SqlSnapshots, SqlStateLoader
+):
     """Documents, chunks, vectors and layers in one schema of a PostgreSQL database.
 
     Thread-safe, and fork-safe; any number of processes on any machines may have it open. Use as a

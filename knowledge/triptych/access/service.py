@@ -14,7 +14,7 @@ from triptych.access.kept import AccessQuestionLog
 from triptych.access.lanes import restricted_lane
 from triptych.access.records import Access
 from triptych.access.store import AccessStore
-from triptych.errors import AccessDeniedError, ValidationError
+from triptych.errors import AccessDeniedError, CancelledError, ValidationError
 from triptych.records import DoctorReport, EmbedReport, PutReport, RebuildReport
 from triptych.search.question_log import QuestionLog
 from triptych.service import Service
@@ -98,6 +98,13 @@ def _writes(method: _Method) -> _Method:
     return cast(_Method, checked)
 
 
+def _uncounted(found: Any) -> Any:
+    """A report without its counts of texts."""
+    if isinstance(found, PutReport | EmbedReport | RebuildReport):
+        return attrs.evolve(found, embedded=0, reused=0, encoded=0)
+    return found
+
+
 def _embeds(method: _Method) -> _Method:
     """A method that writes, and that may embed texts.
 
@@ -119,10 +126,12 @@ def _embeds(method: _Method) -> _Method:
             )
         if "progress" in kwargs:
             kwargs["progress"] = None
-        found = method(self, *args, **kwargs)
-        if isinstance(found, PutReport | EmbedReport | RebuildReport):
-            return attrs.evolve(found, embedded=0, reused=0, encoded=0)
-        return found
+        try:
+            found = method(self, *args, **kwargs)
+        except CancelledError as error:
+            error.report = _uncounted(error.report)
+            raise
+        return _uncounted(found)
 
     return cast(_Method, checked)
 
@@ -192,6 +201,10 @@ class RestrictedService(Service):
 
     def _log(self) -> QuestionLog:
         return AccessQuestionLog(self.base.question_log, self._shown.view)
+
+    def _forget_requests(self) -> None:
+        # Which of them hold what is purged, nobody can say: those of all callers go.
+        self.base._forget_requests()
 
     def _of_caller(self) -> Sequence[object]:
         return (*self.base._of_caller(), "access", repr(self.access.dataset_ids), self.access.tree)
