@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -68,8 +69,8 @@ class ClientCollections:
         self._is_server = is_server
         self._client: tuple[int, QdrantClient] | None = None
         self._ranks_words: bool | None = None if is_server else False
-        self._lock = threading.Lock()
-        self._turns = threading.Lock()
+        self._after_fork_in_child()
+        _CLIENTS.add(self)
 
     def ranks_words(self) -> bool:
         """See `Collections.ranks_words`: by the server's version, which is asked for once."""
@@ -198,16 +199,31 @@ class ClientCollections:
                 yield self._connected()
         except (ApiException, grpc.RpcError, OSError) as error:
             raise AwayError(
-                f"Qdrant at {self.where} does not answer as it should "
-                f"({_reason(error)}): start it or check its address and key; nothing is lost, the "
-                "store keeps everything, and `fallback=local` in the URL searches without it"
+                f"Qdrant at {self.where} does not answer as it should ({_reason(error)}): start "
+                "it, or check its address and key; the store itself has everything"
             ) from error
+
+    def _after_fork_in_child(self) -> None:
+        self._lock = threading.Lock()
+        self._turns = threading.Lock()
 
     def _connected(self) -> QdrantClient:
         with self._lock:
             if self._client is None or self._client[0] != os.getpid():
                 self._client = (os.getpid(), self._connect())
             return self._client[1]
+
+
+_CLIENTS: weakref.WeakSet[ClientCollections] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for client in _CLIENTS:
+        client._after_fork_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def _is_missing(error: Exception) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import threading
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -78,10 +80,11 @@ class Projection:
         self.truth = truth
         self.collections = collections
         self.prefix = prefix
-        self._lock = threading.RLock()
+        self._after_fork_in_child()
         self._known: dict[str, tuple[LogPosition, Place]] = {}
         self._made: set[str] = set()
         self._swept = False
+        _PROJECTIONS.add(self)
 
     def up_to_date(self, dataset: str) -> Place | None:
         """Where the dataset's points are, after all that was committed until now.
@@ -110,6 +113,9 @@ class Projection:
                 self.collections.drop(name)
             self._known.clear()
             self._made.clear()
+
+    def _after_fork_in_child(self) -> None:
+        self._lock = threading.Lock()
 
     def _place(self, dataset: str, head: LogPosition) -> Place:
         known = self._known.get(dataset)
@@ -253,6 +259,18 @@ class Projection:
 
     def _collections(self) -> list[str]:
         return [name for name in self.collections.names() if name.startswith(f"{self.prefix}-")]
+
+
+_PROJECTIONS: weakref.WeakSet[Projection] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for projection in _PROJECTIONS:
+        projection._after_fork_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def _batches(changes: Sequence[Change]) -> Iterator[Sequence[Change]]:

@@ -19,6 +19,7 @@ pytest.importorskip("qdrant_edge", reason="qdrant-edge-py is not installed: the 
 from qdrant_client.models import FieldCondition, Filter, Range
 
 from support.qdrant_edge import EdgeCollections
+from triptych.errors import StoreLockedError
 from triptych.testing.builders import fill, keyword_query, put, vector_of, vector_query
 from triptych_backends.qdrant import Point, QdrantStore
 from triptych_backends.qdrant.points import DATASET, POSITION, STATE, UNIT, point_id
@@ -177,7 +178,9 @@ store.chunks.search(keyword_query("salmon", "d"))
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("at", [1, 3, 4])
+@pytest.mark.parametrize(
+    "at", [pytest.param(1, marks=pytest.mark.slow), 3, pytest.param(4, marks=pytest.mark.slow)]
+)
 def test_a_killed_process_is_followed_by_one_that_goes_on(tmp_path: Path, at: int) -> None:
     with SqliteStore.open(tmp_path / "kb.db", background_index=False) as truth:
         fill(truth, "d", PAGES)
@@ -240,3 +243,16 @@ def test_two_stores_of_one_name_are_seen(tmp_path: Path, caplog: pytest.LogCaptu
             assert_is_projected(store)
         truth.close()
     assert "Two stores need names of their own" in caplog.text
+
+
+def test_one_process_at_a_time_writes(tmp_path: Path) -> None:
+    shared = EdgeCollections(tmp_path / "qdrant")
+    with (
+        SqliteStore.open(tmp_path / "kb.db", background_index=False) as truth,
+        SqliteStore.open(tmp_path / "kb.db", lock_timeout=0.05) as other,
+    ):
+        fill(truth, "d", {"a": "salmon"})
+        with truth.database.turn("qdrant"), pytest.raises(StoreLockedError, match="held"):
+            QdrantStore(other, shared).chunks.search(keyword_query("salmon", "d"))
+        assert len(QdrantStore(other, shared).chunks.search(keyword_query("salmon", "d"))) == 1
+        shared.close()
