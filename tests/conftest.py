@@ -23,6 +23,7 @@ import pytest
 from hypothesis import settings
 
 from support.llama import llama_server
+from support.postgres import PostgresServer, running_server
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
@@ -63,7 +64,7 @@ SAMPLED = {
     "tests/contract/test_defaults.py": 3,
     "tests/contract/test_json_example.py": 6,
     "tests/contract/test_kit_catches.py": 3,
-    "tests/contract/test_postgres.py": 8,
+    "tests/contract/test_postgres.py": 10,
     "tests/contract/test_qdrant.py": 20,
     "tests/diagnostics/test_doctor.py": 2,
     "tests/factory/test_stored_model.py": 2,
@@ -126,6 +127,22 @@ def llama_rerank() -> Iterator[str]:
     """The base URL of a reranker's server: see `support.llama`. Mark its tests ``llm``."""
     with llama_server("rank", context=512) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A PostgreSQL server of this process of the run; each test takes a schema of its own."""
+    with running_server() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
+    """The URL of a store of this test's own on PostgreSQL, which does not exist yet."""
+    schema = f"test_{next(_NUMBERS)}"
+    yield postgres_server.schema_url(schema)
+    with postgres_server.connect() as driver:
+        driver.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
 
 
 os.environ |= {"XDG_DATA_HOME": f"{_HOME}/data", "XDG_CONFIG_HOME": f"{_HOME}/config"}

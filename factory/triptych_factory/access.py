@@ -78,7 +78,7 @@ def named_model(name: str) -> tuple[str, str] | None:
     """The provider and the model in "provider:model"; None when ``name`` has no colon.
 
     Raises:
-        ValidationError: there is nothing behind the colon.
+        ValidationError: there is nothing after the colon.
     """
     provider, colon, model = name.partition(":")
     if not colon:

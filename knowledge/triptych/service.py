@@ -41,6 +41,7 @@ from triptych.errors import (
 from triptych.ingestion.batches import check_progress
 from triptych.ingestion.derivation import DerivationPipeline
 from triptych.ingestion.expiration import remove_expired, without_expired
+from triptych.ingestion.kept_requests import forget_requests
 from triptych.ingestion.layers import LayerService
 from triptych.ingestion.management import DocumentManager, which_documents
 from triptych.ingestion.pending_datasets import PendingEmbedder
@@ -157,7 +158,7 @@ class Service(CloseOnExit):
             self.options.chunkers,
             self.options.embedder,
             self.options.embed_concurrency,
-            self.capabilities.settings,
+            self.capabilities.leases,
             sparse_lane(self.capabilities.sparse, self.options.sparse_encoder),
         )
         self._engine = engine or build_engine(
@@ -781,7 +782,8 @@ class Service(CloseOnExit):
     def purge(self, dataset_id: str, name: str | None = None) -> bool:
         """Delete a document, or a whole dataset, and erase what the store's files still hold.
 
-        Old versions go with their document, and so do all answers that a semantic cache keeps.
+        Old versions go with their document, and so do all answers that a semantic cache or a
+        server keeps.
         Logged questions go with their dataset; a document that is purged is no longer named in the
         log.
 
@@ -801,6 +803,7 @@ class Service(CloseOnExit):
             self.capabilities.answers.drop_answers()
         if name is not None:
             self.question_log.erase(dataset_id, name)
+        self._forget_requests()
         if self.capabilities.eraser is not None:
             self.capabilities.eraser.scrub()
         return existed
@@ -868,7 +871,7 @@ class Service(CloseOnExit):
         ``layers`` may leave some out; those that are not there are done without. ``max_pieces`` is
         the most pieces, the best; None for any number. ``counter``
         counts tokens: a function from text to their number; None is tiktoken where it is
-        installed, else an estimate, which ``ContextPack.counter`` tells. ``fence`` puts each text
+        installed, else an estimate, as ``ContextPack.counter`` says. ``fence`` puts each text
         between delimiters that are drawn at random, and that no document can guess.
 
         A budget too small for anything gives an empty pack with a warning.
@@ -1248,7 +1251,7 @@ class Service(CloseOnExit):
         meanwhile.
 
         ``repair`` repairs what can be made again from the truth, and examines once more: the
-        report then tells what is left. It never removes or alters a source document.
+        report then says what is left. It never removes or alters a source document.
         ``dataset_id`` names the one dataset to look at, beside the store as a whole.
 
         Raises:
@@ -1357,6 +1360,9 @@ class Service(CloseOnExit):
     def _log(self) -> QuestionLog:
         """Where the pipelines note questions."""
         return QuestionLog(self.capabilities.settings)
+
+    def _forget_requests(self) -> None:
+        forget_requests(self.capabilities.settings)
 
     def _open(self) -> None:
         if self._closed:

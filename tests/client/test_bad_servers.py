@@ -16,12 +16,12 @@ import pytest
 
 import triptych
 from support.cli_run import ran
-from support.http_server import served as process
-from support.served import served
+from support.servers import served, started
 from triptych.errors import (
     AccessDeniedError,
     AuthenticationError,
     CancelledError,
+    RateLimitedError,
     StoreError,
     TooManyRequestsError,
 )
@@ -160,6 +160,31 @@ def test_who_asks_too_often_waits_if_it_is_not_long() -> None:
         assert (caught.value.retry_after, len(asked)) == (3600, 1)
 
 
+def test_a_write_that_is_still_under_way_is_waited_for() -> None:
+    # The first try broke off, and the server goes on with it.
+    under_way = problem("IDEMPOTENCY_IN_PROGRESS", "a request of this Idempotency-Key is under way")
+    waits = http("409 Conflict", under_way, Retry_After="0")
+    with (
+        server(*[waits] * 4, http("200 OK", b"true")) as (url, asked),
+        triptych.open(url) as kb,
+    ):
+        assert kb.delete_document("d", "tea.md")
+    assert len(asked) == 5
+    keys = {line for each in asked for line in each.split(b"\r\n") if b"idempotency-key" in line}
+    assert len(keys) == 1
+
+
+def test_how_long_a_provider_asks_to_wait_is_kept() -> None:
+    limited = problem("RATE_LIMITED_ERROR", "busy: try again later")
+    with (
+        server(http("503 Service Unavailable", limited, Retry_After="7")) as (url, _),
+        triptych.open(url) as kb,
+        pytest.raises(RateLimitedError) as caught,
+    ):
+        kb.list_datasets()
+    assert caught.value.retry_after == 7
+
+
 def test_a_server_that_drips_is_left_at_the_deadline() -> None:
     ended = threading.Event()
 
@@ -244,14 +269,14 @@ def test_commands_say_what_a_server_refuses(
 def test_a_bulk_put_goes_on_where_a_killed_server_comes_back(tmp_path: Path) -> None:
     many = [triptych.NewDocument(name=f"{n}", content=f"Page {n}.") for n in range(2000)]
     comes_back = contextlib.ExitStack()
-    with comes_back, process(tmp_path, "--write") as first, triptych.open(first.url) as kb:
+    with comes_back, started(tmp_path, "--write") as first, triptych.open(first.url) as kb:
         killed = []
 
         def kill(progress: object) -> None:
             if not killed:
                 killed.append(first.stop(9))
                 port = str(first.address[1])
-                comes_back.enter_context(process(tmp_path, "--write", "--port", port))
+                comes_back.enter_context(started(tmp_path, "--write", "--port", port))
 
         report = kb.put_documents("d", many, progress=kill)
         assert killed == [-9]

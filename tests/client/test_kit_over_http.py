@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.served import Switch, listening
+from support.servers import Switch, listening
 from triptych.contracts import Store
 from triptych.errors import DerivationError, ProviderError
 from triptych.service import Service

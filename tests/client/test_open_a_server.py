@@ -9,7 +9,7 @@ import pytest
 
 import triptych
 from support.cli_run import ran
-from support.served import served
+from support.servers import served
 from triptych.errors import ValidationError
 from triptych_adapters.client import RemoteService
 from triptych_factory import Settings, wire
@@ -97,9 +97,24 @@ def test_pipelines_are_the_servers(
     assert ran(["pipelines", "--store", url, "--json"]).json["pipelines"] == [{"name": "short"}]
     found = ran(["search", "tea milk", "--pipeline", "short", "--store", url, "--json"])
     assert (found.code, len(found.json["hits"])) == (0, 1), found.err
+    # An option that is given counts, also where it is what a search without pipeline does.
+    every = ["search", "tea milk", "--pipeline", "short", "--top-k", "10", "--store", url, "--json"]
+    assert len(ran(every).json["hits"]) == 2
     assert ran(["context", "tea", "--pipeline", "short", "--store", url]).code == 0
     wrong = ran(["search", "tea", "--pipeline", "shor", "--store", url])
     assert (wrong.code, "did you mean 'short'" in wrong.err) == (3, True)
+
+
+def test_options_equal_to_defaults_take_the_place_of_a_pipelines(url: str) -> None:
+    with triptych.open(url) as kb:
+        short = kb.pipeline("short")
+        assert len(short.search("tea milk").hits) == 1
+        assert len(short.search("tea milk", top_k=10).hits) == 2
+        assert len(short.search_documents("tea milk", top_k=10).hits) == 2
+        assert [len(each.hits) for each in short.search_many(["tea milk"], top_k=10)] == [2]
+        assert len(short.search(triptych.Query(text="tea milk")).hits) == 2
+        with pytest.raises(ValidationError, match="top_kk"):
+            short.search("tea", top_kk=3)  # type: ignore[call-arg]
 
 
 def test_what_needs_the_store_itself_says_so(

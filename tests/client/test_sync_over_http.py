@@ -15,7 +15,7 @@ import pytest
 
 import triptych
 from support.cli_run import ran
-from support.served import served
+from support.servers import served
 from support.sync_folder import until
 from triptych.records import Layer
 from triptych.sync import DirectorySync, SyncOptions, SyncRoot

@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import count
+from collections.abc import Callable
 
 import pytest
 
-from support.postgres import PostgresServer, running_server
+from support.postgres import PostgresServer
 from triptych.testing import BackendConformance, Child, Contents, Harness
+from triptych.testing.service import ServiceTests
 
 pytest.importorskip("psycopg", reason="psycopg is not installed: the extra postgres has it")
 
+from triptych_backends.memory import MemoryStore
 from triptych_backends.postgres import PostgresStore
 
-_NUMBERS = count()
 
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with running_server() as server:
-        yield server
-
-
-@pytest.fixture
-def url(server: PostgresServer) -> Iterator[str]:
-    """A store of its own."""
-    schema = f"test_{next(_NUMBERS)}"
-    yield server.schema_url(schema)
-    with server.connect() as driver:
-        driver.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
-
-
-def raw_of(server: PostgresServer, url: str) -> object:
+def raw_of(server: PostgresServer, url: str) -> Callable[[PostgresStore, str], Contents]:
     schema = url.rpartition("=")[2]
 
     def raw(_: PostgresStore, dataset: str) -> Contents:
@@ -50,7 +34,7 @@ def raw_of(server: PostgresServer, url: str) -> object:
                 f"SELECT name, content FROM document WHERE dataset_id = {mine}", {"name": dataset}
             ).fetchall()
             return Contents(
-                content={str(name): bytes(data) for name, data in content},  # type: ignore[arg-type]
+                content={str(name): bytes(data) for name, data in content},
                 chunks=number(
                     "chunk WHERE document_id NOT IN "
                     f"(SELECT id FROM document WHERE dataset_id <> {mine})"
@@ -69,11 +53,21 @@ def raw_of(server: PostgresServer, url: str) -> object:
 
 class TestPostgres(BackendConformance):
     @pytest.fixture
-    def harness(self, server: PostgresServer, url: str) -> Harness:
+    def harness(self, postgres_server: PostgresServer, postgres_url: str) -> Harness:
         return Harness(
-            open=lambda: PostgresStore.open(url),
+            open=lambda: PostgresStore.open(postgres_url),
             persistent=True,
             shared=True,
-            child=Child(opener="triptych_backends.postgres:PostgresStore.open", argument=url),
-            raw=raw_of(server, url),
+            child=Child(
+                opener="triptych_backends.postgres:PostgresStore.open", argument=postgres_url
+            ),
+            raw=raw_of(postgres_server, postgres_url),
+        )
+
+
+class TestPostgresService(ServiceTests):
+    @pytest.fixture
+    def harness(self, postgres_url: str) -> Harness:
+        return Harness(
+            open=lambda: PostgresStore.open(postgres_url), persistent=True, scratch=MemoryStore
         )

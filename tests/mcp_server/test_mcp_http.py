@@ -22,11 +22,14 @@ from triptych.errors import (
     AuthenticationError,
     CancelledError,
     CorruptStoreError,
+    ProviderError,
     TooManyRequestsError,
     ValidationError,
 )
-from triptych.service import Service
-from triptych_adapters.mcp.http import check_binding, listen, make_app
+from triptych.service import Service, ServiceOptions
+from triptych.testing import FakeEmbedder
+from triptych_adapters.access.loopback import listen
+from triptych_adapters.mcp.http import check_binding, make_app
 from triptych_adapters.mcp.server import ServerOptions, make_server
 from triptych_adapters.tools import TOOL_NAMES, knowledge_tools
 from triptych_backends.memory import MemoryStore
@@ -44,6 +47,8 @@ class Odd(Service):
     def search(self, query: Any, **options: Any) -> Any:
         if query.text == "fail":
             raise RuntimeError("the secret of the house")
+        if query.text == "damaged":
+            raise CorruptStoreError("the secret of the house")
         if query.text.startswith("wait"):
             self.started.set()
             until = time.monotonic() + float(query.text.split()[1])
@@ -134,6 +139,7 @@ def test_an_answer_is_text_and_structure_of_the_same(client: Connected) -> None:
         ("knowledge_search", {}, "'query' is missing"),
         ("knowledge_get", {"name": "none.md"}, "none.md"),
         ("knowledge_search", {"query": "fail"}, "an unforeseen failure"),
+        ("knowledge_search", {"query": "damaged"}, "the store could not do it"),
     ],
 )
 def test_what_goes_wrong_is_an_answer_that_says_so(
@@ -150,7 +156,31 @@ def test_what_goes_wrong_is_an_answer_that_says_so(
     assert json.loads(answer.content[0].text) == answer.structured_content
     assert "secret" not in answer.content[0].text
     # Whoever runs the server reads what a client does not.
-    assert ("the secret of the house" in caplog.text) is (arguments.get("query") == "fail")
+    assert ("the secret of the house" in caplog.text) is (
+        arguments.get("query") in ("fail", "damaged")
+    )
+
+
+def test_a_resource_and_a_warning_do_not_show_the_inside(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def down(*args: Any, **given: Any) -> Any:
+        raise CorruptStoreError("the secret of the house")
+
+    failing = FakeEmbedder(failures=dict.fromkeys(range(2, 9), ProviderError("the secret")))
+    options = ServiceOptions(embedder=failing)
+    with Service(MemoryStore(), options=options) as service, ExitStack() as stack:
+        service.put_document("docs", "a.md", "kettle")
+        monkeypatch.setattr(service, "get_document", down)
+        url = stack.enter_context(served(make_app(make_server(service, ServerOptions()))))
+        client = stack.enter_context(connected(url, ERAS[1]))
+        for name in ("knowledge_search", "knowledge_context"):
+            answer = client.call_tool(name, {"query": "kettle"}).structured_content
+            assert answer["warnings"]
+            assert "secret" not in json.dumps(answer)
+        with pytest.raises(mcp.MCPError, match=r"^the store could not do it$"):
+            client.read_resource("triptych://dataset/docs/document/a.md")
+    assert "the secret of the house" in caplog.text
 
 
 def test_a_tool_that_is_not_there_is_an_error_of_the_protocol(client: Connected) -> None:

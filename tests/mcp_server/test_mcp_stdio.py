@@ -17,6 +17,7 @@ import pytest
 import triptych
 from support.cli_run import ran
 from support.mcp_clients import ERAS, Connected, connected
+from support.servers import served
 from triptych_adapters.access import KeyStore
 
 mcp = pytest.importorskip("mcp")
@@ -55,6 +56,27 @@ def test_an_agent_searches_puts_and_reads(client: Connected, store: Path) -> Non
     # What another process has written is there at once.
     (content,) = client.read_resource(f"triptych://dataset/docs/document/{name}").contents
     assert content.text == "by somebody else"
+
+
+def test_an_agent_works_on_a_knowledge_base_on_a_server(tmp_path: Path) -> None:
+    with triptych.open("memory://", embedder="hash") as kb:
+        kb.put_document("docs", "guide/tea.md", "# Tea\n\nLeaves, and a kettle.")
+        with served(kb, write=True) as url:
+            command, *arguments = (*COMMAND, "--store", url, "--write")
+            server = mcp.StdioServerParameters(command=command, args=arguments, cwd=tmp_path)
+            with connected(server, ERAS[0]) as client:
+                found = client.call_tool("knowledge_search", {"query": "kettle"})
+                hits = found.structured_content["hits"]
+                assert [hit["name"] for hit in hits] == ["guide/tea.md"]
+                new = {"dataset_id": "docs", "name": "new.md", "content": "samovar"}
+                client.call_tool("knowledge_put", new)
+                assert kb.get_document("docs", "new.md").content == "samovar"
+                changed = client.call_tool("knowledge_changes", {}).structured_content["changes"]
+                assert [each["name"] for each in changed] == ["guide/tea.md", "new.md"]
+                (read,) = client.read_resource("triptych://dataset/docs/document/new.md").contents
+                assert read.text == "samovar"
+            shown = ran(["mcp", "--store", url, "--print-config"]).json
+            assert url in shown["mcpServers"]["triptych"]["args"]
 
 
 def test_the_protocol_is_what_the_client_asked_for(client: Connected) -> None:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
+import threading
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -10,10 +15,27 @@ import pytest
 
 import triptych
 from support.asgi import Client
-from triptych import AccessDeniedError, AuthenticationError, Service, TooManyRequestsError
+from support.servers import served
+from triptych import (
+    AccessDeniedError,
+    AuthenticationError,
+    ProviderError,
+    Service,
+    ServiceOptions,
+    TooManyRequestsError,
+    ValidationError,
+)
+from triptych.sync import SyncRoot
+from triptych.testing import FakeEmbedder
+from triptych_adapters.access import KeyStore, authenticator
 from triptych_adapters.http import Limits, create_app
+from triptych_adapters.http.workers import _sync
 from triptych_adapters.wire.operations import OPERATIONS
+from triptych_adapters.wire.records import RECORD_TYPE
 from triptych_adapters.wire.routes import ROUTES
+from triptych_backends.memory import MemoryStore
+from triptych_factory import Settings, wire
+from triptych_factory.syncing import remembered_roots
 
 
 class Keys:
@@ -113,7 +135,7 @@ def test_a_request_may_ask_for_less_time(service: Service) -> None:
     answer = client("POST", "/v1/doctor", json={}, headers={"Prefer": "wait=0"})
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "CANCELLED_ERROR")
     assert client("POST", "/v1/doctor", json={}).is_success
-    with pytest.raises(triptych.ValidationError, match="seconds is a number above 0"):
+    with pytest.raises(triptych.ValidationError, match="seconds is a finite number above 0"):
         Limits(seconds=0)
 
 
@@ -123,6 +145,15 @@ def test_nesting_is_bounded(service: Service, body: str) -> None:
     answer = Client(create_app(service))("POST", "/v1/search", content=body, headers=headers)
     assert answer.status_code == 400
     assert "nested deeper than 64" in answer.json()["error"]["message"]
+
+
+def test_queries_of_one_request_are_bounded(service: Service) -> None:
+    client = Client(create_app(service, limits=Limits(queries=3)))
+    for count, status in ((3, 200), (4, 400)):
+        asked = {"queries": ["tea"] * count, "dataset_id": "d"}
+        answer = client("POST", "/v1/search-many", json=asked)
+        assert answer.status_code == status, answer.text
+    assert "4 queries; 3 is the most" in answer.text
 
 
 @pytest.mark.parametrize(
@@ -135,8 +166,6 @@ def test_texts_that_never_end_cost_no_time(service: Service, body: bytes) -> Non
 
 
 def test_a_flood_of_bad_keys_leaves_the_server_serving(service: Service) -> None:
-    import asyncio
-
     app = create_app(service, authenticate=Keys(service), limits=Limits(threads=2))
 
     async def flood() -> list[httpx.Response]:
@@ -202,9 +231,6 @@ def test_brackets_in_a_text_are_no_nesting(service: Service) -> None:
 def test_more_requests_than_the_limit_are_refused_for_a_while(
     service: Service,
 ) -> None:
-    import asyncio
-    import threading
-
     app = create_app(service, limits=Limits(threads=1, waiting=2))
     held = threading.Event()
     original = service.list_datasets
@@ -227,3 +253,95 @@ def test_more_requests_than_the_limit_are_refused_for_a_while(
     assert (refused.status_code, refused.json()["error"]["code"]) == (503, "OVERLOADED")
     assert refused.headers["retry-after"] == "1"
     assert [each.status_code for each in answered] == [200, 200]
+
+
+def test_requests_whose_key_is_to_be_checked_count_too(service: Service) -> None:
+    checks, go_on = threading.Semaphore(0), threading.Event()
+
+    def slow(authorization: str | None) -> Service:
+        checks.release()
+        go_on.wait(30)
+        return service
+
+    async def asked() -> list[httpx.Response]:
+        app = create_app(service, authenticate=slow, limits=Limits(threads=2, waiting=2))
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            first = [asyncio.create_task(client.get("/v1/datasets")) for _ in range(2)]
+            for _ in first:
+                await asyncio.to_thread(checks.acquire, timeout=30)
+            others = [await client.get(path) for path in ("/v1/datasets", "/v1/live")]
+            go_on.set()
+            return [*others, *await asyncio.gather(*first)]
+
+    answers = asyncio.run(asked())
+    assert [each.status_code for each in answers] == [503, 200, 200, 200]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"threads": 0.5},
+        {"waiting": 0.5},
+        {"listed": 2.5},
+        {"body": float("inf")},
+        {"seconds": float("inf")},
+        {"seconds": float("nan")},
+        {"depth": True},
+        {"idempotency_keys": 0},
+    ],
+)
+def test_a_limit_that_is_none_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match=next(iter(given))):
+        Limits(**given)
+
+
+class Refusing(FakeEmbedder):
+    """An embedder whose provider says too much."""
+
+    def embed(self, texts: Any, *, kind: Any) -> Any:
+        raise ProviderError("http://10.0.0.7:11434 refused, key sk-123 wrong")
+
+
+def test_health_does_not_show_what_a_provider_said() -> None:
+    with Service(MemoryStore(), options=ServiceOptions(embedder=Refusing())) as service:
+        client = Client(create_app(service))
+        for accept in ("application/json", RECORD_TYPE):
+            answer = client("GET", "/v1/health", headers={"Accept": accept})
+            assert "a model's provider failed" in answer.text
+            assert "sk-123" not in answer.text
+
+
+def test_a_key_to_everything_that_writes_syncs_the_remembered_folders(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "milk.md").write_text("Milk is white.", encoding="utf-8")
+    settings = Settings.resolve({"url": str(tmp_path / "kb.db"), "embedder": "hash"})
+    with wire(settings) as service:
+        remembered_roots(service, settings).add([SyncRoot(path=tmp_path / "notes")])
+        keys = KeyStore.of(service)
+        allowed = {
+            200: keys.add("all", can_write=True).token,
+            403: keys.add("one", can_write=True, dataset_ids=["default"]).token,
+        }
+        sync = functools.partial(_sync, settings)
+        app = create_app(service, authenticate=authenticator(service), write=True, sync=sync)
+        for status, token in allowed.items():
+            client = Client(app, Authorization=f"Bearer {token}")
+            answer = client("POST", "/ingest")
+            assert answer.status_code == status, answer.text
+        reading = Client(app, Authorization=f"Bearer {keys.add('reads').token}")
+        assert reading("POST", "/ingest").status_code == 403
+        assert service.count_documents("default") == 1
+
+
+def test_a_connection_forgets_the_deadline_of_a_request(service: Service) -> None:
+    # A body this long is not read at once: the server goes on reading in the midst of the request.
+    long = {"name": "long.md", "content": "word " * 40_000}
+    with served(service, write=True) as url, httpx.Client(base_url=url, timeout=60) as client:
+        hurried = {"Prefer": "wait=1"}
+        client.post("/v1/datasets/d/documents", json={"documents": [long]}, headers=hurried)
+        time.sleep(1.1)
+        for _ in range(2):
+            assert client.get("/v1/datasets").status_code == 200
+            answer = client.put("/v1/datasets/d/documents/a.md", json={"content": "Tea."})
+            assert answer.is_success, answer.text

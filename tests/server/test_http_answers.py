@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -16,7 +18,7 @@ from triptych import Pipeline, ProviderError, Service
 from triptych.answering import Answer
 from triptych.records import Generation, Message
 from triptych.testing import ScriptedLLM
-from triptych_adapters.http import create_app
+from triptych_adapters.http import create_app, nadir_routes
 from triptych_adapters.wire.records import RECORD_TYPE, from_record
 
 ANSWER = "Turn the lid\nto the left [1]."
@@ -243,6 +245,38 @@ def test_a_client_that_goes_away_ends_the_model() -> None:
     assert closed == ["model"]
 
 
+def test_a_server_that_stops_ends_the_model_between_two_pieces() -> None:
+    closed: list[str] = []
+    waits, go_on = threading.Event(), threading.Event()
+
+    class Slow(Breaking):
+        def stream(self, messages: Sequence[Message], *, max_tokens: int = 0) -> Iterator[str]:
+            try:
+                yield "word "
+                waits.set()
+                go_on.wait(30)
+                yield "word "
+            finally:
+                closed.append("model")
+
+    app = create_app(opened(Slow()))
+
+    async def run() -> None:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            asked = {"question": "lid?", "dataset_id": "default"}
+            headers = {"Accept": "text/event-stream"}
+            task = asyncio.create_task(client.post("/v1/ask", json=asked, headers=headers))
+            await asyncio.to_thread(waits.wait, 30)
+            task.cancel()
+            asyncio.get_running_loop().call_later(0.1, go_on.set)
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(run())
+    assert closed == ["model"]
+
+
 def test_search_results_are_those_of_nadir() -> None:
     client = client_of()
     answer = client("POST", "/search", json={"query": "lid", "top_k": 3})
@@ -257,6 +291,28 @@ def test_search_results_are_those_of_nadir() -> None:
     ):
         asked = {"query": "lid", "filter": filter_}
         assert len(client("POST", "/search", json=asked).json()["results"]) == count
+
+
+def test_healthz_looks_once_for_many_that_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = opened(None)
+    looked: list[int] = []
+    original = service.health
+
+    def look(**options: Any) -> Any:
+        looked.append(1)
+        time.sleep(0.05)
+        return original(**options)
+
+    monkeypatch.setattr(service, "health", look)
+    monkeypatch.setattr(nadir_routes, "_FRESH", 60.0)
+
+    async def many() -> None:
+        transport = httpx.ASGITransport(create_app(service))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            await asyncio.gather(*(client.get("/healthz") for _ in range(8)))
+
+    asyncio.run(many())
+    assert len(looked) == 1
 
 
 def test_healthz_says_whether_the_store_answers() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import triptych
 from support.asgi import Client
-from support.served import served
+from support.servers import served
 from triptych import Service
 from triptych.records import DocumentChange
 from triptych_adapters.http import Limits, create_app
@@ -98,3 +98,18 @@ def test_a_follower_of_another_store_begins_again(service: Service, tmp_path: Pa
     client = Client(create_app(service, limits=Limits(seconds=1.2)))
     found = events(client("GET", "/v1/changes", params={"since": cursor}, headers=EVENTS))
     assert [kind for _, kind, _ in found] == ["reset", "change"]
+
+
+def test_a_browser_gets_past_a_reset(service: Service) -> None:
+    service.put_document("d", "a.md", "x")
+    cursor = service.changes(dataset_id="d").cursor
+    service.purge("d", "a.md")
+    service.put_document("other", "a.md", "x")
+    client = Client(create_app(service, limits=Limits(seconds=1.2)))
+    kinds = []
+    for _ in range(2):
+        headers = {**EVENTS, "Last-Event-ID": cursor}
+        answer = client("GET", "/v1/changes?dataset_id=d", headers=headers)
+        kinds.append([kind for _, kind, _ in events(answer)])
+        cursor = [line for line in answer.text.splitlines() if line.startswith("id: ")][-1][4:]
+    assert kinds == [["reset"], []]

@@ -137,6 +137,30 @@ def test_a_request_that_is_sent_again_is_answered_as_before(
     assert changes(client, "k2").json()["counts"]["updated"] == 0
 
 
+def test_a_precondition_is_a_part_of_the_request(client: Client) -> None:
+    new = PATH.replace("a.md", "new.md")
+    assert put(client, "x", new, Idempotency_Key="k").status_code == 201
+    for other in ({"If_None_Match": "*"}, {"If_Match": "*"}):
+        assert put(client, "x", new, Idempotency_Key="k", **other).status_code == 422
+
+
+def test_what_was_done_is_answered_where_the_answer_cannot_be_kept(
+    service: Service, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = type(service.capabilities.settings)
+    original = kind.set_setting
+
+    def fails(self: Any, key: str, value: str | None, *, expected: str | None) -> bool:
+        if value is not None and '"status"' in value:
+            raise triptych.StoreError("disk full")
+        return bool(original(self, key, value, expected=expected))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, "set_setting", fails)
+        assert changes(client, "k").json()["counts"]["updated"] == 1
+    assert changes(client, "k").json()["counts"]["unchanged"] == 1
+
+
 def test_a_key_belongs_to_one_request_and_one_sender(client: Client) -> None:
     changes(client, "k")
     other = changes(client, "k", "tuesday")
@@ -213,3 +237,41 @@ def test_a_key_that_a_killed_process_left_open_is_taken_over(service: Service) -
     del left["status"], left["type"]
     assert settings.set_setting(name, json.dumps(left), expected=state)
     assert changes(client, "k").json()["counts"]["unchanged"] == 1
+
+
+def test_a_purge_removes_the_answers_that_hold_the_document(
+    service: Service, client: Client, tmp_path: Path
+) -> None:
+    path = "/v1/datasets/d/documents/iban.md"
+    assert put(client, "4711-0815", path, Idempotency_Key="k").status_code == 201
+    settings = service.capabilities.settings
+    assert settings is not None
+    (body,) = settings.list_settings("http.idempotency.body.").values()
+    access = triptych.Access(dataset_ids=["d"], can_write=True, where={"team": "red"})
+    mine = service.restricted(access)
+    mine.put_document("d", "other.md", "x", {"team": "red"})
+    purged = client("POST", "/v1/datasets/d/purge", json={"name": "iban.md"})
+    assert purged.json() is True
+    assert not settings.list_settings("http.idempotency.")
+    files = b"".join(each.read_bytes() for each in tmp_path.rglob("*") if each.is_file())
+    assert body.encode() not in files
+    assert changes(client, "later").status_code == 200
+    mine.purge("d", "other.md")  # it sees no settings at all
+    assert not settings.list_settings("http.idempotency.")
+
+
+def test_a_request_that_a_purge_overtakes_leaves_no_answer(
+    service: Service, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = Service.put_document
+
+    def overtaken(self: Service, *args: Any, **given: Any) -> Any:
+        stored = original(self, *args, **given)
+        service.purge("d", "a.md")
+        return stored
+
+    monkeypatch.setattr(Service, "put_document", overtaken)
+    assert put(client, "4711-0815", Idempotency_Key="k").status_code == 200
+    settings = service.capabilities.settings
+    assert settings is not None
+    assert not settings.list_settings("http.idempotency.")

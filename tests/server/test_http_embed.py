@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 
 import triptych
 from support.asgi import Client
-from triptych import AuthenticationError, ProviderError, Service
+from triptych import AuthenticationError, ProviderError, Service, ServiceOptions
+from triptych.records import QueryVariant
 from triptych.search.reranking import Rerank
-from triptych_adapters.http import create_app
+from triptych_adapters.http import Limits, create_app
 from triptych_backends.embedders import HashEmbedder
+from triptych_backends.memory import MemoryStore
 
 KEY = {"Authorization": "Bearer anything"}
 DOCUMENTS = [
@@ -217,6 +222,64 @@ def test_a_rerank_needs_a_reranker_and_runs_only_when_asked_for(client: Client) 
     assert ordered[0]["chunk"]["doc_id"] == "db.go"
 
 
+class Counted:
+    """A rewriter and a step that change nothing, and count."""
+
+    signature = "counted"
+    asked = 0
+
+    def rewrite(self, query: Any) -> list[QueryVariant]:
+        self.asked += 1
+        return [QueryVariant(text=query.text)]
+
+    def depth(self, query: Any) -> int:
+        return int(query.top_k)
+
+    def __call__(self, query: Any, hits: Any, reader: Any) -> Any:
+        self.asked += 100
+        return hits
+
+
+def test_the_servers_other_steps_run_whatever_is_asked_for() -> None:
+    counted = Counted()
+    options = ServiceOptions(
+        embedder=HashEmbedder(), rewriter=counted, postprocessors=[counted, Rerank(Backwards())]
+    )
+    with Service(MemoryStore(), options=options) as service:
+        client = Client(create_app(service, write=True), **KEY)
+        client("POST", "/v1/index", json={"documents": DOCUMENTS})
+        for asked in ({}, {"rerank": True}, {"mmr_lambda": 0.5}):
+            counted.asked = 0
+            hits(client, text="sessions", **asked)
+            assert counted.asked == 101
+
+
+def test_what_embeds_does_not_keep_others_waiting() -> None:
+    embeds, go_on = threading.Event(), threading.Event()
+
+    class Slow(HashEmbedder):
+        def embed(self, texts: Any, *, kind: Any) -> Any:
+            embeds.set()
+            assert go_on.wait(30)
+            return super().embed(texts, kind=kind)
+
+    async def both(app: Any) -> list[int]:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://localhost", headers=KEY
+        ) as client:
+            body = {"documents": DOCUMENTS}
+            first = asyncio.create_task(client.post("/v1/index", json=body))
+            await asyncio.to_thread(embeds.wait, 30)
+            second = await client.get("/v1/datasets")
+            go_on.set()
+            return [(await first).status_code, second.status_code]
+
+    with triptych.open("memory://", embedder=Slow()) as service:
+        limits = Limits(threads=1, seconds=60)
+        assert asyncio.run(both(create_app(service, write=True, limits=limits))) == [202, 200]
+
+
 def test_stats_count_and_name_the_model(service: Service, client: Client) -> None:
     stats = client("GET", "/v1/stats").json()
     embedder = service.options.embedder
@@ -240,3 +303,21 @@ def test_another_dataset_may_be_named(service: Service, client: Client) -> None:
     assert client("POST", "/v1/index?dataset=other", json=one).json() == {"added": 1}
     assert service.count_documents("other") == 1
     assert client("POST", "/v1/index?datset=other", json=one).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("DELETE", "/v1/doc/auth.go?id=db.go"),
+        ("DELETE", "/v1/doc?id=auth.go&id=db.go"),
+        ("GET", "/v1/stats?dataset=default&dataset=other"),
+        ("GET", "/v1/stats?id=auth.go"),
+        ("GET", "/v1/stats?dataset=%ff"),
+    ],
+)
+def test_a_query_that_can_be_read_in_two_ways_is_refused(
+    client: Client, method: str, path: str
+) -> None:
+    answer = client(method, path)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "INVALID_REQUEST")
+    assert client("GET", "/v1/stats").json()["docs"] == 3

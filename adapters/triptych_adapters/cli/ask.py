@@ -19,6 +19,7 @@ from triptych_adapters.cli.query_options import (
     QueryArgument,
     Where,
     make_query,
+    query_fields,
 )
 from triptych_adapters.cli.session import Session, command, examples
 
@@ -133,13 +134,12 @@ def ask(
         ) as service,
     ):
         view = None if pipeline is None else service.pipeline(pipeline)
-        asked = make_query(
-            query,
+        text = " ".join(query or ())
+        given = query_fields(
             dataset=dataset,
             mode=mode,
             where=where,
             fresh_only=fresh_only,
-            pipeline=None if view is None else view.pipeline,
             conversation=turns or None,
         )
         if budget is not None:
@@ -148,6 +148,8 @@ def ask(
             options["llm"] = service.llm
         files = SourceFiles(service, settings)
         answering = service if view is None else view
+        asked = make_query(text, given, None) if view is None else text
+        options |= {} if view is None else given
         if session.output.as_json:
             answer = answering.ask(asked, **options)
             session.output.emit(_json(answer, files))

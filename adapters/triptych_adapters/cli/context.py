@@ -20,6 +20,7 @@ from triptych_adapters.cli.query_options import (
     Where,
     make_query,
     moment_note,
+    query_fields,
 )
 from triptych_adapters.cli.session import Session, command, conditions, examples
 
@@ -144,19 +145,19 @@ def context(
         settings=settings, dataset=dataset or "", tells=True, pipeline=pipeline
     ) as service:
         view = None if pipeline is None else service.pipeline(pipeline)
-        asked = make_query(
-            query,
+        text = " ".join(query or ())
+        given = query_fields(
             dataset=dataset,
             mode=mode,
             where=where,
             fresh_only=fresh_only,
             as_of=as_of,
-            pipeline=None if view is None else view.pipeline,
         )
         if view is None:
+            asked = make_query(text, given, None)
             pack = service.context(asked, _BUDGET if budget is None else budget, **written)
         else:
-            pack = view.context(asked, budget, **written)
+            pack = view.context(text, budget, **written, **given)
     output = session.output
     for warning in pack.warnings:
         output.warn(warning)

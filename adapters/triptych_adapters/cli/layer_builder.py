@@ -19,10 +19,10 @@ if TYPE_CHECKING:
         Cost,
         LayerBuilder,
         LayerPlan,
-        LayerReport,
         Prices,
     )
     from triptych.records import ModelUsage
+    from triptych_adapters.wire.layer_builds import LayerBuild
 
 _DATASET = Annotated[str, typer.Option("--dataset", "-d", help="The dataset.")]
 _NAMES = Annotated[
@@ -159,9 +159,26 @@ def build(
     changes.
     """
     from triptych_adapters.cli.progress import shown
+    from triptych_adapters.wire.layer_builds import LayerBuild
+    from triptych_factory.served import is_server
 
     prices = _prices(price_input, price_output)
     output = session.output
+    if is_server(session.settings().url):
+        _check_served(llm, prices, max_cost)
+        return _tell(
+            session,
+            _build_there(
+                session,
+                dataset,
+                names=names or None,
+                max_calls=max_calls,
+                max_tokens=max_tokens,
+                extractive=llm == "none",
+                retry_quarantined=retry_quarantined,
+                rewrite=rewrite,
+            ),
+        )
     with _builder(session, llm, prices, concurrency) as builder:
         made = builder.plan(
             dataset, names=names or None, retry_quarantined=retry_quarantined, rewrite=rewrite
@@ -177,16 +194,39 @@ def build(
                 concurrency=concurrency,
                 progress=progress,
             )
-    return _tell(session, made, report)
+    return _tell(session, LayerBuild.of(made, report))
 
 
-def _tell(session: Session, made: LayerPlan, report: LayerReport) -> Exit:
+def _check_served(llm: str | None, prices: Prices | None, max_cost: float | None) -> None:
+    """Refuse what a server decides itself.
+
+    Raises:
+        ValidationError: a model, prices or a cost are given.
+    """
+    from triptych.errors import ValidationError
+
+    if llm not in (None, "none") or prices is not None or max_cost is not None:
+        raise ValidationError(
+            "a server has its own model and prices: leave out --llm (but for none), --max-cost and "
+            "the prices, and limit it by --max-calls and --max-tokens"
+        )
+
+
+def _build_there(session: Session, dataset: str, **options: Any) -> LayerBuild:
+    from triptych_adapters.client import RemoteService
+
+    with session.service() as service:
+        assert isinstance(service, RemoteService)
+        return service.build_layers(dataset, **options)
+
+
+def _tell(session: Session, built: LayerBuild) -> Exit:
     from triptych_adapters.wire.schema import to_json
 
-    output = session.output
-    fields = to_json(report)
+    output, report = session.output, built.report
+    fields = to_json(built)
     calls = fields["counts"].pop("calls")
-    fields["counts"] |= {"kept": made.kept, "calls": calls}
+    fields["counts"] |= {"kept": built.kept, "calls": calls}
     least = report.least if report.stopped == "max_cost" else math.ceil(report.least or 0)
     for warning in report.warnings:
         output.warn(warning)
@@ -204,16 +244,9 @@ def _tell(session: Session, made: LayerPlan, report: LayerReport) -> Exit:
     elif report.stopped is not None:
         output.warn(f"ended by {report.stopped}: build again to go on")
     if output.as_json:
-        output.emit(
-            {
-                "dataset": made.dataset_id,
-                "model": made.model,
-                **fields,
-                "kept": list(made.kept_names),
-            }
-        )
+        output.emit(fields)
     elif not output.quiet:
-        output.table(("layers", made.dataset_id), list(fields["counts"].items()))
+        output.table(("layers", built.dataset_id), list(fields["counts"].items()))
     if report.least is not None:
         return Exit.USAGE
     if not (report.quarantined or report.failed):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +13,7 @@ from triptych_adapters.cli.session import conditions
 if TYPE_CHECKING:
     from triptych.context import ContextPack
     from triptych.records import Query, Result
-    from triptych.search.named import Pipeline
+    from triptych.views.pipeline import PipelineView
 
 __all__ = [
     "AsOf",
@@ -28,6 +28,7 @@ __all__ = [
     "Where",
     "make_query",
     "moment_note",
+    "query_fields",
 ]
 
 
@@ -106,22 +107,15 @@ AsOf = Annotated[
 FreshOnly = Annotated[bool, typer.Option("--fresh-only", help="Leave out stale hits.")]
 
 
-def make_query(
-    words: Sequence[str] | None,
+def query_fields(
     *,
     dataset: str | None,
     mode: ModeChoice | None,
     where: Sequence[str] | None,
     fresh_only: bool,
-    pipeline: Pipeline | None = None,
     **others: Any,
-) -> Query:
-    """The query that these options ask for; ``others`` are fields of `Query`, None where not given.
-
-    A ``pipeline`` says what is not given.
-    """
-    from triptych.records import Query, Scope
-
+) -> dict[str, Any]:
+    """The fields of `Query` that these options give; ``others`` are some, None where not given."""
     fields = {name: value for name, value in others.items() if value is not None}
     if mode is not None:
         fields["mode"] = str(mode)
@@ -130,10 +124,16 @@ def make_query(
     if dataset is not None:
         fields["dataset_id"] = dataset
     fields["where"] = conditions(where or [], "--where")
-    text = " ".join(words or ())
-    if pipeline is not None:
-        return pipeline.query(text, fields)
-    return Query(text=text, scope=Scope.ALL if dataset is None else Scope.SINGLE, **fields)
+    return fields
+
+
+def make_query(text: str, fields: Mapping[str, Any], view: PipelineView | None) -> Query:
+    """The query of these fields. The pipeline of ``view`` says what is not given."""
+    from triptych.records import Query, Scope
+
+    if view is not None:
+        return view.pipeline.query(text, fields)
+    return Query(text=text, scope=Scope.SINGLE if "dataset_id" in fields else Scope.ALL, **fields)
 
 
 def moment_note(answer: Result | ContextPack) -> str:

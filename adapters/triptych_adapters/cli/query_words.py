@@ -1,7 +1,7 @@
 """Words of a query that begin with a minus: ``triptych search failed -draft``.
 
 To a shell's ear ``-draft`` is ``-d raft``. After ``--`` everything is words, so what can only be an
-exclusion is moved behind it.
+exclusion is moved after it.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from triptych_adapters.cli.query_options import (
     Where,
     make_query,
     moment_note,
+    query_fields,
 )
 from triptych_adapters.cli.session import Session, command, examples
 
@@ -134,14 +135,13 @@ def search(
         from triptych_adapters.cli.source_files import SourceFiles
 
         chosen = None if pipeline is None else service.pipeline(pipeline)
-        asked = make_query(
-            query,
+        text = " ".join(query or ())
+        given = query_fields(
             dataset=dataset,
             mode=mode,
             where=where,
             fresh_only=fresh_only,
             as_of=as_of,
-            pipeline=None if chosen is None else chosen.pipeline,
             layer=None if layer is None else str(layer),
             top_k=top_k,
             threshold=threshold,
@@ -149,8 +149,11 @@ def search(
             per_document=per_document,
             offset=offset,
         )
-        searcher = service if chosen is None else chosen
-        result = searcher.search_documents(asked) if documents else searcher.search(asked)
+        asked = make_query(text, given, chosen)
+        if chosen is None:
+            result = service.search_documents(asked) if documents else service.search(asked)
+        else:
+            result = (chosen.search_documents if documents else chosen.search)(text, **given)
         views = views_of(result.hits, SourceFiles(service, settings))
         several = dataset is None and len(service.list_datasets()) > 1
         about: Mapping[str, Any] = {}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 __all__ = ["plural", "summary_line"]
 
 _INSIDE = ("embedded", "reused", "encoded", "pending")
-"""Counts of chunks, which stand behind those."""
+"""Counts of chunks, which stand after those."""
 _LAST = ("failed", "skipped")
 _NOUNS = {"model_calls": ("model call", "model calls")}
 

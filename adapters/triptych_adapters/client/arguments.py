@@ -14,6 +14,7 @@ from triptych.errors import NotAvailableError, ValidationError
 from triptych.ingestion.batches import PutReportBuilder, new_documents
 from triptych.records import NewDocument, Query, check_text
 from triptych.records.metadata import check_metadata
+from triptych.records.search_options import check_option_names
 from triptych.records.serialization import to_dict
 from triptych.search.query import query_of, validate
 from triptych.service import Service
@@ -58,6 +59,31 @@ def query_fields(operation: str, query: Query) -> dict[str, Any]:
     return fields
 
 
+def _text_of(query: Query | str) -> str:
+    return check_text(query.text if isinstance(query, Query) else query, "a query")
+
+
+def _over_pipeline(
+    operation: str, query: Query | str, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What takes the place of a pipeline's own options, defaults too if they are given.
+
+    A `Query` says everything itself. None is left to the pipeline: no request can hold it.
+    """
+    check_option_names(options)
+    fields: dict[str, Any] = {}
+    if isinstance(query, Query):
+        fields = {each.name: getattr(query, each.name) for each in attrs.fields(Query)}
+        del fields["text"]
+    known = OPERATIONS[operation].parameters["properties"]
+    given = {**fields, **options}
+    return {
+        name: _plain_argument(name, value)
+        for name, value in given.items()
+        if value is not None and (name in known or name in options)
+    }
+
+
 def call_arguments(
     operation: str,
     signature: inspect.Signature,
@@ -79,10 +105,13 @@ def call_arguments(
         if at == 0 or parameter.kind is parameter.VAR_KEYWORD:
             continue
         if name in ("query", "question"):
-            query = query_of(value, bound.get("options", {}))
+            options = bound.get("options", {})
             if isinstance(owner, Service):
-                validate(query)  # a pipeline may fill in what is missing
-            arguments |= {name: query.text, **query_fields(operation, query)}
+                query = query_of(value, options)
+                validate(query)
+                arguments |= {name: query.text, **query_fields(operation, query)}
+            else:
+                arguments |= {name: _text_of(value), **_over_pipeline(operation, value, options)}
         elif name in known:
             if value is not parameter.default:
                 arguments[name] = _plain_argument(name, value)

@@ -8,7 +8,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NoReturn, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, Unpack, cast
 
 import attrs
 
@@ -17,10 +17,10 @@ from triptych._internal.progress import Progress, ProgressCallback
 from triptych.access import Access
 from triptych.answering.records import Answer
 from triptych.answering.streaming import AnswerStream
-from triptych.changes.follow import check_poll
+from triptych.changes.follow import check_poll, next_wait
 from triptych.context.pack import ContextPack
 from triptych.contracts import LLM, Capabilities
-from triptych.errors import CancelledError, DerivationError, NotAvailableError, ValidationError
+from triptych.errors import DerivationError, NotAvailableError, ValidationError
 from triptych.ingestion.batches import PutReportBuilder, check_progress
 from triptych.records import (
     ChangePage,
@@ -48,14 +48,19 @@ from triptych_adapters.client.arguments import (
     query_fields,
 )
 from triptych_adapters.client.connection import Connection
+from triptych_adapters.client.rounds import until_done
 from triptych_adapters.client.streams import open_stream
 from triptych_adapters.wire.operations import OPERATIONS
+
+if TYPE_CHECKING:
+    from triptych_adapters.wire.layer_builds import LayerBuild
 from triptych_backends.providers.timeouts import Timeouts
 
 __all__ = ["RemotePipeline", "RemoteService", "connect"]
 
 _EMBEDDED_AT_ONCE: Final = 64
 _PAGE: Final = 1000
+_QUERIES_AT_ONCE: Final = 256
 C = TypeVar("C", bound="type[Any]")
 
 
@@ -273,9 +278,8 @@ class RemoteService(Service):
             if page.changes or page.reset:
                 yield page
             if not page.more:
-                left = deadlines.remaining()
-                time.sleep(seconds if left is None else min(seconds, left))
-                deadlines.check("following the changes")
+                time.sleep(next_wait(seconds))
+            deadlines.check("following the changes")
 
     def rebuild(
         self,
@@ -297,10 +301,51 @@ class RemoteService(Service):
             report = added(report, self._until_done("rebuild", part))
         return report
 
+    def build_layers(
+        self,
+        dataset_id: str,
+        *,
+        names: Sequence[str] | None = None,
+        max_calls: int | None = None,
+        max_tokens: int | None = None,
+        extractive: bool = False,
+        retry_quarantined: bool = False,
+        rewrite: bool = False,
+    ) -> LayerBuild:
+        """Make the layers that are missing or stale, with the server's model.
+
+        Without a limit, a request that the server ends in time is sent again: what was made stays.
+
+        Args:
+            names: documents and folders, with the folders around them; None for all.
+            max_calls, max_tokens: limits for the calls of the model.
+            extractive: take sentences of the documents themselves, in place of a model.
+            retry_quarantined: try again what broke the model before.
+            rewrite: replace stale layers that a person wrote.
+
+        Raises:
+            NotFoundError: there is no such dataset, or no document or folder of a name.
+            CancelledError: the deadline passed, or a limit was given and the server's time is
+                over. What was made stays.
+        """
+        limits = {"max_calls": max_calls, "max_tokens": max_tokens}
+        limits = {key: value for key, value in limits.items() if value is not None}
+        arguments: dict[str, Any] = {
+            "dataset_id": dataset_id,
+            "extractive": extractive,
+            "retry_quarantined": retry_quarantined,
+            "rewrite": rewrite,
+            **limits,
+            **({} if names is None else {"names": list(names)}),
+        }
+        call = self._call if limits else self._until_done
+        made: LayerBuild = call("build_layers", arguments)
+        return made
+
     def search_many(
         self, queries: Iterable[Query | str], **options: Unpack[SearchOptions]
     ) -> list[Result]:
-        """`Service.search_many`: one request, where the queries differ in their texts alone."""
+        """`Service.search_many`: few requests, where the queries differ in their texts alone."""
         asked = [query_of(query, options) for query in check_queries(queries)]
         if not asked:
             return []
@@ -308,9 +353,10 @@ class RemoteService(Service):
         if any(attrs.evolve(each, text=first.text) != first for each in asked):
             return [self.search(each) for each in asked]
         fields = query_fields("search_many", first)
-        found: list[Result] = self._call(
-            "search_many", {**fields, "queries": [each.text for each in asked]}
-        )
+        found: list[Result] = []
+        for at in range(0, len(asked), _QUERIES_AT_ONCE):
+            texts = [each.text for each in asked[at : at + _QUERIES_AT_ONCE]]
+            found += self._call("search_many", {**fields, "queries": texts})
         return found
 
     def ask_stream(self, *given: Any, **named: Any) -> AnswerStream:
@@ -327,15 +373,7 @@ class RemoteService(Service):
         return self.connection.call(operation, arguments)
 
     def _until_done(self, operation: str, arguments: Mapping[str, Any]) -> Any:
-        """The sum of reports: the server ends a call in time, and what was done stays."""
-        while True:
-            began = time.monotonic()
-            try:
-                return self._call(operation, arguments)
-            except CancelledError:
-                # The caller's own deadline is not answered by the server.
-                if time.monotonic() - began < 1:
-                    raise
+        return until_done(lambda: self._call(operation, arguments))
 
     def _server(self) -> Mapping[str, Any]:
         """What the server says of itself, asked once."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -13,23 +12,26 @@ from starlette.responses import Response
 
 from triptych.answering import Answer
 from triptych.context import ContextPack
-from triptych.records import Failure, Health, Hit, Result
+from triptych.records import Failure, Health, HealthCheck, Hit, Result
 from triptych.records.failure_warning import public_warning
-from triptych_adapters.http.problems import Problem, public_error
+from triptych_adapters.http.problems import Problem
+from triptych_adapters.wire.layer_builds import LayerBuild
+from triptych_adapters.wire.public_errors import public_error, public_message
 from triptych_adapters.wire.records import RECORD_TYPE, to_record
 from triptych_adapters.wire.schema import to_json
 
 __all__ = ["JSON_TYPE", "encoded", "form_of", "json_response", "problem_response", "public"]
 
 JSON_TYPE: Final = "application/json"
+_FORMS: Final = frozenset({RECORD_TYPE, JSON_TYPE, "application/*", "*/*"})
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 Form = Callable[[Any], Any]
 
 
 def form_of(media_types: list[str]) -> tuple[str, Form]:
-    """The media type and the converter that an Accept header asks for."""
-    if RECORD_TYPE in media_types:
+    """The media type and the converter that an Accept header asks for: the first of these."""
+    if next((each for each in media_types if each in _FORMS), JSON_TYPE) == RECORD_TYPE:
         return RECORD_TYPE, to_record
     return JSON_TYPE, to_json
 
@@ -44,7 +46,7 @@ def encoded(value: Any) -> bytes:
 
 
 def public(value: Any) -> Any:
-    """``value`` without what concerns the server alone: its files, its drivers' messages."""
+    """``value`` without what concerns only the server: its files, its drivers' messages."""
     if isinstance(value, Result):
         hits = tuple(map(_public_hit, value.hits))
         return attrs.evolve(value, hits=hits, warnings=_public_warnings(value))
@@ -53,8 +55,12 @@ def public(value: Any) -> Any:
     if isinstance(value, ContextPack):
         return attrs.evolve(value, warnings=_public_warnings(value))
     if isinstance(value, Health):
-        checks = (attrs.evolve(each, error=_error(each.error)) for each in value.checks)
-        return attrs.evolve(value, checks=tuple(checks))
+        return attrs.evolve(value, checks=tuple(map(_public_check, value.checks)))
+    if isinstance(value, LayerBuild):
+        # What a model answered is of the documents; what its provider said is not for callers.
+        quarantined = tuple(attrs.evolve(each, message="") for each in value.report.quarantined)
+        report = attrs.evolve(public(value.report), quarantined=quarantined)
+        return attrs.evolve(value, report=report)
     if isinstance(value, list):
         return [public(each) for each in value]
     failed = getattr(value, "failed", None)
@@ -73,6 +79,12 @@ def _public_hit(hit: Hit) -> Hit:
 
 def _public_failure(failure: Failure) -> Failure:
     return attrs.evolve(failure, error=_error(failure.error))
+
+
+def _public_check(check: HealthCheck) -> HealthCheck:
+    if check.error is None:
+        return check
+    return attrs.evolve(check, error=_error(check.error), detail=public_message(check.error))
 
 
 def _error(error: Any) -> Any:
@@ -95,8 +107,3 @@ def problem_response(problem: Problem) -> Response:
     return json_response(
         encoded(problem.json()), status=problem.status, headers=dict(problem.headers)
     )
-
-
-def digest(body: bytes) -> str:
-    """A short name of exactly these bytes."""
-    return hashlib.sha256(body).hexdigest()[:20]

@@ -16,6 +16,7 @@ from starlette.responses import Response
 import triptych
 from triptych.service import Service
 from triptych.sync import SyncReport
+from triptych_adapters.access.loopback import LOOPBACK_NAMES
 from triptych_adapters.http.answers import problem_response
 from triptych_adapters.http.authentication import Authenticator
 from triptych_adapters.http.calls import Calls
@@ -62,7 +63,7 @@ def create_app(
             the same host.
         limits: None is `Limits()`.
         dataset: what the routes serve that name none.
-        sync: syncs folders into the Service of the sender, for ``/ingest``.
+        sync: syncs folders into ``service``, for ``/ingest`` of keys to everything.
         metrics: what ``/metrics`` shows, such as a `PrometheusObserver` that was given to
             `triptych.telemetry.observe`; None leaves the route out.
 
@@ -114,8 +115,10 @@ def create_app(
     app.router.routes.extend(routes)
     app.openapi = lambda: document(server, app.routes)  # type: ignore[method-assign]  # as FastAPI documents it
     if hosts is None:
-        hosts = ("localhost", "127.0.0.1", "[::1]") if authenticate is None else ("*",)
-    app.add_middleware(Guard, limits=limits, hosts=tuple(hosts), origins=tuple(origins))
+        hosts = LOOPBACK_NAMES if authenticate is None else ("*",)
+    app.add_middleware(
+        Guard, limits=limits, calls=server.calls, hosts=tuple(hosts), origins=tuple(origins)
+    )
     return app
 
 

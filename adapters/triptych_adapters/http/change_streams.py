@@ -1,8 +1,8 @@
 """Changes as server-sent events: what was added, updated and deleted, as it is committed.
 
 Each event has the cursor as its id, so that a browser's EventSource that was cut off goes on from
-where it was (``Last-Event-ID``). A stream ends after the time that a request has; its client asks
-again.
+where it was (``Last-Event-ID``); ids without an event say how far a quiet stream has come. A
+stream ends after the time that a request has; its client asks again.
 """
 
 from __future__ import annotations
@@ -91,19 +91,27 @@ class ChangeStream(Response):
                         await send_part(part)
                         spoke = time.monotonic()
                     elif time.monotonic() - spoke > QUIET:
-                        await send_part(b": \n\n")
+                        await send_part(self._place())
                         spoke = time.monotonic()
             except TriptychError as error:
                 scope.setdefault("state", {})["failure"] = error
                 await send_part(event("error", problem_of(error).json()))
-            await send_part(b"", more=False)
+            await send_part(self._place(), more=False)
 
     def _next(self) -> ChangePage:
         return self._service.changes(**self._arguments | {"since": self._page.cursor})
+
+    def _place(self) -> bytes:
+        """Where the next stream goes on, as a comment with an id: no event of EventSource."""
+        return f"id: {self._page.cursor}\n: \n\n".encode()
 
     def _events(self, page: ChangePage) -> bytes:
         changes = (
             f"id: {change.cursor}\n".encode() + event("change", self._form(change))
             for change in page.changes
         )
-        return (event("reset", {}) if page.reset else b"") + b"".join(changes)
+        if not page.reset:
+            return b"".join(changes)
+        # An id here would be after the changes that follow: they have their own.
+        head = b"" if page.changes else f"id: {page.cursor}\n".encode()
+        return head + event("reset", {}) + b"".join(changes)

@@ -13,17 +13,19 @@ import attrs
 from starlette.requests import Request
 from starlette.responses import Response
 
-from triptych.contracts import Postprocessor
 from triptych.errors import NotFoundError, ValidationError
 from triptych.records import Hit, NewDocument, Query
 from triptych.search.diversity import MMR
 from triptych.search.reranking import Rerank
+from triptych.search.rewriters.chain import one_rewriter
 from triptych.service import Service
 from triptych_adapters.http.answers import encoded, json_response, public
 from triptych_adapters.http.described import Described, DescribedRoute, body_of, parameters
+from triptych_adapters.http.request_parts import query_of
 from triptych_adapters.http.server import Server
-from triptych_adapters.wire.arguments import json_schema
+from triptych_adapters.wire.arguments import json_schema, read_arguments
 from triptych_adapters.wire.operations import Effect
+from triptych_adapters.wire.query_string import query_arguments
 from triptych_adapters.wire.schema import to_json
 
 __all__ = ["embed_routes"]
@@ -153,7 +155,7 @@ def embed_routes(server: Server) -> Iterator[DescribedRoute]:
 
     async def index(request: Request) -> Response:
         service = await server.service_of(request, named=True)
-        dataset = _dataset(server, request)
+        dataset = _queried(request, INDEX).get("dataset", server.dataset)
         server.check_effect(Effect.WRITES)
         body = await body_of(request, INDEX, server.limits)
         documents = [_document(each) for each in body["documents"]]
@@ -164,12 +166,12 @@ def embed_routes(server: Server) -> Iterator[DescribedRoute]:
             failures = {"failures": to_json(report.failed)} if report.failed else {}
             return encoded({"added": added, **failures})
 
-        async with server.calls.caller(request) as caller:
+        async with server.calls.caller(request, long=True) as caller:
             return json_response(await caller.run(call), status=202)
 
     async def query(request: Request) -> Response:
         service = await server.service_of(request, named=True)
-        dataset = _dataset(server, request)
+        dataset = _queried(request, QUERY).get("dataset", server.dataset)
         body = await body_of(request, QUERY, server.limits)
         async with server.calls.caller(request) as caller:
             hits = await caller.run(lambda: encoded({"hits": _search(service, dataset, body)}))
@@ -177,15 +179,17 @@ def embed_routes(server: Server) -> Iterator[DescribedRoute]:
 
     async def stats(request: Request) -> Response:
         service = await server.service_of(request, named=True)
-        dataset = _dataset(server, request)
+        dataset = _queried(request, STATS).get("dataset", server.dataset)
         async with server.calls.caller(request) as caller:
             return json_response(await caller.run(lambda: encoded(_stats(service, dataset))))
 
     async def delete(request: Request) -> Response:
         service = await server.service_of(request, named=True)
-        dataset = _dataset(server, request)
+        in_path = request.path_params.get("id")
+        queried = _queried(request, DELETE_BY_QUERY if in_path is None else DELETE)
+        dataset = queried.get("dataset", server.dataset)
         server.check_effect(Effect.DESTROYS)
-        name = request.path_params.get("id") or request.query_params.get("id", "")
+        name = queried.get("id", "") if in_path is None else in_path
         async with server.calls.caller(request) as caller:
             await caller.run(lambda: service.delete_document(dataset, name))
         return Response(status_code=204)
@@ -197,11 +201,12 @@ def embed_routes(server: Server) -> Iterator[DescribedRoute]:
     yield DescribedRoute(DELETE_BY_QUERY, delete)
 
 
-def _dataset(server: Server, request: Request) -> str:
-    others = set(request.query_params) - {"dataset", "id"}
-    if others:
-        raise ValidationError(f"there is no argument {min(others)[:60]!r}, only dataset")
-    return request.query_params.get("dataset", server.dataset)
+def _queried(request: Request, described: Described) -> dict[str, Any]:
+    """The arguments in the query of the URL, checked."""
+    schema = parameters(**described.query)
+    return read_arguments(
+        described.name, schema, query_arguments(described.name, schema, query_of(request))
+    )
 
 
 def _document(given: dict[str, Any]) -> NewDocument:
@@ -227,16 +232,23 @@ def _search(service: Service, dataset: str, body: dict[str, Any]) -> list[dict[s
         top_k=body.get("k") or _TOP_K,
         where=where,
     )
-    own = [each for each in service.options.postprocessors if isinstance(each, Rerank)]
-    if reranks and not own:
+    own = service.options.postprocessors
+    if reranks and not any(isinstance(each, Rerank) for each in own):
         raise ValidationError(
             "rerank: this server has no reranker: the setting `reranker` names one"
         )
-    steps: list[Postprocessor] = [*([MMR(share)] if share else []), *(own if reranks else [])]
-    if not steps and not service.options.postprocessors:
+    # What the request decides, diversity and the reranker, takes the place of the server's.
+    steps = [
+        each
+        for each in own
+        if not (isinstance(each, Rerank) and not reranks) and not (isinstance(each, MMR) and share)
+    ]
+    if not share and len(steps) == len(own):
         hits = service.search(query).hits
     else:
-        with service.searches.derived(postprocessors=steps) as searches:
+        steps = [MMR(share), *steps] if share else steps
+        rewriter = one_rewriter(service.options.rewriter)
+        with service.searches.derived(rewriter=rewriter, postprocessors=steps) as searches:
             hits = searches.search(query).hits
     reason = "rerank" if reranks else "mmr" if share else "hybrid" if hybrid else "vec"
     return [_hit(hit, reason) for hit in hits]

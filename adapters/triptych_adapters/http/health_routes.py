@@ -11,6 +11,7 @@ from starlette.responses import Response
 import triptych
 from triptych_adapters.http.answers import encoded, json_response
 from triptych_adapters.http.described import Described, DescribedRoute
+from triptych_adapters.http.guard import LIVE_PATH
 from triptych_adapters.http.openapi import document
 from triptych_adapters.http.server import Server
 
@@ -20,7 +21,7 @@ __all__ = ["standing_routes"]
 LIVE: Final = Described(
     name="live",
     method="GET",
-    path="/v1/live",
+    path=LIVE_PATH,
     summary="Whether the process answers; it looks at nothing else.",
     answers={200: ("It does.", {"application/json": {"type": "object"}})},
     secured=False,
@@ -45,10 +46,14 @@ SERVICE: Final = Described(
                         "lanes": _TEXTS,
                         "pipelines": _TEXTS,
                         "max_body": {"type": "integer"},
+                        "idempotency": {
+                            "type": "boolean",
+                            "description": "Whether writes take an Idempotency-Key.",
+                        },
                     },
                     "required": [
                         *("version", "write", "embedder", "dimension"),
-                        *("lanes", "pipelines", "max_body"),
+                        *("lanes", "pipelines", "max_body", "idempotency"),
                     ],
                 }
             },
@@ -85,6 +90,7 @@ def standing_routes(server: Server) -> Iterator[DescribedRoute]:
             "lanes": list(service.lanes),
             "pipelines": sorted(service.pipelines),
             "max_body": server.limits.body,
+            "idempotency": server.service.capabilities.settings is not None,
         }
         return json_response(encoded(facts))
 

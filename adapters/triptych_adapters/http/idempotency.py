@@ -6,6 +6,9 @@ every process on it has them, for `Limits.idempotency_hours`, the newest
 be tried again. A process that was killed in a request leaves it open for the time that a request
 has; then it is done again, which changes nothing that was done, as operations that find their
 result write nothing.
+
+An answer may hold a whole document. `Service.purge` removes all that is kept; so a request writes
+its answer only in the place that it made when it began, and not where a purge removed that.
 """
 
 from __future__ import annotations
@@ -13,7 +16,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import logging
 import time
+import uuid
 import zlib
 from typing import Final
 
@@ -21,15 +26,19 @@ import attrs
 from starlette.requests import Request
 
 from triptych.contracts import SettingsStore
-from triptych.errors import NotAvailableError
+from triptych.errors import NotAvailableError, TriptychError
+from triptych.ingestion.kept_requests import KEPT_REQUESTS
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.problems import ProblemError
 
 __all__ = ["KeptAnswer", "OpenKey"]
 
-_STATES: Final = "http.idempotency.state."
-_BODIES: Final = "http.idempotency.body."
+_STATES: Final = f"{KEPT_REQUESTS}state."
+_BODIES: Final = f"{KEPT_REQUESTS}body."
+_PLACE: Final = "-"
+"""How a body that is not there yet begins; no base64 does."""
 _LONGEST: Final = 255
+_log = logging.getLogger("triptych.http")
 
 
 @attrs.frozen
@@ -49,6 +58,7 @@ class OpenKey:
     _limits: Limits
     _id: str
     _state: str
+    _place: str
 
     @classmethod
     def of(
@@ -100,24 +110,45 @@ class OpenKey:
                         headers={"Retry-After": "1"},
                     )
                 kept = settings.get_setting(_BODIES + name)
-                if kept is not None:
+                if kept is not None and not kept.startswith(_PLACE):
                     body = zlib.decompress(base64.b64decode(kept))
                     return KeptAnswer(state["status"], state["type"], body)
             if settings.set_setting(_STATES + name, opened, expected=before):
-                return cls(settings, limits, name, opened)
+                place = _PLACE + uuid.uuid4().hex
+                kept = settings.get_setting(_BODIES + name)
+                settings.set_setting(_BODIES + name, place, expected=kept)
+                return cls(settings, limits, name, opened, place)
 
     def keep(self, answer: KeptAnswer) -> None:
-        """Keep the answer."""
-        settings, kept = self._settings, _BODIES + self._id
+        """Keep the answer, unless a purge or a later request has the place.
+
+        What was done is done, and is answered, also where the answer cannot be kept: the log says
+        so, and the key may be used again.
+        """
+        try:
+            self._keep(answer)
+        except TriptychError:
+            _log.exception("the answer to an Idempotency-Key is not kept")
+            self.drop()
+
+    def _keep(self, answer: KeptAnswer) -> None:
+        settings = self._settings
         body = base64.b64encode(zlib.compress(answer.body)).decode("ascii")
-        settings.set_setting(kept, body, expected=settings.get_setting(kept))
+        if not settings.set_setting(_BODIES + self._id, body, expected=self._place):
+            return
         state = json.loads(self._state) | {"status": answer.status, "type": answer.media_type}
-        settings.set_setting(_STATES + self._id, json.dumps(state), expected=self._state)
-        self._forget()
+        if settings.set_setting(_STATES + self._id, json.dumps(state), expected=self._state):
+            self._forget()
+        else:
+            settings.set_setting(_BODIES + self._id, None, expected=body)
 
     def drop(self) -> None:
         """Let the request be tried again."""
-        self._settings.set_setting(_STATES + self._id, None, expected=self._state)
+        try:
+            self._settings.set_setting(_STATES + self._id, None, expected=self._state)
+            self._settings.set_setting(_BODIES + self._id, None, expected=self._place)
+        except TriptychError:
+            _log.exception("an Idempotency-Key stays open for a while")
 
     def _forget(self) -> None:
         """Remove what is too old, and the oldest of what is too much."""
@@ -127,7 +158,7 @@ class OpenKey:
         }
         oldest = time.time() - self._limits.idempotency_hours * 3600
         by_age = sorted(states, key=lambda name: states[name][0])
-        surplus = max(0, len(by_age) - int(self._limits.idempotency_keys))
+        surplus = max(0, len(by_age) - self._limits.idempotency_keys)
         for number, name in enumerate(by_age):
             at, text = states[name]
             if number < surplus or at < oldest:

@@ -1,4 +1,4 @@
-"""``/metrics``: what Prometheus scrapes, for those alone who may see everything."""
+"""``/metrics``: what Prometheus scrapes, only for those who may see everything."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any, Final, Protocol
 from starlette.requests import Request
 from starlette.responses import Response
 
-from triptych.access.service import RestrictedService
 from triptych.errors import AccessDeniedError
 from triptych.service import Service
 from triptych_adapters.http.answers import JSON_TYPE, encoded, json_response
@@ -93,13 +92,7 @@ def _check(server: Server, request: Request, service: Service) -> None:
         if not _is_loopback(request):
             raise AccessDeniedError("without keys, metrics are for this machine only")
         return
-    if service is server.service:
-        return
-    if isinstance(service, RestrictedService) and service.base is server.service:
-        access = service.access
-        if access.dataset_ids is None and access.tree is None:
-            return
-    raise AccessDeniedError("metrics are for keys to everything")
+    server.check_sees_all(service, "metrics are")
 
 
 def _is_loopback(request: Request) -> bool:

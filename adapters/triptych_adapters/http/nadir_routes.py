@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any, Final
@@ -9,6 +10,7 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from triptych.access.service import RestrictedService
 from triptych.answering import AnswerStream
 from triptych.errors import NotAvailableError
 from triptych.records import Hit
@@ -102,6 +104,10 @@ def nadir_routes(server: Server) -> Iterator[DescribedRoute]:
     async def ingest(request: Request) -> Response:
         service = await server.service_of(request)
         server.check_effect(Effect.WRITES)
+        # The folders, and what is known of their files, are settings of the store itself.
+        server.check_sees_all(service, "the remembered folders are")
+        if isinstance(service, RestrictedService):
+            service.check_write()
         sync = server.sync
         if sync is None:
             raise NotAvailableError(
@@ -109,7 +115,7 @@ def nadir_routes(server: Server) -> Iterator[DescribedRoute]:
                 "`triptych add` has named"
             )
         async with server.calls.caller(request, long=True) as caller:
-            return json_response(await caller.run(lambda: encoded(_synced(sync(service)))))
+            return json_response(await caller.run(lambda: encoded(_synced(sync(server.service)))))
 
     async def healthz(request: Request) -> Response:
         ok = await server.calls.apart(looks.ok)
@@ -127,14 +133,15 @@ class _Looks:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._seen: tuple[float, bool] | None = None
+        self._lock = threading.Lock()
 
     def ok(self) -> bool:
         """Whether the store answers."""
-        seen = self._seen
-        if seen is None or time.monotonic() - seen[0] > _FRESH:
-            seen = (time.monotonic(), self._look())
-            self._seen = seen
-        return seen[1]
+        with self._lock:
+            if self._seen is None or time.monotonic() - self._seen[0] > _FRESH:
+                ok = self._look()
+                self._seen = (time.monotonic(), ok)
+            return self._seen[1]
 
     def _look(self) -> bool:
         try:

@@ -31,6 +31,7 @@ from triptych_adapters.http.routes import RawRoute
 from triptych_adapters.http.server import Server
 from triptych_adapters.http.streams import EVENTS_TYPE, Pieces, Reading, StreamedAnswer, event
 from triptych_adapters.wire.arguments import read_object
+from triptych_adapters.wire.layer_builds import BUILD_LAYERS_ROUTE
 from triptych_adapters.wire.operations import Effect
 from triptych_adapters.wire.query_string import query_arguments
 from triptych_adapters.wire.records import RECORD_TYPE
@@ -39,14 +40,17 @@ from triptych_adapters.wire.routes import PIPELINE_ROUTES, ROUTES, Route
 __all__ = ["LONG", "operation_routes"]
 
 LONG: Final = frozenset(
-    {"put_documents", "ask", "replay", "rebuild", "embed_pending", "doctor", "purge", "health"}
+    (
+        *("put_documents", "ask", "replay", "rebuild", "embed_pending", "doctor", "purge"),
+        *("health", "build_layers", "search_many"),
+    )
 )
 """Operations that ask a model, embed many texts, or go through a whole store."""
 
 
 def operation_routes(server: Server) -> Iterator[RawRoute]:
-    """A route for each operation of a Service."""
-    for route in (*ROUTES.values(), *PIPELINE_ROUTES.values()):
+    """A route for each operation of a Service, and for building layers."""
+    for route in (*ROUTES.values(), *PIPELINE_ROUTES.values(), BUILD_LAYERS_ROUTE):
         handler = _Handler(server, route)
         yield RawRoute(route.path, handler.answer, methods=[route.method], name=route.name)
 
@@ -76,6 +80,7 @@ class _Handler:
         service = await server.service_of(request)
         server.check_effect(operation.effect)
         arguments = operation.read(await self._arguments(request))
+        self._check_queries(arguments)
         if operation.name == "ask" and EVENTS_TYPE in media_types(request):
             return await _asked(server, request, service, arguments)
         if operation.name == "changes" and EVENTS_TYPE in media_types(request):
@@ -94,6 +99,14 @@ class _Handler:
             media_type=answered.media_type,
             headers=headers,
         )
+
+    def _check_queries(self, arguments: dict[str, Any]) -> None:
+        most, queries = self._server.limits.queries, arguments.get("queries", ())
+        if len(queries) > most:
+            raise ValidationError(
+                f"{self._operation.name}: there are {len(queries):,} queries; {most:,} is the most "
+                "of one request: send several"
+            )
 
     async def _arguments(self, request: Request) -> dict[str, Any]:
         """The arguments of path, query and body together."""
@@ -119,7 +132,8 @@ class _Handler:
         if self._operation.effect is Effect.READS:
             return self._run(request, service, arguments, media_type, form)
         settings = self._server.service.capabilities.settings
-        content = encoded([media_type, request.headers.get("if-match"), form(arguments)])
+        conditions = [request.headers.get(name) for name in ("if-match", "if-none-match")]
+        content = encoded([media_type, *conditions, form(arguments)])
         key = OpenKey.of(request, settings, self._server.limits, content)
         if key is None:
             return self._run(request, service, arguments, media_type, form)
@@ -181,7 +195,7 @@ class _Handler:
         self, request: Request, arguments: dict[str, Any], call: Any
     ) -> tuple[list[DocumentInfo], dict[str, str]]:
         """A page of a list, and where the next one is (RFC 8288)."""
-        most = int(self._server.limits.listed)
+        most = self._server.limits.listed
         limit = arguments.get("limit", most)
         if limit > most:
             raise ValidationError(

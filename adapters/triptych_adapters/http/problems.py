@@ -8,15 +8,12 @@ from typing import Any, Final
 
 import attrs
 
-from triptych.errors import (
-    CancelledError,
-    ConflictError,
-    NotAvailableError,
-    TriptychError,
-)
+from triptych.errors import CancelledError, ConflictError, TriptychError
 from triptych_adapters.wire.errors import error_code, error_form
+from triptych_adapters.wire.public_errors import INTERNAL_MESSAGE, is_failure, public_message
+from triptych_adapters.wire.records import to_record
 
-__all__ = ["INTERNAL", "Problem", "ProblemError", "problem_of", "public_error"]
+__all__ = ["INTERNAL", "Problem", "ProblemError", "problem_of"]
 
 
 @attrs.frozen(kw_only=True)
@@ -70,17 +67,9 @@ class ProblemError(Exception):
 INTERNAL: Final = Problem(
     status=500,
     code="INTERNAL_ERROR",
-    message="internal error",
+    message=INTERNAL_MESSAGE,
     hint="the server's log has it under the id of this request, X-Request-Id",
 )
-
-_SECRET: Final = {
-    500: "the store could not do it",
-    502: "a model's provider failed",
-    503: "busy: try again later",
-    504: "a model's provider did not answer in time",
-}
-"""What is said by status in place of messages that may name files, hosts or drivers' errors."""
 
 _LOG: Final = "the server's log has the reason under the id of this request, X-Request-Id"
 
@@ -100,37 +89,19 @@ def problem_of(error: BaseException) -> Problem:
     if isinstance(error, ConflictError):
         given = {"expected": error.expected, "actual": error.actual}
         details = {name: value for name, value in given.items() if value is not None}
+    elif isinstance(error, CancelledError) and error.report is not None:
+        # Counts alone: what failed is tried again by whoever goes on.
+        report = to_record(error.report)
+        details = {"report": {name: each for name, each in report.items() if type(each) is int}}
     if form.status == 401:
         headers["WWW-Authenticate"] = 'Bearer realm="triptych"'
     if form.status in (429, 503) and not isinstance(error, CancelledError):
         headers["Retry-After"] = str(max(1, math.ceil(getattr(error, "retry_after", None) or 1)))
-    message, hint = _shown(error, form.status)
     return Problem(
         status=form.status,
         code=code,
-        message=message,
-        hint=hint,
+        message=public_message(error),
+        hint=_LOG if is_failure(error) else "",
         details=details,
         headers=headers,
     )
-
-
-def _shown(error: TriptychError, status: int) -> tuple[str, str]:
-    if status < 500 or isinstance(error, NotAvailableError | CancelledError):
-        return str(error), ""
-    if error_code(error) == "DERIVATION_ERROR":
-        return "the document is stored, but its chunks, vectors or layers are not", _LOG
-    return _SECRET[status], _LOG
-
-
-def public_error(error: Exception) -> Exception:
-    """``error`` as a report shows it to whoever asked: of its class, without the inside."""
-    if not isinstance(error, TriptychError):
-        return TriptychError(INTERNAL.message)
-    form = error_form(error)
-    assert form is not None  # every class of the tree has one
-    message, _ = _shown(error, form.status)
-    if message == str(error):
-        return error
-    kind = form.kind
-    return kind(message)

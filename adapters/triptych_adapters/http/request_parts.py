@@ -18,6 +18,7 @@ __all__ = ["check_json_type", "json_body", "media_types", "query_of", "wanted_se
 _TEXTS: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _BRACKETS: Final = re.compile(rb"[\[\]{}]")
 _WAIT: Final = re.compile(r"\bwait\s*=\s*\"?(\d{1,6})\b", re.IGNORECASE)
+_WEIGHT: Final = re.compile(r"q=([01](?:\.\d{0,3})?)")
 _MOST_PAIRS: Final = 50
 
 
@@ -106,10 +107,12 @@ def wanted_seconds(request: Request, limits: Limits) -> float:
 
 
 def media_types(request: Request) -> list[str]:
-    """What the Accept header names, in its order, without what it weighs with 0."""
-    named: list[str] = []
+    """What the Accept header names, the heaviest first, without what it weighs with 0."""
+    weighed: list[tuple[float, str]] = []
     for part in request.headers.get("accept", "").split(","):
         kind, *parameters = (each.strip().lower() for each in part.split(";"))
-        if kind and not any(re.fullmatch(r"q=0(\.0*)?", each) for each in parameters):
-            named.append(kind)
-    return named
+        found = (_WEIGHT.fullmatch(each) for each in parameters)
+        weight = next((float(each[1]) for each in found if each), 1.0)
+        if kind and weight:
+            weighed.append((weight, kind))
+    return [kind for _, kind in sorted(weighed, key=lambda each: -each[0])]

@@ -9,7 +9,8 @@ import attrs
 from starlette.requests import Request
 from starlette.responses import Response
 
-from triptych.errors import AuthenticationError
+from triptych.access.service import RestrictedService
+from triptych.errors import AccessDeniedError, AuthenticationError
 from triptych.service import Service
 from triptych_adapters.http.authentication import Authenticator
 from triptych_adapters.http.calls import Calls
@@ -27,7 +28,7 @@ class Server:
     """A Service, who may use it, and how much at a time.
 
     ``dataset`` is what the routes serve that name none; ``sync`` syncs the remembered folders into
-    a Service, None where there are none.
+    ``service``, None where there are none.
     """
 
     service: Service
@@ -67,3 +68,17 @@ class Server:
                 "this server serves reading only",
                 hint="start it with `triptych serve --write`, or create_app(…, write=True)",
             )
+
+    def check_sees_all(self, service: Service, what: str) -> None:
+        """Refuse a sender whose Service is not over everything that is stored.
+
+        Raises:
+            AccessDeniedError: it is not; ``what`` begins the message, such as "metrics are".
+        """
+        if service is self.service:
+            return
+        if isinstance(service, RestrictedService) and service.base is self.service:
+            access = service.access
+            if access.dataset_ids is None and access.tree is None:
+                return
+        raise AccessDeniedError(f"{what} for keys to everything")

@@ -122,6 +122,7 @@ class Reading:
                         await self.idle()
             except BaseException:
                 asked.cancel()
+                await asyncio.wait({asked})
                 raise
             pieces = asked.result()
             if not pieces:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import logging
 import os
 import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import attrs
 import uvicorn
@@ -23,20 +24,23 @@ from triptych.errors import NotFoundError, StoreError, ValidationError
 from triptych.service import Service
 from triptych.sync import SyncReport
 from triptych_adapters.access import authenticator
-from triptych_adapters.access.loopback import check_loopback, resolved
+from triptych_adapters.access.loopback import LOOPBACK_NAMES, check_loopback, listen
 from triptych_adapters.http.app import create_app
 from triptych_adapters.http.authentication import Authenticator
 from triptych_adapters.http.limits import Limits
 from triptych_adapters.http.logs import log_to_stderr
 from triptych_adapters.http.observers import counted_together, observe_serving
-from triptych_adapters.http.protocol import HeadProtocol
+from triptych_adapters.http.protocol import BACKLOG, HeadProtocol, connections_of
 from triptych_factory import Settings, wire
 from triptych_factory.syncing import directory_sync, remembered_roots
 
 __all__ = ["ServeOptions", "serve"]
 
-_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
-_BACKLOG = 1024
+_RESETS: Final = "reset_contextvars"
+_WITHOUT_CONTEXT: Final[Mapping[str, Any]] = (
+    {_RESETS: True} if _RESETS in inspect.signature(uvicorn.Config).parameters else {}
+)
+"""Each request begins without the context of one before it on its connection."""
 
 
 @attrs.frozen(kw_only=True)
@@ -97,7 +101,8 @@ def serve(options: ServeOptions, started: Callable[[str], None]) -> None:
         authenticated = options.authenticator(service) is not None
     if not authenticated:
         check_loopback(options.host)
-    listening = _listen(options.host, options.port)
+    listening = listen(options.host, options.port)
+    listening.set_inheritable(True)
     config = _config(options)
     log_to_stderr()
     with ExitStack() as held:
@@ -133,6 +138,7 @@ def _config(options: ServeOptions) -> uvicorn.Config:
         workers=options.workers,
         http=protocol,
         ws="none",
+        backlog=BACKLOG,
         loop="asyncio",
         lifespan="on",
         log_config=None,
@@ -141,9 +147,10 @@ def _config(options: ServeOptions) -> uvicorn.Config:
         # A client whose connection was idle may send just as it is closed: seldom, then.
         timeout_keep_alive=75,
         proxy_headers=False,
-        h11_max_incomplete_event_size=int(options.limits.header_bytes),
+        h11_max_incomplete_event_size=options.limits.header_bytes,
         timeout_graceful_shutdown=max(1, round(options.drain_seconds)),
         timeout_worker_healthcheck=60,
+        **_WITHOUT_CONTEXT,
     )
 
 
@@ -151,12 +158,14 @@ def _app(options: ServeOptions) -> ASGIApp:
     """The app of one process, with a Service of its own."""
     log_to_stderr()
     HeadProtocol.head_seconds = options.limits.header_seconds
+    HeadProtocol.read_seconds = options.limits.read_seconds
+    HeadProtocol.most_connections = connections_of(options.limits)
     if options.workers > 1:
         threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     service = _opened(options)
     authenticate = options.authenticator(service)
     observing = observe_serving(service, metrics=options.metrics, otel=options.otel)
-    own = (*_LOOPBACK_NAMES, options.host, *options.hosts)
+    own = (*LOOPBACK_NAMES, options.host, *options.hosts)
     hosts = None if authenticate is not None and not options.hosts else own
     app = create_app(
         service,
@@ -194,7 +203,7 @@ def _opened(options: ServeOptions) -> Service:
 
 
 def _sync(settings: Settings, service: Service) -> SyncReport:
-    """Sync the folders that the store remembers into what a sender may use."""
+    """Sync the folders that the store remembers."""
     known = remembered_roots(service, settings).all()
     if not known:
         raise NotFoundError("this store remembers no folders: `triptych add FOLDER` adds one")
@@ -222,7 +231,7 @@ def _listen(host: str, port: int) -> socket.socket:
             f"cannot listen on {host} port {port}: {error.strerror}; give another --port, "
             "0 for any that is free"
         ) from None
-    listening.listen(_BACKLOG)
+    listening.listen(BACKLOG)
     listening.set_inheritable(True)
     return listening
 

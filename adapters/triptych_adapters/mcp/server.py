@@ -24,6 +24,7 @@ from triptych_adapters.mcp.resources import TEMPLATES, Resources
 from triptych_adapters.tools import DEFAULT_MAX_TOKENS, TOOL_NAMES, Tool, knowledge_tools
 from triptych_adapters.tools.rendering import clip
 from triptych_adapters.tools.tool import ERROR_TOKENS
+from triptych_adapters.wire.public_errors import is_failure, public_error
 
 __all__ = ["LOGGER", "SERVICE", "ServerOptions", "make_server"]
 
@@ -102,6 +103,7 @@ def _tools(service: Service, options: ServerOptions, others: Sequence[Tool]) -> 
         service,
         dataset_id=options.dataset_id,
         max_tokens=options.max_tokens,
+        reasons=False,
         write=options.write and (access is None or access.can_write),
     )
     return {tool.name: tool for tool in (*tools, *others)}
@@ -160,7 +162,7 @@ class _Handlers:
         except CancelledError as error:
             answer = {"error": {"type": "CancelledError", "message": str(error)}}
         except TriptychError as error:
-            answer = tool.error(error)
+            answer = tool.error(_public(error, tool.name))
         except Exception:  # noqa: BLE001 - a bug; its text is not for the client
             _log.exception("the tool %s failed", tool.name)
             answer = _INTERNAL
@@ -223,7 +225,7 @@ class _Handlers:
         except ValidationError as error:
             raise MCPError(types.INVALID_PARAMS, _said(error)) from error
         except TriptychError as error:
-            raise MCPError(types.INTERNAL_ERROR, _said(error)) from error
+            raise MCPError(types.INTERNAL_ERROR, _said(_public(error, ctx.method))) from error
         except Exception:  # noqa: BLE001 - a bug; its text is not for the client
             _log.exception("%s failed", ctx.method)
             raise MCPError(types.INTERNAL_ERROR, _INTERNAL["error"]["message"]) from None
@@ -249,6 +251,13 @@ def _declared(tool: Tool) -> types.Tool:
             open_world_hint=False,
         ),
     )
+
+
+def _public(error: TriptychError, what: str) -> TriptychError:
+    """``error`` without the inside, which the log has."""
+    if is_failure(error):
+        _log.error("%s failed", what, exc_info=error)
+    return public_error(error)
 
 
 def _said(error: TriptychError) -> str:

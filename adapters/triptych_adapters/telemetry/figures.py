@@ -37,7 +37,9 @@ FIGURES: Final = (
     Figure("triptych_store_layers", "{layer}", "Abstracts and overviews."),
     Figure("triptych_store_source_bytes", "By", "Documents, as UTF-8."),
     Figure(
-        "triptych_store_stale_documents", "{document}", "Documents whose chunks lack or are behind."
+        "triptych_store_stale_documents",
+        "{document}",
+        "Documents whose chunks are missing or stale.",
     ),
     Figure(
         "triptych_store_pending_documents", "{document}", "Documents that wait for their vectors."

@@ -67,12 +67,14 @@ class Base:
         dataset_id: the one dataset that the tools see; None for all.
         max_tokens: the limit of an answer.
         form: how answers are written.
+        reasons: whether warnings say what errors said.
     """
 
     service: Service
     dataset_id: str | None
     max_tokens: int
     form: Form
+    reasons: bool = True
 
     def tool(
         self,

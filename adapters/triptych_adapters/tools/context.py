@@ -6,6 +6,7 @@ from typing import Any, Final, Literal
 
 from triptych.errors import NotFoundError
 from triptych.records import Query, Scope, check_identifier, check_whole
+from triptych.records.failure_warning import public_warning
 from triptych.service import Service
 from triptych.text.tokens import TokenCounter
 from triptych_adapters.services import check_service
@@ -39,12 +40,13 @@ def context_tool(
     dataset_id: str | None = None,
     max_tokens: int = DEFAULT_MAX_TOKENS,
     format: Literal["json", "markdown"] = "json",
+    reasons: bool = True,
 ) -> Tool:
     """``knowledge_context`` over ``service``: `Service.context` for a model.
 
     With ``dataset_id`` it sees that dataset alone. No answer is estimated above ``max_tokens``
     tokens, 256 at least, its JSON included; the model may ask for less. The answer is JSON, or
-    Markdown with the same fields.
+    Markdown with the same fields. Without ``reasons`` a warning does not say what an error said.
 
     Raises:
         ValidationError: ``service`` is none, or ``max_tokens`` or ``dataset_id`` is invalid.
@@ -83,7 +85,8 @@ def context_tool(
             raise NotFoundError("there are no documents yet: put some first") from error
         answer = {"context": pack.render(), "warnings": []}
         room = budget - tokens(answer)
-        return {**answer, "warnings": [clip(each, room) for each in pack.warnings[:1] if room > 8]}
+        said = pack.warnings if reasons else tuple(map(public_warning, pack.warnings))
+        return {**answer, "warnings": [clip(each, room) for each in said[:1] if room > 8]}
 
     return Tool(
         name="knowledge_context",

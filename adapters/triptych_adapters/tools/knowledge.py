@@ -42,6 +42,7 @@ def knowledge_tools(
     max_tokens: int = DEFAULT_MAX_TOKENS,
     write: bool = True,
     format: Literal["json", "markdown"] = "json",
+    reasons: bool = True,
 ) -> list[Tool]:
     """The tools over ``service``: ``knowledge_search``, ``knowledge_context``, ``knowledge_get``,
     ``knowledge_list``, ``knowledge_overview``, ``knowledge_changes`` and, where a model may
@@ -49,7 +50,8 @@ def knowledge_tools(
 
     With ``dataset_id`` they see and change that dataset alone, and have no arguments to name
     another. No answer is estimated above ``max_tokens`` tokens, 256 at least. Answers are JSON, or
-    Markdown with the same fields.
+    Markdown with the same fields. Without ``reasons`` a warning does not say what an error said,
+    which may name hosts and files.
 
     Raises:
         ValidationError: ``service`` is none, or an argument is invalid.
@@ -60,10 +62,18 @@ def knowledge_tools(
         check_identifier(dataset_id, "dataset_id")
     if format not in FORMS:
         raise ValidationError(f"format is one of {', '.join(FORMS)}, not {format!r}")
-    base = Base(service=service, dataset_id=dataset_id, max_tokens=max_tokens, form=FORMS[format])
+    base = Base(
+        service=service,
+        dataset_id=dataset_id,
+        max_tokens=max_tokens,
+        form=FORMS[format],
+        reasons=reasons,
+    )
     tools = [
         search_tool(base),
-        context_tool(service, dataset_id=dataset_id, max_tokens=max_tokens, format=format),
+        context_tool(
+            service, dataset_id=dataset_id, max_tokens=max_tokens, format=format, reasons=reasons
+        ),
         get_tool(base),
         list_tool(base),
         overview_tool(base),

@@ -1,4 +1,4 @@
-"""Hits in pages under a ceiling of tokens, and the cursor that leads from one to the next.
+"""Hits in pages under a limit of tokens, and the cursor that leads from one to the next.
 
 Nothing is kept between calls: a cursor says where the page ended, and holds digests of the
 arguments and of the hits before it. The same search is run again, and either goes on exactly
@@ -115,7 +115,7 @@ def paginate(
     room for its content some are not shown: ``left_out`` names them.
 
     Raises:
-        BudgetExceededError: the names alone are above the ceiling.
+        BudgetExceededError: the names alone are above the limit.
     """
     shown: list[dict[str, Any]] = []
     room = max_tokens

@@ -8,6 +8,7 @@ from typing import Any, Final
 import attrs
 
 from triptych.records import Layer, Query, Scope
+from triptych.records.failure_warning import public_warning
 from triptych_adapters.tools.base import QUOTED, Base, compact, cursor_schema
 from triptych_adapters.tools.paging import Place, check_cursor, next_cursor, read_cursor
 from triptych_adapters.tools.rendering import clip, to_json, tokens
@@ -76,11 +77,12 @@ def _search(base: Base, arguments: dict[str, Any]) -> dict[str, Any]:
     start = read_cursor(arguments["cursor"], asked) if "cursor" in arguments else Place()
     with base.own_dataset():
         result = base.service.search(query)
+    warnings = result.warnings if base.reasons else list(map(public_warning, result.warnings))
     hits = [compact(hit) for hit in schema.to_json(result.hits)]
     check_cursor(start, hits)
     answer = {
         "hits": [],
-        "warnings": _bounded(result.warnings, base.max_tokens // 4),
+        "warnings": _bounded(warnings, base.max_tokens // 4),
         "exhausted": result.exhausted,
     }
 

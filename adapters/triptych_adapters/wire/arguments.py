@@ -23,7 +23,7 @@ import attrs
 from triptych.errors import ValidationError
 from triptych.records import Metadata, check_text
 
-__all__ = ["check_schema", "json_schema", "read_arguments", "read_object"]
+__all__ = ["check_schema", "json_schema", "read_arguments", "read_object", "strict_json"]
 
 _TYPES: Final = {
     "string": "a string",
@@ -186,7 +186,7 @@ def read_object(tool: str, arguments: Mapping[str, Any] | str) -> Mapping[str, A
     value: Any = arguments
     if isinstance(arguments, str):
         try:
-            value = json.loads(arguments, object_pairs_hook=_unique, parse_constant=_not_a_number)
+            value = strict_json(arguments)
         except (ValueError, RecursionError) as error:
             raise ValidationError(
                 f"the arguments of {tool} are not JSON ({error}): give one JSON object"
@@ -196,6 +196,16 @@ def read_object(tool: str, arguments: Mapping[str, Any] | str) -> Mapping[str, A
             f"the arguments of {tool} must be one JSON object, not {_shown(value)}"
         )
     return value
+
+
+def strict_json(text: str) -> Any:
+    """The value of JSON in which no object has a key twice and each number is one.
+
+    Raises:
+        ValueError: it is not such JSON.
+        RecursionError: it is nested too deeply.
+    """
+    return json.loads(text, object_pairs_hook=_unique, parse_constant=_not_a_number)
 
 
 def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

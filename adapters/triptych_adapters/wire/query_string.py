@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from triptych.errors import ValidationError
+from triptych_adapters.wire.arguments import strict_json
 
 __all__ = ["query_arguments", "query_pairs"]
 
@@ -43,10 +44,11 @@ def query_arguments(
             arguments[name] = text
             continue
         try:
-            arguments[name] = json.loads(text)
-        except (ValueError, RecursionError):
+            arguments[name] = strict_json(text)
+        except (ValueError, RecursionError) as error:
+            reason = "" if isinstance(error, json.JSONDecodeError) else f" ({error})"
             raise ValidationError(
-                f"{tool}: the argument {name!r} is not JSON: {text[:60]!r}; "
+                f"{tool}: the argument {name!r} is not JSON: {text[:60]!r}{reason}; "
                 'write 10, true or {"lang":"en"}'
             ) from None
     return arguments

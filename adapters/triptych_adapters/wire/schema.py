@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         SourceDocument,
     )
     from triptych.sync import HeldDeletions, SyncPlan, SyncReport
+    from triptych_adapters.wire.layer_builds import LayerBuild
 
 __all__ = ["VIEWS", "to_json"]
 
@@ -333,6 +334,15 @@ def _finding(finding: Finding) -> _Fields:
     }
 
 
+def _layer_build(build: LayerBuild) -> _Fields:
+    return {
+        "dataset": build.dataset_id,
+        "model": build.model,
+        **_layer_report(build.report),
+        "kept": build.kept_names,
+    }
+
+
 VIEWS: Final[Mapping[str, Callable[[Any], _Fields]]] = {
     "triptych.answering.records.Answer": _answer,
     "triptych.answering.records.CitedSource": _fields("number", "citation"),
@@ -383,6 +393,7 @@ VIEWS: Final[Mapping[str, Callable[[Any], _Fields]]] = {
     "triptych.sync.report.HeldDeletions": _held,
     "triptych.sync.report.SyncPlan": _sync_plan,
     "triptych.sync.report.SyncReport": _sync_report,
+    "triptych_adapters.wire.layer_builds.LayerBuild": _layer_build,
 }
 """The records whose form is not that of their fields, by class: named, so that none is imported
 before there is one to show."""

@@ -264,7 +264,7 @@ def _after_fork_in_child() -> None:
         lock.after_fork_in_child()
 
 
-# Registered behind the database's, and so run before it: its calls are over when ours are.
+# Registered after the database's, and so run before it: its calls are over when ours are.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_before_fork,

@@ -16,7 +16,7 @@ from triptych_backends.parsing.worker import Reading
 
 __all__ = ["read_xlsx"]
 
-_MOST_ROWS = 1_048_576  # a sheet's; a file may claim a row far behind
+_MOST_ROWS = 1_048_576  # a sheet's; a file may claim a row far after
 
 
 def read_xlsx(reading: Reading) -> None:

@@ -9,12 +9,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from triptych._internal.digests import digest
 from triptych.errors import StoreError, StoreLockedError
 from triptych_backends.postgres.connection import Connections
 from triptych_backends.postgres.errors import driver_errors
 from triptych_backends.postgres.location import PostgresLocation
+from triptych_backends.postgres.projection import Projection
 from triptych_backends.postgres.schema import prepare, require_current
-from triptych_backends.postgres.session import PostgresSession
+from triptych_backends.postgres.session import Driver, PostgresSession
 from triptych_backends.sql.dialect import Statement
 from triptych_backends.sql.errors import closed_error
 from triptych_backends.sql.transaction import Position, Transaction
@@ -25,9 +27,17 @@ __all__ = ["PostgresDatabase", "PostgresTransaction"]
 class PostgresTransaction(Transaction):
     """A write transaction over a session. See `Transaction`."""
 
-    def __init__(self, session: PostgresSession, where: str, *, position: Position | None) -> None:
+    def __init__(
+        self,
+        session: PostgresSession,
+        where: str,
+        projection: Projection,
+        *,
+        position: Position | None,
+    ) -> None:
         super().__init__(where, position=position)
         self.session = session
+        self._projection = projection
 
     def all(self, statement: Statement, **parameters: Any) -> list[tuple[Any, ...]]:
         """See `Session.all`."""
@@ -40,6 +50,11 @@ class PostgresTransaction(Transaction):
     def run_many(self, statement: Statement, rows: Sequence[Sequence[Any]]) -> None:
         """See `Session.run_many`."""
         self.session.run_many(statement, rows)
+
+    def finish(self) -> None:
+        """See `Transaction.finish`; what searches read changes with it."""
+        self._projection.update(self.session, self._changes, since=self._started)
+        super().finish()
 
 
 class PostgresDatabase:
@@ -60,6 +75,8 @@ class PostgresDatabase:
     ) -> None:
         self.where = connections.where
         self.schema = connections.location.schema
+        self.channel: str = f"triptych-{digest('channel', self.schema)[:16]}"
+        """Where each write that changed something is reported."""
         self.read_only = read_only
         self.history = history
         self._connections = connections
@@ -67,6 +84,7 @@ class PostgresDatabase:
         self._closed = False
         self._position: Position | None = None
         self._write_lock = threading.Lock()
+        self._projection = Projection(self.where)
         _DATABASES.add(self)
 
     @classmethod
@@ -126,12 +144,22 @@ class PostgresDatabase:
                 driver_errors(self.where),
                 self._connections.writing(lock_timeout=self._wait) as session,
             ):
-                transaction = PostgresTransaction(session, self.where, position=position)
+                transaction = PostgresTransaction(
+                    session, self.where, self._projection, position=position
+                )
                 yield transaction
                 transaction.finish()
+                if transaction.position is not position:  # it drew numbers: it changed something
+                    session.driver.execute("SELECT pg_notify(%s, '')", (self.channel,))
             self._position = transaction.position
+            if transaction.position is not None:
+                self._projection.committed(transaction.position.tick)
         finally:
             self._write_lock.release()
+
+    def connect(self) -> Driver:
+        """A connection beside the pool; whoever asks for it closes it. Raises psycopg.Error."""
+        return self._connections.connect()
 
     @contextmanager
     def turn(self, name: str) -> Iterator[None]:
@@ -141,11 +169,11 @@ class PostgresDatabase:
         """
         with driver_errors(self.where), self._connections.snapshot() as session:
             millis = min(max(int(self._wait * 1000), 1), 2**31 - 1)
-            session.text("SELECT set_config('lock_timeout', %s, true)", str(millis))
+            session.text("SELECT set_config('lock_timeout', %s, true)", (str(millis),))
             session.text("SELECT set_config('idle_in_transaction_session_timeout', '0', true)")
             session.text(
                 "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))",
-                f"triptych {self.schema} {name}",
+                (f"triptych {self.schema} {name}",),
             )
             yield
 
@@ -162,12 +190,12 @@ class PostgresDatabase:
         """
         with driver_errors(self.where), self._connections.reading() as session:
             millis = str(max(int(self._wait * 1000), 1))
-            session.text("SELECT set_config('lock_timeout', %s, false)", millis)
+            session.text("SELECT set_config('lock_timeout', %s, false)", (millis,))
             session.text("SELECT set_config('statement_timeout', '0', false)")
             rows = session.text(
                 "SELECT format('VACUUM FULL %%I.%%I', schemaname, tablename) FROM pg_tables "
                 "WHERE schemaname = %s ORDER BY tablename",
-                self.schema,
+                (self.schema,),
             )
             for (statement,) in rows:
                 session.text(statement)

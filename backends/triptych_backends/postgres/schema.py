@@ -9,6 +9,7 @@ import psycopg
 from psycopg import sql
 
 from triptych.errors import SchemaVersionError, StoreError
+from triptych_backends.postgres import search_tables
 from triptych_backends.postgres.dialect import DIALECT
 from triptych_backends.postgres.location import PostgresLocation
 from triptych_backends.postgres.session import Driver, PostgresSession
@@ -57,7 +58,7 @@ def require_current(location: PostgresLocation) -> None:
 
 
 def _connected(location: PostgresLocation) -> Driver:
-    return psycopg.connect(location.conninfo, autocommit=True, application_name="triptych")
+    return psycopg.connect(location.conninfo, autocommit=True, fallback_application_name="triptych")
 
 
 def _current() -> str:
@@ -91,7 +92,7 @@ def _create(driver: Driver, location: PostgresLocation) -> None:
     name = sql.Identifier(location.schema)
     driver.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
     driver.execute(sql.SQL("SET LOCAL search_path = {}, public").format(name))
-    for statement in _statements():
+    for statement in (*_statements(), *search_tables.STATEMENTS):
         driver.execute(statement)
     session = PostgresSession(driver)
     session.run_many(_REVISION, [(_current(),)])

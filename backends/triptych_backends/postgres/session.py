@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import psycopg
@@ -45,7 +45,13 @@ class PostgresSession(Session):
         sql, values = _bound(statement, parameters)
         return self._again(lambda: self._cursor(sql, values).rowcount)
 
-    def text(self, sql: str, *values: Any, prepare: bool | None = None) -> list[tuple[Any, ...]]:
+    def text(
+        self,
+        sql: str,
+        values: Sequence[Any] | Mapping[str, Any] = (),
+        *,
+        prepare: bool | None = None,
+    ) -> list[tuple[Any, ...]]:
         """The rows of a statement written in PostgreSQL's own words; none of one that has none."""
 
         def ask() -> list[tuple[Any, ...]]:

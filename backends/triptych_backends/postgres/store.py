@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from triptych._internal.close_on_exit import CloseOnExit
 from triptych.records import DatasetStats, check_whole
-from triptych_backends.index import LocalIndex, LocalSearcher
+from triptych_backends.postgres.chunks import PostgresChunks
 from triptych_backends.postgres.database import PostgresDatabase
+from triptych_backends.postgres.errors import driver_errors
+from triptych_backends.postgres.leases import PostgresLeases
 from triptych_backends.postgres.location import parse_url
-from triptych_backends.sql import SqlChangeLog, SqlChunks, SqlDocuments, SqlLayers
+from triptych_backends.postgres.searcher import PostgresSearcher
+from triptych_backends.postgres.vector_indexes import LEAST, VectorIndexes
+from triptych_backends.sql import SqlDocuments, SqlLayers
 from triptych_backends.sql.answers import SqlAnswers
 from triptych_backends.sql.document_changes import SqlChanges
-from triptych_backends.sql.filters import SqlFilters
 from triptych_backends.sql.loading import SqlStateLoader
 from triptych_backends.sql.settings import SqlSettings
 from triptych_backends.sql.snapshot import SqlSnapshots
@@ -19,7 +22,9 @@ from triptych_backends.sql.stats import read_stats
 __all__ = ["PostgresStore"]
 
 
-class PostgresStore(CloseOnExit, SqlSettings, SqlAnswers, SqlChanges, SqlSnapshots, SqlStateLoader):
+class PostgresStore(
+    CloseOnExit, SqlSettings, PostgresLeases, SqlAnswers, SqlChanges, SqlSnapshots, SqlStateLoader
+):
     """Documents, chunks, vectors and layers in one schema of a PostgreSQL database.
 
     Thread-safe, and fork-safe; any number of processes on any machines may have it open. Use as a
@@ -28,10 +33,10 @@ class PostgresStore(CloseOnExit, SqlSettings, SqlAnswers, SqlChanges, SqlSnapsho
 
     def __init__(self, database: PostgresDatabase) -> None:
         self.database = database
-        self.index = LocalIndex(SqlChangeLog(database))
-        self.searcher = LocalSearcher(self.index, SqlFilters(database))
+        self._indexes = VectorIndexes(database.connect)
+        self.searcher = PostgresSearcher(database, indexes=self._indexes)
         self.documents = SqlDocuments(database, self.searcher)
-        self.chunks = SqlChunks(database, self.searcher)
+        self.chunks = PostgresChunks(database, self.searcher)
         self.layers = SqlLayers(database, self.searcher)
 
     @classmethod
@@ -70,11 +75,22 @@ class PostgresStore(CloseOnExit, SqlSettings, SqlAnswers, SqlChanges, SqlSnapsho
         with self.database.snapshot() as session:
             return read_stats(session, dataset_id, chunker_sig, embed_sig)
 
+    def build_indexes(self, *, least: int = LEAST) -> None:
+        """Index the vectors of every embedding space that has ``least`` or more, and no index.
+
+        A search that meets such a space lets a thread do so. Readers and writers go on meanwhile.
+
+        Raises:
+            StoreError: the server failed.
+        """
+        with driver_errors(self.database.where):
+            self._indexes.build(least=least)
+
     def scrub(self) -> None:
         """See `SqlDocuments.scrub`: rewrite the tables."""
         self.documents.scrub()
 
     def close(self) -> None:
-        """Close every connection. Idempotent."""
-        self.index.close(publish=False)
+        """Close every connection, and give up an index that is being built. Idempotent."""
+        self._indexes.close()
         self.database.close()

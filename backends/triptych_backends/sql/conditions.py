@@ -113,7 +113,7 @@ class DocumentConditions:
     def _starting(self, prefix: str) -> Ids:
         end = prefix_end(prefix)
         if end is None:
-            # Above U+10FFFF there is no bound, and none is needed: nothing else comes behind.
+            # Above U+10FFFF there is no bound, and none is needed: nothing else comes after.
             return self._ids(_FROM, prefix=prefix)
         return self._ids(_BETWEEN, prefix=prefix, end=end)
 

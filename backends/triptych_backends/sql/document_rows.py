@@ -189,7 +189,7 @@ class DocumentRow:
         self.changed = True
 
     def values(self) -> tuple[Any, ...]:
-        """The columns behind id and name, as they are stored."""
+        """The columns after id and name, as they are stored."""
         return (
             self.version,
             self.updated_at,

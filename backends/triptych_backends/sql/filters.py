@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,14 +18,13 @@ from triptych_backends.sql.conditions import (
     sorted_ids,
     union_of,
 )
-from triptych_backends.sql.database import Database
 from triptych_backends.sql.deferred import bindparam, case, or_, select, tables as t
 from triptych_backends.sql.dialect import in_list
 from triptych_backends.sql.expiry import CachedConditions, ExpiryCache
 from triptych_backends.sql.session import Session
 from triptych_backends.sql.transaction import LAYER_OF_FIELD, find_dataset
 
-__all__ = ["SqlFilters", "documents_passing"]
+__all__ = ["Sessions", "SqlFilters", "documents_passing"]
 
 _REVISIONS = select(t.document.c.id, t.document.c.revision).where(
     in_list(t.document.c.id, "owners")
@@ -69,12 +69,27 @@ _FRESH_LAYERS = _LAYERS.where(
 )
 
 
-class SqlFilters:
-    """`triptych_backends.index.Filters` over a `Database`."""
+class Sessions(Protocol):
+    """What filters need of a `Database`."""
 
-    def __init__(self, database: Database) -> None:
+    def reading(self) -> AbstractContextManager[Session]:
+        """See `Database.reading`."""
+        ...
+
+    def snapshot(self) -> AbstractContextManager[Session]:
+        """See `Database.snapshot`."""
+        ...
+
+
+class SqlFilters:
+    """`triptych_backends.index.Filters` over a `Database`.
+
+    ``expired`` is what several of them share.
+    """
+
+    def __init__(self, database: Sessions, *, expired: ExpiryCache | None = None) -> None:
         self._database = database
-        self._expired = ExpiryCache()
+        self._expired = ExpiryCache() if expired is None else expired
 
     def owners(self, unit: Field, datasets: Sequence[str], where: Filter) -> Mapping[str, Ids]:
         """See `Filters.owners`.

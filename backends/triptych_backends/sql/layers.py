@@ -51,7 +51,7 @@ _ALL = (
 _OF_KIND = _ALL.where(_l.layer == bindparam("layer"))
 _first = _OF_KIND.limit(bindparam("limit"))
 _behind = _first.where(_l.doc_name > bindparam("after"))
-# Each from the first name on, and behind a name: in any names, in a range, and where there is
+# Each from the first name on, and after a name: in any names, in a range, and where there is
 # no name above all those of the prefix.
 _PAGES, _PAGES_RANGE, _PAGES_PREFIX = (
     (_first, _behind),

@@ -107,7 +107,7 @@ def fetch_documents(
     found: dict[Hashable, StoredUnit] = {}
     for row in session.all(_DOCUMENTS, keys=list(keys)):
         record = DocumentRow.read(row, where)
-        # The cut may split a character, which "ignore" drops; it lies behind the opening.
+        # The cut may split a character, which "ignore" drops; it lies after the opening.
         opening = row[-2].decode(errors="ignore")[:OPENING]
         found[record.revision] = StoredUnit(
             key=record.revision,

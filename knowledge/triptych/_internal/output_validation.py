@@ -91,7 +91,7 @@ _IGNORE: Final = regex.compile(
     regex.V1 | regex.IGNORECASE | regex.VERBOSE,
 )
 _REACH: Final = 400
-"""How many characters behind an order its words may stand."""
+"""How many characters after an order its words may stand."""
 
 _NEAR: Final = 200
 """How many characters after an order to ignore others an order to say something belongs to it."""
@@ -179,7 +179,7 @@ def is_refusal(said: str, text: str) -> bool:
 
 
 def is_obeyed(said: str, text: str) -> bool:
-    """Whether ``said`` is short and stands in ``text`` right behind an order to say something."""
+    """Whether ``said`` is short and stands in ``text`` right after an order to say something."""
     wanted = _plain(said)
     if not wanted or len(said.split()) > _LONGEST_OBEYED:
         return False

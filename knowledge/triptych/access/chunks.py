@@ -1,4 +1,4 @@
-"""The chunks that an access shows, and searches among them alone."""
+"""The chunks that an access shows, and searches among them only."""
 
 from __future__ import annotations
 

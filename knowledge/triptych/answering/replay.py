@@ -1,4 +1,4 @@
-"""What a receipt tells, made again from the versions that the store keeps."""
+"""What a receipt describes, made again from the versions that the store keeps."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class FixedWindowChunker:
         return align_left(text, limit, lowest)
 
     def _next(self, text: str, start: int, cut: int) -> int:
-        """Where the window after `[start, cut)` starts: behind `start`, at most at `cut`."""
+        """Where the window after `[start, cut)` starts: after `start`, at most at `cut`."""
         if self.whole_words:
             at = overlap_start(text, max(cut - self.overlap, start + 1), cut)
         else:

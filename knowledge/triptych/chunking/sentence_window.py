@@ -30,7 +30,7 @@ class SentenceWindowChunker:
     retrieval" of LlamaIndex's SentenceWindowNodeParser, whose defaults (1, 3) are ours.
 
     Sentences are those of `triptych.text.sentences`: abbreviations end none, Chinese and Japanese
-    full stops need no space behind them. A blank line always ends one, a single line end never
+    full stops need no space after them. A blank line always ends one, a single line end never
     does. A piece without a letter, such as the number of a list item, joins its neighbour. A
     sentence of more than `size` code points is cut, so that no chunk is longer.
 

@@ -156,7 +156,7 @@ def _densest(words: Sequence[str], was: Sequence[str]) -> tuple[int, int]:
             missing[leaving] += 1
         if held > most:
             most, best = held, at
-    # The stretch ends with the last of the words: leave room for one that was put behind it.
+    # The stretch ends with the last of the words: leave room for one that was put after it.
     return max(0, best - width), min(len(words), best + 1 + len(was) // 2)
 
 

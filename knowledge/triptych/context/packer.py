@@ -222,7 +222,7 @@ class Packer:
     def _take_cut(self, made: _Passage, touching: Sequence[_Passage]) -> bool:
         """Take the beginning of ``made`` up to the last sentence that fits."""
         if any(other.start > made.start for other in touching):
-            return False  # what lies behind it would be split from it
+            return False  # what lies after it would be split from it
         whole = made.text
 
         def beginning(length: int) -> _Passage:

@@ -22,7 +22,7 @@ class ContextParameters:
         overview: likewise by its overview.
         whole: by all of its text.
         best_chunk: by its best chunk.
-        beside: the share of its own score that a chunk adds to those before and behind it.
+        beside: the share of its own score that a chunk adds to those before and after it.
         bridge: the maximum number of tokens between two passages of a document that are joined
             into one, with the text between them.
         repeated: the share of a text's shingles that makes it a repetition when seen before.

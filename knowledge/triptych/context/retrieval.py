@@ -24,7 +24,7 @@ Place = tuple[str, str]
 class ScoredPassage:
     """A hit and how well it answers.
 
-    ``index`` is the chunk that is meant: the hit's own, or the one before or behind it, which
+    ``index`` is the chunk that is meant: the hit's own, or the one before or after it, which
     no search found.
     """
 

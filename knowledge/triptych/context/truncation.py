@@ -1,4 +1,4 @@
-"""Where a text may end: behind a sentence, a paragraph, an item of a list, a line of code."""
+"""Where a text may end: after a sentence, a paragraph, an item of a list, a line of code."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def ends(text: str) -> list[int]:
     """Where ``text`` may be cut, ascending; its own end is the last.
 
     Behind every sentence, before every blank line, before the items of lists and tables, and
-    behind every line of fenced code. A text that offers nothing of this but its end may be cut
-    behind any line.
+    after every line of fenced code. A text that offers nothing of this but its end may be cut
+    after any line.
     """
     found: set[int] = set()
     fenced = False

@@ -38,6 +38,6 @@ class EventNotifier(Protocol):
     def close(self) -> None:
         """End `events` soon, also while it waits. From any thread; idempotent.
 
-        May be called before `events`, which then ends at once, behind what was waiting.
+        May be called before `events`, which then ends at once, after what was waiting.
         """
         ...

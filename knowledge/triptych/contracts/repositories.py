@@ -87,7 +87,7 @@ class DocumentRepo(Protocol):
         limit: int | None = None,
         where: FilterTree | None = None,
     ) -> Sequence[DocumentInfo]:
-        """A page of documents, ordered by name: those that start with ``prefix``, come behind
+        """A page of documents, ordered by name: those that start with ``prefix``, come after
         ``after`` and pass ``where``, at most ``limit``. Empty for an unknown dataset.
 
         A document is under the headings that any chunk of its set is under.

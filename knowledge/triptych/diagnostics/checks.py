@@ -71,7 +71,7 @@ CHECKS = {
         ),
         Check(
             "chunks.stale",
-            "chunk sets are behind their document or their dataset's configuration",
+            "chunk sets are older than their document or their dataset's configuration",
             "search finds an older state of these documents, and says that it is stale",
             repair="they are derived again from their documents",
             derives=True,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
@@ -86,7 +86,8 @@ def grid_of(values: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     """Every combination of the values, the empty one (the default) first.
 
     Keys are options of a search (``mode``, ``keyword_boost``, ``top_k``, ``per_document``, …),
-    ``ranker`` (z-score, rrf, min-max), ``depth`` of the z-score ranker, and ``weights.LANE``.
+    ``ranker`` (z-score, rrf, min-max; else the pipeline's own), its ``depth`` where it has one, as
+    the z-score ranker has, and its ``weights.LANE``.
 
     Raises:
         ValidationError: a key is unknown or without values, or there are too many combinations.
@@ -144,7 +145,8 @@ def tune(
         raise ValidationError(
             f"of {len(queries)} questions with an answer, one half is empty: add questions"
         )
-    pipelines = {_name(choice): _with(pipeline, choice) for choice in choices}
+    ranker = pipeline.ranker or service.ranker
+    pipelines = {_name(choice): _with(pipeline, choice, ranker) for choice in choices}
     first, second = (attrs.evolve(collection, queries=tuple(half)) for half in halves)
     found = evaluate_pipelines(
         service, first, pipelines, dataset_id=dataset_id, cutoffs=cutoffs, progress=progress
@@ -181,20 +183,38 @@ def _name(choice: Mapping[str, Any]) -> str:
     return " ".join(f"{key}={value}" for key, value in choice.items()) or "default"
 
 
-def _with(pipeline: Pipeline, choice: Mapping[str, Any]) -> Pipeline:
+def _with(pipeline: Pipeline, choice: Mapping[str, Any], ranker: Ranker) -> Pipeline:
     search = {key: value for key, value in choice.items() if key in _SEARCH}
-    ranker = pipeline.ranker
     if any(key in _RANKER_KEYS or key.startswith(_WEIGHT) for key in choice):
-        ranker = _ranker(choice)
+        ranker = _ranker(choice, ranker)
     return attrs.evolve(pipeline, search={**pipeline.search, **search}, ranker=ranker)
 
 
-def _ranker(choice: Mapping[str, Any]) -> Ranker:
-    name = choice.get("ranker", next(iter(RANKERS)))
-    if name not in RANKERS:
-        raise ValidationError(f"there is no ranker {name!r}: choose from {', '.join(RANKERS)}")
+def _ranker(choice: Mapping[str, Any], ranker: Ranker) -> Ranker:
+    """The ranker that ``choice`` names, else ``ranker``, with the weights and the depth of it."""
+    values: dict[str, Any] = {}
     weights = {
         key.removeprefix(_WEIGHT): value for key, value in choice.items() if key.startswith(_WEIGHT)
     }
-    options = {"depth": choice["depth"]} if "depth" in choice and name == "z-score" else {}
-    return RANKERS[name](weights=weights, **options)
+    if weights:
+        values["weights"] = weights
+    if "depth" in choice:
+        values["depth"] = choice["depth"]
+    name = choice.get("ranker")
+    if name is not None:
+        if name not in RANKERS:
+            raise ValidationError(f"there is no ranker {name!r}: choose from {', '.join(RANKERS)}")
+        ranker = RANKERS[name]()
+        # A grid of rankers and depths tries the depths of the one that has a depth.
+        if not hasattr(ranker, "depth"):
+            values.pop("depth", None)
+    kind: type[Any] = type(ranker)
+    known = attrs.fields_dict(kind) if attrs.has(kind) else {}
+    for key in values:
+        if key not in known:
+            raise ValidationError(
+                f"the ranker {kind.__name__} has no {key}: leave {key} out of the grid, or "
+                f"put into it a ranker that has: {', '.join(RANKERS)}"
+            )
+    made: Any = ranker
+    return ranker if not values else cast(Ranker, attrs.evolve(made, **values))

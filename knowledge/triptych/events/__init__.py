@@ -1,6 +1,6 @@
 """Change events drive rebuilds: debounced, serialised, and no wider than they need to be.
 
-An `EventNotifier` tells what changed; an `EventReloader` gathers events into windows and
+An `EventNotifier` reports what changed; an `EventReloader` gathers events into windows and
 hands the smallest scope that covers a window to a `Rebuilder`, which is a Service or a
 directory sync. `QueueNotifier` is the notifier for programs that know what they change.
 """

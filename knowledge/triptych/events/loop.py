@@ -1,4 +1,4 @@
-"""The loop inside a reloader: waits until its window is due, rebuilds, and tells of it."""
+"""The loop inside a reloader: waits until its window is due, rebuilds, and reports."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class QueueNotifier:
             wait_for(self._changed, self._taken_in, "waiting for the reader of events")
 
     def close(self) -> None:
-        """Take no more events; `events` ends behind those that wait. Idempotent."""
+        """Take no more events; `events` ends after those that wait. Idempotent."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

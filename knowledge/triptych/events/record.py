@@ -1,4 +1,4 @@
-"""What a reloader tells about each of its rebuilds."""
+"""The report of a reloader on each of its rebuilds."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ class _Reader:
     def _header(self, start: int) -> tuple[str, int]:
         """The definition's first line without its body, and where that begins."""
         brackets = 0
-        # Behind a docstring's owner stands a colon; where indents tell, a line is enough.
+        # After a docstring's owner stands a colon; where indents tell, a line is enough.
         ends = "{;" + (":" if self._syntax.docstrings else "\n" if self._syntax.by_indent else "")
         end = min(len(self._masked), start + _LONGEST_SIGNATURE)
         for mark in _MARKS.finditer(self._masked, start, end):
@@ -184,7 +184,7 @@ class _Reader:
         text = " ".join(self._text[start:end].split()).rstrip(":{ ")
         text = re.sub(r"\(\s+", "(", re.sub(r"(?:(?<![\s,]),|(?<!\s))\s++\)", ")", text))
         if "=>" in text:
-            text = text[: text.index("=>") + 2]  # what stands behind is the body
+            text = text[: text.index("=>") + 2]  # what stands after is the body
         if len(text) > _LONGEST_HEADER:
             text = text[:_LONGEST_HEADER].rstrip() + "…"
         return text, end

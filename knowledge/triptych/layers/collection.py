@@ -83,7 +83,7 @@ def dataset_overview(
             if with_headings and folder not in shown:
                 cost += estimate_tokens(_heading(folder, len(folders[folder])) + "\n\n")
             if cost > left:
-                # What is behind stands for less: no shorter line of the folder overtakes it.
+                # What is after stands for less: no shorter line of the folder overtakes it.
                 full.add(folder)
                 continue
             left -= cost
@@ -144,7 +144,7 @@ def _tiers(summaries: Sequence[DocumentSummary]) -> list[int]:
     """For each what it is worth as an introduction, 0 the most: prose, then code, then formalities.
 
     Nothing says what a folder holds but its name, and an abstract that lists definitions. Beside
-    code, one that says nothing of the kind stands behind what is surely prose.
+    code, one that says nothing of the kind stands after what is surely prose.
     """
     tiers = []
     for summary in summaries:

@@ -91,7 +91,7 @@ _CONTENTS: Final = regex.compile(
 _FRONT_MATTER: Final = {"---": ("---", "..."), "+++": ("+++",)}
 _LONGEST_FRONT_MATTER: Final = 400
 _LONGEST_LINE: Final = 20_000
-"""Code points of one line that are read; what lies behind is data rather than prose."""
+"""Code points of one line that are read; what lies after is data rather than prose."""
 
 _MOST_BLOCKS: Final = 100_000
 _MOST_LINES: Final = 300_000
@@ -101,7 +101,7 @@ def read_outline(content: str) -> tuple[Section, ...]:
     """The sections of ``content`` in order; those without heading and blocks are left out.
 
     Left out of all blocks: front matter, fenced and indented code, comments, scripts, styles,
-    link definitions, rules, directives and tables of contents. Reading ends behind
+    link definitions, rules, directives and tables of contents. Reading ends after
     300,000 lines or 100,000 headings and blocks.
     """
     reader = _Reader()

@@ -175,7 +175,7 @@ def _prose(chosen: list[Passage]) -> list[str]:
         elif running:
             lines[-1] += text if lines[-1].endswith(_UNSPACED_ENDS) else f" {text}"
         else:
-            # A line of its own behind a list would be read as the last item's.
+            # A line of its own after a list would be read as the last item's.
             lines += [""] if lines else []
             lines.append(text)
             running = True

@@ -17,7 +17,7 @@ _CLAUSE: Final = regex.compile(r"[,;:—–)]\s|[，、；：）]", regex.V1)
 def clip(sentence: str, max_tokens: int) -> str:
     """``sentence``, or its beginning and "…" when it is estimated above ``max_tokens`` tokens.
 
-    The cut is behind a clause if one ends in the second half of what fits, else between words,
+    The cut is after a clause if one ends in the second half of what fits, else between words,
     else between characters.
     """
     most = MOST_CHARACTERS * max_tokens

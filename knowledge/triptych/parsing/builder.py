@@ -51,7 +51,7 @@ class ContentBuilder:
         counted: bool = False,
         gap: str = "\n\n",
     ) -> None:
-        """Append a block behind ``gap``; one without visible text is left out."""
+        """Append a block after ``gap``; one without visible text is left out."""
         text = fit(text).strip("\r\n")
         if not text or text.isspace():
             return

@@ -101,7 +101,7 @@ def _blocks(lines: list[str]) -> Iterator[tuple[int, str, bool]]:
 
 
 def _title(lines: list[str], at: int) -> tuple[str, str, int, int] | None:
-    """The title at this line: its text, its style, where it stands, and the line behind it."""
+    """The title at this line: its text, its style, where it stands, and the line after it."""
 
     def adornment(place: int) -> str:
         line = lines[place] if place < len(lines) else ""
@@ -190,7 +190,7 @@ def _next_text(lines: list[str], at: int) -> int:
 
 
 def _indented_end(lines: list[str], at: int, least: int) -> int:
-    """The line behind those that are blank or indented by ``least``; blank ones at the end not."""
+    """The line after those that are blank or indented by ``least``; blank ones at the end not."""
     end = at
     while at < len(lines) and (not lines[at].strip() or _indent(lines[at]) >= least):
         at += 1

@@ -1,4 +1,4 @@
-"""Rows of cells as text: a paragraph a row, each cell behind the name of its column."""
+"""Rows of cells as text: a paragraph a row, each cell after the name of its column."""
 
 from __future__ import annotations
 

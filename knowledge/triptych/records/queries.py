@@ -310,7 +310,7 @@ class Hit:
     ``occurrence`` is the chunk's (see `DerivedChunk`).
     ``window`` is the wider text from ``window_start`` to ``window_end`` that a window chunker
     shows with a chunk. It is None where the chunk has no window, and where the document's text
-    has changed since, which ``stale`` tells. ``metadata`` is the document's. ``locator`` is the
+    has changed since, as ``stale`` says. ``metadata`` is the document's. ``locator`` is the
     place in the original file, in words ("page 3"), where a parser told it.
     """
 

@@ -185,7 +185,7 @@ class EmbeddingSpace:
 class DatasetStats:
     """Counts of one dataset.
 
-    ``stale`` counts documents whose chunks are missing or behind; ``vectors`` the chunks
+    ``stale`` counts documents whose chunks are missing or stale; ``vectors`` the chunks
     that have one; ``size`` is the sources' size in bytes of UTF-8. ``spaces`` divides the vectors
     by model, in order of its signature: one space, unless a rebuild with another embedder is not
     done yet. ``pending`` counts the documents whose chunks do not all have a vector of the model

@@ -92,7 +92,7 @@ def request_digest(
 
 
 def _codes(text: str) -> list[str]:
-    """The words that hold a number, in order; a sign before or behind one is part of it."""
+    """The words that hold a number, in order; a sign before or after one is part of it."""
     words = _WORD.findall(text.casefold())
     bare = [word.rstrip(_BEHIND).lstrip(_AROUND) for word in words]
     return [word for word in bare if any(_is_number(character) for character in word)]

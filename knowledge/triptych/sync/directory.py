@@ -34,7 +34,7 @@ _logger = logging.getLogger("triptych.sync")
 class DirectorySync:
     """Keeps the documents of a knowledge base as the files of some folders are.
 
-    A file becomes the document of its path below the root, behind the root's prefix. Bytes
+    A file becomes the document of its path below the root, after the root's prefix. Bytes
     decide: a file is read when its times or size have changed, parsed when its bytes have, and
     stored when that makes another document. Texts that have moved keep their vectors, and
     contents that have moved to another name keep their layers.
@@ -155,7 +155,7 @@ class DirectorySync:
         if scope.dataset_id not in self.datasets:
             raise NotFoundError(f"no folder is synced into the dataset {scope.dataset_id!r}")
         names: Sequence[str] | None = scope.doc_names or None
-        # A name with a slash behind is a folder's, which could not be read. Behind links, a
+        # A name with a slash after is a folder's, which could not be read. Behind links, a
         # file may be that of documents which are not named.
         if scope.dataset_id in self._linked or any(n.endswith("/") for n in scope.doc_names):
             names = None

@@ -34,7 +34,7 @@ class _Level:
 class IgnoreStack:
     """The ignore files in force in one folder, outermost first.
 
-    ``lead`` is the path of the synced root from the top of its work tree, with a slash behind, or
+    ``lead`` is the path of the synced root from the top of its work tree, with a slash after, or
     "" where there is none.
     """
 

@@ -76,7 +76,7 @@ class _Place:
 
     Attributes:
         tree: the open root.
-        prefix: "", or its path with a slash behind, as its files are named.
+        prefix: "", or its path with a slash after, as its files are named.
         parts: its real path, which differs below a link.
         ignores: what holds in it.
         linked: whether a link leads to it.

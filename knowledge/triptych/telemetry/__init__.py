@@ -1,4 +1,4 @@
-"""What a knowledge base tells of its work: operations, to whoever observes this process."""
+"""The operations of a knowledge base, for whoever observes this process."""
 
 from triptych.telemetry.operations import (
     Observation,

@@ -1,4 +1,4 @@
-"""What a knowledge base tells of its work: operations, to whoever observes this process.
+"""The operations of a knowledge base, for whoever observes this process.
 
 Nothing is observed unless `observe` was called, and then nothing is measured either: an operation
 without an observer is one test of a variable. `triptych_adapters.telemetry` has observers for

@@ -8,7 +8,7 @@ import regex
 
 __all__ = ["sentence_spans", "split_sentences"]
 
-# Full stops that need no space behind them, as Chinese and Japanese write them; closing quotes
+# Full stops that need no space after them, as Chinese and Japanese write them; closing quotes
 # and brackets belong to the sentence they end. A row of full stops is looked at once, from its
 # beginning, or a long one would take quadratic time.
 _END: Final = regex.compile(
@@ -29,7 +29,7 @@ def sentence_spans(text: str, start: int = 0, end: int | None = None) -> list[tu
     """Return the sentences of ``text[start:end]`` in order, as spans of ``text``.
 
     Sentences end at full stops, question and exclamation marks before white space and no small
-    letter, at Chinese and Japanese ones always; not behind an abbreviation. The white space
+    letter, at Chinese and Japanese ones always; not after an abbreviation. The white space
     around a sentence is in no span; text without a full stop is one sentence. Line ends mean
     nothing here: paragraphs are for the caller to tell apart.
     """

@@ -110,7 +110,7 @@ class Numbering(dict[str, "int | tuple[int, ...]"]):
 
     def _encode_ascii(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         joined = "\n".join(["", *texts, ""])
-        # The longest key may be read behind the last run.
+        # The longest key may be read after the last run.
         data = np.frombuffer(joined.encode("ascii") + bytes(_KEY), np.uint8)
         kept = self._kept[data]
         edges = np.flatnonzero(kept[1:] != kept[:-1]) + 1

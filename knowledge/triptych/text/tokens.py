@@ -32,7 +32,7 @@ MOST_CHARACTERS: Final = 16
 @cache
 def _pieces() -> regex.Pattern[str]:
     # One alternative for each way in which byte-pair vocabularies split text; the order decides. A
-    # single blank is part of the word behind it. Compiled at its first use: that takes a while.
+    # single blank is part of the word after it. Compiled at its first use: that takes a while.
     return regex.compile(
         r" ?(?P<lower>[a-z]+)"
         r"|(?P<word>\p{Latin}+)"
@@ -103,7 +103,7 @@ def high_token_estimate(text: str) -> int:
 class TokenCounter:
     """Something that counts the tokens of a text.
 
-    ``name`` tells what counts, as `ContextPack.counter` shows it; ``exact`` is False for an
+    ``name`` says what counts, as `ContextPack.counter` shows it; ``exact`` is False for an
     estimate; ``warning`` is what the caller should know about it, "" for nothing.
     """
 

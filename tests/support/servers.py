@@ -1,4 +1,4 @@
-"""``triptych serve`` in a process of its own, on loopback."""
+"""Real servers on loopback: an app in a thread of this process, and ``triptych serve``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,8 +16,57 @@ from typing import Any
 
 import attrs
 import httpx
+import pytest
 
-__all__ = ["Served", "served"]
+from triptych.service import Service
+
+__all__ = ["Served", "Switch", "listening", "served", "started"]
+
+
+@contextmanager
+def served(service: Service, **options: Any) -> Iterator[str]:
+    """Serve ``service`` by `create_app` with these options; the base URL."""
+    pytest.importorskip("uvicorn")
+    from triptych_adapters.http import create_app
+
+    with listening(create_app(service, **options)) as url:
+        yield url
+
+
+@contextmanager
+def listening(app: Any, http: Any = "auto") -> Iterator[str]:
+    """An ASGI app on a port of its own; the base URL. ``http`` is uvicorn's protocol."""
+    uvicorn: Any = pytest.importorskip("uvicorn")
+    # As the server listens itself: with the protocol named, small answers are sent at once.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
+    config = uvicorn.Config(app, log_level="error", lifespan="on", ws="none", http=http)
+    server = uvicorn.Server(config)
+    # Signals are for the main thread, whose tests are running.
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(30)
+        listener.close()
+
+
+class Switch:
+    """An app that is another one for each test, on one server."""
+
+    def __init__(self) -> None:
+        self.app: Any = None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            for answer in ("startup", "shutdown"):
+                await receive()
+                await send({"type": f"lifespan.{answer}.complete"})
+            return
+        await self.app(scope, receive, send)
 
 
 @attrs.define
@@ -57,7 +107,7 @@ class Served:
 
 
 @contextmanager
-def served(folder: Path, *options: str, store: str = "kb.db") -> Iterator[Served]:
+def started(folder: Path, *options: str, store: str = "kb.db") -> Iterator[Served]:
     """A server over a store of this folder, in a process group of its own."""
     log = folder / "server.log"
     command = [sys.executable, "-m", "triptych_adapters.cli", "serve", "--port", "0"]

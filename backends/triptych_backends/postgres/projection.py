@@ -1,0 +1,351 @@
+"""The tables that searches read, brought up to date at the end of each write transaction.
+
+What a transaction logged as changed (`Transaction.log`) says which owners to look at. A unit's key
+never names another state of it, so that only units with new keys are analysed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from triptych.text import get_analyzer
+from triptych_backends.index import Field, TextAnalyzer
+from triptych_backends.postgres.binary import halfvec, integer_array, sparsevec
+from triptych_backends.postgres.search_tables import FIELD_CODES, stored_term
+from triptych_backends.postgres.session import PostgresSession
+from triptych_backends.sql.chunk_rows import headings_of
+from triptych_backends.sql.errors import DAMAGE, corrupt
+from triptych_backends.sql.sparse import decode_sparse
+from triptych_backends.sql.transaction import LAYER_OF_FIELD
+
+__all__ = ["Projection"]
+
+_OWNERS_AT_ONCE = 512
+_UNITS_AT_ONCE = 4_096
+_KEPT_IDS = 16  # datasets and fields whose terms' ids are kept
+_KEPT_WORDS = 1 << 19
+
+# Key, owner, position, text, headings.
+_NEW: dict[str, str] = {
+    "chunk": "SELECT id, document_id, position, content, heading_path FROM chunk "
+    "WHERE document_id = ANY(%(owners)s)",
+    "document": "SELECT revision, id, -1, content, NULL FROM document WHERE id = ANY(%(owners)s)",
+    "layer": "SELECT revision, id, -1, content, NULL FROM layer "
+    "WHERE id = ANY(%(owners)s) AND layer = %(layer)s",
+}
+_KEY = {"chunk": "id", "document": "revision", "layer": "revision"}
+_VECTORS = {
+    "chunk": "SELECT DISTINCT vector_id FROM chunk WHERE document_id = ANY(%(owners)s)",
+    "layer": "SELECT DISTINCT vector_id FROM layer WHERE id = ANY(%(owners)s)",
+}
+
+
+class Projection:
+    """Keeps the search tables of one store; used under the lock of its writers."""
+
+    def __init__(
+        self, where: str, *, analyzers: Callable[[str], TextAnalyzer] = get_analyzer
+    ) -> None:
+        self._where = where
+        self._analyzers = analyzers
+        self._words: dict[str, _Words] = {}
+        self._ids: dict[tuple[int, int], _TermIds] = {}
+        self._tick = -1
+
+    def committed(self, tick: int) -> None:
+        """Keep what was learnt about the tables until another process writes after ``tick``."""
+        self._tick = tick
+
+    def update(
+        self, session: PostgresSession, changes: Iterable[tuple[int, str, int]], *, since: int
+    ) -> None:
+        """Take over ``changes``: dataset, field and owner; field "" voids what the dataset had.
+
+        ``since`` is the greatest tick before this transaction.
+        """
+        if self._tick != since or len(self._ids) > _KEPT_IDS:
+            self._ids.clear()
+        self._tick = -1  # what this transaction makes is there once it is committed
+        voided: set[int] = set()
+        owners: dict[int, dict[Field, set[int]]] = {}
+        for dataset, name, owner in changes:
+            fields = owners.setdefault(dataset, {})
+            if name:
+                fields.setdefault(name, set()).add(owner)  # type: ignore[arg-type]  # a field
+            else:
+                voided.add(dataset)
+        for dataset, fields in owners.items():
+            language = _language(session, dataset)
+            if dataset in voided:
+                self._wipe_if_foreign(session, dataset, language)
+                for field, code in FIELD_CODES.items():
+                    rows = session.text(
+                        "SELECT DISTINCT owner FROM search_unit "
+                        "WHERE dataset_id = %(dataset)s AND field = %(field)s",
+                        {"dataset": dataset, "field": code},
+                    )
+                    fields.setdefault(field, set()).update(row[0] for row in rows)
+            for field, some in fields.items():
+                ordered = sorted(some)
+                for at in range(0, len(ordered), _OWNERS_AT_ONCE):
+                    batch = ordered[at : at + _OWNERS_AT_ONCE]
+                    self._update(session, dataset, language, field, batch)
+
+    def _wipe_if_foreign(self, session: PostgresSession, dataset: int, language: str) -> None:
+        """Remove all units that were analysed for another language."""
+        self._ids.clear()
+        for table in ("search_unit", "search_term", "search_stat"):
+            session.text(
+                f"DELETE FROM {table} WHERE dataset_id = %(dataset)s AND EXISTS (SELECT FROM "
+                "search_stat s WHERE s.dataset_id = %(dataset)s AND s.language <> %(language)s)",
+                {"dataset": dataset, "language": language},
+            )
+
+    def _update(
+        self,
+        session: PostgresSession,
+        dataset: int,
+        language: str,
+        field: Field,
+        owners: Sequence[int],
+    ) -> None:
+        kind = field if field in _NEW else "layer"
+        parameters: dict[str, Any] = {
+            "dataset": dataset,
+            "field": FIELD_CODES[field],
+            "layer": str(LAYER_OF_FIELD.get(field, "")),
+            "owners": list(owners),
+        }
+        gone = session.text(
+            "SELECT u.key FROM search_unit u WHERE u.dataset_id = %(dataset)s AND "
+            "u.field = %(field)s AND u.owner = ANY(%(owners)s) AND u.key NOT IN "
+            f"(SELECT {_KEY[kind]} FROM ({_NEW[kind]}) n)",
+            parameters,
+        )
+        if gone:
+            self._ids.pop((dataset, FIELD_CODES[field]), None)
+            _remove(session, dataset, FIELD_CODES[field], [row[0] for row in gone])
+        rows = session.text(
+            f"{_NEW[kind]} AND {_KEY[kind]} NOT IN (SELECT key FROM search_unit WHERE "
+            "dataset_id = %(dataset)s AND field = %(field)s AND owner = ANY(%(owners)s))",
+            parameters,
+        )
+        for at in range(0, len(rows), _UNITS_AT_ONCE):
+            self._add(session, dataset, language, field, rows[at : at + _UNITS_AT_ONCE])
+        if kind in _VECTORS:
+            _add_vectors(session, _VECTORS[kind], parameters)
+        if kind == "chunk":
+            _add_sparse(session, parameters, self._where)
+
+    def _add(
+        self,
+        session: PostgresSession,
+        dataset: int,
+        language: str,
+        field: Field,
+        rows: Sequence[tuple[Any, ...]],
+    ) -> None:
+        code = FIELD_CODES[field]
+        words = self._words.get(language)
+        if words is None or words.is_full:
+            words = self._words[language] = _Words(self._analyzers(language))
+        try:
+            texts = [row[3].decode() for row in rows]
+            headings = [sorted({each.casefold() for each in headings_of(row[4])}) for row in rows]
+        except DAMAGE as error:
+            raise corrupt(self._where, f"the text of a {field}: {error}") from error
+        numbers, sizes = words.encode_all(texts)
+        units, terms, counts = _counted(numbers, sizes)
+        known = self._ids.get((dataset, code))
+        if known is None or known.words is not words:
+            known = self._ids[dataset, code] = _TermIds(dataset, code, words)
+        ids = known.count(session, terms)
+        bounds = np.searchsorted(units, np.arange(len(rows) + 1))
+        session.copy(
+            "COPY search_unit (key, dataset_id, field, owner, position, length, terms, counts, "
+            "headings) FROM STDIN (FORMAT BINARY)",
+            ("int8", "int8", "int2", "int8", "int4", "int4", "bytea", "bytea", "text[]"),
+            [
+                (
+                    row[0],
+                    dataset,
+                    code,
+                    row[1],
+                    row[2],
+                    length,
+                    integer_array(ids[start:end]),
+                    integer_array(counts[start:end]),
+                    titles,
+                )
+                for row, length, titles, start, end in zip(
+                    rows, sizes.tolist(), headings, bounds[:-1], bounds[1:], strict=True
+                )
+            ],
+        )
+        session.text(
+            "INSERT INTO search_stat AS s VALUES (%s, %s, %s, %s, %s) ON CONFLICT (dataset_id, "
+            "field) DO UPDATE SET units = s.units + excluded.units, "
+            "length = s.length + excluded.length",
+            (dataset, code, language, len(rows), int(sizes.sum())),
+        )
+
+
+class _Words:
+    """The terms that an analyzer has met, and their numbers in this process."""
+
+    def __init__(self, analyzer: TextAnalyzer) -> None:
+        self._numbers: dict[str, int] = {}
+        self._terms: list[str] = []
+        self.encode_all = analyzer.numbering(self._numbers).encode_all
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._numbers) >= _KEPT_WORDS
+
+    def terms(self, numbers: NDArray[np.int32]) -> list[str]:
+        if len(self._terms) < len(self._numbers):
+            self._terms = list(self._numbers)
+        return [stored_term(self._terms[number]) for number in numbers.tolist()]
+
+
+def _counted(
+    numbers: NDArray[np.int32], sizes: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+    """Unit, term and count of each distinct term of each unit, in this order."""
+    units = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
+    pairs, counts = np.unique((units << 32) | numbers, return_counts=True)
+    return pairs >> 32, (pairs & 0xFFFFFFFF).astype(np.int32), counts.astype(np.int32)
+
+
+class _TermIds:
+    """The ids of the terms of one dataset and kind of unit, as far as they are known."""
+
+    def __init__(self, dataset: int, code: int, words: _Words) -> None:
+        self.words = words
+        self._dataset = dataset
+        self._code = code
+        self._ids: NDArray[np.int32] = np.zeros(0, np.int32)  # by number; 0 is not known
+        self._is_complete: bool | None = None
+
+    def count(self, session: PostgresSession, terms: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The ids of ``terms``, one occurrence a unit, which are counted; new ones are made."""
+        if not len(terms):
+            return terms
+        distinct, units = np.unique(terms, return_counts=True)
+        if len(self._ids) <= distinct[-1]:
+            self._ids = np.concatenate(
+                [self._ids, np.zeros(int(distinct[-1]) + 1 - len(self._ids), np.int32)]
+            )
+        self._look_up(session, distinct)
+        ids = self._ids[distinct]
+        old, new = np.flatnonzero(ids), np.flatnonzero(ids == 0)
+        if len(new):
+            self._ids[distinct[new]] = self._make(session, distinct[new], units[new])
+        if len(old):
+            session.text(
+                "UPDATE search_term t SET units = t.units + n.units "
+                "FROM unnest(%s::int[], %s::bigint[]) n(id, units) WHERE t.id = n.id",
+                (ids[old].tolist(), units[old].tolist()),
+            )
+        return self._ids[terms]
+
+    def _look_up(self, session: PostgresSession, numbers: NDArray[np.int32]) -> None:
+        if self._is_complete is None:
+            ((self._is_complete,),) = session.text(
+                "SELECT NOT EXISTS (SELECT FROM search_term WHERE dataset_id = %s AND field = %s)",
+                (self._dataset, self._code),
+            )
+        if self._is_complete:
+            return  # all terms that are there were made here
+        unknown = numbers[self._ids[numbers] == 0]
+        texts = dict(zip(self.words.terms(unknown), unknown.tolist(), strict=True))
+        rows = session.text(
+            "SELECT term, id FROM search_term WHERE dataset_id = %s AND field = %s "
+            "AND term = ANY(%s)",
+            (self._dataset, self._code, list(texts)),
+        )
+        for text, pk in rows:
+            self._ids[texts[text]] = pk
+
+    def _make(
+        self, session: PostgresSession, numbers: NDArray[np.int32], units: NDArray[np.int64]
+    ) -> NDArray[np.int32]:
+        # Writers take turns, so that these ids are free.
+        ((last,),) = session.text(
+            "SELECT setval(s.name, nextval(s.name) + %s) FROM (SELECT "
+            "pg_get_serial_sequence('search_term', 'id')::regclass AS name) s",
+            (len(numbers) - 1,),
+        )
+        ids = np.arange(last - len(numbers) + 1, last + 1, dtype=np.int32)
+        session.copy(
+            "COPY search_term (id, dataset_id, field, term, units) FROM STDIN (FORMAT BINARY)",
+            ("int4", "int8", "int2", "text", "int8"),
+            [
+                (pk, self._dataset, self._code, text, held)
+                for pk, text, held in zip(
+                    ids.tolist(), self.words.terms(numbers), units.tolist(), strict=True
+                )
+            ],
+        )
+        return ids
+
+
+def _remove(session: PostgresSession, dataset: int, code: int, keys: Sequence[int]) -> None:
+    session.text(
+        "UPDATE search_term t SET units = t.units - n.units FROM (SELECT term AS id, count(*) AS "
+        "units FROM search_unit, unnest(terms) AS term WHERE key = ANY(%s) GROUP BY term) n "
+        "WHERE t.id = n.id",
+        (list(keys),),
+    )
+    session.text(
+        "WITH gone AS (DELETE FROM search_unit WHERE key = ANY(%s) RETURNING length) "
+        "UPDATE search_stat SET units = units - (SELECT count(*) FROM gone), "
+        "length = length - (SELECT coalesce(sum(length), 0) FROM gone) "
+        "WHERE dataset_id = %s AND field = %s",
+        (list(keys), dataset, code),
+    )
+    session.text(
+        "DELETE FROM search_term t WHERE dataset_id = %(dataset)s AND field = %(field)s AND EXISTS "
+        "(SELECT FROM search_stat s WHERE s.dataset_id = %(dataset)s AND s.field = %(field)s "
+        "AND s.units = 0)",
+        {"dataset": dataset, "field": code},
+    )
+
+
+def _add_vectors(session: PostgresSession, ids: str, parameters: dict[str, Any]) -> None:
+    rows = session.text(
+        f"SELECT v.id, v.space_id, v.data FROM vector v WHERE v.id IN ({ids}) "
+        "AND NOT EXISTS (SELECT FROM search_vector s WHERE s.id = v.id)",
+        parameters,
+    )
+    if rows:
+        session.copy(
+            "COPY search_vector (id, space_id, embedding) FROM STDIN (FORMAT BINARY)",
+            ("int8", "int8", "bytea"),
+            [(pk, space, halfvec(data)) for pk, space, data in rows],
+        )
+
+
+def _add_sparse(session: PostgresSession, parameters: dict[str, Any], where: str) -> None:
+    rows = session.text(
+        "SELECT DISTINCT v.id, v.space_id, v.data FROM sparse_use u "
+        "JOIN sparse_vector v ON v.id = u.vector_id WHERE u.document_id = ANY(%(owners)s) "
+        "AND NOT EXISTS (SELECT FROM search_sparse s WHERE s.id = v.id)",
+        parameters,
+    )
+    if rows:
+        session.copy(
+            "COPY search_sparse (id, space_id, weights) FROM STDIN (FORMAT BINARY)",
+            ("int8", "int8", "bytea"),
+            [(pk, space, sparsevec(decode_sparse(data, where))) for pk, space, data in rows],
+        )
+
+
+def _language(session: PostgresSession, dataset: int) -> str:
+    """What the dataset's texts are analysed for; without a configuration English."""
+    rows = session.text("SELECT language FROM dataset WHERE id = %s", (dataset,))
+    return str(rows[0][0] or "english") if rows else "english"

@@ -1,0 +1,159 @@
+"""Searches in the server: a query in, ranked candidates out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from triptych.records import (
+    NO_CHUNK,
+    Candidate,
+    Candidates,
+    ChunkQuery,
+    Filter,
+    FilterTree,
+    Mode,
+    SparseQuery,
+)
+from triptych.text import CorpusStats, get_analyzer
+from triptych_backends.index import Field, Owners, Scored, TextAnalyzer
+from triptych_backends.postgres.database import PostgresDatabase
+from triptych_backends.postgres.keyword_lane import find_by_words, read_statistics
+from triptych_backends.postgres.predicates import Predicates
+from triptych_backends.postgres.session import PostgresSession
+from triptych_backends.postgres.sparse_lane import find_by_sparse_vector
+from triptych_backends.postgres.vector_indexes import VectorIndexes
+from triptych_backends.postgres.vector_lane import find_by_vector
+from triptych_backends.sql.expiry import ExpiryCache
+from triptych_backends.sql.filters import SqlFilters
+from triptych_backends.sql.snapshot import PinnedDatabase
+from triptych_backends.sql.transaction import find_datasets
+
+__all__ = ["PostgresSearcher"]
+
+
+class PostgresSearcher:
+    """`triptych_backends.sql.Searcher` over the search tables of a `PostgresDatabase`.
+
+    Each search sees one state of the database, its filters included.
+    """
+
+    in_process = False
+
+    def __init__(
+        self,
+        database: PostgresDatabase,
+        *,
+        indexes: VectorIndexes,
+        analyzers: Callable[[str], TextAnalyzer] = get_analyzer,
+    ) -> None:
+        self._database = database
+        self._indexes = indexes
+        self._analyzers = analyzers
+        self._expired = ExpiryCache()
+
+    def search(self, unit: Field, query: ChunkQuery) -> Sequence[Candidate]:
+        """See `Searcher.search`."""
+        if query.mode is not Mode.BM25 and query.vector is None:
+            return Candidates([], str(query.mode))
+        owner = "u.owner" if query.mode is Mode.BM25 else "c.owner"
+        with self._database.snapshot() as session:
+            predicates = self._predicates(session, unit, query.dataset_ids, query.filter, owner)
+            datasets = find_datasets(session, list(dict.fromkeys(query.dataset_ids)))
+            if query.mode is Mode.BM25:
+                rows = find_by_words(
+                    session,
+                    unit,
+                    datasets,
+                    query.text,
+                    query.top_k,
+                    predicates,
+                    self._analyzers,
+                )
+            else:
+                assert query.vector is not None
+                rows = find_by_vector(
+                    session,
+                    unit,
+                    datasets,
+                    query.vector,
+                    query.embed_sig,
+                    query.top_k,
+                    predicates,
+                    self._database.where,
+                    wanted=self._want_index,
+                )
+                if unit == "document":
+                    rows = _as_documents(session, rows)
+        return _candidates(unit, rows, str(query.mode))
+
+    def search_sparse(self, unit: Field, query: SparseQuery) -> Sequence[Candidate]:
+        """See `Searcher.search_sparse`."""
+        with self._database.snapshot() as session:
+            owner = "c.document_id"
+            predicates = self._predicates(session, unit, query.dataset_ids, query.filter, owner)
+            rows = find_by_sparse_vector(
+                session,
+                unit,
+                find_datasets(session, list(dict.fromkeys(query.dataset_ids))),
+                query.vector,
+                query.sparse_sig,
+                query.top_k,
+                predicates,
+                self._database.where,
+            )
+            if unit == "document":
+                rows = _as_documents(session, rows)
+        return _candidates(unit, rows, "sparse")
+
+    def corpus_stats(
+        self,
+        unit: Field,
+        dataset_ids: Sequence[str],
+        terms: Sequence[str],
+        *,
+        within: FilterTree | None = None,
+    ) -> CorpusStats:
+        """See `Searcher.corpus_stats`."""
+        with self._database.snapshot() as session:
+            predicates = self._predicates(session, unit, dataset_ids, Filter(within=within))
+            datasets = find_datasets(session, list(dict.fromkeys(dataset_ids)))
+            return read_statistics(session, unit, datasets, terms, predicates)
+
+    def renew(self) -> None:
+        """See `Searcher.renew`: what was deleted left the search tables with it."""
+
+    def _want_index(self) -> None:
+        if not self._database.read_only:
+            self._indexes.build_soon()
+
+    def _predicates(
+        self,
+        session: PostgresSession,
+        unit: Field,
+        datasets: Sequence[str],
+        where: Filter,
+        owner: str = "u.owner",
+    ) -> Predicates:
+        filters = SqlFilters(PinnedDatabase(self._database, session), expired=self._expired)
+
+        def owners(asked: Filter) -> Owners:
+            return filters.owners(unit, datasets, asked)
+
+        return Predicates(unit, where, owners, owner=owner)
+
+
+def _as_documents(session: PostgresSession, rows: Sequence[Scored]) -> list[Scored]:
+    """The documents' own keys in place of those of their best chunks."""
+    keys = dict(
+        session.text(
+            "SELECT id, revision FROM document WHERE id = ANY(%s::bigint[])",
+            ([row.owner for row in rows],),
+        )
+    )
+    return [row._replace(key=keys[row.owner]) for row in rows]
+
+
+def _candidates(unit: Field, rows: Sequence[Scored], source: str) -> Candidates:
+    if unit != "chunk":
+        rows = [row._replace(index=NO_CHUNK) for row in rows]
+    return Candidates(rows, source)

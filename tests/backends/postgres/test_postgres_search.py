@@ -1,0 +1,171 @@
+"""Searches in the server find what a store in memory finds, to the score."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from support.postgres import PostgresServer
+from triptych.contracts import Store
+from triptych.records import ChunkQuery, Filter
+from triptych.repositories import capabilities_of
+from triptych.testing import Harness, assert_backends_rank_alike
+from triptych.testing.builders import (
+    derive,
+    fill_at_once,
+    filter_of,
+    keyword_query,
+    put,
+    vector_of,
+    vector_query,
+)
+from triptych.testing.oracle import entries
+from triptych.testing.search import assert_same_ranking
+from triptych_backends.memory import MemoryStore
+from triptych_backends.postgres import PostgresStore
+
+DOCUMENTS = 80
+
+
+@pytest.fixture(scope="module")
+def pair(postgres_server: PostgresServer) -> Iterator[tuple[Store, PostgresStore]]:
+    """The same generated documents in memory and on the server, edited and deleted in part.
+
+    The tests of this module only read them, but for the last one.
+    """
+    with PostgresStore.open(postgres_server.schema_url("pair")) as there:
+        here = MemoryStore()
+        for store in (here, there):
+            _fill(store)
+        yield here, there
+        here.close()
+
+
+def _text(chance: random.Random) -> str:
+    # As words are in real texts: few often, most hardly ever.
+    words = [f"w{min(int(chance.paretovariate(0.6)), 3000)}" for _ in range(chance.randint(3, 60))]
+    lines = [" ".join(words[at : at + 12]) for at in range(0, len(words), 12)]
+    return "\n\n".join(f"# Part {chance.randint(0, 3)}\n\n{line}" for line in lines)
+
+
+def _fill(store: Store) -> None:
+    chance = random.Random(7)
+    for dataset in ("north", "south"):
+        texts = {f"{at:03d}.md": _text(chance) for at in range(DOCUMENTS)}
+        fill_at_once(
+            store, dataset, texts, metadata={name: {"odd": int(name[:3]) % 2} for name in texts}
+        )
+        for name in list(texts)[::7]:
+            put(store, dataset, name, _text(chance))
+            assert derive(store, dataset, name)
+        for name in list(texts)[3::11]:
+            assert store.documents.delete(dataset, name)
+
+
+QUERIES = ("w1 w2 w40", "w900 w7", "w1", "w3 w3 w5 w8 w13 w21", "w2500 w2501", "nowhere w1")
+
+
+@pytest.mark.parametrize("where", [{}, {"odd": 1}, {"odd": {"$ne": 1}}, {"heading": "Part 2"}])
+def test_the_server_ranks_as_memory_does(
+    pair: tuple[Store, PostgresStore], where: dict[str, object]
+) -> None:
+    here, there = pair
+    wanted = filter_of(**where) if where else Filter()
+    for text in QUERIES:
+        for limit in (1, 7, 500):
+            words = keyword_query(text, "north", "south", top_k=limit, where=wanted)
+            near = vector_query(vector_of(text), "north", "south", top_k=limit, where=wanted)
+            _same(here, there, words)
+            _same(here, there, near)
+
+
+def _same(here: Store, there: PostgresStore, query: ChunkQuery) -> None:
+    assert_same_ranking(here.chunks.search(query), entries(there.chunks.search(query)))
+    one, other = capabilities_of(here), capabilities_of(there)
+    for name, search in (("document_search", "search_docs"),
+                         ("document_vector_search", "search_docs_by_vector")):  # fmt: skip
+        if (name == "document_search") == bool(query.text):
+            left = getattr(getattr(one, name), search)(query)
+            right = getattr(getattr(other, name), search)(query)
+            assert_same_ranking(left, entries(right))
+
+
+@pytest.mark.slow
+def test_the_kit_ranks_alike(postgres_url: str) -> None:
+    assert_backends_rank_alike(
+        Harness(open=MemoryStore), Harness(open=lambda: PostgresStore.open(postgres_url))
+    )
+
+
+def test_statistics_are_those_of_what_is_left(pair: tuple[Store, PostgresStore]) -> None:
+    here, there = pair
+    terms = ["w1", "w2", "w40", "w900", "nowhere"]
+    one, other = capabilities_of(here).corpus_stats, capabilities_of(there).corpus_stats
+    assert one is not None
+    assert other is not None
+    assert one.corpus_stats(["north"], terms) == other.corpus_stats(["north"], terms)
+
+
+def _index_scans(server: PostgresServer, store: PostgresStore) -> int:
+    # A connection tells what it did when it ends, which is a moment after it was closed.
+    store.database._connections._close_idle()
+    deadline = time.monotonic() + 30
+    while True:
+        with server.connect() as driver:
+            ((scans, others),) = driver.execute(
+                "SELECT (SELECT sum(idx_scan)::int FROM pg_stat_user_indexes WHERE schemaname = %s "
+                "AND indexrelname LIKE 'search_vector_hnsw%%'), (SELECT count(*) FROM "
+                "pg_stat_activity WHERE application_name = 'triptych')",
+                (store.database.schema,),
+            ).fetchall()
+        if not others or time.monotonic() > deadline:
+            return int(scans)
+        time.sleep(0.05)
+
+
+def test_an_index_finds_what_a_scan_finds_also_with_filters(
+    pair: tuple[Store, PostgresStore], postgres_server: PostgresServer
+) -> None:
+    """The index is used: what it gives is scored again from the truth."""
+    here, there = pair
+    there.build_indexes(least=10)
+    with postgres_server.connect() as driver:
+        rows = driver.execute(
+            "SELECT indexrelname FROM pg_stat_user_indexes WHERE schemaname = %s AND "
+            "indexrelname LIKE 'search_vector_hnsw%%'",
+            (there.database.schema,),
+        ).fetchall()
+    assert len(rows) == 2
+    chance = np.random.default_rng(3)
+    found = wanted = 0
+    for where in (Filter(), filter_of(odd={"$ne": 1})):
+        for _ in range(10):
+            vector = chance.normal(size=len(vector_of("x"))).astype(np.float32)
+            vector /= np.linalg.norm(vector)
+            query = vector_query(vector, "north", top_k=10, where=where)
+            left = {(hit.doc_name, hit.index) for hit in here.chunks.search(query)}
+            right = there.chunks.search(query)
+            assert len(right) == len(left)
+            found += len(left & {(hit.doc_name, hit.index) for hit in right})
+            wanted += len(left)
+    assert found >= 0.97 * wanted
+    few = vector_query(vector_of("q"), "north", top_k=10, where=filter_of(name={"$eq": "001.md"}))
+    assert_same_ranking(here.chunks.search(few), entries(there.chunks.search(few)))
+    assert _index_scans(postgres_server, there) == 20
+
+
+def test_nothing_outlives_its_dataset(
+    pair: tuple[Store, PostgresStore], postgres_server: PostgresServer
+) -> None:
+    _, there = pair
+    for dataset in ("north", "south"):
+        there.documents.delete_dataset(dataset)
+    with postgres_server.connect() as driver:
+        driver.execute(f"SET search_path = {there.database.schema}")
+        for table in ("search_unit", "search_term", "search_vector", "search_sparse"):
+            row = driver.execute(f"SELECT count(*) FROM {table}").fetchone()
+            assert row == (0,), table
