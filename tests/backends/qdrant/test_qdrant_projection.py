@@ -124,7 +124,7 @@ def test_another_store_sees_each_write_before_it_searches(tmp_path: Path) -> Non
             assert found[0].doc_name == f"{number}"
 
 
-@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("after", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_projection_that_ends_at_any_change_is_completed(tmp_path: Path, after: bool) -> None:
     at = 0
     done = False
