@@ -31,6 +31,7 @@ COMMANDS = (
     "remove",
     "sync",
     "watch",
+    "work",
     "serve",
     "search",
     "context",
