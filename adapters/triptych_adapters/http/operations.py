@@ -31,7 +31,7 @@ from triptych_adapters.http.routes import RawRoute
 from triptych_adapters.http.server import Server
 from triptych_adapters.http.streams import EVENTS_TYPE, Pieces, Reading, StreamedAnswer, event
 from triptych_adapters.wire.arguments import read_object
-from triptych_adapters.wire.layer_builds import BUILD_LAYERS_ROUTE
+from triptych_adapters.wire.build_layers import BUILD_LAYERS_ROUTE
 from triptych_adapters.wire.operations import Effect
 from triptych_adapters.wire.query_string import query_arguments
 from triptych_adapters.wire.records import RECORD_TYPE
