@@ -167,7 +167,7 @@ def test_it_waits_for_new_work_until_it_is_stopped(kb: Service) -> None:
 def test_a_document_that_fails_holds_up_no_other_and_is_tried_again(
     kb: Service, embedder: CountedEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("triptych.workers._FIRST_PAUSE", 0.05)
+    monkeypatch.setattr("triptych.workers.worker._FIRST_PAUSE", 0.05)
     kb.put_documents("d", texts(8), embed="later")
     embedder.bad = {"Note 3."}
     report = Worker(kb).run(once=True)

@@ -15,7 +15,7 @@ __all__ = ["DOCUMENTS", "LEASE", "MOST_IN_FLIGHT", "notes", "open_store", "run"]
 DOCUMENTS = 96
 LEASE = 5.0
 """In seconds. A process that gets no processor for longer would lose what it has."""
-MOST_IN_FLIGHT = 2 * 16
+MOST_IN_FLIGHT = 64
 """Texts that a worker may have asked for, and not stored, when it is killed."""
 
 
